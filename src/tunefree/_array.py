@@ -1,0 +1,43 @@
+"""Arrays: random numbers that are a pure function of content and seed."""
+
+import numpy as np
+
+from tunefree._jit import _as_integer, kernel
+
+
+@kernel
+def mix(x):
+    """Scramble a 64-bit integer (the finaliser of splitmix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def number_hash(value, position):
+    """Hash of a number at a position."""
+    return mix(np.uint64(_as_integer(np.float64(value))) ^ mix(np.uint64(position)))
+
+
+@kernel
+def scramble(keys, salt):
+    """A new key for every key, for a new order."""
+    out = np.empty_like(keys)
+    for i in range(keys.shape[0]):
+        out[i] = mix(keys[i] + np.uint64(salt))
+    return out
+
+
+def seed_of(random_state):
+    """A 32-bit seed from anything scikit-learn takes as `random_state`.
+
+    Examples
+    --------
+    >>> seed_of(7)
+    7
+    """
+    if random_state is None:
+        return int(np.random.randint(2**31 - 1))
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(random_state.randint(2**31 - 1))

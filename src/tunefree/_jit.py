@@ -1,0 +1,171 @@
+"""One formula, two worlds: the bridge between frozen parts and compiled kernels.
+
+A *part* (a loss, an averaging scheme, a design, a learning rule) is a ``NamedTuple`` whose methods
+are plain NumPy scalar code. A *verb* made here calls a part's method from Python, and compiles that
+same method body when a kernel calls it, so a formula is written once and a user's own part works in
+the kernels like ours do.
+
+Numba's cache notices an edit of the file that holds a kernel, not of a part that lives in another
+file: kernels that take parts are therefore cached only for parts of this package (`Kernel`), and
+the test suite keys ``NUMBA_CACHE_DIR`` to a hash of the sources.
+"""
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
+# Sums may be reassociated (that is what lets a dot product use vector registers); NaN and inf keep
+# their meaning.
+REASSOCIATE = {"reassoc", "nsz", "contract"}
+
+
+def kernel(function=None, *, fastmath=False):
+    """Compile a function that takes no foreign parts, cached between processes."""
+    if function is None:
+        return lambda f: kernel(f, fastmath=fastmath)
+    return numba.njit(cache=True, fastmath=fastmath, **_OPTIONS)(function)
+
+
+class Kernel:
+    """A compiled function of parts: cached for our own parts, recompiled for a user's."""
+
+    def __init__(self, function, fastmath=REASSOCIATE):
+        self.function, self._fastmath = function, fastmath
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
+        self._cached = numba.njit(cache=True, fastmath=fastmath, **_OPTIONS)(function)
+        self._uncached = None
+
+    def __call__(self, *args):
+        """Run the kernel."""
+        if all(not isinstance(a, tuple) or type(a).__module__.startswith("tunefree") for a in args):
+            return self._cached(*args)
+        if self._uncached is None:
+            self._uncached = numba.njit(fastmath=self._fastmath, **_OPTIONS)(self.function)
+        return self._uncached(*args)
+
+
+def part(cls):
+    """Give a ``NamedTuple`` class the equality, hash and truth of a value of its own type.
+
+    Without it ``Hinge() == Logistic()`` is True and ``bool(Hinge())`` is False, since both are
+    empty tuples.
+    """
+    cls.__eq__ = lambda self, other: type(self) is type(other) and tuple.__eq__(self, other)
+    cls.__ne__ = lambda self, other: not self == other
+    cls.__hash__ = lambda self: hash((type(self).__qualname__, tuple(self)))
+    cls.__bool__ = lambda self: True
+    return cls
+
+
+def _method(part_type, name):
+    if isinstance(part_type, types.BaseNamedTuple):
+        return getattr(part_type.instance_class, name, None)
+    return None
+
+
+def verb(name, arity):
+    """A function ``call(part, *args)`` that runs ``part.name(*args)`` in Python and in kernels.
+
+    Parameters
+    ----------
+    name : str
+        The method's name.
+    arity : int
+        How many arguments follow the part (0 to 5).
+    """
+    if arity == 0:
+
+        def call(part):
+            return getattr(part, name)()
+
+        def compiled(part):
+            return _method(part, name)
+
+    elif arity == 1:
+
+        def call(part, a):
+            return getattr(part, name)(a)
+
+        def compiled(part, a):
+            return _method(part, name)
+
+    elif arity == 2:
+
+        def call(part, a, b):
+            return getattr(part, name)(a, b)
+
+        def compiled(part, a, b):
+            return _method(part, name)
+
+    elif arity == 3:
+
+        def call(part, a, b, c):
+            return getattr(part, name)(a, b, c)
+
+        def compiled(part, a, b, c):
+            return _method(part, name)
+
+    elif arity == 4:
+
+        def call(part, a, b, c, d):
+            return getattr(part, name)(a, b, c, d)
+
+        def compiled(part, a, b, c, d):
+            return _method(part, name)
+
+    else:
+
+        def call(part, a, b, c, d, e):
+            return getattr(part, name)(a, b, c, d, e)
+
+        def compiled(part, a, b, c, d, e):
+            return _method(part, name)
+
+    overload(call, strict=False)(compiled)
+    return call
+
+
+@intrinsic
+def _as_integer(context, x):
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
+def _as_float(context, n):
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@kernel
+def fast_exp(x):
+    """exp(x) for -700 <= x <= 700 without a branch, so that loops over it vectorise.
+
+    x = n ln 2 + r with |r| <= ln(2)/2: a Taylor polynomial for exp(r), n put into the exponent
+    bits. The relative error is below 3e-16.
+    """
+    shift = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer held in the low bits
+    rounded = x * 1.4426950408889634 + shift
+    n = rounded - shift
+    r = (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10
+    p = 1.0 / 6227020800.0
+    p = p * r + 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    return p * _as_float((_as_integer(rounded) + 1023) << 52)

@@ -1,0 +1,110 @@
+"""Designs: the rows a learner sees, dense or sparse, behind one set of verbs.
+
+A kernel asks a design for the entries of a row (``count``, ``index``, ``value``) and never knows
+how they are stored; batch code asks for the two products, ``apply`` (X theta) and ``adjoint``
+(X' r).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tunefree._jit import verb
+
+count, index, entry = verb("count", 1), verb("index", 2), verb("entry", 2)
+
+
+class Dense(NamedTuple):
+    """Rows stored as a C-contiguous array of shape (n_rows, n_columns).
+
+    Examples
+    --------
+    >>> d = Dense(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    >>> d.apply(np.array([1.0, 10.0])), d.adjoint(np.array([1.0, 1.0]))
+    (array([21., 30.]), array([1., 5.]))
+    """
+
+    values: np.ndarray
+
+    @property
+    def shape(self):
+        """Rows and columns."""
+        return self.values.shape
+
+    def count(self, i):
+        """How many entries row i stores."""
+        return self.values.shape[1]
+
+    def index(self, i, p):
+        """Column of the p-th entry of row i."""
+        return p
+
+    def entry(self, i, p):
+        """Value of the p-th entry of row i."""
+        return self.values[i, p]
+
+    def longest(self):
+        """The largest number of entries in a row."""
+        return self.values.shape[1]
+
+    def apply(self, theta):
+        """X theta."""
+        return self.values @ theta
+
+    def adjoint(self, r):
+        """X' r."""
+        return self.values.T @ r
+
+
+class CSR(NamedTuple):
+    """Rows stored compressed: row i has the entries indptr[i] .. indptr[i + 1] - 1.
+
+    Examples
+    --------
+    >>> d = CSR.from_scipy(sparse.csr_array(np.array([[0.0, 2.0], [1.0, 0.0]])))
+    >>> d.apply(np.array([1.0, 10.0]))
+    array([20.,  1.])
+    """
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    n_columns: int
+
+    @classmethod
+    def from_scipy(cls, matrix):
+        """Take a SciPy CSR matrix or array."""
+        return cls(matrix.data, matrix.indices, matrix.indptr.astype(np.int64), matrix.shape[1])
+
+    @property
+    def shape(self):
+        """Rows and columns."""
+        return len(self.indptr) - 1, self.n_columns
+
+    def count(self, i):
+        """How many entries row i stores."""
+        return self.indptr[i + 1] - self.indptr[i]
+
+    def index(self, i, p):
+        """Column of the p-th entry of row i."""
+        return self.indices[self.indptr[i] + p]
+
+    def entry(self, i, p):
+        """Value of the p-th entry of row i."""
+        return self.data[self.indptr[i] + p]
+
+    def longest(self):
+        """The largest number of entries in a row."""
+        return int(np.diff(self.indptr).max(initial=0))
+
+    def _matrix(self):
+        return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
+
+    def apply(self, theta):
+        """X theta."""
+        return self._matrix() @ theta
+
+    def adjoint(self, r):
+        """X' r."""
+        return self._matrix().T @ r

@@ -1,0 +1,168 @@
+r"""Learners with one scale for all directions: a vector g, a few scalars, two vectors of state.
+
+The iterate of round t is f_t = c_t g_(t-1). Since g only moves along the rows, the average of all
+iterates needs no O(d) work a round: with C_t = sum_(s<=t) m_s c_s (m_s the mass of round s),
+
+    sum_t m_t c_t g_(t-1) = C_T g_T - u_T,      u_T = sum_t C_t z_t x_t.
+
+Source: Orabona 2014, Algorithm 3; the two-vector average is ours.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree._jit import Kernel, part
+from tunefree.averaging import Uniform, mass
+from tunefree.designs import count, entry
+from tunefree.learners import rules
+from tunefree.learners.outputs import axpy, dot, outputs, width
+from tunefree.learners.rules import MASS, N_SCALARS, SQUARED_NORM, SUM
+from tunefree.losses import SmoothedHinge, bound, slope
+
+G, U = 0, 1  # the two vectors
+
+
+class IsotropicState(NamedTuple):
+    """State of a run.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (d, 2, n_outputs)
+        g and u.
+    scalars : ndarray of shape (n_outputs, N_SCALARS)
+    shared : ndarray of shape (3,)
+        The largest norm X, the rounds t, the Lipschitz bound L.
+    """
+
+    vectors: np.ndarray
+    scalars: np.ndarray
+    shared: np.ndarray
+
+
+@Kernel
+def _scan(outs, rule, loss, average, design, targets, weights, vectors, scalars, shared, scores):
+    """Learn the rows of a design in order; write the running average's predictions to scores."""
+    n_outputs = width(outs)
+    n_rows = targets.shape[0]
+    scored = scores.shape[0] > 0
+    h, a = np.empty(n_outputs), np.empty(n_outputs)
+    step, lag = np.empty(n_outputs), np.empty(n_outputs)
+    if bound(loss) > shared[2]:
+        for k in range(n_outputs):
+            if shared[0] > 0.0:
+                rules.enter(rule, scalars[k], 0.0, shared[0], bound(loss) - shared[2])
+        shared[2] = bound(loss)
+    for i in range(n_rows):
+        n = count(design, i)
+        square = 0.0
+        for p in range(n):
+            v = entry(design, i, p)
+            square += v * v
+        norm = np.sqrt(square)
+        t = shared[1]
+        shared[1] = t + 1.0
+        if norm > shared[0]:
+            for k in range(n_outputs):
+                rules.enter(rule, scalars[k], shared[0], norm, shared[2])
+            shared[0] = norm
+        share = mass(average, t, t + 1.0)
+        if shared[0] == 0.0:
+            for k in range(n_outputs):
+                scalars[k, MASS] += share
+                if scored:
+                    scores[i, k] = 0.0
+            continue
+        dot(outs, design, i, vectors, G, h)
+        if scored:
+            dot(outs, design, i, vectors, U, a)
+        moved = False
+        for k in range(n_outputs):
+            s = scalars[k]
+            c = rules.coefficient(rule, s, shared[0])
+            importance = share * rules.importance(rule, s)
+            s[SUM] += importance * c
+            s[MASS] += importance
+            if scored:
+                scores[i, k] = (s[SUM] * h[k] - a[k]) / s[MASS]
+            z = weights[i] * slope(loss, c * h[k], targets[i, k])
+            if z != 0.0 and norm > 0.0:
+                z = rules.increment(rule, s, z, norm, shared[0])
+                s[SQUARED_NORM] = max(0.0, s[SQUARED_NORM] + z * (2.0 * h[k] + z * square))
+                rules.settle(rule, s)
+                moved = True
+            step[k] = z
+            lag[k] = s[SUM] * z
+        if moved:
+            axpy(outs, design, i, vectors, G, step)
+            axpy(outs, design, i, vectors, U, lag)
+
+
+@part
+class Isotropic(NamedTuple):
+    """Learn linear predictors with one scale for all columns.
+
+    Parameters
+    ----------
+    rule : PiSTOL or DoWG
+        How gradients become a predictor.
+    loss : part
+        A loss of `tunefree.losses`.
+    average : part
+        A scheme of `tunefree.averaging`.
+
+    Examples
+    --------
+    >>> from tunefree.designs import Dense
+    >>> learner = Isotropic()
+    >>> state = learner.init(n_columns=1, n_outputs=1)
+    >>> rows, labels = Dense(np.array([[1.0], [-1.0]])), np.array([[1.0], [-1.0]])
+    >>> state = learner.scan(state, rows, labels, np.ones(2))
+    >>> bool(learner.last(state)[0, 0] > 0)
+    True
+    """
+
+    rule: NamedTuple = rules.PiSTOL()
+    loss: NamedTuple = SmoothedHinge()
+    average: NamedTuple = Uniform()
+
+    def init(self, n_columns, n_outputs):
+        """The state before the first row."""
+        return IsotropicState(
+            np.zeros((n_columns, 2, n_outputs)), np.zeros((n_outputs, N_SCALARS)), np.zeros(3)
+        )
+
+    def scan(self, state, design, targets, weights, scores=None):
+        """Learn a block of rows in order; `scores` receives what the average predicted before."""
+        n_outputs = len(state.scalars)
+        _scan(
+            outputs(n_outputs),
+            self.rule,
+            self.loss,
+            self.average,
+            design,
+            targets,
+            weights,
+            *state,
+            np.empty((0, n_outputs)) if scores is None else scores,
+        )
+        return state
+
+    def restart(self, state):
+        """Forget the average, not what was learned: the next average is that of a suffix."""
+        state.vectors[:, U] = state.vectors[:, G] * state.scalars[:, SUM]
+        state.scalars[:, MASS] = 0.0
+        return state
+
+    def last(self, state):
+        """The current iterate, of shape (n_columns, n_outputs)."""
+        if state.shared[0] == 0.0:
+            return np.zeros_like(state.vectors[:, G])
+        c = np.array([self.rule.coefficient(s, state.shared[0]) for s in state.scalars])
+        return c * state.vectors[:, G]
+
+    def mean(self, state):
+        """The average iterate, of shape (n_columns, n_outputs)."""
+        g, u = state.vectors[:, G], state.vectors[:, U]
+        total = state.scalars[:, MASS]
+        return (state.scalars[:, SUM] * g - u) / np.where(total > 0.0, total, 1.0)

@@ -1,0 +1,149 @@
+"""Learning rules: how a sum of gradients becomes a predictor without a step size.
+
+Write z_t = -slope for the negative gradient in the prediction, g = sum_t z_t x_t, and X for the
+largest norm (isotropic learners) or the largest absolute value of the column (diagonal ones).
+
+`PiSTOL`
+    f = c g with c = b / D exp(g^2 / (2 D)); D bounds the variance of g and grows with the gradients.
+`DoWG`
+    gradient descent whose step is the squared distance travelled over the root of the weighted
+    squared gradients; an isotropic rule only.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree._jit import fast_exp, part, verb
+
+grow, add, variance = verb("grow", 4), verb("add", 3), verb("variance", 2)
+factor = verb("factor", 2)
+enter, coefficient = verb("enter", 4), verb("coefficient", 2)
+importance, increment, settle = verb("importance", 1), verb("increment", 4), verb("settle", 1)
+
+# The scalars an isotropic learner keeps for each output.
+ACCUMULATOR, SQUARED_NORM, SUM, MASS, RADIUS = 0, 1, 2, 3, 4
+N_SCALARS = 5
+
+
+@part
+class PiSTOL(NamedTuple):
+    r"""Parameter-free stochastic learning: f = (b/D) exp(\|g\|^2 / (2 D)) g.
+
+    Parameters
+    ----------
+    a : float, default=0.25
+        Multiplies the growth of the variance bound D. Theorem 1 needs a >= 2.25 (L = 1).
+    b : float, default=1.0
+        Scale of the first predictions.
+    root : bool, default=True
+        Multiply b by sqrt(D) / X, which removes the need to know the number of rows.
+    squares : bool, default=False
+        Grow D by z^2 x^2 (as an empirical variance) instead of a |z| X |x| (the paper).
+    cap : float, default=700.0
+        Largest exponent.
+
+    Notes
+    -----
+    D = X A with A = a L X + a sum |z| |x| (Orabona 2014, Algorithm 3, made free of the data's
+    scale), or D = a (L^2 X^2 + sum z^2 x^2) with `squares`.
+
+    Examples
+    --------
+    >>> rule = PiSTOL(a=1.0, b=0.1, squares=True)
+    >>> rule.grow(0.0, 0.0, 3.0, 2.0)
+    36.0
+    """
+
+    a: float = 0.25
+    b: float = 1.0
+    root: bool = True
+    squares: bool = False
+    cap: float = 700.0
+
+    def grow(self, accumulator, old, new, lipschitz):
+        """The accumulator after the largest value X went from old to new."""
+        if self.squares:
+            return accumulator + self.a * lipschitz * lipschitz * (new * new - old * old)
+        return accumulator + self.a * lipschitz * (new - old)
+
+    def add(self, accumulator, z, x):
+        """The accumulator after the gradient -z x."""
+        if self.squares:
+            return accumulator + self.a * (z * x) * (z * x)
+        return accumulator + self.a * abs(z) * x
+
+    def variance(self, accumulator, largest):
+        """D."""
+        return accumulator if self.squares else accumulator * largest
+
+    def factor(self, variance, largest):
+        """b / D, times sqrt(D) / X if `root`."""
+        if self.root:
+            return self.b / (largest * np.sqrt(variance))
+        return self.b / variance
+
+    def enter(self, s, old, new, lipschitz):
+        """Take notice of a larger row."""
+        s[ACCUMULATOR] = grow(self, s[ACCUMULATOR], old, new, lipschitz)
+
+    def coefficient(self, s, largest):
+        """The c of f = c g."""
+        d = variance(self, s[ACCUMULATOR], largest)
+        return factor(self, d, largest) * fast_exp(min(0.5 * s[SQUARED_NORM] / d, self.cap))
+
+    def importance(self, s):
+        """Weight of the current iterate in the average."""
+        return 1.0
+
+    def increment(self, s, slope, norm, largest):
+        """The multiple of x that g moves by."""
+        s[ACCUMULATOR] = add(self, s[ACCUMULATOR], slope, norm)
+        return -slope
+
+    def settle(self, s):
+        """Nothing follows the update of g."""
+
+
+@part
+class DoWG(NamedTuple):
+    """Distance over weighted gradients (Khaled, Mishchenko, Jin 2023).
+
+    With r the largest distance from the start so far: v += r^2 s^2 |x|^2, then
+    w -= r^2 / sqrt(v) s x; iterates are averaged with weight r^2.
+
+    Parameters
+    ----------
+    first : float, default=1e-4
+        First distance, in units of 1 / (norm of the first row).
+
+    Examples
+    --------
+    >>> DoWG().first
+    0.0001
+    """
+
+    first: float = 1e-4
+
+    def enter(self, s, old, new, lipschitz):
+        """Start the distance at the first row that is not zero."""
+        if s[RADIUS] == 0.0:
+            s[RADIUS] = self.first / new
+
+    def coefficient(self, s, largest):
+        """The vector is the iterate itself."""
+        return 1.0
+
+    def importance(self, s):
+        """Weight of the current iterate in the average."""
+        return s[RADIUS] * s[RADIUS]
+
+    def increment(self, s, slope, norm, largest):
+        """The multiple of x that w moves by."""
+        r2 = s[RADIUS] * s[RADIUS]
+        s[ACCUMULATOR] += r2 * slope * slope * norm * norm
+        return -r2 / np.sqrt(s[ACCUMULATOR]) * slope
+
+    def settle(self, s):
+        """Remember the largest distance."""
+        s[RADIUS] = max(s[RADIUS], np.sqrt(s[SQUARED_NORM]))

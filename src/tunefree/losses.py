@@ -1,0 +1,232 @@
+"""Losses of a prediction: value, slope (derivative in the prediction) and Lipschitz bound.
+
+Classification losses take targets in {-1, +1}; regression losses take real targets.
+
+===================  =========================================  ==========
+name                 value at margin m = y p, or residual r      bound
+===================  =========================================  ==========
+hinge                max(0, 1 - m)                              1
+smoothed hinge       0 | (1 - m)^2 | 1 - 2m                     2
+squared hinge        max(0, 1 - m)^2, linear beyond width       width
+logistic             log(1 + exp(-m))                           1
+absolute             |r|                                        1
+huber                r^2/2, linear beyond width                 width
+epsilon insensitive  max(0, |r| - epsilon)                      1
+===================  =========================================  ==========
+
+Source: Orabona 2014, section 2 and section 5 (smoothed hinge); Huber 1964.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree._jit import part, verb
+
+value, slope = verb("value", 2), verb("slope", 2)
+bound = verb("bound", 0)
+
+
+@part
+class Hinge(NamedTuple):
+    """max(0, 1 - y p), the loss of the support vector machine.
+
+    Examples
+    --------
+    >>> Hinge().value(0.25, 1.0), Hinge().slope(0.25, 1.0)
+    (0.75, -1.0)
+    """
+
+    task = "classification"
+
+    def value(self, p, y):
+        """Loss of predicting p for the label y."""
+        return max(0.0, 1.0 - y * p)
+
+    def slope(self, p, y):
+        """Derivative in p."""
+        return -y if y * p < 1.0 else 0.0
+
+    def bound(self):
+        """Largest absolute slope."""
+        return 1.0
+
+
+@part
+class SmoothedHinge(NamedTuple):
+    """0 for y p >= 1, (1 - y p)^2 between 0 and 1, 1 - 2 y p below 0.
+
+    Examples
+    --------
+    >>> SmoothedHinge().value(0.5, 1.0), SmoothedHinge().slope(-3.0, 1.0)
+    (0.25, -2.0)
+    """
+
+    task = "classification"
+
+    def value(self, p, y):
+        """Loss of predicting p for the label y."""
+        m = y * p
+        if m >= 1.0:
+            return 0.0
+        return (1.0 - m) ** 2 if m > 0.0 else 1.0 - 2.0 * m
+
+    def slope(self, p, y):
+        """Derivative in p."""
+        return -2.0 * y * min(1.0, max(0.0, 1.0 - y * p))
+
+    def bound(self):
+        """Largest absolute slope."""
+        return 2.0
+
+
+@part
+class SquaredHinge(NamedTuple):
+    """max(0, 1 - y p)^2, continued linearly where its slope would exceed `width`.
+
+    Examples
+    --------
+    >>> SquaredHinge().value(-1.0, 1.0), SquaredHinge(width=2.0).slope(-9.0, 1.0)
+    (4.0, -2.0)
+    """
+
+    width: float = 4.0
+    task = "classification"
+
+    def value(self, p, y):
+        """Loss of predicting p for the label y."""
+        u = max(0.0, 1.0 - y * p)
+        c = 0.5 * self.width
+        return u * u if u <= c else c * (2.0 * u - c)
+
+    def slope(self, p, y):
+        """Derivative in p."""
+        return -y * min(self.width, 2.0 * max(0.0, 1.0 - y * p))
+
+    def bound(self):
+        """Largest absolute slope."""
+        return self.width
+
+
+@part
+class Logistic(NamedTuple):
+    """log(1 + exp(-y p)), the negative log-likelihood of logistic regression.
+
+    Examples
+    --------
+    >>> round(Logistic().value(0.0, 1.0), 6), Logistic().slope(0.0, 1.0)
+    (0.693147, -0.5)
+    """
+
+    task = "classification"
+
+    def value(self, p, y):
+        """Loss of predicting p for the label y."""
+        m = y * p
+        return np.log1p(np.exp(-m)) if m > 0.0 else np.log1p(np.exp(m)) - m
+
+    def slope(self, p, y):
+        """Derivative in p."""
+        m = y * p
+        if m > 0.0:
+            e = np.exp(-m)
+            return -y * e / (1.0 + e)
+        return -y / (1.0 + np.exp(m))
+
+    def bound(self):
+        """Largest absolute slope."""
+        return 1.0
+
+
+@part
+class Absolute(NamedTuple):
+    """|p - y|: the regression function is the conditional median.
+
+    Examples
+    --------
+    >>> Absolute().value(1.0, 3.0), Absolute().slope(1.0, 3.0)
+    (2.0, -1.0)
+    """
+
+    task = "regression"
+
+    def value(self, p, y):
+        """Loss of predicting p for the target y."""
+        return abs(p - y)
+
+    def slope(self, p, y):
+        """Derivative in p."""
+        return 1.0 if p > y else (-1.0 if p < y else 0.0)
+
+    def bound(self):
+        """Largest absolute slope."""
+        return 1.0
+
+
+@part
+class Huber(NamedTuple):
+    """(p - y)^2 / 2, continued linearly where |p - y| exceeds `width`.
+
+    With a width of a few standard deviations of the target this is the *clipped squared loss* of
+    the regression recipe: the squared loss, with a bound on what one row can do.
+
+    Examples
+    --------
+    >>> Huber(width=1.0).value(3.0, 0.0), Huber(width=1.0).slope(3.0, 0.0)
+    (2.5, 1.0)
+    """
+
+    width: float = 1.345
+    task = "regression"
+
+    def value(self, p, y):
+        """Loss of predicting p for the target y."""
+        r = abs(p - y)
+        return 0.5 * r * r if r <= self.width else self.width * (r - 0.5 * self.width)
+
+    def slope(self, p, y):
+        """Derivative in p."""
+        return min(self.width, max(-self.width, p - y))
+
+    def bound(self):
+        """Largest absolute slope."""
+        return self.width
+
+
+@part
+class EpsilonInsensitive(NamedTuple):
+    """max(0, |p - y| - epsilon), the loss of support vector regression.
+
+    Examples
+    --------
+    >>> EpsilonInsensitive(0.5).value(1.0, 3.0), EpsilonInsensitive(0.5).slope(2.8, 3.0)
+    (1.5, 0.0)
+    """
+
+    epsilon: float = 0.1
+    task = "regression"
+
+    def value(self, p, y):
+        """Loss of predicting p for the target y."""
+        return max(0.0, abs(p - y) - self.epsilon)
+
+    def slope(self, p, y):
+        """Derivative in p."""
+        r = p - y
+        return 1.0 if r > self.epsilon else (-1.0 if r < -self.epsilon else 0.0)
+
+    def bound(self):
+        """Largest absolute slope."""
+        return 1.0
+
+
+LOSSES = {
+    "smoothed_hinge": SmoothedHinge(),
+    "hinge": Hinge(),
+    "squared_hinge": SquaredHinge(),
+    "logistic": Logistic(),
+    "squared": Huber(width=4.0),
+    "huber": Huber(),
+    "absolute": Absolute(),
+    "epsilon_insensitive": EpsilonInsensitive(),
+}

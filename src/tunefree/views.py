@@ -1,0 +1,113 @@
+"""Views: linear changes of columns under which a learner sees the data.
+
+A view shows a learner ``z = [(clip(x) - shift) scale rotation, bias]``. Learning is not invariant
+to such changes although linear predictors are, so several views compete; at the end a weight vector
+in view coordinates is folded back into coefficients and an intercept on the raw columns.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tunefree._jit import kernel
+from tunefree.designs import CSR, Dense
+
+
+@kernel
+def _scaled_rows(data, indices, indptr, rows, scale, bias, width):
+    """Chosen rows of a CSR matrix, scaled by column, with a constant last entry."""
+    n = rows.shape[0]
+    extra = 1 if bias != 0.0 else 0
+    starts = np.empty(n + 1, np.int64)
+    starts[0] = 0
+    for i in range(n):
+        starts[i + 1] = starts[i] + indptr[rows[i] + 1] - indptr[rows[i]] + extra
+    out, columns = np.empty(starts[n]), np.empty(starts[n], np.uint32)
+    scaled = scale.shape[0] > 0
+    for i in range(n):
+        q = starts[i]
+        for p in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            j = indices[p]
+            out[q] = data[p] * scale[j] if scaled else data[p]
+            columns[q] = j
+            q += 1
+        if extra:
+            out[q] = bias
+            columns[q] = width
+    return out, columns, starts
+
+
+class View(NamedTuple):
+    """A linear change of columns; None leaves a step out.
+
+    Parameters
+    ----------
+    bias : float
+        The constant appended as a last column; 0 for none.
+    shift : ndarray of shape (d,) or None
+        Subtracted (dense data only).
+    scale : ndarray of shape (d,) or None
+        Multiplies the columns.
+    rotation : ndarray of shape (d, d) or None
+        Multiplies the scaled rows from the right.
+    low, high : ndarray of shape (d,) or None
+        Columns are clipped to them first (dense data only).
+
+    Examples
+    --------
+    >>> v = View(1.0, shift=np.array([1.0]), scale=np.array([2.0]))
+    >>> v.show(np.array([[4.0]]), np.array([0])).values
+    array([[6., 1.]])
+    >>> v.fold(np.array([[3.0], [5.0]]))
+    (array([[6.]]), array([-1.]))
+    """
+
+    bias: float = 0.0
+    shift: np.ndarray | None = None
+    scale: np.ndarray | None = None
+    rotation: np.ndarray | None = None
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+    @property
+    def dense(self):
+        """Whether rows must be dense to be shown."""
+        return self.shift is not None or self.rotation is not None or self.low is not None
+
+    def show(self, X, rows):
+        """Chosen rows of X (ndarray or CSR) as a design in view coordinates."""
+        if sparse.issparse(X) and not self.dense:
+            scale = np.empty(0) if self.scale is None else self.scale
+            data, columns, starts = _scaled_rows(
+                X.data, X.indices, X.indptr, rows, scale, self.bias, X.shape[1]
+            )
+            return CSR(data, columns, starts, X.shape[1] + (self.bias != 0.0))
+        block = X[rows]
+        block = block.toarray() if sparse.issparse(block) else block
+        out = np.empty((len(rows), X.shape[1] + (self.bias != 0.0)))
+        z = out[:, : X.shape[1]]
+        z[:] = block
+        if self.low is not None:
+            np.clip(z, self.low, self.high, out=z)
+        if self.shift is not None:
+            z -= self.shift
+        if self.scale is not None:
+            z *= self.scale
+        if self.rotation is not None:
+            z[:] = z @ self.rotation
+        out[:, X.shape[1] :] = self.bias
+        return Dense(out)
+
+    def fold(self, weights):
+        """Coefficients (d, n_outputs) and intercepts (n_outputs,) on the raw columns."""
+        coef, intercept = weights, np.zeros(weights.shape[1])
+        if self.bias != 0.0:
+            coef, intercept = weights[:-1], self.bias * weights[-1]
+        if self.rotation is not None:
+            coef = self.rotation @ coef
+        if self.scale is not None:
+            coef = self.scale[:, None] * coef
+        if self.shift is not None:
+            intercept = intercept - self.shift @ coef
+        return coef, intercept
