@@ -48,6 +48,10 @@ class Dense(NamedTuple):
         """The largest number of entries in a row."""
         return self.values.shape[1]
 
+    def largest(self):
+        """Largest absolute value of each column."""
+        return np.abs(self.values).max(axis=0, initial=0.0)
+
     def apply(self, theta):
         """X theta."""
         return self.values @ theta
@@ -97,6 +101,12 @@ class CSR(NamedTuple):
     def longest(self):
         """The largest number of entries in a row."""
         return int(np.diff(self.indptr).max(initial=0))
+
+    def largest(self):
+        """Largest absolute value of each column."""
+        out = np.zeros(self.n_columns)
+        np.maximum.at(out, self.indices, np.abs(self.data))
+        return out
 
     def _matrix(self):
         return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape)

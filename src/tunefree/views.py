@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._jit import kernel
+from tunefree._jit import REASSOCIATE, kernel
 from tunefree.designs import CSR, Dense
 
 
@@ -36,6 +36,20 @@ def _scaled_rows(data, indices, indptr, rows, scale, bias, width):
             out[q] = bias
             columns[q] = width
     return out, columns, starts
+
+
+@kernel(fastmath=REASSOCIATE)
+def _rotate(rows, rotation, out):
+    """out[i, :d] = rows[i] rotation, row by row: the bits do not depend on the block."""
+    d = rotation.shape[0]
+    row = np.empty(d)
+    for i in range(rows.shape[0]):
+        row[:] = 0.0
+        for j in range(d):
+            v = rows[i, j]
+            for k in range(d):
+                row[k] += v * rotation[j, k]
+        out[i, :d] = row
 
 
 class View(NamedTuple):
@@ -95,7 +109,7 @@ class View(NamedTuple):
         if self.scale is not None:
             z *= self.scale
         if self.rotation is not None:
-            z[:] = z @ self.rotation
+            _rotate(z, self.rotation, out)
         out[:, X.shape[1] :] = self.bias
         return Dense(out)
 
@@ -111,3 +125,52 @@ class View(NamedTuple):
         if self.shift is not None:
             intercept = intercept - self.shift @ coef
         return coef, intercept
+
+
+def inverse(x, floor):
+    """1 / x where x exceeds the floor, else 0: a constant column stays out."""
+    return np.divide(1.0, x, out=np.zeros_like(x), where=x > floor)
+
+
+def raw(m):
+    """Columns as they are; the constant has the size of the entries, so that scale drops out."""
+    return View(m.magnitude if m.magnitude > 0.0 else 1.0)
+
+
+def scaled(m):
+    """Columns divided by their root mean square (sparse data stay sparse)."""
+    return View(1.0, scale=inverse(np.sqrt(m.square), 0.0))
+
+
+def standardised(m):
+    """Columns centred and divided by their standard deviation."""
+    return View(1.0, shift=m.mean, scale=inverse(np.sqrt(m.square), 1e-10 * m.largest))
+
+
+def whitened(m, ridge=1.0):
+    """Standardised columns times V (lambda + ridge mean(lambda))^(-1/2) V' (symmetric whitening).
+
+    lambda and V are the eigenvalues and eigenvectors of the correlation matrix. The symmetric form
+    moves little when the statistics move little, so a stream may renew it.
+    """
+    base = standardised(m)
+    values, vectors = np.linalg.eigh(m.product * base.scale * base.scale[:, None])
+    values = np.maximum(values, 0.0)
+    level = values.mean()
+    if level <= 0.0:
+        return base
+    return base._replace(rotation=(vectors / np.sqrt(values + ridge * level)) @ vectors.T)
+
+
+def strongly_whitened(m):
+    """`whitened` with a hundredth of the ridge, for strongly correlated columns."""
+    return whitened(m, ridge=0.01)
+
+
+VIEWS = {
+    "raw": raw,
+    "scaled": scaled,
+    "standardised": standardised,
+    "whitened": whitened,
+    "strongly_whitened": strongly_whitened,
+}

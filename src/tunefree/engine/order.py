@@ -20,55 +20,108 @@ _MAX_MEAN = 64.0
 
 
 @kernel
-def _hash_dense(X, targets, seed):
+def _hash_dense(X, centre, scale, targets, seed):
     out = np.empty(X.shape[0], np.uint64)
     for i in range(X.shape[0]):
         total = mix(np.uint64(seed))
         for j in range(X.shape[1]):
-            if X[i, j] != 0.0:
-                total += number_hash(X[i, j], j)
+            v = X[i, j] - centre[j]
+            if v != 0.0:
+                total += number_hash(abs(v) * scale[j], j)
         for k in range(targets.shape[1]):
-            total += number_hash(targets[i, k] + 0.0, -1 - k)
+            total += number_hash(targets[i, k], -1 - k)
         out[i] = mix(total)
     return out
 
 
 @kernel
-def _hash_csr(data, indices, indptr, targets, seed):
+def _hash_csr(data, indices, indptr, scale, targets, seed):
     n = indptr.shape[0] - 1
     out = np.empty(n, np.uint64)
     for i in range(n):
         total = mix(np.uint64(seed))
         for p in range(indptr[i], indptr[i + 1]):
             if data[p] != 0.0:
-                total += number_hash(data[p], indices[p])
+                total += number_hash(abs(data[p]) * scale[indices[p]], indices[p])
         for k in range(targets.shape[1]):
-            total += number_hash(targets[i, k] + 0.0, -1 - k)
+            total += number_hash(targets[i, k], -1 - k)
         out[i] = mix(total)
     return out
 
 
-def content_hash(X, targets, seed):
+@kernel
+def _largest_csr(data, indices, d):
+    out = np.zeros(d)
+    for p in range(data.shape[0]):
+        out[indices[p]] = max(out[indices[p]], abs(data[p]))
+    return out
+
+
+def _unit(largest):
+    return np.divide(1.0, largest, out=np.zeros(len(largest)), where=largest > 0.0)
+
+
+def content_hash(X, targets, seed, *, affine=False):
     """A 64-bit hash of every row and its targets, shape (n_rows,).
+
+    Values enter as their size relative to the largest of their column, in single precision, so that
+    the hash, and with it the order of learning, does not change when columns are rescaled.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_rows, d)
+    targets : ndarray of shape (n_rows, n_targets)
+    seed : int
+    affine : bool, default=False
+        Measure values and targets from the middle of their range, so that shifts do not change the
+        hash either (dense data only).
 
     Examples
     --------
-    >>> X, y = np.array([[0.0, 2.0], [0.0, 2.0]]), np.array([[1.0], [1.0]])
-    >>> a, b = content_hash(X, y, 0)
+    >>> X, y = np.array([[0.0, 2.0], [0.0, 2.0], [0.0, 4.0]]), np.ones((3, 1))
+    >>> a, b, _ = content_hash(X, y, 0)
     >>> bool(a == b), bool(content_hash(sparse.csr_array(X), y, 0)[0] == a)
     (True, True)
     """
+    if affine:
+        middle = 0.5 * targets.max(axis=0) + 0.5 * targets.min(axis=0)
+        targets = np.abs(targets - middle) * _unit(np.abs(targets - middle).max(axis=0))
     if sparse.issparse(X):
-        return _hash_csr(X.data, X.indices, X.indptr, targets, seed)
-    return _hash_dense(X, targets, seed)
+        scale = _unit(_largest_csr(X.data, X.indices, X.shape[1]))
+        return _hash_csr(X.data, X.indices, X.indptr, scale, targets, seed)
+    low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
+    centre = 0.5 * low + 0.5 * high if affine else np.zeros(X.shape[1])
+    scale = _unit(np.maximum(high - centre, centre - low))
+    return _hash_dense(X, centre, scale, targets, seed)
 
 
-def _same(X, targets, i, j):
-    if not np.array_equal(targets[i], targets[j]):
-        return False
+@kernel
+def _equal_dense(X, targets, left, right):
+    out = np.empty(left.shape[0], np.bool_)
+    for q in range(left.shape[0]):
+        i, j = left[q], right[q]
+        out[q] = (X[i] == X[j]).all() and (targets[i] == targets[j]).all()
+    return out
+
+
+@kernel
+def _equal_csr(data, indices, indptr, targets, left, right):
+    out = np.empty(left.shape[0], np.bool_)
+    for q in range(left.shape[0]):
+        i, j = left[q], right[q]
+        a, b, n = indptr[i], indptr[j], indptr[i + 1] - indptr[i]
+        same = indptr[j + 1] - b == n and (targets[i] == targets[j]).all()
+        for p in range(n):
+            same = same and data[a + p] == data[b + p] and indices[a + p] == indices[b + p]
+        out[q] = same
+    return out
+
+
+def _equal(X, targets, left, right):
+    """Whether rows of equal hash are equal (a collision is as good as impossible)."""
     if sparse.issparse(X):
-        return abs(X[[i]] - X[[j]]).max() == 0.0
-    return np.array_equal(X[i], X[j])
+        return _equal_csr(X.data, X.indices, X.indptr, targets, left, right)
+    return _equal_dense(X, targets, left, right)
 
 
 class Visits(NamedTuple):
@@ -125,7 +178,7 @@ def visit_weights(weights):
     return weights / max(1.0, weights.mean() / _MAX_MEAN)
 
 
-def hashed_visits(X, targets, weights, seed):
+def hashed_visits(X, targets, weights, seed, *, affine=False):
     """Merge equal rows and spread them over a pass by the hash of their content.
 
     Parameters
@@ -135,19 +188,20 @@ def hashed_visits(X, targets, weights, seed):
     weights : ndarray of shape (n_rows,)
         Rows of weight 0 are left out.
     seed : int
+    affine : bool, default=False
+        See `content_hash`.
 
     Returns
     -------
     Visits
     """
-    keys = content_hash(X, targets, seed)
+    keys = content_hash(X, targets, seed, affine=affine)
     order = np.argsort(keys, kind="stable")
     order = order[weights[order] > 0.0]
     keys = keys[order]
     equal = np.flatnonzero(keys[1:] == keys[:-1])
     starts = np.ones(len(order), bool)
-    for i in equal:
-        starts[i + 1] = not _same(X, targets, order[i], order[i + 1])
+    starts[equal + 1] = ~_equal(X, targets, order[equal], order[equal + 1])
     first = np.flatnonzero(starts)
     total = visit_weights(np.add.reduceat(weights[order], first))
     copies = np.minimum(np.ceil(total), _MAX_VISITS).astype(np.int64)

@@ -52,8 +52,26 @@ def _dot_average(outs, average, design, i, records, stop, out):
 
 
 @Kernel
-def _scan(outs, rule, loss, average, design, targets, weights, records, shared, longest, scores):
-    """Learn the rows of a design in order; write the running average's predictions to scores."""
+def _scan(
+    outs,
+    rule,
+    loss,
+    average,
+    design,
+    targets,
+    weights,
+    records,
+    shared,
+    longest,
+    negligible,
+    scores,
+    current,
+):
+    """Learn the rows of a design in order.
+
+    `scores` and `current` receive what the running average and the iterate predict before they see
+    the row, unless they have no rows.
+    """
     n_outputs = width(outs)
     scored = scores.shape[0] > 0
     h, a = np.empty(n_outputs), np.empty(n_outputs)
@@ -98,9 +116,11 @@ def _scan(outs, rule, loss, average, design, targets, weights, records, shared, 
         for k in range(n_outputs):
             if scored:
                 scores[i, k] = a[k] / total
-            z = -weights[i] * slope(loss, h[k], targets[i, k])
-            if z == 0.0:
+                current[i, k] = h[k]
+            z = slope(loss, h[k], targets[i, k])
+            if abs(z) <= negligible * lipschitz:
                 continue
+            z *= -weights[i]
             # Three loops, so that the division, root and exponential in the middle one vectorise.
             for p in range(n):
                 j, v = index(design, i, p), entry(design, i, p)
@@ -139,6 +159,8 @@ class Diagonal(NamedTuple):
         A loss of `tunefree.losses`.
     average : part
         A scheme of `tunefree.averaging`.
+    negligible : float, default=0
+        Slopes up to this fraction of their bound count as zero and cost no update.
 
     Examples
     --------
@@ -154,15 +176,45 @@ class Diagonal(NamedTuple):
     rule: NamedTuple = rules.PiSTOL(a=1.0, b=0.1, squares=True)
     loss: NamedTuple = SmoothedHinge()
     average: NamedTuple = Uniform()
+    negligible: float = 0.0
 
     def init(self, n_columns, n_outputs):
         """The state before the first row."""
         n_fields = 8 if n_outputs == 1 else 6
         return DiagonalState(np.zeros((n_columns, n_fields, n_outputs)), np.zeros(2))
 
+    def expect(self, state, largest):
+        """Take notice of the largest value of each column before the first row."""
+        state.shared[1] = self.loss.bound()
+        state.records[:, LARGEST] = largest[:, None]
+        state.records[:, ACCUMULATOR] = self.rule.grow(0.0, 0.0, largest, state.shared[1])[:, None]
+        return state
+
+    def scale(self, state):
+        """The effective scale: median of weight over gradient sum, in units of the columns."""
+        r = state.records
+        moved = r[:, GRADIENT] != 0.0
+        if not moved.any():
+            return 0.0
+        ratio = r[:, WEIGHT][moved] / r[:, GRADIENT][moved] * r[:, LARGEST][moved] ** 2
+        return float(np.median(ratio))
+
+    def outputs(self, state, index, sign):
+        """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
+        records = state.records[:, :6, index].copy()
+        for field in (GRADIENT, WEIGHT, SUM):
+            records[:, field] *= sign
+        return state._replace(records=records)
+
     def scan(self, state, design, targets, weights, scores=None):
-        """Learn a block of rows in order; `scores` receives what the average predicted before."""
+        """Learn a block of rows in order.
+
+        `scores`, of shape (2, n_rows, n_outputs), receives what the running average and the iterate
+        predicted before they saw each row.
+        """
         n_outputs = state.records.shape[2]
+        if scores is None:
+            scores = np.empty((2, 0, n_outputs))
         _scan(
             outputs(n_outputs),
             self.rule,
@@ -173,7 +225,9 @@ class Diagonal(NamedTuple):
             weights,
             *state,
             design.longest(),
-            np.empty((0, n_outputs)) if scores is None else scores,
+            self.negligible,
+            scores[0],
+            scores[1],
         )
         return state
 

@@ -41,8 +41,26 @@ class IsotropicState(NamedTuple):
 
 
 @Kernel
-def _scan(outs, rule, loss, average, design, targets, weights, vectors, scalars, shared, scores):
-    """Learn the rows of a design in order; write the running average's predictions to scores."""
+def _scan(
+    outs,
+    rule,
+    loss,
+    average,
+    design,
+    targets,
+    weights,
+    vectors,
+    scalars,
+    shared,
+    negligible,
+    scores,
+    current,
+):
+    """Learn the rows of a design in order.
+
+    `scores` and `current` receive what the running average and the iterate predict before they see
+    the row, unless they have no rows.
+    """
     n_outputs = width(outs)
     n_rows = targets.shape[0]
     scored = scores.shape[0] > 0
@@ -72,6 +90,7 @@ def _scan(outs, rule, loss, average, design, targets, weights, vectors, scalars,
                 scalars[k, MASS] += share
                 if scored:
                     scores[i, k] = 0.0
+                    current[i, k] = 0.0
             continue
         dot(outs, design, i, vectors, G, h)
         if scored:
@@ -85,9 +104,12 @@ def _scan(outs, rule, loss, average, design, targets, weights, vectors, scalars,
             s[MASS] += importance
             if scored:
                 scores[i, k] = (s[SUM] * h[k] - a[k]) / s[MASS]
-            z = weights[i] * slope(loss, c * h[k], targets[i, k])
-            if z != 0.0 and norm > 0.0:
-                z = rules.increment(rule, s, z, norm, shared[0])
+                current[i, k] = c * h[k]
+            z = slope(loss, c * h[k], targets[i, k])
+            if abs(z) <= negligible * shared[2] or norm == 0.0:
+                z = 0.0
+            else:
+                z = rules.increment(rule, s, weights[i] * z, norm, shared[0])
                 s[SQUARED_NORM] = max(0.0, s[SQUARED_NORM] + z * (2.0 * h[k] + z * square))
                 rules.settle(rule, s)
                 moved = True
@@ -110,6 +132,8 @@ class Isotropic(NamedTuple):
         A loss of `tunefree.losses`.
     average : part
         A scheme of `tunefree.averaging`.
+    negligible : float, default=0
+        Slopes up to this fraction of their bound count as zero and cost no update.
 
     Examples
     --------
@@ -125,6 +149,7 @@ class Isotropic(NamedTuple):
     rule: NamedTuple = rules.PiSTOL()
     loss: NamedTuple = SmoothedHinge()
     average: NamedTuple = Uniform()
+    negligible: float = 0.0
 
     def init(self, n_columns, n_outputs):
         """The state before the first row."""
@@ -132,9 +157,32 @@ class Isotropic(NamedTuple):
             np.zeros((n_columns, 2, n_outputs)), np.zeros((n_outputs, N_SCALARS)), np.zeros(3)
         )
 
+    def expect(self, state, largest):
+        """The norms of rows are noticed as they come."""
+        return state
+
+    def scale(self, state):
+        """The effective scale: mean of iterate over gradient sum, in units of the rows' norm."""
+        if state.shared[0] == 0.0:
+            return 0.0
+        c = [self.rule.coefficient(s, state.shared[0]) for s in state.scalars]
+        return float(np.mean(c) * state.shared[0] ** 2)
+
+    def outputs(self, state, index, sign):
+        """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
+        return state._replace(
+            vectors=state.vectors[:, :, index] * sign, scalars=state.scalars[index].copy()
+        )
+
     def scan(self, state, design, targets, weights, scores=None):
-        """Learn a block of rows in order; `scores` receives what the average predicted before."""
+        """Learn a block of rows in order.
+
+        `scores`, of shape (2, n_rows, n_outputs), receives what the running average and the iterate
+        predicted before they saw each row.
+        """
         n_outputs = len(state.scalars)
+        if scores is None:
+            scores = np.empty((2, 0, n_outputs))
         _scan(
             outputs(n_outputs),
             self.rule,
@@ -144,7 +192,9 @@ class Isotropic(NamedTuple):
             targets,
             weights,
             *state,
-            np.empty((0, n_outputs)) if scores is None else scores,
+            self.negligible,
+            scores[0],
+            scores[1],
         )
         return state
 

@@ -1,0 +1,139 @@
+"""Streams: rows that come in chunks of any size and can be read once.
+
+The first 64 rows are held back until the columns' statistics mean something; after that every row
+is learned when it comes, and the statistics are renewed each time the number of rows has doubled.
+Nothing depends on where a chunk ends, so any chunking gives the same bits.
+"""
+
+import copy
+
+import numpy as np
+from scipy import sparse
+
+from tunefree.engine.order import given_visits
+from tunefree.engine.sources import Block
+from tunefree.learners.progress import risks
+from tunefree.moments import RunningMoments
+
+FIRST = 64
+_MOST = 1024
+
+
+def _stack(parts):
+    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.vstack(parts)
+
+
+class Stream:
+    """A portfolio that learns from a stream.
+
+    Parameters
+    ----------
+    portfolio : Portfolio
+    views : callable
+        Moments -> dict of views, for the first rows and whenever their number has doubled.
+    products : bool
+        Whether the views need the covariance.
+    sparse : bool
+        Whether rows are kept sparse.
+    renew : bool, default=True
+        False freezes the views of the first rows.
+    scale : object, optional
+        Says what targets are learned: ``open(X, y)``, ``standardise(y)``, ``renew(y, portfolio)``
+        and ``caps``; see `tunefree.estimators.targets`.
+    """
+
+    def __init__(self, portfolio, views, *, products, sparse, renew=True, scale=None):
+        self.portfolio, self.views, self.products = portfolio, views, products
+        self.sparse, self.renew, self.scale = sparse, renew, scale
+        self.seen, self.state, self.moments, self.pending = 0, None, None, []
+
+    def learn(self, X, targets, weights):
+        """Take in rows, in the order in which they come."""
+        if sparse.issparse(X) != self.sparse:
+            X = sparse.csr_array(X) if self.sparse else X.toarray()
+        rows, weights = given_visits(weights).order(0)
+        start = 0
+        while start < len(rows):
+            limit = FIRST if self.state is None else self._grid()
+            stop = min(len(rows), start + limit - self.seen, start + _MOST)
+            r = rows[start:stop]
+            self._take(X[r], targets[r], weights[start:stop])
+            start = stop
+        return self
+
+    def _grid(self):
+        """Where the next chunk must end: the next doubling, or the next 64 rows."""
+        if self.scale is not None:
+            return (self.seen // FIRST + 1) * FIRST
+        return FIRST << (self.seen // FIRST).bit_length()
+
+    def _take(self, X, targets, weights):
+        if self.state is None:
+            self.pending.append((X, targets, weights))
+            self.seen += len(targets)
+            if self.seen == FIRST:
+                self._open()
+            return
+        self._scan(X, targets, weights)
+        self.seen += len(targets)
+        doubled = self.seen >= FIRST and (self.seen & (self.seen - 1)) == 0
+        if self.renew and doubled:
+            self.state = self.state._replace(views=self.views(self.moments.moments()))
+
+    def _scan(self, X, targets, weights):
+        self.moments.add(X, weights)
+        if self.scale is not None:
+            if self.seen % FIRST == 0:
+                self.portfolio = self.scale.renew(self.portfolio)
+            standard = self.scale.standardise(targets)
+        else:
+            standard = targets
+        block = Block(X, np.arange(len(targets)), standard, weights, self.seen, 0)
+        self.state = self.portfolio.scan(self.state, block)
+        if self.scale is not None:
+            self.scale.add(targets)
+
+    def _open(self):
+        X, targets, weights = (
+            _stack([p[0] for p in self.pending]),
+            np.vstack([p[1] for p in self.pending]),
+            np.concatenate([p[2] for p in self.pending]),
+        )
+        self.moments = RunningMoments(X.shape[1], sparse=self.sparse, products=self.products)
+        if self.scale is not None:
+            self.scale.open(X, targets)
+        self.moments.add(X, weights)
+        views = self.views(self.moments.moments())
+        self.moments = RunningMoments(X.shape[1], sparse=self.sparse, products=self.products)
+        self.state = self.portfolio.init(views, X.shape[1], targets.shape[1])
+        self.pending, self.seen = [], 0
+        self._scan(X, targets, weights)
+        self.seen = len(targets)
+
+    def opened(self):
+        """This stream, or a copy that has learned the rows still held back."""
+        if self.state is not None or not self.pending:
+            return self
+        ready = copy.deepcopy(self)
+        ready._open()
+        return ready
+
+    def outputs(self, index, sign):
+        """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
+        index, sign = np.asarray(index), np.asarray(sign, dtype=float)
+        self.pending = [(X, y[:, index] * sign, w) for X, y, w in self.pending]
+        if self.state is None:
+            return
+        members = tuple(
+            m.learner.outputs(s, index, sign)
+            for m, s in zip(self.portfolio.members, self.state.members, strict=True)
+        )
+        p = self.state.progress
+        progress = p._replace(recent=p.recent[:, :, index] * sign, targets=p.targets[:, index] * sign)
+        self.state = self.state._replace(members=members, progress=progress)
+
+    def best(self, keep=2):
+        """The read-outs with the lowest progressive risk over the last half of the rows."""
+        risk = risks(self.state.progress)
+        order = np.argsort(risk, kind="stable")[:keep]
+        return [(int(c) // 2, bool(c % 2)) for c in order]

@@ -1,0 +1,1 @@
+"""The scikit-learn face: estimators, each made of parts and a learner."""

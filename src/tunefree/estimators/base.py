@@ -1,0 +1,109 @@
+"""What all estimators share: checking rows, weights and labels, and saying what is wrong."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+FLOATS = [np.float64, np.float32]
+
+
+def check_rows(estimator, X, *, reset=False):
+    """Rows as a C-contiguous array or a CSR matrix in canonical form; never the user's own memory
+    changed.
+
+    Raises
+    ------
+    ValueError
+        For NaN, infinity, text, or another number of columns than in `fit`.
+    """  # noqa: D205, D400
+    X = validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
+        accept_large_sparse=True,
+    )  # fmt: skip
+    return canonical(X)
+
+
+def check_rows_and_targets(estimator, X, y, *, reset=True, multi_output=False, numeric=False):
+    """`check_rows`, with targets of the same length."""
+    X, y = validate_data(
+        estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
+        accept_large_sparse=True, multi_output=multi_output, y_numeric=numeric,
+    )  # fmt: skip
+    return canonical(X), y
+
+
+def canonical(X):
+    """CSR with sorted, unique, nonzero entries and the narrowest index type; arrays unchanged."""
+    if not sparse.issparse(X):
+        return X
+    X = sparse.csr_array(X)
+    if not X.has_canonical_format or (X.nnz and not X.data.all()):
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    narrow = np.int32 if max(X.shape[1], 1) < 2**31 else np.int64
+    indices, indptr = X.indices.astype(narrow, copy=False), X.indptr.astype(np.int64, copy=False)
+    out = sparse.csr_array(X.shape, dtype=X.dtype)
+    # The constructor would narrow indptr; kernels want one type of it.
+    out.data, out.indices, out.indptr = X.data, indices, indptr
+    return out
+
+
+def check_weights(sample_weight, X):
+    """Weights as float64, one a row; None means 1.
+
+    Raises
+    ------
+    ValueError
+        For NaN, infinite or negative weights, a wrong length, or weights that are all zero.
+    """
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError(
+            "All entries of sample_weight are zero: there is no row to learn from. "
+            "Give at least one row a positive weight."
+        )
+    return weights
+
+
+def encode_labels(y):
+    """Sorted classes and the class number of every label.
+
+    Raises
+    ------
+    ValueError
+        For continuous targets, or labels of a single class.
+    """
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass labels are taken.")
+    return np.unique(y, return_inverse=True)
+
+
+def balanced(class_weight, classes, codes, weights):
+    """Weights times the class weights; 'balanced' counts the weighted rows of each class."""
+    if class_weight is None:
+        return weights
+    if class_weight == "balanced":
+        total = np.bincount(codes, weights, minlength=len(classes))
+        each = np.divide(total.sum(), len(classes) * total, out=np.zeros(len(total)),
+                         where=total > 0)  # fmt: skip
+    else:
+        each = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+    return weights * each[codes]
+
+
+def signs(codes, n_classes):
+    """Targets +1 / -1: one column for two classes (+1 is the second), else one a class."""
+    if n_classes == 2:
+        return np.where(codes == 1, 1.0, -1.0)[:, None]
+    return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
+
+
+def share_stored(X):
+    """The share of entries that are not zero."""
+    stored = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
+    return stored / max(1, X.shape[0] * X.shape[1])

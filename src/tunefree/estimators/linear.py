@@ -1,0 +1,447 @@
+"""PiSTOL for linear prediction: no step size, no regularization grid, no cross-validation."""
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree._array import seed_of
+from tunefree.averaging import Polynomial
+from tunefree.engine.order import given_visits, hashed_visits
+from tunefree.engine.run import run
+from tunefree.engine.sources import Rows
+from tunefree.engine.stream import Stream
+from tunefree.estimators import base
+from tunefree.estimators.settings import SETTINGS, dense_members, sparse_members
+from tunefree.learners.portfolio import Member, Portfolio, rms
+from tunefree.learners.progress import platt, recent_rows
+from tunefree.losses import LOSSES
+from tunefree.moments import moments
+from tunefree.views import VIEWS
+
+# Rows used to measure the size of decisions.
+_SIZED = 8192
+# A wider matrix is not whitened: the eigenvectors would cost more than the learning.
+MOST_WHITENED = 1000
+MOST_WHITENED_STREAM = 256
+
+
+def passes(max_iter, n_visits, entries):
+    """How many passes: enough visits for small data, at least 3, never more than 20."""
+    if max_iter != "auto":
+        return int(max_iter)
+    return int(np.clip(np.ceil(min(4e4 / n_visits, 1e7 / max(entries, 1))), 3, 20))
+
+
+def check_parameters(estimator, settings, losses):
+    """Refuse parameter values that mean nothing, naming the parameter.
+
+    Raises
+    ------
+    ValueError
+    """
+    p = estimator.get_params(deep=False)
+    if p["setting"] not in settings:
+        raise ValueError(f"setting={p['setting']!r} is none of {', '.join(settings)}.")
+    if isinstance(p["loss"], str) and p["loss"] not in losses:
+        raise ValueError(f"loss={p['loss']!r} is none of {', '.join(losses)}.")
+    if p["average"] not in ("auto", "uniform", "suffix", "last"):
+        raise ValueError(f"average={p['average']!r} is none of auto, uniform, suffix, last.")
+    if p["max_iter"] != "auto" and (
+        not isinstance(p["max_iter"], int | np.integer) or p["max_iter"] < 1
+    ):
+        raise ValueError(f"max_iter={p['max_iter']!r} is neither 'auto' nor a positive integer.")
+
+
+def _has_probabilities(estimator):
+    if estimator.setting == "auto" or estimator.loss == "logistic":
+        return True
+    raise AttributeError(
+        f"predict_proba needs setting='auto' or loss='logistic'; this is "
+        f"setting={estimator.setting!r} with loss={estimator.loss!r}."
+    )
+
+
+class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
+    r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
+
+    The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of
+    the negative gradients, :math:`w = (b/D) \exp(\|g\|^2 / (2 D))\, g`, where D grows with the
+    gradients, so that neither a step size nor a regularizer is chosen. The default sweeps a small
+    portfolio of rules and column views over the data together, scores each by progressive
+    validation (every row is predicted before it is learned), and continues with the best two.
+
+    Parameters
+    ----------
+    setting : str, default='auto'
+        'auto' (the portfolio) or one rule: 'paper' and 'paper-per-coordinate' (the constants of the
+        paper's experiments), 'theorem-1' (those of its Theorem 1), 'global', 'per-coordinate' (our
+        constants), 'per-coordinate-constant', 'dowg'.
+    loss : {'auto', 'smoothed_hinge', 'hinge', 'squared_hinge', 'logistic'}, default='auto'
+        'auto' is the members' own in the portfolio, else the smoothed hinge. A user's own loss
+        part is taken too.
+    average : {'auto', 'uniform', 'suffix', 'last'}, default='auto'
+        Read-out: the mean of all iterates, of those of the second half, or the last iterate.
+        'auto' is 'suffix', or 'uniform' in a single pass.
+    max_iter : int or 'auto', default='auto'
+        Passes over the data. 'auto': 3 to 20, fewer for larger data; 1 for the paper's settings.
+    fit_intercept : bool, default=True
+        Learn an intercept, as one more column of the size of the others.
+    shuffle : bool, default=True
+        Learn in the order of a hash of the rows' content, with equal rows merged: the result does
+        not depend on the order of the rows, and a weight of 2 equals a row given twice. False
+        keeps the given order and loses both.
+    class_weight : dict, 'balanced' or None, default=None
+        Weights of the classes.
+    warm_start : bool, default=False
+        Keep the learner's state after `fit`, and go on from it in the next `fit` or `partial_fit`.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    n_iter_ : int
+        Passes made.
+    leaderboard_ : list of dict
+        Every member's name and progressive error (a share of rows), the chosen ones first.
+    trace_ : dict
+        'rows' seen, the 'progressive_error' of every member up to there, and each member's
+        effective 'scale' after every pass.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, labels of one class, weights that are all zero.
+
+    References
+    ----------
+    Orabona 2014, "Simultaneous model selection and optimization through parameter-free stochastic
+    learning", Algorithm 3 and appendix A.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tunefree import PiSTOLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = PiSTOLClassifier(random_state=0).fit(X[:400], y[:400])
+    >>> bool(model.score(X[400:], y[400:]) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        setting="auto",
+        *,
+        loss="auto",
+        average="auto",
+        max_iter="auto",
+        fit_intercept=True,
+        shuffle=True,
+        class_weight=None,
+        warm_start=False,
+        random_state=None,
+    ):
+        self.setting = setting
+        self.loss = loss
+        self.average = average
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.shuffle = shuffle
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        X_val, y_val : array-like, optional
+            Validation rows: members and the number of passes are then chosen on them.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        warm = self.warm_start and hasattr(self, "_run")
+        X, y = base.check_rows_and_targets(self, X, y, reset=not warm)
+        weights = base.check_weights(sample_weight, X)
+        kept = weights > 0
+        if not kept.all():
+            X, y, weights = X[kept], y[kept], weights[kept]
+        classes, codes = base.encode_labels(y)
+        if warm:
+            classes, codes = self._known(classes, y)
+        if len(classes) < 2:
+            raise ValueError(
+                f"y has a single class ({classes[0]!r}): a classifier needs rows of at least 2."
+            )
+        weights = base.balanced(self.class_weight, classes, codes, weights)
+        targets = base.signs(codes, len(classes))
+        if self.shuffle:
+            labels = codes[:, None].astype(float)
+            visits = hashed_visits(X, labels, weights, seed_of(self.random_state))
+        else:
+            visits = given_visits(weights)
+        rows, totals = visits.unique()
+        if warm:
+            portfolio, state = self._run
+            X = _stored(X, state.views)
+            state = state._replace(epoch=1)
+        else:
+            X, portfolio, state = self._start(X, rows, totals, len(visits.rows), targets.shape[1])
+        self.classes_ = classes
+        source = Rows(X, targets, visits)
+        if X_val is None:
+            result = run(portfolio, state, source)
+            state, n_passes = result.state, result.n_passes
+            coef, intercept = self._read(portfolio, state, X, rows)
+        else:
+            validate = self._validation(X_val, y_val)
+            portfolio = portfolio._replace(rank=validate)
+            best = []
+
+            def watch(state):
+                coef, intercept = self._read(portfolio, state, X, rows)
+                best.append((validate(coef, intercept), state.epoch, coef, intercept))
+
+            state = run(portfolio, state, source, on_pass=watch).state
+            portfolio = portfolio._replace(rank=None)
+            _, n_passes, coef, intercept = min(best, key=lambda b: b[:2])
+        self._publish(portfolio, state, coef, intercept, n_passes, X.dtype)
+        self._run = (portfolio, state) if self.warm_start else None
+        return self
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from the next chunk of a stream, in the order given.
+
+        The chunks' sizes make no difference, to the last bit.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like, optional
+            Classes to expect. More may appear at any time, with the result that they would have
+            had if announced.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        stream = getattr(self, "_stream", None)
+        if stream is None and hasattr(self, "coef_"):
+            raise ValueError(
+                "This model was trained by fit, which keeps no learner to go on from: use "
+                "warm_start=True and fit again, or start a fresh model with partial_fit."
+            )
+        X, y = base.check_rows_and_targets(self, X, y, reset=stream is None)
+        weights = base.check_weights(sample_weight, X)
+        seen, _ = base.encode_labels(y)
+        known = getattr(self, "classes_", None)
+        announced = [c for c in (known, classes, seen) if c is not None]
+        every = np.unique(np.concatenate([np.asarray(c) for c in announced]))
+        if len(every) < 2:
+            raise ValueError(
+                f"There is a single class so far ({every[0]!r}): announce them all by classes=."
+            )
+        if stream is None:
+            stream = self._open_stream(X)
+        elif len(every) > len(known):
+            stream.outputs(*_new_columns(known, every))
+        codes = np.searchsorted(every, y)
+        weights = base.balanced(self.class_weight, every, codes, weights)
+        targets = np.hstack([base.signs(codes, len(every)), np.full((len(y), 1), -1.0)])
+        self._stream, self.classes_ = stream, every
+        stream.learn(X, targets, weights)
+        ready = stream.opened()
+        candidates = ready.best() if self.setting == "auto" else None
+        coef, intercept = self._read(ready.portfolio, ready.state, candidates=candidates)
+        self._publish(ready.portfolio, ready.state, coef, intercept, 1, X.dtype)
+        return self
+
+    def _check(self):
+        losses = [k for k, v in LOSSES.items() if v.task == "classification"]
+        check_parameters(self, ("auto", *SETTINGS), ("auto", *losses))
+
+    def _known(self, classes, y):
+        if not np.isin(classes, self.classes_).all():
+            raise ValueError(f"y has classes {classes} beyond those of the first fit.")
+        return self.classes_, np.searchsorted(self.classes_, y)
+
+    def _members(self, n_rows, sparse_data, whiten):
+        loss = None if self.loss == "auto" else LOSSES.get(self.loss, self.loss)
+        if self.setting != "auto":
+            loss = loss or LOSSES["smoothed_hinge"]
+            return (Member("raw", SETTINGS[self.setting](loss, n_rows), self.setting),)
+        return sparse_members(loss) if sparse_data else dense_members(loss, whiten)
+
+    def _views(self, members, m):
+        views = {member.view: VIEWS[member.view](m) for member in members}
+        if not self.fit_intercept:
+            views = {k: v._replace(bias=0.0, shift=None) for k, v in views.items()}
+        return views
+
+    def _start(self, X, rows, totals, n_visits, n_outputs):
+        """Choose the portfolio by how many entries are zero, not by how they are stored."""
+        n, d = len(rows), X.shape[1]
+        density = base.share_stored(X[rows])
+        sparse_data = density < 0.25 or self.setting != "auto"
+        members = self._members(n_visits, sparse_data, d <= MOST_WHITENED)
+        if sparse_data:
+            X = base.canonical(sparse.csr_array(X)) if density < 0.25 else X
+            m = moments(X, rows, totals, centred=False)
+        else:
+            X = X.toarray() if sparse.issparse(X) else X
+            whiten = any(member.view == "whitened" for member in members)
+            m = moments(X, rows, totals, centred=self.fit_intercept, products=whiten)
+        single = self.setting.startswith(("paper", "theorem")) and self.max_iter == "auto"
+        n_passes = 1 if single else passes(self.max_iter, n_visits, density * n * d * n_outputs)
+        portfolio = Portfolio(
+            members,
+            True,
+            n_passes,
+            suffix=self.average in ("auto", "suffix"),
+            last=self.average == "last",
+        )
+        return X, portfolio, portfolio.init(self._views(members, m), d, n_outputs, n_visits)
+
+    def _open_stream(self, X):
+        sparse_data, d = sparse.issparse(X), X.shape[1]
+        whiten = d <= MOST_WHITENED_STREAM
+        members = self._members(1, sparse_data or self.setting != "auto", whiten)
+        if self.setting == "auto":
+            # A stream may drift: later iterates count more.
+            members = tuple(
+                m._replace(learner=m.learner._replace(average=Polynomial())) for m in members
+            )
+        portfolio = Portfolio(members, True, 1, last=self.average == "last", unseen=True)
+        return Stream(
+            portfolio,
+            lambda m: self._views(members, m),
+            products=any("whitened" in m.view for m in members),
+            sparse=sparse_data,
+        )
+
+    def _validation(self, X_val, y_val):
+        if y_val is None:
+            raise ValueError("X_val is given without y_val.")
+        X, y = base.check_rows(self, X_val), np.asarray(y_val)
+        if len(y) != X.shape[0] or not np.isin(y, self.classes_).all():
+            raise ValueError("y_val must have a label of the training classes for each row.")
+        codes = np.searchsorted(self.classes_, y)
+
+        def validate(coef, intercept):
+            return float(np.mean(_codes(X @ coef + intercept) != codes))
+
+        return validate
+
+    def _read(self, portfolio, state, X=None, rows=None, candidates=None):
+        """Coefficients and intercepts: the blend of the portfolio, calibrated to log-odds."""
+        if self.setting != "auto":
+            (candidate,) = candidates or portfolio.candidates(state)
+            coef, intercept = portfolio.weights(state, *candidate)
+            return (coef[:, :-1], intercept[:-1]) if portfolio.unseen else (coef, intercept)
+
+        def size(coef, intercept, predicted):
+            if X is None:
+                return rms(predicted)
+            return rms(X[rows[:_SIZED]] @ coef + intercept)
+
+        coef, intercept, predicted = portfolio.blend(state, size, candidates)
+        _, targets, weights = recent_rows(state.progress)
+        a, b = platt(predicted, targets[:, : predicted.shape[1]], weights)
+        return a * coef, a * intercept + b
+
+    def _publish(self, portfolio, state, coef, intercept, n_passes, dtype):
+        self.coef_ = np.ascontiguousarray(coef.T, dtype=dtype)
+        self.intercept_ = intercept.astype(dtype)
+        self.n_iter_ = n_passes
+        self.leaderboard_ = portfolio.leaderboard(state)
+        self.trace_ = portfolio.trace(state)
+
+    def decision_function(self, X):
+        """Log-odds of the second class, or of every class against the rest.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self, "coef_")
+        X = base.check_rows(self, X)
+        scores = X @ self.coef_.T + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """The most likely class of every row, shape (n_samples,)."""
+        scores = self.decision_function(X)
+        return self.classes_[_codes(scores.reshape(len(scores), -1))]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Probabilities of the classes, shape (n_samples, n_classes).
+
+        With ``setting='auto'`` they are calibrated on the progressive predictions (Platt 1999).
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 2:
+            return softmax(scores, axis=1) if self.setting == "auto" else _normalised(expit(scores))
+        second = expit(scores)
+        return np.stack([1.0 - second, second], axis=1)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X):
+        """Logarithms of `predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _normalised(p):
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def _codes(scores):
+    if scores.shape[1] == 1:
+        return (scores[:, 0] > 0.0).astype(int)
+    return scores.argmax(axis=1)
+
+
+def _stored(X, views):
+    dense = any(view.dense for view in views.values())
+    return X.toarray() if dense and sparse.issparse(X) else X
+
+
+def _new_columns(known, every):
+    """How a stream's outputs are rearranged when classes appear that it had not seen.
+
+    A new class starts as the output that has seen negatives only; two classes shared one output.
+    """
+    old = np.searchsorted(known, every)
+    old = np.where(np.isin(every, known), old, -1)
+    if len(known) == 2:
+        index = [1 if k < 0 else 0 for k in old]
+        sign = [1.0 if k < 0 else (-1.0, 1.0)[k] for k in old]
+        return [*index, 1], [*sign, 1.0]
+    return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(every) + 1)

@@ -1,0 +1,92 @@
+"""Settings: which parts make which method, by name.
+
+The portfolios are what ``setting="auto"`` runs. Their members were chosen on public data sets by
+progressive validation and by test errors over several sets, never for one; see the user guide.
+"""
+
+import numpy as np
+
+from tunefree.averaging import Polynomial
+from tunefree.learners.diagonal import Diagonal
+from tunefree.learners.isotropic import Isotropic
+from tunefree.learners.portfolio import Member
+from tunefree.learners.rules import DoWG, PiSTOL
+from tunefree.losses import Logistic, SmoothedHinge
+
+# In a portfolio, slopes below a thousandth of their bound are not worth an update.
+_NEGLIGIBLE = 1e-3
+
+
+def _paper(loss, n_rows):
+    return Isotropic(PiSTOL(b=np.sqrt(2 * 0.25 * loss.bound() * n_rows), root=False), loss)
+
+
+def _paper_coordinates(loss, n_rows):
+    return Diagonal(PiSTOL(b=np.sqrt(2 * 0.25 * loss.bound() * n_rows), root=False), loss)
+
+
+def _theorem(loss, n_rows):
+    return Isotropic(PiSTOL(a=2.25 * loss.bound(), root=False), loss)
+
+
+def _global(loss, n_rows):
+    return Isotropic(PiSTOL(), loss)
+
+
+def _coordinates(loss, n_rows):
+    return Diagonal(PiSTOL(a=1.0, b=0.1, squares=True), loss)
+
+
+def _constant_coordinates(loss, n_rows):
+    return Diagonal(PiSTOL(a=1.0, b=0.1, root=False), loss)
+
+
+def _dowg(loss, n_rows):
+    return Isotropic(DoWG(), loss)
+
+
+SETTINGS = {
+    "paper": _paper,
+    "paper-per-coordinate": _paper_coordinates,
+    "theorem-1": _theorem,
+    "global": _global,
+    "per-coordinate": _coordinates,
+    "per-coordinate-constant": _constant_coordinates,
+    "dowg": _dowg,
+}
+
+
+def _members(*entries):
+    return tuple(
+        Member(view, learner._replace(negligible=_NEGLIGIBLE), f"{view} {name}")
+        for view, name, learner in entries
+    )
+
+
+def sparse_members(loss=None):
+    """The portfolio for data of which most entries are zero: zeros cost nothing."""
+    hinge, logistic = loss or SmoothedHinge(), loss or Logistic()
+    members = _members(
+        ("raw", "per-coordinate", _coordinates(hinge, 0)),
+        ("raw", "per-coordinate logistic", _coordinates(logistic, 0)),
+        ("raw", "per-coordinate-constant logistic", _constant_coordinates(logistic, 0)),
+        ("scaled", "dowg", _dowg(hinge, 0)),
+    )
+    return members if loss is None else members[1:]
+
+
+def dense_members(loss=None, whiten=True):
+    """The portfolio for dense data: one good learner under three views."""
+    learner = _coordinates(loss or Logistic(), 0)
+    views = ("standardised", "whitened", "strongly_whitened") if whiten else ("standardised",)
+    members = _members(*((view, "per-coordinate", learner) for view in views))
+    if whiten:
+        return members
+    return members + _members(("standardised", "dowg", _dowg(loss or SmoothedHinge(), 0)))
+
+
+def regression_members(loss, n_columns, views):
+    """The regression recipe under each view: per coordinate, later iterates count more."""
+    rule = PiSTOL(a=1.0, b=min(0.1, 1.0 / n_columns), squares=True, cap=50.0)
+    learner = Diagonal(rule, loss, Polynomial())
+    return tuple(Member(view, learner, f"{view} per-coordinate") for view in views)

@@ -1,0 +1,242 @@
+"""Progressive validation: every row is predicted before it is learned.
+
+The mean loss of these predictions is an unbiased estimate of the risk of the predictor that is
+returned, at no cost in data. A record keeps it for several candidates over the rows seen, and the
+latest predictions themselves, from which a calibration is learned.
+
+Source: Blum, Kalai, Langford 1999 (progressive validation); Platt 1999 (calibration).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree._jit import kernel
+
+_SLOTS = 512
+_RECENT = 8192
+_RECENT_NUMBERS = 4_000_000
+
+
+class Progress(NamedTuple):
+    """What the candidates predicted so far.
+
+    Attributes
+    ----------
+    risk : ndarray of shape (n_slots, n_candidates)
+        Summed weighted losses: mistakes, or squared errors.
+    weight : ndarray of shape (n_slots,)
+    clock : ndarray of shape (2,)
+        Rows seen, rows a slot holds. Slots merge in pairs when they are all in use.
+    recent : ndarray of shape (n_recent, n_candidates, n_outputs)
+        The latest predictions, as a ring.
+    targets : ndarray of shape (n_recent, n_outputs)
+    weights : ndarray of shape (n_recent,)
+    """
+
+    risk: np.ndarray
+    weight: np.ndarray
+    clock: np.ndarray
+    recent: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+def start_progress(n_candidates, n_outputs, rows=None):
+    """An empty record; `rows` (if known) bounds how many predictions it must keep."""
+    n = int(np.clip(_RECENT_NUMBERS // (n_candidates * n_outputs), 256, _RECENT))
+    n = n if rows is None else max(1, min(n, rows))
+    return Progress(
+        np.zeros((_SLOTS, n_candidates)),
+        np.zeros(_SLOTS),
+        np.array([0, 1], np.int64),
+        np.zeros((n, n_candidates, n_outputs)),
+        np.zeros((n, n_outputs)),
+        np.zeros(n),
+    )
+
+
+@kernel
+def _record(classify, scored, candidate, last, predictions, targets, weights, risk, weight, clock, recent,
+            kept_targets, kept_weights):  # fmt: skip
+    n, k = targets.shape
+    size = recent.shape[0]
+    for i in range(n):
+        t = clock[0] + i
+        slot = t // clock[1]
+        if classify and scored == 1:
+            loss = 1.0 if (predictions[i, 0] > 0.0) != (targets[i, 0] > 0.0) else 0.0
+        elif classify:
+            best = 0
+            for c in range(1, scored):
+                if predictions[i, c] > predictions[i, best]:
+                    best = c
+            loss = 0.0 if targets[i, best] > 0.0 else 1.0
+        else:
+            loss = 0.0
+            for c in range(scored):
+                loss += (predictions[i, c] - targets[i, c]) ** 2
+        risk[slot, candidate] += weights[i] * loss
+        for c in range(k):
+            recent[t % size, candidate, c] = predictions[i, c]
+        if last:
+            weight[slot] += weights[i]
+            kept_weights[t % size] = weights[i]
+            for c in range(k):
+                kept_targets[t % size, c] = targets[i, c]
+
+
+def record(progress, classify, scored, predictions, targets, weights):
+    """Take in what the candidates predicted for some rows.
+
+    Parameters
+    ----------
+    progress : Progress
+    classify : bool
+        Count mistakes rather than squared errors.
+    scored : int
+        How many of the outputs, from the first, count.
+    predictions : sequence of ndarray of shape (n, n_outputs)
+        For each candidate; None for one that is out.
+    targets : ndarray of shape (n, n_outputs)
+    weights : ndarray of shape (n,)
+    """
+    start = 0
+    while start < len(targets):
+        seen, width = progress.clock
+        if seen >= _SLOTS * width:
+            for table in (progress.risk, progress.weight):
+                table[: _SLOTS // 2] = table[0::2] + table[1::2]
+                table[_SLOTS // 2 :] = 0.0
+            progress.clock[1] = width = 2 * width
+        part = slice(start, start + int(_SLOTS * width - seen))
+        live = [c for c, p in enumerate(predictions) if p is not None]
+        for c in live:
+            kept = np.ascontiguousarray(predictions[c][part])
+            _record(classify, scored, c, c == live[-1], kept, targets[part], weights[part],
+                    *progress)  # fmt: skip
+        progress.clock[0] += len(targets[part])
+        start = part.stop
+
+
+def curve(progress):
+    """Rows seen and progressive risk of every candidate over all rows so far.
+
+    Returns
+    -------
+    rows : ndarray of shape (m,)
+    risk : ndarray of shape (m, n_candidates)
+    """
+    seen, width = progress.clock
+    m = int(-(-seen // width))
+    weight = np.maximum(np.cumsum(progress.weight[:m]), 1e-300)
+    rows = np.minimum(np.arange(1, m + 1) * width, seen)
+    return rows, np.cumsum(progress.risk[:m], axis=0) / weight[:, None]
+
+
+def risks(progress, share=0.5):
+    """Mean progressive risk of every candidate over the last `share` of the rows."""
+    seen, width = progress.clock
+    first = int((seen * (1.0 - share)) // width)
+    weight = progress.weight[first:].sum()
+    return progress.risk[first:].sum(axis=0) / max(weight, 1e-300)
+
+
+def recent_rows(progress, share=0.5):
+    """Predictions, targets and weights of the latest rows, at most this share of all.
+
+    Returns
+    -------
+    predictions : ndarray of shape (m, n_candidates, n_outputs)
+    targets : ndarray of shape (m, n_outputs)
+    weights : ndarray of shape (m,)
+    """
+    seen, size = int(progress.clock[0]), len(progress.recent)
+    m = min(size, max(1, int(seen * share)), seen)
+    slots = np.arange(seen - m, seen) % size
+    return progress.recent[slots], progress.targets[slots], progress.weights[slots]
+
+
+def platt(decisions, targets, weights):
+    """Slope a > 0 and offsets b that turn decisions into log-odds, by maximum likelihood.
+
+    Binary decisions: sigma(a f + b). K outputs: softmax(a f_k + b_k) with sum b = 0. A pseudo-row
+    of each class at the present probabilities keeps separable data finite.
+
+    Parameters
+    ----------
+    decisions : ndarray of shape (n, n_outputs)
+    targets : ndarray of shape (n, n_outputs)
+        +1 / -1.
+    weights : ndarray of shape (n,)
+
+    Returns
+    -------
+    a : float
+    b : ndarray of shape (n_outputs,)
+
+    Examples
+    --------
+    >>> f = np.array([[2.0], [1.0], [-1.0], [1.0]])
+    >>> a, b = platt(f, np.array([[1.0], [1.0], [-1.0], [-1.0]]), np.ones(4))
+    >>> bool(a > 0)
+    True
+    """
+    n, k = decisions.shape
+    f = np.hstack([decisions, np.zeros((n, 1))]) if k == 1 else decisions
+    hit = targets[:, 0] > 0.0 if k == 1 else targets.argmax(axis=1)
+    y = np.where(hit, 0, 1) if k == 1 else hit
+    width = f.shape[1]
+    size = max(float(np.sqrt(np.average(decisions**2))), 1e-300)
+    f = f / size
+    total = max(float(weights.sum()), 1e-300)
+    # Soft labels: each row gives up a little of its certainty (Platt's correction).
+    soft = np.full((n, width), 1.0 / (total + width))
+    soft[np.arange(n), y] += 1.0 - width / (total + width)
+    share = weights / total
+    theta = np.zeros(1 + width)
+    theta[0] = 1.0
+
+    def risk(theta):
+        logits = theta[0] * f + theta[1:]
+        top = logits.max(axis=1, keepdims=True)
+        log_sum = top[:, 0] + np.log(np.exp(logits - top).sum(axis=1))
+        p = np.exp(logits - log_sum[:, None])
+        penalty = 1e-3 / total
+        value = share @ (log_sum - np.einsum("ij,ij->i", soft, logits))
+        return value + penalty * (theta @ theta), p, penalty
+
+    value, p, penalty = risk(theta)
+    for _ in range(30):
+        gap = (p - soft) * share[:, None]
+        gradient = np.concatenate([[np.sum(gap * f)], gap.sum(axis=0)]) + 2 * penalty * theta
+        mean = np.einsum("ij,ij->i", p, f)
+        ps = p * share[:, None]
+        hessian = 2 * penalty * np.eye(1 + width)
+        hessian[0, 0] += share @ (np.einsum("ij,ij->i", p, f * f) - mean * mean)
+        cross = (ps * (f - mean[:, None])).sum(axis=0)
+        hessian[0, 1:] += cross
+        hessian[1:, 0] += cross
+        hessian[1:, 1:] += np.diag(ps.sum(axis=0)) - p.T @ ps
+        step = np.linalg.solve(hessian, gradient)
+        rate = 1.0
+        while rate > 1e-4:
+            trial = theta - rate * step
+            trial_value, trial_p, _ = risk(trial)
+            if trial_value <= value:
+                break
+            rate *= 0.5
+        if rate <= 1e-4 or value - trial_value <= 1e-12:
+            break
+        theta, value, p = trial, trial_value, trial_p
+    offsets = theta[1:] - theta[1:].mean()
+    # Offsets move decisions: they must earn it by more than the noise of the rows they change.
+    gain = weights * (_hits(theta[0] * f + offsets, y) - _hits(f, y))
+    if gain.sum() <= np.sqrt(np.sum(gain * gain)):
+        offsets = np.zeros(width)
+    a = max(theta[0], 1e-3) / size
+    return a, np.array([offsets[0] - offsets[1]]) if k == 1 else offsets
+
+
+def _hits(logits, y):
+    return (logits.argmax(axis=1) == y).astype(float)
