@@ -2,5 +2,6 @@
 
 from tunefree._version import __version__
 from tunefree.estimators.linear import PiSTOLClassifier
+from tunefree.estimators.regression import PiSTOLRegressor
 
-__all__ = ["PiSTOLClassifier", "__version__"]
+__all__ = ["PiSTOLClassifier", "PiSTOLRegressor", "__version__"]

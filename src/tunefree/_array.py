@@ -15,9 +15,8 @@ def mix(x):
 
 @kernel
 def number_hash(value, position):
-    """Hash of a number, rounded to single precision, at a position."""
-    rounded = np.float64(np.float32(value))
-    return mix(np.uint64(_as_integer(rounded)) ^ mix(np.uint64(position)))
+    """Hash of a number at a position."""
+    return mix(np.uint64(_as_integer(np.float64(value) + 0.0)) ^ mix(np.uint64(position)))
 
 
 @kernel

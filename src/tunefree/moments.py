@@ -18,7 +18,7 @@ class Moments(NamedTuple):
     weight : float
         Total weight of the rows.
     mean, square, largest : ndarray of shape (d,)
-        Mean, mean square about the mean, largest absolute value. Of sparse data, about 0.
+        Mean, mean square about the mean (of sparse data: about 0), largest absolute value.
     product : ndarray of shape (d, d) or None
         Mean products about the mean (the covariance), where asked for.
     magnitude : float
@@ -64,11 +64,16 @@ def moments(X, rows, weights, *, centred=True, products=False, caps=None):
     """
     d, total = X.shape[1], float(weights.sum())
     if not centred and sparse.issparse(X):
-        square, largest, stored, energy = _sparse_sums(
+        mean, square, largest, stored, energy = _sparse_sums(
             X.data, X.indices, X.indptr, rows, weights, d
         )
         return Moments(
-            total, np.zeros(d), square / total, largest, None, np.sqrt(energy / max(stored, 1e-300))
+            total,
+            mean / total,
+            square / total,
+            largest,
+            None,
+            float(np.sqrt(energy / max(stored, 1e-300))),
         )
     mean, largest = np.zeros(d), np.zeros(d)
     stored = energy = 0.0
@@ -78,11 +83,11 @@ def moments(X, rows, weights, *, centred=True, products=False, caps=None):
         np.maximum(largest, np.abs(block).max(axis=0), out=largest)
         stored += float(w @ np.count_nonzero(block, axis=1))
         energy += float(w @ np.einsum("ij,ij->i", block, block))
-    mean = mean / total if centred else np.zeros(d)
+    mean /= total
     product = np.zeros((d, d)) if products else None
     square = np.zeros(d)
     for part, block in _blocks(X, rows, caps):
-        block = block - mean
+        block = block - mean if centred else block
         weighted = block * weights[part][:, None]
         square += np.einsum("ij,ij->j", weighted, block)
         if products:
@@ -120,18 +125,19 @@ def column_caps(X, rows, reach=10.0, sample=10_000):
 
 @kernel
 def _sparse_sums(data, indices, indptr, rows, weights, d):
-    square, largest = np.zeros(d), np.zeros(d)
+    mean, square, largest = np.zeros(d), np.zeros(d), np.zeros(d)
     stored = energy = 0.0
     for i in range(rows.shape[0]):
         w = weights[i]
         for p in range(indptr[rows[i]], indptr[rows[i] + 1]):
             v = float(data[p])
             if v != 0.0:
+                mean[indices[p]] += w * v
                 square[indices[p]] += w * v * v
                 largest[indices[p]] = max(largest[indices[p]], abs(v))
                 stored += w
                 energy += w * v * v
-    return square, largest, stored, energy
+    return mean, square, largest, stored, energy
 
 
 @kernel(fastmath=REASSOCIATE)
@@ -161,7 +167,7 @@ def _stream_sums(X, weights, total, mean, square, largest, product, counts):
 
 
 @kernel
-def _sparse_stream_sums(data, indices, indptr, weights, square, largest, counts):
+def _sparse_stream_sums(data, indices, indptr, weights, mean, square, largest, counts):
     total = 0.0
     for i in range(weights.shape[0]):
         w = weights[i]
@@ -169,6 +175,7 @@ def _sparse_stream_sums(data, indices, indptr, weights, square, largest, counts)
         for p in range(indptr[i], indptr[i + 1]):
             v = float(data[p])
             if v != 0.0:
+                mean[indices[p]] += w * v
                 square[indices[p]] += w * v * v
                 largest[indices[p]] = max(largest[indices[p]], abs(v))
                 counts[0] += w
@@ -205,7 +212,14 @@ class RunningMoments:
         """Take in rows."""
         if self.sparse:
             self.total += _sparse_stream_sums(
-                X.data, X.indices, X.indptr, weights, self.square, self.largest, self.counts
+                X.data,
+                X.indices,
+                X.indptr,
+                weights,
+                self.mean,
+                self.square,
+                self.largest,
+                self.counts,
             )
         else:
             self.total = _stream_sums(
@@ -224,9 +238,9 @@ class RunningMoments:
         total = max(self.total, 1e-300)
         return Moments(
             self.total,
-            self.mean,
+            self.mean / total if self.sparse else self.mean.copy(),
             self.square / total,
-            self.largest,
+            self.largest.copy(),
             self.product / total if self.product.size else None,
             float(np.sqrt(self.counts[1] / max(self.counts[0], 1e-300))),
         )

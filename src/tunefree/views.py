@@ -174,3 +174,39 @@ VIEWS = {
     "whitened": whitened,
     "strongly_whitened": strongly_whitened,
 }
+
+
+class ViewSet(NamedTuple):
+    """Views by name, to be made from moments.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Keys of `VIEWS`.
+    intercept : bool, default=True
+        Without it nothing is shifted and no constant is appended.
+
+    Examples
+    --------
+    >>> from tunefree.moments import moments
+    >>> m = moments(np.array([[1.0], [3.0]]), np.array([0, 1]), np.ones(2))
+    >>> ViewSet(("standardised",)).make(m)["standardised"].shift
+    array([2.])
+    """
+
+    names: tuple
+    intercept: bool = True
+
+    @property
+    def products(self):
+        """Whether the covariance is needed."""
+        return any("whitened" in name for name in self.names)
+
+    def make(self, m, caps=None):
+        """The views as a dict; columns are clipped to caps = (low, high) first, if given."""
+        out = {name: VIEWS[name](m) for name in self.names}
+        if caps is not None and np.isfinite(caps[0]).any():
+            out = {k: v._replace(low=caps[0], high=caps[1]) for k, v in out.items()}
+        if not self.intercept:
+            out = {k: v._replace(bias=0.0, shift=None) for k, v in out.items()}
+        return out

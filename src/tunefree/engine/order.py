@@ -17,36 +17,47 @@ from tunefree._jit import kernel
 _MAX_VISITS = 16
 # ... and rows are repeated at most this often on average, whatever the unit of the weights.
 _MAX_MEAN = 64.0
+# The coarse hash rounds values to 1 / _STEPS of the largest; not a rational number of steps, so that
+# simple fractions of the largest (a half, a third) do not lie right between two steps.
+_STEPS = 1e6 + np.sqrt(2.0)
 
 
 @kernel
-def _hash_dense(X, centre, scale, targets, seed):
-    out = np.empty(X.shape[0], np.uint64)
+def _hash_dense(X, centre, scale, targets, measured, seed):
+    coarse, exact = np.empty(X.shape[0], np.uint64), np.empty(X.shape[0], np.uint64)
     for i in range(X.shape[0]):
-        total = mix(np.uint64(seed))
+        a = b = mix(np.uint64(seed))
         for j in range(X.shape[1]):
-            v = X[i, j] - centre[j]
-            if v != 0.0:
-                total += number_hash(abs(v) * scale[j], j)
+            size = np.rint(abs(X[i, j] - centre[j]) * scale[j])
+            if size != 0.0:
+                a += number_hash(size, j)
+            if X[i, j] != 0.0:
+                b += number_hash(X[i, j], j)
         for k in range(targets.shape[1]):
-            total += number_hash(targets[i, k], -1 - k)
-        out[i] = mix(total)
-    return out
+            a += number_hash(np.rint(measured[i, k]), -1 - k)
+            b += number_hash(targets[i, k], -1 - k)
+        coarse[i], exact[i] = mix(a), mix(b)
+    return coarse, exact
 
 
 @kernel
-def _hash_csr(data, indices, indptr, scale, targets, seed):
+def _hash_csr(data, indices, indptr, scale, targets, measured, seed):
     n = indptr.shape[0] - 1
-    out = np.empty(n, np.uint64)
+    coarse, exact = np.empty(n, np.uint64), np.empty(n, np.uint64)
     for i in range(n):
-        total = mix(np.uint64(seed))
+        a = b = mix(np.uint64(seed))
         for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            size = np.rint(abs(data[p]) * scale[j])
+            if size != 0.0:
+                a += number_hash(size, j)
             if data[p] != 0.0:
-                total += number_hash(abs(data[p]) * scale[indices[p]], indices[p])
+                b += number_hash(data[p], j)
         for k in range(targets.shape[1]):
-            total += number_hash(targets[i, k], -1 - k)
-        out[i] = mix(total)
-    return out
+            a += number_hash(np.rint(measured[i, k]), -1 - k)
+            b += number_hash(targets[i, k], -1 - k)
+        coarse[i], exact[i] = mix(a), mix(b)
+    return coarse, exact
 
 
 @kernel
@@ -57,15 +68,15 @@ def _largest_csr(data, indices, d):
     return out
 
 
-def _unit(largest):
-    return np.divide(1.0, largest, out=np.zeros(len(largest)), where=largest > 0.0)
+def _steps(largest):
+    return np.divide(_STEPS, largest, out=np.zeros(len(largest)), where=largest > 0.0)
 
 
 def content_hash(X, targets, seed, *, affine=False):
-    """A 64-bit hash of every row and its targets, shape (n_rows,).
+    """Two 64-bit hashes of every row and its targets: a coarse and an exact one.
 
-    Values enter as their size relative to the largest of their column, in single precision, so that
-    the hash, and with it the order of learning, does not change when columns are rescaled.
+    For the coarse hash values are rounded to a millionth of the largest of their column, so that
+    it, and with it the order of learning, stays when columns are rescaled.
 
     Parameters
     ----------
@@ -73,26 +84,34 @@ def content_hash(X, targets, seed, *, affine=False):
     targets : ndarray of shape (n_rows, n_targets)
     seed : int
     affine : bool, default=False
-        Measure values and targets from the middle of their range, so that shifts do not change the
-        hash either (dense data only).
+        Measure values and targets from the middle of their range, so that the coarse hash stays
+        when they are shifted or change sign, too (dense data only).
+
+    Returns
+    -------
+    coarse, exact : ndarray of shape (n_rows,), uint64
 
     Examples
     --------
     >>> X, y = np.array([[0.0, 2.0], [0.0, 2.0], [0.0, 4.0]]), np.ones((3, 1))
-    >>> a, b, _ = content_hash(X, y, 0)
-    >>> bool(a == b), bool(content_hash(sparse.csr_array(X), y, 0)[0] == a)
-    (True, True)
+    >>> coarse, exact = content_hash(X, y, 0)
+    >>> bool(exact[0] == exact[1]), len(set(coarse.tolist()))
+    (True, 2)
+    >>> bool((content_hash(sparse.csr_array(1e6 * X), y, 0)[0] == coarse).all())
+    True
     """
+    measured = targets
     if affine:
         middle = 0.5 * targets.max(axis=0) + 0.5 * targets.min(axis=0)
-        targets = np.abs(targets - middle) * _unit(np.abs(targets - middle).max(axis=0))
+        measured = np.abs(targets - middle)
+        measured = measured * _steps(measured.max(axis=0))
     if sparse.issparse(X):
-        scale = _unit(_largest_csr(X.data, X.indices, X.shape[1]))
-        return _hash_csr(X.data, X.indices, X.indptr, scale, targets, seed)
+        scale = _steps(_largest_csr(X.data, X.indices, X.shape[1]))
+        return _hash_csr(X.data, X.indices, X.indptr, scale, targets, measured, seed)
     low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
     centre = 0.5 * low + 0.5 * high if affine else np.zeros(X.shape[1])
-    scale = _unit(np.maximum(high - centre, centre - low))
-    return _hash_dense(X, centre, scale, targets, seed)
+    scale = _steps(np.maximum(high - centre, centre - low))
+    return _hash_dense(X, centre, scale, targets, measured, seed)
 
 
 @kernel
@@ -195,13 +214,18 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     -------
     Visits
     """
-    keys = content_hash(X, targets, seed, affine=affine)
-    order = np.argsort(keys, kind="stable")
+    coarse, exact = content_hash(X, targets, seed, affine=affine)
+    order = np.lexsort((exact, coarse))
     order = order[weights[order] > 0.0]
-    keys = keys[order]
-    equal = np.flatnonzero(keys[1:] == keys[:-1])
+    keys, exact = coarse[order], exact[order]
+    near = np.flatnonzero(keys[1:] == keys[:-1])
+    equal = near[exact[near + 1] == exact[near]]
     starts = np.ones(len(order), bool)
     starts[equal + 1] = ~_equal(X, targets, order[equal], order[equal + 1])
+    # Rows that differ but round to the same are told apart by the exact hash.
+    apart = near[starts[near + 1]]
+    apart = np.isin(keys, keys[apart])
+    keys[apart] = scramble(keys[apart] ^ exact[apart], seed)
     first = np.flatnonzero(starts)
     total = visit_weights(np.add.reduceat(weights[order], first))
     copies = np.minimum(np.ceil(total), _MAX_VISITS).astype(np.int64)

@@ -29,21 +29,18 @@ class Stream:
     Parameters
     ----------
     portfolio : Portfolio
-    views : callable
-        Moments -> dict of views, for the first rows and whenever their number has doubled.
-    products : bool
-        Whether the views need the covariance.
+    views : ViewSet or None
+        Made from the first rows and again whenever their number has doubled.
     sparse : bool
         Whether rows are kept sparse.
     renew : bool, default=True
         False freezes the views of the first rows.
     scale : object, optional
-        Says what targets are learned: ``open(X, y)``, ``standardise(y)``, ``renew(y, portfolio)``
-        and ``caps``; see `tunefree.estimators.targets`.
+        Says how columns are clipped and targets standardised; see `tunefree.estimators.targets`.
     """
 
-    def __init__(self, portfolio, views, *, products, sparse, renew=True, scale=None):
-        self.portfolio, self.views, self.products = portfolio, views, products
+    def __init__(self, portfolio, views, *, sparse, renew=True, scale=None):
+        self.portfolio, self.views = portfolio, views
         self.sparse, self.renew, self.scale = sparse, renew, scale
         self.seen, self.state, self.moments, self.pending = 0, None, None, []
 
@@ -78,20 +75,20 @@ class Stream:
         self.seen += len(targets)
         doubled = self.seen >= FIRST and (self.seen & (self.seen - 1)) == 0
         if self.renew and doubled:
-            self.state = self.state._replace(views=self.views(self.moments.moments()))
+            self.state = self.state._replace(views=self._make_views())
 
     def _scan(self, X, targets, weights):
-        self.moments.add(X, weights)
+        standard = targets
         if self.scale is not None:
             if self.seen % FIRST == 0:
-                self.portfolio = self.scale.renew(self.portfolio)
-            standard = self.scale.standardise(targets)
-        else:
-            standard = targets
+                self.portfolio = self.scale.renew(self.portfolio, self.state)
+            X, standard = self.scale.clip(X), self.scale.standardise(targets)
+        if self.moments is not None:
+            self.moments.add(X, weights)
         block = Block(X, np.arange(len(targets)), standard, weights, self.seen, 0)
         self.state = self.portfolio.scan(self.state, block)
         if self.scale is not None:
-            self.scale.add(targets)
+            self.scale.add(X, targets, weights)
 
     def _open(self):
         X, targets, weights = (
@@ -99,16 +96,23 @@ class Stream:
             np.vstack([p[1] for p in self.pending]),
             np.concatenate([p[2] for p in self.pending]),
         )
-        self.moments = RunningMoments(X.shape[1], sparse=self.sparse, products=self.products)
+        self.moments = self._no_moments(X.shape[1])
         if self.scale is not None:
             self.scale.open(X, targets)
-        self.moments.add(X, weights)
-        views = self.views(self.moments.moments())
-        self.moments = RunningMoments(X.shape[1], sparse=self.sparse, products=self.products)
+        self.moments.add(X if self.scale is None else self.scale.clip(X), weights)
+        views = self._make_views()
+        self.moments = self._no_moments(X.shape[1])
         self.state = self.portfolio.init(views, X.shape[1], targets.shape[1])
         self.pending, self.seen = [], 0
         self._scan(X, targets, weights)
         self.seen = len(targets)
+
+    def _no_moments(self, d):
+        return RunningMoments(d, sparse=self.sparse, products=self.views.products)
+
+    def _make_views(self):
+        caps = None if self.scale is None or self.sparse else (self.scale.low, self.scale.high)
+        return self.views.make(self.moments.moments(), caps)
 
     def opened(self):
         """This stream, or a copy that has learned the rows still held back."""
@@ -129,11 +133,13 @@ class Stream:
             for m, s in zip(self.portfolio.members, self.state.members, strict=True)
         )
         p = self.state.progress
-        progress = p._replace(recent=p.recent[:, :, index] * sign, targets=p.targets[:, index] * sign)
+        progress = p._replace(
+            recent=p.recent[:, :, index] * sign, targets=p.targets[:, index] * sign
+        )
         self.state = self.state._replace(members=members, progress=progress)
 
     def best(self, keep=2):
         """The read-outs with the lowest progressive risk over the last half of the rows."""
         risk = risks(self.state.progress)
-        order = np.argsort(risk, kind="stable")[:keep]
-        return [(int(c) // 2, bool(c % 2)) for c in order]
+        order = [(int(c) // 2, bool(c % 2)) for c in np.argsort(risk, kind="stable")]
+        return [(i, last) for i, last in order if self.state.members[i] is not None][:keep]

@@ -79,7 +79,9 @@ def encode_labels(y):
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind not in ("binary", "multiclass"):
-        raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass labels are taken.")
+        raise ValueError(
+            f"Unknown label type: {kind}. Only binary and multiclass labels are taken."
+        )
     return np.unique(y, return_inverse=True)
 
 

@@ -19,7 +19,7 @@ from tunefree.learners.portfolio import Member, Portfolio, rms
 from tunefree.learners.progress import platt, recent_rows
 from tunefree.losses import LOSSES
 from tunefree.moments import moments
-from tunefree.views import VIEWS
+from tunefree.views import ViewSet
 
 # Rows used to measure the size of decisions.
 _SIZED = 8192
@@ -186,7 +186,7 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
             classes, codes = self._known(classes, y)
         if len(classes) < 2:
             raise ValueError(
-                f"y has a single class ({classes[0]!r}): a classifier needs rows of at least 2."
+                f"y has only one class ({classes[0]}): a classifier needs rows of at least two."
             )
         weights = base.balanced(self.class_weight, classes, codes, weights)
         targets = base.signs(codes, len(classes))
@@ -198,7 +198,7 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
         rows, totals = visits.unique()
         if warm:
             portfolio, state = self._run
-            X = _stored(X, state.views)
+            X = stored(X, state.views)
             state = state._replace(epoch=1)
         else:
             X, portfolio, state = self._start(X, rows, totals, len(visits.rows), targets.shape[1])
@@ -221,7 +221,7 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
             portfolio = portfolio._replace(rank=None)
             _, n_passes, coef, intercept = min(best, key=lambda b: b[:2])
         self._publish(portfolio, state, coef, intercept, n_passes, X.dtype)
-        self._run = (portfolio, state) if self.warm_start else None
+        self._run, self._stream = (portfolio, state), None
         return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -245,10 +245,7 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
         self._check()
         stream = getattr(self, "_stream", None)
         if stream is None and hasattr(self, "coef_"):
-            raise ValueError(
-                "This model was trained by fit, which keeps no learner to go on from: use "
-                "warm_start=True and fit again, or start a fresh model with partial_fit."
-            )
+            stream = resume(*(getattr(self, "_run", None) or (None, None)))
         X, y = base.check_rows_and_targets(self, X, y, reset=stream is None)
         weights = base.check_weights(sample_weight, X)
         seen, _ = base.encode_labels(y)
@@ -257,15 +254,22 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
         every = np.unique(np.concatenate([np.asarray(c) for c in announced]))
         if len(every) < 2:
             raise ValueError(
-                f"There is a single class so far ({every[0]!r}): announce them all by classes=."
+                f"There is only one class so far ({every[0]}): announce them all by classes=."
             )
         if stream is None:
             stream = self._open_stream(X)
         elif len(every) > len(known):
+            if not stream.portfolio.unseen:
+                raise ValueError(
+                    "y has classes that fit did not see. A model that is to meet new classes must "
+                    "start with partial_fit."
+                )
             stream.outputs(*_new_columns(known, every))
         codes = np.searchsorted(every, y)
         weights = base.balanced(self.class_weight, every, codes, weights)
-        targets = np.hstack([base.signs(codes, len(every)), np.full((len(y), 1), -1.0)])
+        targets = base.signs(codes, len(every))
+        if stream.portfolio.unseen:
+            targets = np.hstack([targets, np.full((len(y), 1), -1.0)])
         self._stream, self.classes_ = stream, every
         stream.learn(X, targets, weights)
         ready = stream.opened()
@@ -290,25 +294,19 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
             return (Member("raw", SETTINGS[self.setting](loss, n_rows), self.setting),)
         return sparse_members(loss) if sparse_data else dense_members(loss, whiten)
 
-    def _views(self, members, m):
-        views = {member.view: VIEWS[member.view](m) for member in members}
-        if not self.fit_intercept:
-            views = {k: v._replace(bias=0.0, shift=None) for k, v in views.items()}
-        return views
-
     def _start(self, X, rows, totals, n_visits, n_outputs):
         """Choose the portfolio by how many entries are zero, not by how they are stored."""
         n, d = len(rows), X.shape[1]
         density = base.share_stored(X[rows])
         sparse_data = density < 0.25 or self.setting != "auto"
         members = self._members(n_visits, sparse_data, d <= MOST_WHITENED)
+        views = view_set(members, self.fit_intercept)
         if sparse_data:
             X = base.canonical(sparse.csr_array(X)) if density < 0.25 else X
             m = moments(X, rows, totals, centred=False)
         else:
             X = X.toarray() if sparse.issparse(X) else X
-            whiten = any(member.view == "whitened" for member in members)
-            m = moments(X, rows, totals, centred=self.fit_intercept, products=whiten)
+            m = moments(X, rows, totals, centred=self.fit_intercept, products=views.products)
         single = self.setting.startswith(("paper", "theorem")) and self.max_iter == "auto"
         n_passes = 1 if single else passes(self.max_iter, n_visits, density * n * d * n_outputs)
         portfolio = Portfolio(
@@ -318,7 +316,7 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
             suffix=self.average in ("auto", "suffix"),
             last=self.average == "last",
         )
-        return X, portfolio, portfolio.init(self._views(members, m), d, n_outputs, n_visits)
+        return X, portfolio, portfolio.init(views.make(m), d, n_outputs, n_visits)
 
     def _open_stream(self, X):
         sparse_data, d = sparse.issparse(X), X.shape[1]
@@ -332,8 +330,7 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
         portfolio = Portfolio(members, True, 1, last=self.average == "last", unseen=True)
         return Stream(
             portfolio,
-            lambda m: self._views(members, m),
-            products=any("whitened" in m.view for m in members),
+            view_set(members, self.fit_intercept),
             sparse=sparse_data,
         )
 
@@ -428,9 +425,34 @@ def _codes(scores):
     return scores.argmax(axis=1)
 
 
-def _stored(X, views):
+def view_set(members, intercept):
+    """The views that members need."""
+    return ViewSet(tuple(dict.fromkeys(m.view for m in members)), intercept)
+
+
+def stored(X, views):
+    """X as an array if a view needs that."""
     dense = any(view.dense for view in views.values())
     return X.toarray() if dense and sparse.issparse(X) else X
+
+
+def resume(portfolio, state, scale=None):
+    """A stream that goes on where `fit` ended, with the columns' statistics of `fit`.
+
+    Raises
+    ------
+    ValueError
+        If there is no learner to go on from.
+    """
+    if portfolio is None:
+        raise ValueError(
+            "This model holds a predictor but no learner to go on from (it was loaded from a model "
+            "file): fit it again."
+        )
+    dense = any(view.dense for view in state.views.values())
+    stream = Stream(portfolio, None, sparse=not dense, renew=False, scale=scale)
+    stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
+    return stream
 
 
 def _new_columns(known, every):

@@ -120,9 +120,7 @@ class Portfolio(NamedTuple):
                 predictions[2 * i], predictions[2 * i + 1] = scores
         if first:
             scored = block.targets.shape[1] - self.unseen
-            record(
-                state.progress, self.classify, scored, predictions, block.targets, block.weights
-            )
+            record(state.progress, self.classify, scored, predictions, block.targets, block.weights)
         return state
 
     def turn(self, state):

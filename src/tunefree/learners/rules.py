@@ -78,7 +78,7 @@ class PiSTOL(NamedTuple):
         return accumulator if self.squares else accumulator * largest
 
     def factor(self, variance, largest):
-        """b / D, times sqrt(D) / X if `root`."""
+        """B / D, times sqrt(D) / X if `root`."""
         if self.root:
             return self.b / (largest * np.sqrt(variance))
         return self.b / variance

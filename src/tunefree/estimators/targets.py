@@ -1,0 +1,162 @@
+"""Real targets and wild columns: location, scale and limits that a few rows cannot ruin.
+
+PiSTOL knows how to learn when one row moves the predictor by a bounded amount. Real targets have no
+such bound, so they are measured in units of a robust scale s about the median m, the squared loss
+goes on linearly beyond ``DELTA`` of these units, and columns are clipped at
+median -+ cap q95|x - median|.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from tunefree.losses import Huber
+from tunefree.moments import column_caps
+
+DELTA = 4.0
+_WINDOW = 256
+_NORMAL = 1.4826  # median absolute deviation to standard deviation of a normal distribution
+
+
+def location_and_scale(y, centred=True):
+    """Median and robust scale of each target: max(1.4826 MAD, q95 / 1.96), else the mean, else 1.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n, n_targets)
+    centred : bool, default=True
+        False keeps 0 as the location.
+
+    Returns
+    -------
+    m, s : ndarray of shape (n_targets,)
+
+    Examples
+    --------
+    >>> m, s = location_and_scale(np.array([[1.0], [2.0], [3.0]]))
+    >>> m
+    array([2.])
+    """
+    m = np.median(y, axis=0) if centred else np.zeros(y.shape[1])
+    r = np.abs(y - m)
+    s = np.maximum(_NORMAL * np.median(r, axis=0), np.quantile(r, 0.95, axis=0) / 1.96)
+    s = np.where(s > 0.0, s, r.mean(axis=0))
+    return m, np.where(s > 0.0, s, 1.0)
+
+
+def with_width(portfolio, width):
+    """The portfolio with another width of its members' Huber losses."""
+    return portfolio._replace(
+        members=tuple(
+            m._replace(learner=m.learner._replace(loss=Huber(float(width))))
+            for m in portfolio.members
+        )
+    )
+
+
+def residual_width(predictions, targets):
+    """Huber's 1.345 standard deviations, robustly, of the latest progressive residuals."""
+    r = np.abs(predictions[-_WINDOW:] - targets[-_WINDOW:])
+    return max(1.345 * _NORMAL * float(np.median(r)), 1e-3)
+
+
+class TargetScale:
+    """How a run clips columns and measures targets.
+
+    Parameters
+    ----------
+    loss : {'squared', 'huber', ...}
+        What the width follows: the targets' scale, the residuals' scale, or nothing.
+    cap : float or None
+        Reach of the columns' limits; None sets none.
+    centred : bool
+        Whether there is an intercept.
+
+    Attributes
+    ----------
+    m, s : ndarray of shape (n_targets,)
+        Location and scale, frozen when opened.
+    low, high : ndarray of shape (d,)
+        Limits of the columns.
+    seen_low, seen_high : ndarray of shape (d,)
+        Range of the clipped columns.
+    total, mean_x, mean_y
+        Weight and running means of the clipped columns and standardised, clipped targets.
+    range_y : ndarray of shape (2, n_targets)
+        Range of the clipped targets.
+    """
+
+    def __init__(self, loss, cap, centred):
+        self.loss, self.cap, self.centred = loss, cap, centred
+
+    def open(self, X, y):
+        """Set location, scale and limits from rows (on a stream, the first 64)."""
+        d, k = X.shape[1], y.shape[1]
+        self.m, self.s = location_and_scale(y, self.centred)
+        self.low, self.high = np.full(d, -np.inf), np.full(d, np.inf)
+        if self.cap is not None and not sparse.issparse(X):
+            self.low, self.high = column_caps(X, np.arange(X.shape[0]), self.cap)
+        self.seen_low, self.seen_high = np.full(d, np.inf), np.full(d, -np.inf)
+        self.total, self.mean_x, self.mean_y = 0.0, np.zeros(d), np.zeros(k)
+        self.range_y = np.array([np.full(k, np.inf), np.full(k, -np.inf)])
+        self.window, self.limit = y[:0], self._limits(y)
+        return self
+
+    def _limits(self, y):
+        m, s = location_and_scale(y, self.centred)
+        return m - DELTA * s, m + DELTA * s
+
+    def clip(self, X):
+        """Columns within their limits."""
+        return X if sparse.issparse(X) else np.clip(X, self.low, self.high)
+
+    def standardise(self, y):
+        """Targets in units of the scale about the location."""
+        return (y - self.m) / self.s
+
+    def add(self, X, y, weights):
+        """Take in clipped rows: running means and ranges, and the window of latest targets."""
+        clipped = np.clip(y, *self.limit)
+        self.range_y[0] = np.minimum(self.range_y[0], clipped.min(axis=0))
+        self.range_y[1] = np.maximum(self.range_y[1], clipped.max(axis=0))
+        standard = self.standardise(clipped)
+        is_sparse = sparse.issparse(X)
+        for i, w in enumerate(weights):
+            self.total += w
+            self.mean_y += (standard[i] - self.mean_y) * (w / self.total)
+            if not is_sparse:
+                self.mean_x += (X[i] - self.mean_x) * (w / self.total)
+        if not is_sparse:
+            self.seen_low = np.minimum(self.seen_low, X.min(axis=0))
+            self.seen_high = np.maximum(self.seen_high, X.max(axis=0))
+        self.window = np.concatenate([self.window, y])[-_WINDOW:]
+
+    def add_all(self, X, y, rows, weights, moments):
+        """`add` for rows in memory whose moments are known."""
+        clipped = np.clip(y[rows], *self.limit)
+        self.range_y = np.array([clipped.min(axis=0), clipped.max(axis=0)])
+        self.total, self.mean_x = moments.weight, moments.mean
+        self.mean_y = weights @ self.standardise(clipped) / weights.sum()
+        if not sparse.issparse(X):
+            self.seen_low = np.clip(X[rows].min(axis=0), self.low, self.high)
+            self.seen_high = np.clip(X[rows].max(axis=0), self.low, self.high)
+        return self
+
+    def renew(self, portfolio, state):
+        """Every 64 rows of a stream: the loss's width after the latest 256 targets or residuals."""
+        if self.loss not in ("squared", "huber") or len(self.window) < 64:
+            return portfolio
+        m, s = location_and_scale(self.window, self.centred)
+        self.limit = m - DELTA * s, m + DELTA * s
+        width = float(np.max(DELTA * s / self.s))
+        if self.loss == "huber":
+            p = state.progress
+            slots = np.arange(p.clock[0] - min(p.clock[0], _WINDOW), p.clock[0]) % len(p.weights)
+            width = min(width, residual_width(p.recent[slots, 0], p.targets[slots]))
+        return with_width(portfolio, width)
+
+    def limits(self):
+        """Limits at prediction: as far from the mean as the largest deviation seen."""
+        if not np.isfinite(self.seen_high).all():
+            return None
+        reach = np.maximum(self.seen_high - self.mean_x, self.mean_x - self.seen_low)
+        return self.mean_x - reach, self.mean_x + reach
