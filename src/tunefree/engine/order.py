@@ -17,8 +17,8 @@ from tunefree._jit import kernel
 _MAX_VISITS = 16
 # ... and rows are repeated at most this often on average, whatever the unit of the weights.
 _MAX_MEAN = 64.0
-# The coarse hash rounds values to 1 / _STEPS of the largest; not a rational number of steps, so that
-# simple fractions of the largest (a half, a third) do not lie right between two steps.
+# The coarse hash rounds values to 1 / _STEPS of the largest: an irrational number of steps, so that
+# simple fractions of the largest (a half, a third) do not lie right between two.
 _STEPS = 1e6 + np.sqrt(2.0)
 
 

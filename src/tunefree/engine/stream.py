@@ -115,7 +115,7 @@ class Stream:
         return self.views.make(self.moments.moments(), caps)
 
     def opened(self):
-        """This stream, or a copy that has learned the rows still held back."""
+        """Return this stream, or a copy that has learned the rows still held back."""
         if self.state is not None or not self.pending:
             return self
         ready = copy.deepcopy(self)

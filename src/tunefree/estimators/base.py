@@ -109,3 +109,9 @@ def share_stored(X):
     """The share of entries that are not zero."""
     stored = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
     return stored / max(1, X.shape[0] * X.shape[1])
+
+
+def stored(X, views):
+    """X as an array if a view needs that."""
+    dense = any(view.dense for view in views.values())
+    return X.toarray() if dense and sparse.issparse(X) else X

@@ -9,50 +9,33 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
 from tunefree.averaging import Polynomial
-from tunefree.engine.order import given_visits, hashed_visits
-from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
-from tunefree.estimators.settings import SETTINGS, dense_members, sparse_members
+from tunefree.estimators.fitting import (
+    ReadOnDemand,
+    new_columns,
+    resume,
+    run_passes,
+    visits_of,
+)
+from tunefree.estimators.settings import (
+    MOST_WHITENED,
+    MOST_WHITENED_STREAM,
+    SETTINGS,
+    check_parameters,
+    dense_members,
+    passes,
+    sparse_members,
+    view_set,
+)
 from tunefree.learners.portfolio import Member, Portfolio, rms
 from tunefree.learners.progress import platt, recent_rows
 from tunefree.losses import LOSSES
 from tunefree.moments import moments
-from tunefree.views import ViewSet
 
-# Rows used to measure the size of decisions.
-_SIZED = 8192
-# A wider matrix is not whitened: the eigenvectors would cost more than the learning.
-MOST_WHITENED = 1000
-MOST_WHITENED_STREAM = 256
-
-
-def passes(max_iter, n_visits, entries):
-    """How many passes: enough visits for small data, at least 3, never more than 20."""
-    if max_iter != "auto":
-        return int(max_iter)
-    return int(np.clip(np.ceil(min(4e4 / n_visits, 1e7 / max(entries, 1))), 3, 20))
-
-
-def check_parameters(estimator, settings, losses):
-    """Refuse parameter values that mean nothing, naming the parameter.
-
-    Raises
-    ------
-    ValueError
-    """
-    p = estimator.get_params(deep=False)
-    if p["setting"] not in settings:
-        raise ValueError(f"setting={p['setting']!r} is none of {', '.join(settings)}.")
-    if isinstance(p["loss"], str) and p["loss"] not in losses:
-        raise ValueError(f"loss={p['loss']!r} is none of {', '.join(losses)}.")
-    if p["average"] not in ("auto", "uniform", "suffix", "last"):
-        raise ValueError(f"average={p['average']!r} is none of auto, uniform, suffix, last.")
-    if p["max_iter"] != "auto" and (
-        not isinstance(p["max_iter"], int | np.integer) or p["max_iter"] < 1
-    ):
-        raise ValueError(f"max_iter={p['max_iter']!r} is neither 'auto' nor a positive integer.")
+# Rows used to measure the size of decisions, and rows of a stream from which it is calibrated.
+_SIZED, _CALIBRATED = 8192, 1024
 
 
 def _has_probabilities(estimator):
@@ -64,7 +47,7 @@ def _has_probabilities(estimator):
     )
 
 
-class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
+class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
     The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of
@@ -135,6 +118,8 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
+    _ON_DEMAND = ("coef_", "intercept_", "n_iter_", "leaderboard_", "trace_")
+
     def __init__(
         self,
         setting="auto",
@@ -190,36 +175,23 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
             )
         weights = base.balanced(self.class_weight, classes, codes, weights)
         targets = base.signs(codes, len(classes))
-        if self.shuffle:
-            labels = codes[:, None].astype(float)
-            visits = hashed_visits(X, labels, weights, seed_of(self.random_state))
-        else:
-            visits = given_visits(weights)
-        rows, totals = visits.unique()
+        labels, seed = codes[:, None].astype(float), seed_of(self.random_state)
+        visits, rows, totals = visits_of(X, labels, weights, self.shuffle, seed)
         if warm:
             portfolio, state = self._run
-            X = stored(X, state.views)
+            X = base.stored(X, state.views)
             state = state._replace(epoch=1)
         else:
             X, portfolio, state = self._start(X, rows, totals, len(visits.rows), targets.shape[1])
         self.classes_ = classes
-        source = Rows(X, targets, visits)
-        if X_val is None:
-            result = run(portfolio, state, source)
-            state, n_passes = result.state, result.n_passes
-            coef, intercept = self._read(portfolio, state, X, rows)
-        else:
-            validate = self._validation(X_val, y_val)
-            portfolio = portfolio._replace(rank=validate)
-            best = []
-
-            def watch(state):
-                coef, intercept = self._read(portfolio, state, X, rows)
-                best.append((validate(coef, intercept), state.epoch, coef, intercept))
-
-            state = run(portfolio, state, source, on_pass=watch).state
-            portfolio = portfolio._replace(rank=None)
-            _, n_passes, coef, intercept = min(best, key=lambda b: b[:2])
+        validate = None if X_val is None else self._validation(X_val, y_val)
+        state, n_passes, coef, intercept = run_passes(
+            portfolio,
+            state,
+            Rows(X, targets, visits),
+            lambda state: self._read(portfolio, state, X, rows),
+            validate,
+        )
         self._publish(portfolio, state, coef, intercept, n_passes, X.dtype)
         self._run, self._stream = (portfolio, state), None
         return self
@@ -244,7 +216,7 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check()
         stream = getattr(self, "_stream", None)
-        if stream is None and hasattr(self, "coef_"):
+        if stream is None and "coef_" in vars(self):
             stream = resume(*(getattr(self, "_run", None) or (None, None)))
         X, y = base.check_rows_and_targets(self, X, y, reset=stream is None)
         weights = base.check_weights(sample_weight, X)
@@ -264,7 +236,7 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
                     "y has classes that fit did not see. A model that is to meet new classes must "
                     "start with partial_fit."
                 )
-            stream.outputs(*_new_columns(known, every))
+            stream.outputs(*new_columns(known, every))
         codes = np.searchsorted(every, y)
         weights = base.balanced(self.class_weight, every, codes, weights)
         targets = base.signs(codes, len(every))
@@ -272,11 +244,15 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
             targets = np.hstack([targets, np.full((len(y), 1), -1.0)])
         self._stream, self.classes_ = stream, every
         stream.learn(X, targets, weights)
-        ready = stream.opened()
+        self._dtype = X.dtype
+        self._forget_read()
+        return self
+
+    def _read_stream(self):
+        ready = self._stream.opened()
         candidates = ready.best() if self.setting == "auto" else None
         coef, intercept = self._read(ready.portfolio, ready.state, candidates=candidates)
-        self._publish(ready.portfolio, ready.state, coef, intercept, 1, X.dtype)
-        return self
+        self._publish(ready.portfolio, ready.state, coef, intercept, 1, self._dtype)
 
     def _check(self):
         losses = [k for k, v in LOSSES.items() if v.task == "classification"]
@@ -359,8 +335,9 @@ class PiSTOLClassifier(ClassifierMixin, BaseEstimator):
                 return rms(predicted)
             return rms(X[rows[:_SIZED]] @ coef + intercept)
 
-        coef, intercept, predicted = portfolio.blend(state, size, candidates)
-        _, targets, weights = recent_rows(state.progress)
+        most = _CALIBRATED if X is None else _SIZED
+        coef, intercept, predicted = portfolio.blend(state, size, candidates, most)
+        _, targets, weights = recent_rows(state.progress, most=len(predicted))
         a, b = platt(predicted, targets[:, : predicted.shape[1]], weights)
         return a * coef, a * intercept + b
 
@@ -423,47 +400,3 @@ def _codes(scores):
     if scores.shape[1] == 1:
         return (scores[:, 0] > 0.0).astype(int)
     return scores.argmax(axis=1)
-
-
-def view_set(members, intercept):
-    """The views that members need."""
-    return ViewSet(tuple(dict.fromkeys(m.view for m in members)), intercept)
-
-
-def stored(X, views):
-    """X as an array if a view needs that."""
-    dense = any(view.dense for view in views.values())
-    return X.toarray() if dense and sparse.issparse(X) else X
-
-
-def resume(portfolio, state, scale=None):
-    """A stream that goes on where `fit` ended, with the columns' statistics of `fit`.
-
-    Raises
-    ------
-    ValueError
-        If there is no learner to go on from.
-    """
-    if portfolio is None:
-        raise ValueError(
-            "This model holds a predictor but no learner to go on from (it was loaded from a model "
-            "file): fit it again."
-        )
-    dense = any(view.dense for view in state.views.values())
-    stream = Stream(portfolio, None, sparse=not dense, renew=False, scale=scale)
-    stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
-    return stream
-
-
-def _new_columns(known, every):
-    """How a stream's outputs are rearranged when classes appear that it had not seen.
-
-    A new class starts as the output that has seen negatives only; two classes shared one output.
-    """
-    old = np.searchsorted(known, every)
-    old = np.where(np.isin(every, known), old, -1)
-    if len(known) == 2:
-        index = [1 if k < 0 else 0 for k in old]
-        sign = [1.0 if k < 0 else (-1.0, 1.0)[k] for k in old]
-        return [*index, 1], [*sign, 1.0]
-    return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(every) + 1)

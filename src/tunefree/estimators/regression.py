@@ -6,20 +6,19 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
-from tunefree.engine.order import given_visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
-from tunefree.estimators.linear import (
+from tunefree.estimators.fitting import ReadOnDemand, resume, run_passes, visits_of
+from tunefree.estimators.settings import (
     MOST_WHITENED,
     MOST_WHITENED_STREAM,
+    SETTINGS,
     check_parameters,
-    resume,
-    stored,
+    regression_members,
     view_set,
 )
-from tunefree.estimators.settings import SETTINGS, regression_members
 from tunefree.estimators.targets import DELTA, TargetScale, residual_width, with_width
 from tunefree.learners.portfolio import Member, Portfolio
 from tunefree.learners.progress import recent_rows
@@ -27,9 +26,20 @@ from tunefree.losses import LOSSES, Huber
 from tunefree.moments import moments
 
 _PASSES = 3
+# Sparse data up to this many cells are learned as dense: centring and whitening are worth it.
+_MOST_CELLS = 5e7
 
 
-class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
+def _is_dense(X):
+    small = X.shape[1] <= MOST_WHITENED and X.shape[0] * X.shape[1] <= _MOST_CELLS
+    return small or base.share_stored(X) >= 0.25
+
+
+def _array(X):
+    return X.toarray() if sparse.issparse(X) else X
+
+
+class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, ReadOnDemand, BaseEstimator):
     r"""Linear regression that needs no tuning, on raw columns and targets of any scale.
 
     Each coordinate learns :math:`w_j = b g_j / (X_j \sqrt{V_j}) \exp(g_j^2 / (2 V_j))` from the
@@ -97,6 +107,16 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
     True
     """
 
+    _ON_DEMAND = (
+        "coef_",
+        "intercept_",
+        "limits_",
+        "range_",
+        "n_iter_",
+        "leaderboard_",
+        "trace_",
+    )
+
     def __init__(
         self,
         setting="auto",
@@ -145,49 +165,33 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         if not kept.all():
             X, y, weights = X[kept], y[kept], weights[kept]
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        affine = not sparse.issparse(X) or base.share_stored(X) >= 0.25
-        if sparse.issparse(X) and affine:
-            X = X.toarray()
-        if self.shuffle:
-            seed = seed_of(self.random_state)
-            visits = hashed_visits(X, targets, weights, seed, affine=affine)
-        else:
-            visits = given_visits(weights)
-        rows, totals = visits.unique()
+        dense = _is_dense(X)
+        X = base.canonical(sparse.csr_array(X)) if not dense else _array(X)
+        seed = seed_of(self.random_state)
+        visits, rows, totals = visits_of(X, targets, weights, self.shuffle, seed, affine=dense)
         if warm:
             portfolio, state, scale = self._run
-            X, state = stored(X, state.views), state._replace(epoch=1)
-            standard = scale.standardise(targets)
+            X, state = base.stored(X, state.views), state._replace(epoch=1)
         else:
-            scale = TargetScale(self.loss, self.cap, self.fit_intercept).open(
-                X[rows], targets[rows]
+            scale = TargetScale(self.loss, self.cap, self.fit_intercept)
+            scale.open(X[rows], targets[rows])
+            portfolio, state, m = self._start(
+                X, rows, totals, scale, targets.shape[1], len(visits.rows)
             )
-            standard = scale.standardise(targets)
-            portfolio, state = self._start(
-                X, rows, totals, scale, standard.shape[1], len(visits.rows)
-            )
-            scale.add_all(X, targets, rows, totals, self._moments)
+            scale.add_all(X, targets, rows, totals, m)
         validate = None if X_val is None else self._validation(X_val, y_val, scale)
-        portfolio = portfolio._replace(rank=validate)
-        best = []
-
-        def watch(state):
-            coef, intercept = self._read(portfolio, state, scale)
-            risk = validate(coef, intercept) if validate else -state.epoch
-            best[:] = (min([*best, (risk, state.epoch, coef, intercept)], key=lambda b: b[:2]),)
-
-        source = Rows(X, standard, visits)
-        if self.loss == "huber" and not warm:
+        source = Rows(X, scale.standardise(targets), visits)
+        if self.loss == "huber" and not warm and portfolio.n_passes > 1:
             # The first pass tells the residuals' scale; Huber's width follows it from then on.
-            state = run(portfolio, state, source, max_passes=1, on_pass=watch).state
+            state = run(portfolio._replace(rank=validate), state, source, max_passes=1).state
             predicted, seen, _ = recent_rows(state.progress)
             width = min(DELTA, residual_width(predicted[:, 2 * state.chosen[0]], seen))
             portfolio = with_width(portfolio, width)
-        if state.epoch < portfolio.n_passes:
-            state = run(portfolio, state, source, on_pass=watch).state
-        _, n_passes, coef, intercept = best[0]
-        portfolio = portfolio._replace(rank=None)
-        self._publish(portfolio, state, scale, coef, intercept, n_passes, X.dtype, np.ndim(y) == 1)
+        state, n_passes, coef, intercept = run_passes(
+            portfolio, state, source, lambda state: self._read(portfolio, state, scale), validate
+        )
+        flat = np.ndim(y) == 1
+        self._publish(portfolio, state, scale, coef, intercept, n_passes, X.dtype, flat)
         self._run, self._stream = (portfolio, state, scale), None
         return self
 
@@ -209,21 +213,27 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         """
         self._check()
         stream = getattr(self, "_stream", None)
-        if stream is None and hasattr(self, "coef_"):
-            *run_, scale = getattr(self, "_run", None) or (None, None)
-            stream = resume(*run_, scale=scale)
-        X, y = base.check_rows_and_targets(self, X, y, reset=stream is None, multi_output=True,
-                                           numeric=True)  # fmt: skip
+        if stream is None and "coef_" in vars(self):
+            *learner, scale = getattr(self, "_run", None) or (None, None, None)
+            stream = resume(*learner, scale=scale)
+        X, y = base.check_rows_and_targets(
+            self, X, y, reset=stream is None, multi_output=True, numeric=True
+        )
         weights = base.check_weights(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         if stream is None:
             stream = self._open_stream(X)
         self._stream = stream.learn(X, targets, weights)
-        ready = stream.opened()
-        coef, intercept = self._read(ready.portfolio, ready.state, ready.scale, ready.best)
-        self._publish(ready.portfolio, ready.state, ready.scale, coef, intercept, 1, X.dtype,
-                      np.ndim(y) == 1)  # fmt: skip
+        self._dtype, self._flat = X.dtype, np.ndim(y) == 1
+        self._forget_read()
         return self
+
+    def _read_stream(self):
+        ready = self._stream.opened()
+        coef, intercept = self._read(ready.portfolio, ready.state, ready.scale, ready.best)
+        self._publish(
+            ready.portfolio, ready.state, ready.scale, coef, intercept, 1, self._dtype, self._flat
+        )
 
     def _check(self):
         losses = [k for k, v in LOSSES.items() if v.task == "regression"]
@@ -257,13 +267,12 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             products=views.products,
             caps=caps,
         )
-        self._moments = m
         n_passes = _PASSES if self.max_iter == "auto" else int(self.max_iter)
         portfolio = Portfolio(
             members, False, n_passes, suffix=self.average == "suffix", last=self.average == "last"
         )
         state = portfolio.init(views.make(m, caps), d, n_outputs, n_visits)
-        return portfolio, portfolio.expect(state, X, rows)
+        return portfolio, portfolio.expect(state, X, rows), m
 
     def _open_stream(self, X):
         sparse_data, d = sparse.issparse(X), X.shape[1]
@@ -332,7 +341,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         X = base.check_rows(self, X)
         if self.limits_ is not None:
-            X = np.clip(X.toarray() if sparse.issparse(X) else X, *self.limits_)
+            X = np.clip(_array(X), *self.limits_)
         y = X @ self.coef_.T + self.intercept_
         low, high = self.range_ if self.coef_.ndim == 2 else self.range_[:, 0]
         return np.clip(y, low, high)

@@ -12,7 +12,10 @@ from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.portfolio import Member
 from tunefree.learners.rules import DoWG, PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
+from tunefree.views import ViewSet
 
+# A wider matrix is not whitened: the eigenvectors would cost more than the learning.
+MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
 # In a portfolio, slopes below a thousandth of their bound are not worth an update.
 _NEGLIGIBLE = 1e-3
 
@@ -90,3 +93,35 @@ def regression_members(loss, n_columns, views):
     rule = PiSTOL(a=1.0, b=min(0.1, 1.0 / n_columns), squares=True, cap=50.0)
     learner = Diagonal(rule, loss, Polynomial())
     return tuple(Member(view, learner, f"{view} per-coordinate") for view in views)
+
+
+def view_set(members, intercept):
+    """The views that members need."""
+    return ViewSet(tuple(dict.fromkeys(m.view for m in members)), intercept)
+
+
+def passes(max_iter, n_visits, entries):
+    """How many passes: enough visits for small data, at least 3, never more than 20."""
+    if max_iter != "auto":
+        return int(max_iter)
+    return int(np.clip(np.ceil(min(4e4 / n_visits, 1e7 / max(entries, 1))), 3, 20))
+
+
+def check_parameters(estimator, settings, losses):
+    """Refuse parameter values that mean nothing, naming the parameter.
+
+    Raises
+    ------
+    ValueError
+    """
+    p = estimator.get_params(deep=False)
+    if p["setting"] not in settings:
+        raise ValueError(f"setting={p['setting']!r} is none of {', '.join(settings)}.")
+    if isinstance(p["loss"], str) and p["loss"] not in losses:
+        raise ValueError(f"loss={p['loss']!r} is none of {', '.join(losses)}.")
+    if p["average"] not in ("auto", "uniform", "suffix", "last"):
+        raise ValueError(f"average={p['average']!r} is none of auto, uniform, suffix, last.")
+    if p["max_iter"] != "auto" and (
+        not isinstance(p["max_iter"], int | np.integer) or p["max_iter"] < 1
+    ):
+        raise ValueError(f"max_iter={p['max_iter']!r} is neither 'auto' nor a positive integer.")

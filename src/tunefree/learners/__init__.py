@@ -1,0 +1,1 @@
+"""Learners: rules, kernels and what chooses among them."""

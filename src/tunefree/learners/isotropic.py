@@ -16,7 +16,7 @@ from tunefree._jit import Kernel, part
 from tunefree.averaging import Uniform, mass
 from tunefree.designs import count, entry
 from tunefree.learners import rules
-from tunefree.learners.outputs import axpy, dot, outputs, width
+from tunefree.learners.outputs import axpy2, dot, outputs, width
 from tunefree.learners.rules import MASS, N_SCALARS, SQUARED_NORM, SUM
 from tunefree.losses import SmoothedHinge, bound, slope
 
@@ -87,7 +87,7 @@ def _scan(
         share = mass(average, t, t + 1.0)
         if shared[0] == 0.0:
             for k in range(n_outputs):
-                scalars[k, MASS] += share
+                scalars[k, MASS] += share * rules.importance(rule, scalars[k])
                 if scored:
                     scores[i, k] = 0.0
                     current[i, k] = 0.0
@@ -116,8 +116,7 @@ def _scan(
             step[k] = z
             lag[k] = s[SUM] * z
         if moved:
-            axpy(outs, design, i, vectors, G, step)
-            axpy(outs, design, i, vectors, U, lag)
+            axpy2(outs, design, i, vectors, step, lag)
 
 
 @part

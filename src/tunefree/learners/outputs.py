@@ -10,7 +10,7 @@ from tunefree._jit import part, verb
 from tunefree.designs import count, entry, index
 
 width = verb("width", 0)
-dot, axpy = verb("dot", 5), verb("axpy", 5)
+dot, axpy2 = verb("dot", 5), verb("axpy2", 5)
 
 
 @part
@@ -28,11 +28,13 @@ class One(NamedTuple):
             total += entry(design, i, p) * table[index(design, i, p), field, 0]
         out[0] = total
 
-    def axpy(self, design, i, table, field, scale):
-        """table[column, field, k] += entry * scale[k] over the entries of row i."""
-        s = scale[0]
+    def axpy2(self, design, i, table, first, second):
+        """table[column, 0 and 1, k] += entry * first[k] and second[k] over the entries of row i."""
+        a, b = first[0], second[0]
         for p in range(count(design, i)):
-            table[index(design, i, p), field, 0] += s * entry(design, i, p)
+            j, v = index(design, i, p), entry(design, i, p)
+            table[j, 0, 0] += a * v
+            table[j, 1, 0] += b * v
 
 
 @part
@@ -54,12 +56,13 @@ class Many(NamedTuple):
             for k in range(self.n):
                 out[k] += v * table[j, field, k]
 
-    def axpy(self, design, i, table, field, scale):
-        """table[column, field, k] += entry * scale[k] over the entries of row i."""
+    def axpy2(self, design, i, table, first, second):
+        """table[column, 0 and 1, k] += entry * first[k] and second[k] over the entries of row i."""
         for p in range(count(design, i)):
             j, v = index(design, i, p), entry(design, i, p)
             for k in range(self.n):
-                table[j, field, k] += v * scale[k]
+                table[j, 0, k] += v * first[k]
+                table[j, 1, k] += v * second[k]
 
 
 def outputs(n):

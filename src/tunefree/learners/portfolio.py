@@ -156,7 +156,7 @@ class Portfolio(NamedTuple):
         """What is read out: pairs (member, last) of the chosen members' averages."""
         return [(i, self.last) for i in state.chosen]
 
-    def blend(self, state, size, candidates=None):
+    def blend(self, state, size, candidates=None, most=8192):
         """Sum of the candidates, each divided by the size of its decisions.
 
         Parameters
@@ -166,6 +166,8 @@ class Portfolio(NamedTuple):
             (coef, intercept, predictions) -> float, the size of a candidate's decisions.
         candidates : list of (int, bool), optional
             Members and whether to read their last iterate.
+        most : int, default=8192
+            How many of the latest predictions to sum.
 
         Returns
         -------
@@ -174,7 +176,7 @@ class Portfolio(NamedTuple):
         predicted : ndarray of shape (m, n_outputs)
             The same sum of the latest progressive predictions.
         """
-        recent, _, _ = recent_rows(state.progress)
+        recent, _, _ = recent_rows(state.progress, most=most)
         coef = intercept = predicted = 0.0
         for i, last in candidates or self.candidates(state):
             c, b = self.weights(state, i, last)

@@ -57,8 +57,21 @@ def start_progress(n_candidates, n_outputs, rows=None):
 
 
 @kernel
-def _record(classify, scored, candidate, last, predictions, targets, weights, risk, weight, clock, recent,
-            kept_targets, kept_weights):  # fmt: skip
+def _record(
+    classify,
+    scored,
+    candidate,
+    last,
+    predictions,
+    targets,
+    weights,
+    risk,
+    weight,
+    clock,
+    recent,
+    kept_targets,
+    kept_weights,
+):
     n, k = targets.shape
     size = recent.shape[0]
     for i in range(n):
@@ -142,7 +155,7 @@ def risks(progress, share=0.5):
     return progress.risk[first:].sum(axis=0) / max(weight, 1e-300)
 
 
-def recent_rows(progress, share=0.5):
+def recent_rows(progress, share=0.5, most=_RECENT):
     """Predictions, targets and weights of the latest rows, at most this share of all.
 
     Returns
@@ -152,7 +165,7 @@ def recent_rows(progress, share=0.5):
     weights : ndarray of shape (m,)
     """
     seen, size = int(progress.clock[0]), len(progress.recent)
-    m = min(size, max(1, int(seen * share)), seen)
+    m = min(size, most, max(1, int(seen * share)), seen)
     slots = np.arange(seen - m, seen) % size
     return progress.recent[slots], progress.targets[slots], progress.weights[slots]
 

@@ -4,7 +4,7 @@ Write z_t = -slope for the negative gradient in the prediction, g = sum_t z_t x_
 largest norm (isotropic learners) or the largest absolute value of the column (diagonal ones).
 
 `PiSTOL`
-    f = c g with c = b / D exp(g^2 / (2 D)); D bounds the variance of g and grows with the gradients.
+    f = c g with c = b / D exp(g^2 / (2 D)); D bounds the variance of g, growing with the gradients.
 `DoWG`
     gradient descent whose step is the squared distance travelled over the root of the weighted
     squared gradients; an isotropic rule only.
