@@ -59,7 +59,8 @@ def part(cls):
     return cls
 
 
-def _method(part_type, name):
+def method(part_type, name):
+    """The method of a part, given its Numba type; None if it has none."""
     if isinstance(part_type, types.BaseNamedTuple):
         return getattr(part_type.instance_class, name, None)
     return None
@@ -81,7 +82,7 @@ def verb(name, arity):
             return getattr(part, name)()
 
         def compiled(part):
-            return _method(part, name)
+            return method(part, name)
 
     elif arity == 1:
 
@@ -89,7 +90,7 @@ def verb(name, arity):
             return getattr(part, name)(a)
 
         def compiled(part, a):
-            return _method(part, name)
+            return method(part, name)
 
     elif arity == 2:
 
@@ -97,7 +98,7 @@ def verb(name, arity):
             return getattr(part, name)(a, b)
 
         def compiled(part, a, b):
-            return _method(part, name)
+            return method(part, name)
 
     elif arity == 3:
 
@@ -105,7 +106,7 @@ def verb(name, arity):
             return getattr(part, name)(a, b, c)
 
         def compiled(part, a, b, c):
-            return _method(part, name)
+            return method(part, name)
 
     elif arity == 4:
 
@@ -113,7 +114,7 @@ def verb(name, arity):
             return getattr(part, name)(a, b, c, d)
 
         def compiled(part, a, b, c, d):
-            return _method(part, name)
+            return method(part, name)
 
     else:
 
@@ -121,7 +122,7 @@ def verb(name, arity):
             return getattr(part, name)(a, b, c, d, e)
 
         def compiled(part, a, b, c, d, e):
-            return _method(part, name)
+            return method(part, name)
 
     overload(call, strict=False)(compiled)
     return call

@@ -9,6 +9,7 @@ hinge                max(0, 1 - m)                              1
 smoothed hinge       0 | (1 - m)^2 | 1 - 2m                     2
 squared hinge        max(0, 1 - m)^2, linear beyond width       width
 logistic             log(1 + exp(-m))                           1
+multinomial          -log softmax of the true output            1
 absolute             |r|                                        1
 huber                r^2/2, linear beyond width                 width
 epsilon insensitive  max(0, |r| - epsilon)                      1
@@ -20,11 +21,34 @@ Source: Orabona 2014, section 2 and section 5 (smoothed hinge); Huber 1964.
 from typing import NamedTuple
 
 import numpy as np
+from numba.extending import overload
 
-from tunefree._jit import part, verb
+from tunefree._jit import method, part, verb
 
 value, slope = verb("value", 2), verb("slope", 2)
 bound = verb("bound", 0)
+
+
+def slopes(loss, predictions, targets, out):
+    """Write the derivative in each of a row's predictions to `out`.
+
+    A loss that couples its outputs has a method ``slopes(predictions, targets, out)``; of any other
+    each output has its own slope.
+    """
+    if hasattr(loss, "slopes"):
+        loss.slopes(predictions, targets, out)
+    else:
+        _each_slope(loss, predictions, targets, out)
+
+
+def _each_slope(loss, predictions, targets, out):
+    for k in range(predictions.shape[0]):
+        out[k] = slope(loss, predictions[k], targets[k])
+
+
+@overload(slopes, strict=False)
+def _compiled_slopes(loss, predictions, targets, out):
+    return method(loss, "slopes") or _each_slope
 
 
 @part
@@ -139,6 +163,58 @@ class Logistic(NamedTuple):
 
 
 @part
+class Multinomial(NamedTuple):
+    """The negative log-likelihood of a softmax over the outputs; logistic for a single output.
+
+    -p_y + log sum_k exp(p_k), with target +1 for the output y and -1 for the others.
+
+    Examples
+    --------
+    >>> out = np.empty(2)
+    >>> Multinomial().slopes(np.zeros(2), np.array([1.0, -1.0]), out)
+    >>> out
+    array([-0.5,  0.5])
+    """
+
+    task = "classification"
+
+    def value(self, p, y):
+        """Loss of predicting p for the label y with a single output."""
+        m = y * p
+        return np.log1p(np.exp(-m)) if m > 0.0 else np.log1p(np.exp(m)) - m
+
+    def slope(self, p, y):
+        """Derivative in p with a single output."""
+        m = y * p
+        if m > 0.0:
+            e = np.exp(-m)
+            return -y * e / (1.0 + e)
+        return -y / (1.0 + np.exp(m))
+
+    def slopes(self, predictions, targets, out):
+        """Probability of each output less 1 for the true one."""
+        n = predictions.shape[0]
+        if n == 1:
+            m = targets[0] * predictions[0]
+            e = np.exp(-abs(m))
+            out[0] = -targets[0] * (e if m > 0.0 else 1.0) / (1.0 + e)
+        else:
+            top = predictions[0]
+            for k in range(1, n):
+                top = max(top, predictions[k])
+            total = 0.0
+            for k in range(n):
+                out[k] = np.exp(predictions[k] - top)
+                total += out[k]
+            for k in range(n):
+                out[k] = out[k] / total - (1.0 if targets[k] > 0.0 else 0.0)
+
+    def bound(self):
+        """Largest absolute slope."""
+        return 1.0
+
+
+@part
 class Absolute(NamedTuple):
     """|p - y|: the regression function is the conditional median.
 
@@ -225,6 +301,7 @@ LOSSES = {
     "hinge": Hinge(),
     "squared_hinge": SquaredHinge(),
     "logistic": Logistic(),
+    "multinomial": Multinomial(),
     "squared": Huber(width=4.0),
     "huber": Huber(),
     "absolute": Absolute(),

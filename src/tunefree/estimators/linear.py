@@ -8,7 +8,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
-from tunefree.averaging import Polynomial
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
@@ -27,6 +26,7 @@ from tunefree.estimators.settings import (
     dense_members,
     passes,
     sparse_members,
+    stream_members,
     view_set,
 )
 from tunefree.learners.portfolio import Member, Portfolio, rms
@@ -62,14 +62,14 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         'auto' (the portfolio) or one rule: 'paper' and 'paper-per-coordinate' (the constants of the
         paper's experiments), 'theorem-1' (those of its Theorem 1), 'global', 'per-coordinate' (our
         constants), 'per-coordinate-constant', 'dowg'.
-    loss : {'auto', 'smoothed_hinge', 'hinge', 'squared_hinge', 'logistic'}, default='auto'
+    loss : {'auto', 'smoothed_hinge', 'hinge', 'squared_hinge', 'logistic', 'multinomial'}
         'auto' is the members' own in the portfolio, else the smoothed hinge. A user's own loss
         part is taken too.
     average : {'auto', 'uniform', 'suffix', 'last'}, default='auto'
         Read-out: the mean of all iterates, of those of the second half, or the last iterate.
         'auto' is 'suffix', or 'uniform' in a single pass.
     max_iter : int or 'auto', default='auto'
-        Passes over the data. 'auto': 3 to 20, fewer for larger data; 1 for the paper's settings.
+        Passes over the data. 'auto': 3 to 8, fewer for larger data; 1 for the paper's settings.
     fit_intercept : bool, default=True
         Learn an intercept, as one more column of the size of the others.
     shuffle : bool, default=True
@@ -263,19 +263,24 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
             raise ValueError(f"y has classes {classes} beyond those of the first fit.")
         return self.classes_, np.searchsorted(self.classes_, y)
 
-    def _members(self, n_rows, sparse_data, whiten):
+    def _members(self, n_rows, n_outputs, sparse_data, whiten, stream=False):
         loss = None if self.loss == "auto" else LOSSES.get(self.loss, self.loss)
         if self.setting != "auto":
             loss = loss or LOSSES["smoothed_hinge"]
             return (Member("raw", SETTINGS[self.setting](loss, n_rows), self.setting),)
-        return sparse_members(loss) if sparse_data else dense_members(loss, whiten)
+        if stream:
+            return stream_members(sparse_data, loss, whiten)
+        if sparse_data:
+            return sparse_members(n_outputs, loss)
+        return dense_members(n_outputs, loss, whiten)
 
     def _start(self, X, rows, totals, n_visits, n_outputs):
         """Choose the portfolio by how many entries are zero, not by how they are stored."""
         n, d = len(rows), X.shape[1]
         density = base.share_stored(X[rows])
         sparse_data = density < 0.25 or self.setting != "auto"
-        members = self._members(n_visits, sparse_data, d <= MOST_WHITENED)
+        whiten = d <= MOST_WHITENED and d * d <= 100 * n
+        members = self._members(n_visits, n_outputs, sparse_data, whiten)
         views = view_set(members, self.fit_intercept)
         if sparse_data:
             X = base.canonical(sparse.csr_array(X)) if density < 0.25 else X
@@ -297,12 +302,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
     def _open_stream(self, X):
         sparse_data, d = sparse.issparse(X), X.shape[1]
         whiten = d <= MOST_WHITENED_STREAM
-        members = self._members(1, sparse_data or self.setting != "auto", whiten)
-        if self.setting == "auto":
-            # A stream may drift: later iterates count more.
-            members = tuple(
-                m._replace(learner=m.learner._replace(average=Polynomial())) for m in members
-            )
+        members = self._members(1, 1, sparse_data, whiten, stream=True)
         portfolio = Portfolio(members, True, 1, last=self.average == "last", unseen=True)
         return Stream(
             portfolio,

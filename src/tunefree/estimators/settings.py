@@ -11,7 +11,7 @@ from tunefree.learners.diagonal import Diagonal
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.portfolio import Member
 from tunefree.learners.rules import DoWG, PiSTOL
-from tunefree.losses import Logistic, SmoothedHinge
+from tunefree.losses import Logistic, Multinomial, SmoothedHinge
 from tunefree.views import ViewSet
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
@@ -66,26 +66,44 @@ def _members(*entries):
     )
 
 
-def sparse_members(loss=None):
+def sparse_members(n_outputs, loss=None):
     """The portfolio for data of which most entries are zero: zeros cost nothing."""
-    hinge, logistic = loss or SmoothedHinge(), loss or Logistic()
-    members = _members(
+    hinge, logistic = loss or SmoothedHinge(), loss or Multinomial()
+    members = [
         ("raw", "per-coordinate", _coordinates(hinge, 0)),
         ("raw", "per-coordinate logistic", _coordinates(logistic, 0)),
         ("raw", "per-coordinate-constant logistic", _constant_coordinates(logistic, 0)),
         ("scaled", "dowg", _dowg(hinge, 0)),
-    )
-    return members if loss is None else members[1:]
+    ]
+    if n_outputs > 1 and loss is None:
+        members.insert(2, ("raw", "per-coordinate one-vs-rest", _coordinates(Logistic(), 0)))
+    return _members(*(members if loss is None else members[1:]))
 
 
-def dense_members(loss=None, whiten=True):
-    """The portfolio for dense data: one good learner under three views."""
-    learner = _coordinates(loss or Logistic(), 0)
+def dense_members(n_outputs, loss=None, whiten=True):
+    """The portfolio for dense data: one good learner under three views.
+
+    Several classes are learned jointly by a softmax and, beside it, one against the rest.
+    """
     views = ("standardised", "whitened", "strongly_whitened") if whiten else ("standardised",)
-    members = _members(*((view, "per-coordinate", learner) for view in views))
-    if whiten:
-        return members
-    return members + _members(("standardised", "dowg", _dowg(loss or SmoothedHinge(), 0)))
+    learner = _coordinates(loss or Multinomial(), 0)
+    members = [(view, "per-coordinate", learner) for view in views]
+    if n_outputs > 1 and loss is None:
+        learner = _coordinates(Logistic(), 0)
+        members += [(view, "per-coordinate one-vs-rest", learner) for view in views[:2]]
+    if not whiten:
+        members.append(("standardised", "dowg", _dowg(loss or SmoothedHinge(), 0)))
+    return _members(*members)
+
+
+def stream_members(sparse_data, loss=None, whiten=True):
+    """The portfolio for a stream: as in memory, one against the rest, later iterates counting more.
+
+    A stream may drift, and classes that may yet appear cannot be coupled with those that have.
+    """
+    loss = loss or Logistic()
+    members = sparse_members(1, loss) if sparse_data else dense_members(1, loss, whiten)
+    return tuple(m._replace(learner=m.learner._replace(average=Polynomial())) for m in members)
 
 
 def regression_members(loss, n_columns, views):
@@ -101,10 +119,10 @@ def view_set(members, intercept):
 
 
 def passes(max_iter, n_visits, entries):
-    """How many passes: enough visits for small data, at least 3, never more than 20."""
+    """How many passes: enough visits for small data, 3 to 8; more gained nothing on any set."""
     if max_iter != "auto":
         return int(max_iter)
-    return int(np.clip(np.ceil(min(4e4 / n_visits, 1e7 / max(entries, 1))), 3, 20))
+    return int(np.clip(np.ceil(min(4e4 / n_visits, 1e7 / max(entries, 1))), 3, 8))
 
 
 def check_parameters(estimator, settings, losses):

@@ -17,7 +17,7 @@ from tunefree.averaging import Uniform, mass
 from tunefree.designs import count, entry, index
 from tunefree.learners import rules
 from tunefree.learners.outputs import dot, outputs, width
-from tunefree.losses import SmoothedHinge, bound, slope
+from tunefree.losses import SmoothedHinge, bound, slopes
 
 # The fields of a record.
 LARGEST, ACCUMULATOR, GRADIENT, WEIGHT, SUM, ROUND = 0, 1, 2, 3, 4, 5
@@ -74,7 +74,7 @@ def _scan(
     """
     n_outputs = width(outs)
     scored = scores.shape[0] > 0
-    h, a = np.empty(n_outputs), np.empty(n_outputs)
+    h, a, slope = np.empty(n_outputs), np.empty(n_outputs), np.empty(n_outputs)
     g, d, x, w = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
     if bound(loss) > shared[1]:
         for j in range(records.shape[0]):
@@ -113,11 +113,12 @@ def _scan(
         if scored:
             _dot_average(outs, average, design, i, records, t + 1.0, a)
         shared[0] = t + 1.0
+        slopes(loss, h, targets[i], slope)
         for k in range(n_outputs):
             if scored:
                 scores[i, k] = a[k] / total
                 current[i, k] = h[k]
-            z = slope(loss, h[k], targets[i, k])
+            z = slope[k]
             if abs(z) <= negligible * lipschitz:
                 continue
             z *= -weights[i]

@@ -18,7 +18,7 @@ from tunefree.designs import count, entry
 from tunefree.learners import rules
 from tunefree.learners.outputs import axpy2, dot, outputs, width
 from tunefree.learners.rules import MASS, N_SCALARS, SQUARED_NORM, SUM
-from tunefree.losses import SmoothedHinge, bound, slope
+from tunefree.losses import SmoothedHinge, bound, slopes
 
 G, U = 0, 1  # the two vectors
 
@@ -65,6 +65,7 @@ def _scan(
     n_rows = targets.shape[0]
     scored = scores.shape[0] > 0
     h, a = np.empty(n_outputs), np.empty(n_outputs)
+    predicted, gradient = np.empty(n_outputs), np.empty(n_outputs)
     step, lag = np.empty(n_outputs), np.empty(n_outputs)
     if bound(loss) > shared[2]:
         for k in range(n_outputs):
@@ -95,17 +96,20 @@ def _scan(
         dot(outs, design, i, vectors, G, h)
         if scored:
             dot(outs, design, i, vectors, U, a)
-        moved = False
         for k in range(n_outputs):
             s = scalars[k]
             c = rules.coefficient(rule, s, shared[0])
             importance = share * rules.importance(rule, s)
             s[SUM] += importance * c
             s[MASS] += importance
+            predicted[k] = c * h[k]
             if scored:
                 scores[i, k] = (s[SUM] * h[k] - a[k]) / s[MASS]
-                current[i, k] = c * h[k]
-            z = slope(loss, c * h[k], targets[i, k])
+                current[i, k] = predicted[k]
+        slopes(loss, predicted, targets[i], gradient)
+        moved = False
+        for k in range(n_outputs):
+            s, z = scalars[k], gradient[k]
             if abs(z) <= negligible * shared[2] or norm == 0.0:
                 z = 0.0
             else:
