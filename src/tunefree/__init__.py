@@ -1,7 +1,29 @@
-"""Tuning-free linear and kernel learning."""
+"""Tuning-free linear and kernel learning: no step size, no grid, no cross-validation.
+
+Public names are imported when they are first used, so that ``import tunefree`` costs nothing.
+"""
+
+from importlib import import_module
 
 from tunefree._version import __version__
-from tunefree.estimators.linear import PiSTOLClassifier
-from tunefree.estimators.regression import PiSTOLRegressor
 
-__all__ = ["PiSTOLClassifier", "PiSTOLRegressor", "__version__"]
+_HOMES = {
+    "PiSTOLClassifier": "tunefree.estimators.linear",
+    "PiSTOLRegressor": "tunefree.estimators.regression",
+    "load_model": "tunefree.persistence",
+    "save_model": "tunefree.persistence",
+}
+
+__all__ = [*sorted(_HOMES), "__version__"]
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tunefree' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

@@ -30,7 +30,7 @@ from tunefree.estimators.settings import (
     view_set,
 )
 from tunefree.learners.portfolio import Member, Portfolio, rms
-from tunefree.learners.progress import platt, recent_rows
+from tunefree.learners.progress import recent_rows, temperature
 from tunefree.losses import LOSSES
 from tunefree.moments import moments
 
@@ -69,7 +69,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         Read-out: the mean of all iterates, of those of the second half, or the last iterate.
         'auto' is 'suffix', or 'uniform' in a single pass.
     max_iter : int or 'auto', default='auto'
-        Passes over the data. 'auto': 3 to 8, fewer for larger data; 1 for the paper's settings.
+        Passes over the data. 'auto': 3 to 12, fewer for larger data; 1 for the paper's settings.
     fit_intercept : bool, default=True
         Learn an intercept, as one more column of the size of the others.
     shuffle : bool, default=True
@@ -338,8 +338,8 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         most = _CALIBRATED if X is None else _SIZED
         coef, intercept, predicted = portfolio.blend(state, size, candidates, most)
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
-        a, b = platt(predicted, targets[:, : predicted.shape[1]], weights)
-        return a * coef, a * intercept + b
+        a = temperature(predicted, targets[:, : predicted.shape[1]], weights)
+        return a * coef, a * intercept
 
     def _publish(self, portfolio, state, coef, intercept, n_passes, dtype):
         self.coef_ = np.ascontiguousarray(coef.T, dtype=dtype)
@@ -373,7 +373,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
     def predict_proba(self, X):
         """Probabilities of the classes, shape (n_samples, n_classes).
 
-        With ``setting='auto'`` they are calibrated on the progressive predictions (Platt 1999).
+        With ``setting='auto'`` they are calibrated on the progressive predictions.
         """
         scores = self.decision_function(X)
         if scores.ndim == 2:

@@ -4,7 +4,8 @@ The mean loss of these predictions is an unbiased estimate of the risk of the pr
 returned, at no cost in data. A record keeps it for several candidates over the rows seen, and the
 latest predictions themselves, from which a calibration is learned.
 
-Source: Blum, Kalai, Langford 1999 (progressive validation); Platt 1999 (calibration).
+Source: Blum, Kalai, Langford 1999 (progressive validation); Platt 1999, Guo et al. 2017
+(calibration).
 """
 
 from typing import NamedTuple
@@ -170,11 +171,12 @@ def recent_rows(progress, share=0.5, most=_RECENT):
     return progress.recent[slots], progress.targets[slots], progress.weights[slots]
 
 
-def platt(decisions, targets, weights):
-    """Slope a > 0 and offsets b that turn decisions into log-odds, by maximum likelihood.
+def temperature(decisions, targets, weights):
+    """Slope a > 0 that turns decisions into log-odds, by maximum likelihood.
 
-    Binary decisions: sigma(a f + b). K outputs: softmax(a f_k + b_k) with sum b = 0. A pseudo-row
-    of each class at the present probabilities keeps separable data finite.
+    Probabilities are sigmoid(a f) for one output and softmax(a f) for several. There are no offsets:
+    fitted to the predictions of a learner that had seen little, they would spoil the decisions of
+    the one that has seen all.
 
     Parameters
     ----------
@@ -185,71 +187,40 @@ def platt(decisions, targets, weights):
 
     Returns
     -------
-    a : float
-    b : ndarray of shape (n_outputs,)
+    float
 
     Examples
     --------
     >>> f = np.array([[2.0], [1.0], [-1.0], [1.0]])
-    >>> a, b = platt(f, np.array([[1.0], [1.0], [-1.0], [-1.0]]), np.ones(4))
-    >>> bool(a > 0)
-    True
+    >>> a = temperature(f, np.array([[1.0], [1.0], [-1.0], [-1.0]]), np.ones(4))
+    >>> round(a, 2)
+    0.62
     """
-    n, k = decisions.shape
-    f = np.hstack([decisions, np.zeros((n, 1))]) if k == 1 else decisions
-    hit = targets[:, 0] > 0.0 if k == 1 else targets.argmax(axis=1)
-    y = np.where(hit, 0, 1) if k == 1 else hit
-    width = f.shape[1]
-    size = max(float(np.sqrt(np.average(decisions**2))), 1e-300)
+    f = np.hstack([decisions, np.zeros_like(decisions)]) if decisions.shape[1] == 1 else decisions
+    y = np.where(targets[:, 0] > 0.0, 0, 1) if targets.shape[1] == 1 else targets.argmax(axis=1)
+    size = float(np.sqrt(np.mean(np.square(f))))
+    if size == 0.0 or not weights.any():
+        return 1.0
     f = f / size
-    total = max(float(weights.sum()), 1e-300)
-    # Soft labels: each row gives up a little of its certainty (Platt's correction).
+    n, width = f.shape
+    total = float(weights.sum())
+    # Each row gives up a little of its certainty (Platt's correction): separable data stay finite.
     soft = np.full((n, width), 1.0 / (total + width))
     soft[np.arange(n), y] += 1.0 - width / (total + width)
-    share = weights / total
-    theta = np.zeros(1 + width)
-    theta[0] = 1.0
-
-    def risk(theta):
-        logits = theta[0] * f + theta[1:]
-        top = logits.max(axis=1, keepdims=True)
-        log_sum = top[:, 0] + np.log(np.exp(logits - top).sum(axis=1))
-        p = np.exp(logits - log_sum[:, None])
-        penalty = 1e-3 / total
-        value = share @ (log_sum - np.einsum("ij,ij->i", soft, logits))
-        return value + penalty * (theta @ theta), p, penalty
-
-    value, p, penalty = risk(theta)
-    for _ in range(30):
-        gap = (p - soft) * share[:, None]
-        gradient = np.concatenate([[np.sum(gap * f)], gap.sum(axis=0)]) + 2 * penalty * theta
+    share, aim = weights / total, np.einsum("ij,ij->i", soft, f)
+    # The risk is convex in a: Newton steps, halved into the bracket where they leave it.
+    low, high, a = 0.0, np.inf, 1.0
+    for _ in range(60):
+        p = np.exp(a * f - (a * f).max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
         mean = np.einsum("ij,ij->i", p, f)
-        ps = p * share[:, None]
-        hessian = 2 * penalty * np.eye(1 + width)
-        hessian[0, 0] += share @ (np.einsum("ij,ij->i", p, f * f) - mean * mean)
-        cross = (ps * (f - mean[:, None])).sum(axis=0)
-        hessian[0, 1:] += cross
-        hessian[1:, 0] += cross
-        hessian[1:, 1:] += np.diag(ps.sum(axis=0)) - p.T @ ps
-        step = np.linalg.solve(hessian, gradient)
-        rate = 1.0
-        while rate > 1e-4:
-            trial = theta - rate * step
-            trial_value, trial_p, _ = risk(trial)
-            if trial_value <= value:
-                break
-            rate *= 0.5
-        if rate <= 1e-4 or value - trial_value <= 1e-12:
+        gradient = share @ (mean - aim)
+        curvature = share @ (np.einsum("ij,ij->i", p, f * f) - mean * mean)
+        low, high = (a, high) if gradient < 0.0 else (low, a)
+        step = a - gradient / max(curvature, 1e-12)
+        if not low < step < high:
+            step = 2.0 * a if high == np.inf else 0.5 * (low + high)
+        if abs(step - a) <= 1e-9 * a or step > 1e6:
             break
-        theta, value, p = trial, trial_value, trial_p
-    offsets = theta[1:] - theta[1:].mean()
-    # Offsets move decisions: they must earn it by more than the noise of the rows they change.
-    gain = weights * (_hits(theta[0] * f + offsets, y) - _hits(f, y))
-    if gain.sum() <= np.sqrt(np.sum(gain * gain)):
-        offsets = np.zeros(width)
-    a = max(theta[0], 1e-3) / size
-    return a, np.array([offsets[0] - offsets[1]]) if k == 1 else offsets
-
-
-def _hits(logits, y):
-    return (logits.argmax(axis=1) == y).astype(float)
+        a = step
+    return float(max(a, 1e-3) / size)

@@ -1,0 +1,186 @@
+"""The command line: ``tunefree demo | train | predict | eval | inspect``.
+
+Heavy imports wait until a command runs, so that help is instant.
+
+Exit codes: 0 done; 1 something else failed (a full disk, say); 2 wrong usage; 3 bad data, with
+``file:line:column``; 4 bad model; 130 interrupted. On any error nothing is written.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tunefree.cli.console import INTERRUPTED, outcomes
+
+app = typer.Typer(
+    help="Tuning-free linear learning: no step size, no grid, no cross-validation.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Task = StrEnum("Task", ["auto", "classification", "regression"])
+Format = StrEnum("Format", ["libsvm", "csv"])
+
+DataFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="libsvm or csv (also .tsv), by suffix or content; .gz too; - for stdin"
+    ),
+]
+ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="the model file")]
+Target = Annotated[
+    str | None,
+    typer.Option(help="csv: name or position of the target column (default: the last)"),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="csv: whether line 1 holds names (default: guess)"),
+]
+Weight = Annotated[
+    str | None, typer.Option(help="csv: name or position of a column of row weights")
+]
+FormatOption = Annotated[Format | None, typer.Option(help="overrule suffix and content")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object to stdout")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+):
+    if version:
+        from tunefree._version import __version__
+
+        typer.echo(f"tunefree {__version__}")
+        raise typer.Exit()
+
+
+@app.command()
+def train(
+    data: DataFile,
+    model: ModelFile,
+    target: Target = None,
+    header: Header = None,
+    weight_column: Weight = None,
+    task: Annotated[
+        Task,
+        typer.Option(
+            help="auto: classification if the target is text, has two whole-number values, "
+            "or at most 20 of them, each at least twice on average"
+        ),
+    ] = Task.auto,
+    n_features: Annotated[
+        int | None, typer.Option(min=1, help="libsvm: number of features, if more than occur")
+    ] = None,
+    passes: Annotated[
+        int | None, typer.Option(min=1, help="passes over the data (default: chosen)")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="the same seed gives the same model")] = 0,
+    format: FormatOption = None,
+    json: Json = False,
+):
+    """Train on DATA and write MODEL: nothing to tune."""
+    with outcomes():
+        from tunefree.cli.training import run_train
+
+        run_train(
+            data,
+            model,
+            task=str(task),
+            seed=seed,
+            passes=passes,
+            as_json=json,
+            target=target,
+            header=header,
+            weight_column=weight_column,
+            n_features=n_features,
+            format=format and str(format),
+        )
+
+
+@app.command()
+def predict(
+    model: ModelFile,
+    data: DataFile,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="write there instead of to stdout")
+    ] = None,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="class probabilities as csv, after a line of classes")
+    ] = False,
+    header: Header = None,
+    format: FormatOption = None,
+):
+    """Print one prediction a line for DATA.
+
+    Columns of a csv file are matched by name if MODEL and DATA have names; a target or weight
+    column may be there or not. Features of a libsvm file that MODEL has never seen are ignored.
+    """
+    with outcomes():
+        from tunefree.cli.applying import run_predict
+
+        run_predict(model, data, output, proba, header=header, format=format and str(format))
+
+
+@app.command("eval")
+def evaluate(
+    model: ModelFile,
+    data: DataFile,
+    target: Target = None,
+    header: Header = None,
+    weight_column: Weight = None,
+    format: FormatOption = None,
+    json: Json = False,
+):
+    """Compare the predictions for DATA with its targets.
+
+    Prints error, log-loss and AUC (two classes), or mse, mae and r2; and the number of rows n.
+    """
+    with outcomes():
+        from tunefree.cli.applying import run_eval
+
+        run_eval(
+            model,
+            data,
+            json,
+            target=target,
+            header=header,
+            weight_column=weight_column,
+            format=format and str(format),
+        )
+
+
+@app.command()
+def inspect(model: ModelFile, json: Json = False):
+    """Show what MODEL holds: estimator, data, choice of setting, versions, largest weights."""
+    with outcomes():
+        from tunefree.cli.inspecting import run_inspect
+
+        run_inspect(model, json)
+
+
+@app.command()
+def demo(
+    png: Annotated[
+        str | None, typer.Option(metavar="FILE", help="where to draw (needs matplotlib)")
+    ] = None,
+    write_data: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="also write small csv and libsvm files to train on"),
+    ] = None,
+):
+    """Compare our defaults with tuned and untuned peers on real, unscaled data (under a minute)."""
+    with outcomes():
+        from tunefree.cli.demo import run_demo
+
+        run_demo(png, write_data)
+
+
+def main():
+    """Run the command line."""
+    try:
+        app()
+    except KeyboardInterrupt:  # before or after a command's own handling
+        raise SystemExit(INTERRUPTED) from None

@@ -1,0 +1,122 @@
+"""Messages, spinners and exit codes. Results go to stdout, everything else to stderr."""
+
+import contextlib
+import os
+import sys
+import warnings
+
+import typer
+
+FAILED, USAGE, BAD_DATA, BAD_MODEL, INTERRUPTED = 1, 2, 3, 4, 130
+
+
+def note(message):
+    """Say something on stderr.
+
+    Parameters
+    ----------
+    message : str
+        One or more lines.
+    """
+    typer.echo(message, err=True)
+
+
+def stop(message, code):
+    """Say on stderr what is wrong and leave.
+
+    Parameters
+    ----------
+    message : str
+        A sentence.
+    code : int
+        The exit code.
+
+    Raises
+    ------
+    typer.Exit
+        Always.
+    """
+    note(f"error: {message}")
+    raise typer.Exit(code)
+
+
+@contextlib.contextmanager
+def outcomes():
+    """Turn what can go wrong in a command into a sentence and an exit code.
+
+    Yields
+    ------
+    None
+        To the command.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda message, *_, **__: note(f"note: {message}")
+        try:
+            yield
+        except KeyboardInterrupt:
+            stop("interrupted; nothing was written", INTERRUPTED)
+        except MemoryError:
+            stop("not enough memory", FAILED)
+        except BrokenPipeError:  # whoever read our output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(FAILED) from None
+
+
+@contextlib.contextmanager
+def failing(code, path):
+    """Give the faults of reading or writing one file an exit code.
+
+    Parameters
+    ----------
+    code : int
+        The exit code.
+    path : str
+        The file, for messages.
+
+    Yields
+    ------
+    None
+        To the reading or writing.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        stop(f"{path}: {problem.strerror or problem}", code)
+    except ValueError as problem:
+        stop(str(problem), code)
+
+
+def answer(text):
+    """Write a result to stdout.
+
+    Parameters
+    ----------
+    text : str
+        Whole lines, without the last newline.
+    """
+    with failing(FAILED, "standard output"):
+        print(text, flush=True)
+
+
+@contextlib.contextmanager
+def working(what):
+    """Show a spinner on stderr while something runs, if that is a terminal.
+
+    Parameters
+    ----------
+    what : str
+        What is being done.
+
+    Yields
+    ------
+    None
+        To the work.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status(what) if console.is_terminal else contextlib.nullcontext():
+        yield

@@ -1,0 +1,128 @@
+"""``tunefree inspect``: what a model file holds."""
+
+import json
+
+import numpy as np
+
+from tunefree.cli.applying import load
+from tunefree.cli.console import BAD_MODEL, answer, failing
+from tunefree.persistence import describe_model
+
+MOST_WEIGHTS = 10
+
+
+def collect(path):
+    """Collect what there is to know about a model file.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+
+    Returns
+    -------
+    dict
+        Plain values.
+    """
+    estimator, notes = load(path)
+    with failing(BAD_MODEL, path):
+        facts = describe_model(path)
+    notes = facts.pop("notes")
+    names = notes.pop("feature_names", None)
+    if names is None:
+        names = getattr(estimator, "feature_names_in_", None)
+    classes = getattr(estimator, "classes_", None)
+    first = 0 if notes.get("zero_based") is True else 1
+    parameters = {name: repr(value) for name, value in estimator.get_params(deep=False).items()}
+    return facts | {
+        "data": notes,
+        "parameters": parameters,
+        "classes": None if classes is None else classes.tolist(),
+        "leaderboard": getattr(estimator, "leaderboard_", []),
+        "largest_weights": largest_weights(estimator, names, first),
+    }
+
+
+def largest_weights(estimator, names=None, first=1):
+    """List the features with the largest weights.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A model; without `coef_` the list is empty.
+    names : sequence of str or None
+        The features' names.
+    first : int
+        The number of the first feature where there are no names.
+
+    Returns
+    -------
+    list of dict
+        ``feature``, ``weight`` and, with several outputs, ``output``, by decreasing size.
+    """
+    if not hasattr(estimator, "coef_"):
+        return []
+    weights = np.atleast_2d(estimator.coef_)
+    outputs = getattr(estimator, "classes_", np.arange(len(weights)))
+    best = np.abs(weights).argmax(axis=0)
+    sizes = np.abs(weights).max(axis=0)
+    rows = []
+    for j in np.argsort(-sizes, kind="stable")[:MOST_WEIGHTS].tolist():
+        name = str(names[j]) if names is not None else f"feature {j + first}"
+        row = {"feature": name, "weight": float(weights[best[j], j])}
+        rows.append(row | ({"output": outputs[best[j]].item()} if len(weights) > 1 else {}))
+    return rows
+
+
+def run_inspect(path, as_json):
+    """Carry out ``tunefree inspect``.
+
+    Parameters
+    ----------
+    path : str
+        The model file.
+    as_json : bool
+        Whether to print a JSON object instead of tables.
+    """
+    facts = collect(path)
+    if as_json:
+        answer(json.dumps(facts, default=str))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row("estimator", facts["class"])
+    grid.add_row("parameters", ", ".join(f"{k}={v}" for k, v in facts["parameters"].items()))
+    grid.add_row("features", str(facts["n_features"]))
+    for name in ("task", "rows", "nonzeros"):
+        if name in facts["data"]:
+            grid.add_row(name, str(facts["data"][name]))
+    if facts["classes"] is not None:
+        grid.add_row("classes", ", ".join(map(str, facts["classes"])))
+    versions = (f"{name} {version}" for name, version in facts["versions"].items())
+    grid.add_row("written by", ", ".join(versions))
+    grid.add_row("file", f"{facts['bytes']} bytes, format {facts['format']}")
+    grid.add_row("sha256", facts["sha256"])
+    console.print(grid)
+    _print_rows(console, "progressive validation", facts["leaderboard"])
+    _print_rows(console, "largest weights", facts["largest_weights"])
+
+
+def _print_rows(console, title, rows):
+    """Print a list of dicts as a table."""
+    from rich import box
+    from rich.table import Table
+
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
+    for name in rows[0]:
+        number = isinstance(rows[0][name], float)
+        table.add_column(
+            name.replace("_", " "), justify="right" if number else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(f"{v:.5g}" if isinstance(v, float) else str(v) for v in row.values()))
+    console.print(table)

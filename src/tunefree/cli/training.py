@@ -1,0 +1,216 @@
+"""``tunefree train``: read, choose the task, fit, save, say what happened."""
+
+import json
+import os
+import time
+
+import numpy as np
+
+from tunefree.cli.console import BAD_DATA, FAILED, USAGE, answer, failing, note, stop, working
+from tunefree.persistence import save_model
+from tunefree.persistence.container import MAGIC
+from tunefree.readers import DataError, read
+
+MOST_CLASSES = 20
+
+
+def guess_task(y):
+    """Tell classification from regression by the target.
+
+    Text is classification, and so are one or two distinct whole numbers, or up to 20 that occur at
+    least twice on average: class numbers repeat, measurements and large counts do not.
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        The targets.
+
+    Returns
+    -------
+    task : str
+        ``"classification"`` or ``"regression"``.
+    reason : str
+        Why, for the user.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree.cli.training import guess_task
+    >>> guess_task(np.array([1.0, -1.0, 1.0]))
+    ('classification', 'the target has 2 distinct values, all whole numbers')
+    >>> guess_task(np.array([0.5, 1.0, 2.0]))[0]
+    'regression'
+    """
+    if y.dtype.kind not in "biuf":
+        return "classification", "the target is text"
+    values = np.unique(y)
+    if np.any(values != np.floor(values)):
+        return "regression", "the target has fractions"
+    few = len(values) <= 2 or len(values) <= min(MOST_CLASSES, len(y) / 2)
+    reason = f"the target has {len(values)} distinct values, all whole numbers"
+    return ("classification" if few else "regression"), reason
+
+
+def fit(table, task, *, seed, passes=None):
+    """Fit the default estimator of a task to a table.
+
+    Parameters
+    ----------
+    table : Table
+        Features, targets, weights, names.
+    task : {"classification", "regression"}
+        What the target means.
+    seed : int
+        The `random_state`.
+    passes : int or None
+        Passes over the data; None lets the estimator choose.
+
+    Returns
+    -------
+    estimator
+        The fitted model.
+    """
+    from tunefree import PiSTOLClassifier, PiSTOLRegressor
+
+    options = {"random_state": seed} | ({} if passes is None else {"max_iter": passes})
+    estimator = (PiSTOLClassifier if task == "classification" else PiSTOLRegressor)(**options)
+    y = table.y
+    if task == "classification" and y.dtype.kind == "f" and np.all(y == np.floor(y)):
+        y = y.astype(np.int64)  # so that predictions read 1, not 1.0
+    return estimator.fit(table.X, y, sample_weight=table.weight)
+
+
+def run_train(data, model, *, task, seed, passes, as_json, **options):
+    """Carry out ``tunefree train``.
+
+    Parameters
+    ----------
+    data, model : str
+        The files.
+    task : {"auto", "classification", "regression"}
+        What the target means.
+    seed : int
+        The `random_state`.
+    passes : int or None
+        Passes over the data.
+    as_json : bool
+        Whether to print a JSON object.
+    **options
+        For `tunefree.readers.read`.
+    """
+    _check_output(model)
+    with failing(BAD_DATA, data), working(f"reading {data}"):
+        kind = float if task == "regression" else None
+        table = read(data, target_type=kind, **options)
+        _check_rows(table)
+    for name in ("target", "weight_column", "header"):
+        if table.zero_based is not None and options[name] is not None:
+            stop(f"--{name.replace('_', '-')} is for csv, but {data} is libsvm", USAGE)
+    reason = "as you said"
+    if task == "auto":
+        task, reason = guess_task(table.y)
+        other = "regression" if task == "classification" else "classification"
+        if table.y.dtype.kind in "biuf":
+            reason += f"; --task {other} overrules"
+    with failing(BAD_DATA, data), working(f"training on {len(table.y)} rows"):
+        start = time.perf_counter()
+        estimator = fit(table, task, seed=seed, passes=passes)
+        seconds = time.perf_counter() - start
+    with failing(FAILED, model):
+        save_model(estimator, model, notes=_notes(table, task))
+    summary = _summarise(estimator, table, task, seconds)
+    _tell(summary, reason, data, model)
+    if as_json:
+        answer(json.dumps(summary))
+
+
+def _check_output(model):
+    """Refuse early what could not be written, or would replace something else than a model."""
+    folder = os.path.dirname(os.path.realpath(model))
+    if os.path.isdir(model) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        stop(f"{model} cannot be written", USAGE)
+    if os.path.isfile(model) and os.path.getsize(model):
+        with failing(USAGE, model), open(model, "rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                stop(f"{model} exists and is not a model: it will not be overwritten", USAGE)
+
+
+def _check_rows(table):
+    if table.y is None:
+        raise DataError("the file has no target column", table.path)
+    if table.X.shape[1] == 0:
+        raise DataError("the file has no features", table.path)
+    values, rows = len(np.unique(table.y)), len(table.y)
+    if values < 2:
+        raise DataError(f"the target is the same in every row: {table.y[0]}", table.path)
+    if table.y.dtype.kind == "U" and values > max(MOST_CLASSES, rows / 2):
+        words = f"the target has {values} different texts in {rows} rows: these are no classes"
+        raise DataError(f"{words} (see --target)", table.path)
+
+
+def _notes(table, task):
+    """Remember how the data were laid out, for prediction."""
+    return {
+        "task": task,
+        "rows": len(table.y),
+        "features": table.X.shape[1],
+        "nonzeros": int(np.count_nonzero(table.X if table.zero_based is None else table.X.data)),
+        "feature_names": table.feature_names,
+        "zero_based": "auto" if table.zero_based is None else table.zero_based,
+        "target": table.target and list(table.target),
+        "weight_column": table.weight_column and list(table.weight_column),
+    }
+
+
+def chosen_setting(estimator):
+    """Tell which members of the portfolio an estimator kept, and the risk of the best.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model.
+
+    Returns
+    -------
+    names : list of str
+        The chosen members, the best first; empty without a portfolio.
+    risk : float or None
+        The progressive error (classification) or squared error of the best: every row was
+        predicted before it was learned.
+    """
+    rows = [row for row in getattr(estimator, "leaderboard_", []) if row["chosen"]]
+    return [row["name"] for row in rows], (rows[0]["progressive_error"] if rows else None)
+
+
+def _summarise(estimator, table, task, seconds):
+    names, risk = chosen_setting(estimator)
+    summary = {"task": task, "n": len(table.y), "n_features": table.X.shape[1]}
+    if task == "classification":
+        summary["classes"] = estimator.classes_.tolist()
+    return summary | {
+        "setting": names,
+        "progressive_error": risk,
+        "passes": int(estimator.n_iter_),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _tell(summary, task_reason, data, model):
+    """Print the summary for a person."""
+    classes = summary.get("classes")
+    what = "regression" if classes is None else f"classification into {_listed(classes)}"
+    note(f"{data}: {summary['n']} rows, {summary['n_features']} features")
+    note(f"task: {what} ({task_reason})")
+    risk = summary["progressive_error"]
+    if risk is not None:
+        kind = "squared error" if classes is None else "error"
+        unit = " robust variances of the target" if classes is None else ""
+        note(f"chosen: {' + '.join(summary['setting'])}")
+        note(f"progressive {kind}: {risk:.4g}{unit} (every row predicted before it was learned)")
+    note(f"{summary['passes']} passes in {summary['seconds']:.2f} s; wrote {model}")
+    note(f"next: tunefree eval {model} TEST_DATA, or tunefree inspect {model}")
+
+
+def _listed(values, most=5):
+    shown = ", ".join(map(str, values[:most]))
+    return f"{len(values)} classes: {shown}" + (", ..." if len(values) > most else "")

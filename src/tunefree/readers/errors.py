@@ -1,0 +1,97 @@
+"""What is wrong with a data file, and where."""
+
+
+class DataError(ValueError):
+    """A data file that cannot be read, with the place of the fault.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    path : str or None
+        The file, or None for data that came from no file.
+    line : int or None
+        Line number, from 1.
+    column : int or None
+        Character in the line, from 1.
+
+    Examples
+    --------
+    >>> from tunefree.readers import DataError
+    >>> print(DataError("not a number: 'abc'", "train.csv", 3, 7))
+    train.csv:3:7: not a number: 'abc'
+    """
+
+    def __init__(self, message, path=None, line=None, column=None):
+        super().__init__(message, path, line, column)
+        self.message, self.path, self.line, self.column = message, path, line, column
+
+    def __str__(self):
+        place = [str(part) for part in (self.path, self.line, self.column) if part is not None]
+        return ": ".join([":".join(place), self.message] if place else [self.message])
+
+
+def fault(message, path, text, at, first_line):
+    """Make a `DataError` for the byte `at` of `text`, whose first line has the number `first_line`.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    path : str
+        The file that `text` comes from.
+    text : bytes
+        Whole lines of that file.
+    at : int
+        The offending byte.
+    first_line : int
+        The line number of ``text[0]``.
+
+    Returns
+    -------
+    DataError
+        Its column counts characters, not bytes.
+    """
+    start = text.rfind(b"\n", 0, at) + 1
+    line = first_line + text.count(b"\n", 0, at)
+    return DataError(message, path, line, len(decoded(text[start:at])) + 1)
+
+
+def excerpt(text, at, stops):
+    """Quote the word that starts at byte `at` and is ended by any of the bytes `stops`.
+
+    Parameters
+    ----------
+    text : bytes
+        Whole lines.
+    at : int
+        Where the word starts.
+    stops : bytes
+        The bytes that end a word; a newline always does.
+
+    Returns
+    -------
+    str
+        The quoted word, cut after 40 characters.
+    """
+    end = at
+    while end < min(len(text), at + 200) and text[end] != 10 and text[end] not in stops:
+        end += 1
+    word = decoded(text[at:end]).strip()
+    return repr(word if len(word) <= 40 else word[:37] + "...")
+
+
+def decoded(text):
+    """Decode bytes as UTF-8, with a replacement character for every byte that is not.
+
+    Parameters
+    ----------
+    text : bytes
+        Bytes of a data file.
+
+    Returns
+    -------
+    str
+        The characters.
+    """
+    return text.decode("utf-8", errors="replace")

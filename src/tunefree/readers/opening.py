@@ -1,0 +1,183 @@
+"""A path, a compressed file, standard input or an open file, as chunks of bytes."""
+
+import contextlib
+import gzip
+import io
+import itertools
+import os
+import sys
+import zlib
+
+from tunefree.readers.errors import DataError
+
+CHUNK = 1 << 20
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def name_of(source):
+    """Say what to call a source in a message.
+
+    Parameters
+    ----------
+    source : str, path-like, binary file or iterable of bytes
+        As for `chunks`.
+
+    Returns
+    -------
+    str
+        The path, or ``<stdin>``.
+
+    Examples
+    --------
+    >>> from tunefree.readers.opening import name_of
+    >>> name_of("-")
+    '<stdin>'
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return "<stdin>" if os.fspath(source) == "-" else os.fspath(source)
+    return str(getattr(source, "name", "<stream>"))
+
+
+def chunks(source, size=CHUNK):
+    """Yield the bytes of a source, decompressed, in pieces of at most `size`.
+
+    Compression is recognised by the first bytes, not by the name.
+
+    Parameters
+    ----------
+    source : str, path-like, binary file or iterable of bytes
+        A path, ``"-"`` for standard input, an open binary file, which is left open, or consecutive
+        pieces of plain text, which are passed on as they are.
+    size : int
+        The largest piece, in bytes.
+
+    Yields
+    ------
+    bytes
+        A piece of the content, never empty.
+
+    Raises
+    ------
+    DataError
+        The compressed data are truncated or damaged.
+    OSError
+        The file cannot be opened or read.
+
+    Examples
+    --------
+    >>> import io
+    >>> list(chunks(io.BytesIO(b"1 3:1 4:2"), size=5))
+    [b'1 3:1', b' 4:2']
+    """
+    path = name_of(source)
+    if not isinstance(source, (str, os.PathLike)) and not hasattr(source, "read"):
+        yield from source
+        return
+    with contextlib.ExitStack() as stack:
+        if not isinstance(source, (str, os.PathLike)):
+            stream = source
+        elif os.fspath(source) == "-":
+            stream = sys.stdin.buffer
+        else:
+            stream = stack.enter_context(open(source, "rb", buffering=0))
+        head = piece = stream.read(size)
+        while piece and len(head) < len(_ZSTD):  # a pipe may give less than was asked for
+            piece = stream.read(size)
+            head += piece
+        pieces = itertools.chain([head], iter(lambda: stream.read(size), b""))
+        if head.startswith(_GZIP):
+            pieces = _gunzip(pieces, size, path)
+        elif head.startswith(_ZSTD):
+            pieces = _unzstd(pieces, path)
+        yield from filter(None, pieces)
+
+
+class _Stream(io.RawIOBase):
+    """An iterator of byte strings as a raw file."""
+
+    def __init__(self, pieces):
+        self._pieces, self._rest = pieces, memoryview(b"")
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        if not self._rest:
+            self._rest = memoryview(next(self._pieces, b""))
+        taken = self._rest[: len(buffer)]
+        buffer[: len(taken)] = taken
+        self._rest = self._rest[len(taken) :]
+        return len(taken)
+
+
+def _gunzip(pieces, size, path):
+    stream = gzip.GzipFile(fileobj=io.BufferedReader(_Stream(iter(pieces)), 1 << 16))
+    while True:
+        try:
+            piece = stream.read(size)
+        except EOFError:
+            raise DataError("the gzip data end too early: the file is truncated", path) from None
+        except (gzip.BadGzipFile, zlib.error) as problem:
+            raise DataError(f"the gzip data are damaged ({problem})", path) from None
+        if not piece:
+            return
+        yield piece
+
+
+def _unzstd(pieces, path):
+    try:
+        import zstandard
+    except ImportError:
+        raise DataError(
+            "zstd data need the zstandard package: pip install 'tunefree[files]'", path
+        ) from None
+    unpacked = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        for piece in pieces:
+            while piece:
+                if unpacked.eof:
+                    unpacked = zstandard.ZstdDecompressor().decompressobj()
+                yield unpacked.decompress(piece)
+                piece = unpacked.unused_data
+    except zstandard.ZstdError as problem:
+        raise DataError(f"the zstd data are damaged ({problem})", path) from None
+    if not unpacked.eof:
+        raise DataError("the zstd data end too early: the file is truncated", path)
+
+
+def whole_lines(pieces):
+    r"""Regroup pieces of text so that each ends with a line, the last one included.
+
+    A line longer than a piece is gathered until it ends, in time linear in its length. A UTF-8 byte
+    order mark at the start is dropped.
+
+    Parameters
+    ----------
+    pieces : iterable of bytes
+        Consecutive pieces, cut anywhere.
+
+    Yields
+    ------
+    bytes
+        One or more whole lines; the last byte is always a newline.
+
+    Examples
+    --------
+    >>> from tunefree.readers.opening import whole_lines
+    >>> list(whole_lines([b"a", b"b", b"c\nd"]))
+    [b'abc\n', b'd\n']
+    """
+    held, first = [], True
+    for piece in pieces:
+        held.append(piece)
+        if first and sum(map(len, held)) >= len(_BYTE_ORDER_MARK):
+            held, first = [b"".join(held).removeprefix(_BYTE_ORDER_MARK)], False
+        last = held[-1].rfind(b"\n") + 1
+        if last and not first:
+            piece = held.pop()
+            yield b"".join([*held, piece[:last]])
+            held = [piece[last:]] if last < len(piece) else []
+    rest = b"".join(held)
+    if rest:
+        yield rest if rest.endswith(b"\n") else rest + b"\n"

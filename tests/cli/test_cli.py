@@ -1,0 +1,336 @@
+import gzip
+import json
+import os
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tunefree
+from tunefree.cli import app
+from tunefree.cli.training import guess_task
+from tunefree.persistence import load_model
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.standard_normal((200, 3))
+LABELS = np.where(ROWS[:, 0] + 0.1 * ROWS[:, 1] > 0, 1, -1)
+VALUES = ROWS @ [1.0, -2.0, 0.5] + 3.0
+
+
+def run(*arguments, stdin=None, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
+    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
+    return result
+
+
+def libsvm_text(X=ROWS, y=LABELS, first=1):
+    pairs = (" ".join(f"{j + first}:{v!r}" for j, v in enumerate(x) if v) for x in X.tolist())
+    return "".join(f"{label} {line}\n" for label, line in zip(y.tolist(), pairs, strict=True))
+
+
+def csv_text(columns, delimiter=","):
+    lines = [delimiter.join(columns)]
+    lines += [delimiter.join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    return "\n".join([*lines, ""])
+
+
+def frame(**more):
+    return {name: ROWS[:, j].tolist() for j, name in enumerate("abc")} | more
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.libsvm").write_text(libsvm_text())
+    (tmp_path / "data.csv").write_text(csv_text(frame(y=VALUES.tolist())))
+    kinds = np.where(LABELS > 0, "up", "down").tolist()
+    (tmp_path / "kinds.csv").write_text(csv_text(frame(kind=kinds)))
+    return tmp_path
+
+
+def predictions(*arguments, **options):
+    return run("predict", *arguments, **options).stdout.split("\n")[:-1]
+
+
+def test_from_libsvm_to_predictions_that_read_like_the_labels(here):
+    result = run("train", "data.libsvm", "m")
+    assert result.stdout == ""
+    for words in ("200 rows, 3 features", "classification", "2 classes: -1, 1", "--task", "next:"):
+        assert words in result.stderr
+    lines = predictions("m", "data.libsvm")
+    assert set(lines) == {"1", "-1"} and len(lines) == 200
+    assert np.mean(np.array(lines).astype(int) != LABELS) < 0.05
+    scores = json.loads(run("eval", "m", "data.libsvm", "--json").stdout)
+    assert scores["n"] == 200
+    assert scores["error"] == np.mean(np.array(lines).astype(int) != LABELS)
+    assert 0 < scores["log_loss"] < 0.5 and 0.95 < scores["auc"] <= 1
+
+
+def test_training_is_what_the_library_does(here):
+    run("train", "data.libsvm", "m", "--seed", 5)
+    ours = load_model("m")
+    theirs = tunefree.PiSTOLClassifier(random_state=5).fit(
+        tunefree.readers.read("data.libsvm").X, LABELS
+    )
+    assert ours.coef_.tobytes() == theirs.coef_.tobytes()
+
+
+def test_the_same_seed_gives_the_same_file(here):
+    for name in ("m1", "m2"):
+        run("train", "kinds.csv", name, "--seed", 3)
+    assert (here / "m1").read_bytes() == (here / "m2").read_bytes()
+
+
+def test_regression_from_csv(here):
+    result = run("train", "data.csv", "m", "--json")
+    assert json.loads(result.stdout)["task"] == "regression"
+    assert "the target has fractions" in result.stderr
+    scores = json.loads(run("eval", "m", "data.csv", "--json").stdout)
+    assert set(scores) == {"mse", "mae", "r2", "n"} and scores["r2"] > 0.9
+    lines = run("eval", "m", "data.csv").stdout.split("\n")
+    assert [line.split()[0] for line in lines[:-1]] == ["mse", "mae", "r2", "n"]
+    assert [float(x) for x in predictions("m", "data.csv")] == pytest.approx(VALUES, abs=1.0)
+
+
+def test_text_classes_and_probabilities(here):
+    run("train", "kinds.csv", "m")
+    assert set(predictions("m", "kinds.csv")) == {"up", "down"}
+    header, *lines = predictions("m", "kinds.csv", "--proba")
+    assert header == "down,up"
+    p = np.array([line.split(",") for line in lines], dtype=float)
+    assert p.shape == (200, 2) and np.allclose(p.sum(axis=1), 1)
+    likelier = np.array(["down", "up"])[p.argmax(axis=1)].tolist()
+    assert likelier == predictions("m", "kinds.csv")
+    assert json.loads(run("eval", "m", "kinds.csv", "--json").stdout)["error"] < 0.05
+    run("train", "data.csv", "r")
+    assert "no probabilities" in run("predict", "r", "data.csv", "--proba", code=2).stderr
+
+
+def test_output_file_and_standard_input(here):
+    run("train", "kinds.csv", "m")
+    expected = predictions("m", "kinds.csv")
+    assert run("predict", "m", "kinds.csv", "-o", "out").stdout == ""
+    assert (here / "out").read_text().split("\n")[:-1] == expected
+    text = (here / "kinds.csv").read_bytes()
+    assert predictions("m", "-", stdin=text) == expected
+    assert predictions("m", "-", stdin=gzip.compress(text)) == expected
+    run("train", "-", "m2", stdin=text)
+    assert (here / "m2").read_bytes() == (here / "m").read_bytes()
+
+
+def test_columns_are_matched_by_name(here):
+    run("train", "kinds.csv", "m")
+    expected = predictions("m", "kinds.csv")
+    columns = frame(note=["x, y"] * 0 or ["free text"] * 200)
+    shuffled = {name: columns[name] for name in ("note", "c", "a", "b")}
+    (here / "other.csv").write_text(csv_text(shuffled, ";"))
+    assert predictions("m", "other.csv") == expected
+    assert "no target column" in run("eval", "m", "other.csv", code=3).stderr
+    del shuffled["a"]
+    (here / "other.csv").write_text(csv_text(shuffled))
+    assert "other.csv:1: the header lacks 'a'" in run("predict", "m", "other.csv", code=3).stderr
+
+
+def test_files_without_a_header_are_matched_by_position(here):
+    kinds = np.where(LABELS > 0, "up", "down").tolist()
+    full = csv_text({"kind": kinds} | frame()).split("\n", 1)[1]
+    bare = csv_text(frame()).split("\n", 1)[1]
+    (here / "full.csv").write_text(full)
+    (here / "bare.csv").write_text(bare)
+    run("train", "full.csv", "m", "--target", "0")
+    assert predictions("m", "full.csv") == predictions("m", "bare.csv")
+    assert json.loads(run("eval", "m", "full.csv", "--json").stdout)["error"] < 0.05
+    assert "no target column" in run("eval", "m", "bare.csv", code=3).stderr
+
+
+def test_weights_train_and_evaluate(here):
+    weight = np.where(np.arange(200) % 2, 1, 0)
+    (here / "w.csv").write_text(csv_text(frame(w=weight.tolist(), y=LABELS.tolist())))
+    odd = {name: column[1::2] for name, column in frame(y=LABELS.tolist()).items()}
+    (here / "odd.csv").write_text(csv_text(odd))
+    run("train", "w.csv", "weighted", "--weight-column", "w")
+    run("train", "odd.csv", "odd")
+    coefficients = [load_model(name).coef_[0] for name in ("weighted", "odd")]
+    assert coefficients[0] == pytest.approx(coefficients[1])
+    a = json.loads(run("eval", "weighted", "w.csv", "--json").stdout)
+    b = json.loads(run("eval", "weighted", "odd.csv", "--json").stdout)
+    assert a["error"] == pytest.approx(b["error"]) and a["auc"] == pytest.approx(b["auc"])
+
+
+def test_unknown_classes_are_errors_and_said(here):
+    run("train", "data.libsvm", "m")
+    result = run("eval", "m", "-", "--json", stdin="1 1:2\n-1 1:-2\n7 1:1\n7 1:-1\n")
+    assert json.loads(result.stdout)["error"] == 0.5
+    assert "2 rows have a class that the model does not know" in result.stderr
+
+
+def test_unseen_features_are_ignored_with_a_count_and_absent_ones_are_zero(here):
+    run("train", "data.libsvm", "m")
+    result = run("predict", "m", "-", stdin="1 1:2 9:5 12:1\n-1 1:-2 4:1\n")
+    assert "ignored 3 values of features" in result.stderr
+    assert result.stdout == run("predict", "m", "-", stdin="1 1:2\n-1 1:-2\n").stdout
+    assert predictions("m", "-", stdin="1:2\n1:-2\n") == ["1", "-1"]  # labels are not needed
+
+
+def test_indices_mean_in_prediction_what_they_meant_in_training(here):
+    (here / "zero.libsvm").write_text(libsvm_text(first=0))
+    run("train", "zero.libsvm", "zero")
+    run("train", "data.libsvm", "one")
+    assert predictions("zero", "-", stdin="1 1:9 0:-1\n1 1:9 0:1\n") == ["-1", "1"]
+    assert predictions("zero", "-", stdin="0:1\n") == predictions("one", "-", stdin="1:1\n")
+    error = run("predict", "one", "-", stdin="1 0:1\n", code=3).stderr
+    assert "<stdin>:1:3: index 0 in a file whose indices start from 1" in error
+
+
+def test_n_features_and_passes(here):
+    run("train", "data.libsvm", "m", "--n-features", 7, "--passes", 2)
+    model = load_model("m")
+    assert model.n_features_in_ == 7 and model.n_iter_ == 2
+    error = run("train", "data.libsvm", "n", "--n-features", 2, code=3).stderr
+    assert "data.libsvm:1:" in error and "too large (at most 2)" in error
+
+
+def test_inspect_shows_what_matters(here):
+    run("train", "kinds.csv", "m")
+    text = run("inspect", "m").stdout
+    for words in ("PiSTOLClassifier", "down, up", "sha256", "numpy", "200", "largest weights", "a"):
+        assert words in text
+    facts = json.loads(run("inspect", "m", "--json").stdout)
+    assert facts["largest_weights"][0]["feature"] == "a"
+    assert facts["data"]["rows"] == 200 and facts["n_features"] == 3
+    assert facts["bytes"] == os.path.getsize("m")
+    assert any(row["chosen"] for row in facts["leaderboard"])
+    run("train", "data.libsvm", "m")
+    facts = json.loads(run("inspect", "m", "--json").stdout)
+    assert facts["largest_weights"][0]["feature"] == "feature 1"
+
+
+BAD_DATA = {
+    "bad.libsvm": ("1 1:1\n1 x:1\n", "bad.libsvm:2:3: expected index:value, found 'x:1'"),
+    "nan.csv": ("a,b,y\n1,2,3\n1,nan,4\n", "nan.csv:3:3: column 'b': not a finite number: 'nan'"),
+    "width.csv": ("a,b,y\n1,2,3\n1,2\n", "width.csv:3:4: this row has 2 cells"),
+    "empty.svm": ("", "empty.svm: the file is empty"),
+    "one.svm": ("1 1:1\n1 1:2\n", "one.svm: the target is the same in every row: 1"),
+    "none.svm": ("1\n-1\n", "none.svm: the file has no features"),
+    "names.csv": (
+        "a,name\n" + "".join(f"{i},n{i}\n" for i in range(50)),
+        "names.csv: the target has 50 different texts in 50 rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*BAD_DATA, "missing.csv", "."])
+def test_bad_data_exit_with_3_and_leave_no_model(here, name):
+    text, words = BAD_DATA.get(name, (None, f"{name}: "))
+    if text is not None:
+        (here / name).write_text(text)
+    before = sorted(os.listdir(here))
+    result = run("train", name, "m", code=3)
+    assert f"error: {words}" in result.stderr and result.stdout == ""
+    assert sorted(os.listdir(here)) == before
+
+
+def test_a_text_target_cannot_be_regressed(here):
+    result = run("train", "kinds.csv", "m", "--task", "regression", code=3)
+    assert "kinds.csv:2:" in result.stderr and "column 'kind'" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["predict", "eval"])
+def test_bad_data_write_no_predictions(here, command):
+    run("train", "data.libsvm", "m")
+    (here / "bad.svm").write_text("1 1:1\n1 1:oops\n")
+    more = ["-o", "out"] if command == "predict" else ["--json"]
+    result = run(command, "m", "bad.svm", *more, code=3)
+    assert "bad.svm:2:5: the value must be a finite number, not 'oops'" in result.stderr
+    assert result.stdout == "" and not (here / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["predict", "eval", "inspect"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign", "missing"])
+def test_a_bad_model_exits_with_4(here, command, damage):
+    run("train", "data.libsvm", "m")
+    content = bytearray((here / "m").read_bytes())
+    if damage == "truncated":
+        content = content[:-1]
+    elif damage == "flipped":
+        content[len(content) // 2] ^= 4
+    elif damage == "foreign":
+        content = b"1 1:1\n"
+    (here / "m").write_bytes(content)
+    if damage == "missing":
+        (here / "m").unlink()
+    result = run(command, "m", *([] if command == "inspect" else ["data.libsvm"]), code=4)
+    assert result.stdout == "" and "error: m" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "data.libsvm"],
+        ["train", "data.libsvm", "m", "--task", "clustering"],
+        ["train", "data.libsvm", "m", "--n-features", "0"],
+        ["train", "data.libsvm", "no/folder/m"],
+        ["train", "data.libsvm", "data.csv"],
+        ["train", "data.libsvm", "m", "--target", "0"],
+        ["predict", "m", "data.csv", "--nonsense"],
+        ["fly"],
+    ],
+)
+def test_wrong_usage_exits_with_2(here, arguments):
+    before = (here / "data.csv").read_bytes()
+    run(*arguments, code=2)
+    assert (here / "data.csv").read_bytes() == before
+
+
+def test_version_and_help(here):
+    assert run("--version").stdout == f"tunefree {tunefree.__version__}\n"
+    for command in ("train", "predict", "eval", "inspect", "demo"):
+        assert command in run("--help").stdout
+        run(command, "--help")
+
+
+@pytest.mark.parametrize(
+    ("y", "task"),
+    [
+        ([1, -1, 1], "classification"),
+        ([0, 1], "classification"),
+        ([3] * 10 + [4] * 10 + [5] * 10, "classification"),
+        (np.repeat(np.arange(20), 2), "classification"),
+        (np.repeat(np.arange(21), 2), "regression"),
+        ([1, 2, 3, 4, 5], "regression"),
+        ([0.5, 1.5], "regression"),
+        (["1", "x"], "classification"),
+        (np.arange(1000), "regression"),
+    ],
+)
+def test_the_task_follows_from_the_target(y, task):
+    y = np.asarray(y)
+    assert guess_task(y if y.dtype.kind == "U" else y.astype(float))[0] == task
+
+
+def test_a9a_with_defaults_only(data, tmp_path):
+    model = tmp_path / "a9a.model"
+    run("train", data / "a9a.gz", model)
+    scores = json.loads(run("eval", model, data / "a9a.t.gz", "--json").stdout)
+    assert scores["n"] == 16281 and scores["error"] <= 0.151
+
+
+def test_the_unit_of_all_values_does_not_matter(data, tmp_path):
+    texts = {}
+    for name in ("a9a", "a9a.t"):
+        text = gzip.decompress((data / f"{name}.gz").read_bytes())
+        (tmp_path / name).write_bytes(text.replace(b":1 ", b":1000000 "))
+    for name, folder, suffix in (("plain", data, ".gz"), ("million", tmp_path, "")):
+        run("train", folder / f"a9a{suffix}", tmp_path / name)
+        texts[name] = run("predict", tmp_path / name, folder / f"a9a.t{suffix}").stdout
+    assert texts["plain"] == texts["million"]
+
+
+def test_a_full_disk_is_a_sentence(here):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    run("train", "data.libsvm", "m")
+    assert (
+        "error: /dev/full: No space left"
+        in run("predict", "m", "data.libsvm", "-o", "/dev/full", code=1).stderr
+    )

@@ -1,0 +1,110 @@
+import re
+import shlex
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tunefree.cli import app
+from tunefree.cli.peers import Outcome, contests, methods, warm_up
+from tunefree.cli.picture import bar, draw, draw_png
+from tunefree.cli.scores import score_classes, score_values
+
+
+def test_the_data_are_the_same_in_other_units():
+    made = contests()
+    assert [contest.name for contest in made][::2] == ["cancer", "digits", "diabetes"]
+    for plain, rescaled in zip(made[::2], made[1::2], strict=True):
+        for part in ("train", "test"):
+            X, y = getattr(plain, part)
+            Z, again = getattr(rescaled, part)
+            assert np.array_equal(y, again)
+            size, again = np.abs(X).max(axis=0), np.abs(Z).max(axis=0)
+            powers = np.log10(again[size > 0] / size[size > 0])
+            assert np.allclose(powers, np.round(powers)) and np.ptp(powers) > 3
+            units = np.divide(again, size, out=np.zeros_like(size), where=size > 0)
+            assert np.allclose(Z, X * units, rtol=1e-12, atol=0)
+        rows = len(plain.train[1]) + len(plain.test[1])
+        assert len(plain.test[1]) == int(0.3 * rows)
+
+
+def test_a_bar_grows_with_its_share():
+    lengths = [len(bar(share)) for share in np.linspace(0, 1, 50)]
+    assert lengths == sorted(lengths) and lengths[-1] == 40
+    for share in (1.1, float("inf"), float("nan")):
+        assert len(bar(share)) == 40 and bar(share).endswith("▶")
+
+
+OUTCOMES = [
+    Outcome("cancer, rescaled", "tunefree", True, 0.01, 0.1),
+    Outcome("cancer, rescaled", "LinearSVC, CV", True, 0.6, 2.0),
+    Outcome("diabetes", "tunefree", False, 0.5, 0.1),
+    Outcome("diabetes", "SGDRegressor", False, -4.67e21, 0.1),
+    Outcome("perfect", "tunefree", True, 0.0, 0.1),
+]
+
+
+def test_the_picture_fits_80_columns():
+    lines = []
+    draw(OUTCOMES, lines.append)
+    assert len(lines) == 3 + len(OUTCOMES)
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[4].count("█") < lines[5].count("█")
+    assert "▶" in lines[5] and "4.67e+21" in lines[5] and "▶" not in lines[4]
+
+
+def test_the_png_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib", reason="the plots extra is not installed")
+    draw_png(OUTCOMES, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_everything_is_compiled_before_the_contest():
+    warm_up()
+    assert list(methods(True)) == ["tunefree", "SGDClassifier", "LinearSVC, CV"]
+    assert list(methods(False)) == ["tunefree", "SGDRegressor", "RidgeCV"]
+
+
+def test_the_demo_shows_its_table_and_the_commands_it_ends_with_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    result = runner.invoke(app, ["demo", "--write-data", "small", "--png", "here.png"])
+    assert result.exit_code == 0, result.exception
+    assert (tmp_path / "here.png").exists() and "here.png" in result.stderr
+    assert not (tmp_path / "tunefree-demo.png").exists()
+    ours = re.findall(r"tunefree +([\d.]+) %", result.stdout)
+    theirs = re.findall(r"SGDClassifier +([\d.]+) %", result.stdout)
+    assert len(ours) == len(theirs) == 4
+    assert all(float(a) < float(b) for a, b in zip(ours, theirs, strict=True))
+    ours = re.findall(r"tunefree +R² (\S+)", result.stdout)
+    assert len(ours) == 2 and all(float(r2) > 0.4 for r2 in ours)
+    commands = re.findall(r"^  tunefree (.*)$", result.stdout.split("next:")[1], re.MULTILINE)
+    assert len(commands) == 5
+    for command in commands:
+        done = runner.invoke(app, shlex.split(command))
+        assert done.exit_code == 0, (command, done.output)
+
+
+def test_scores_agree_with_their_definitions():
+    rng = np.random.default_rng(0)
+    from sklearn import metrics
+
+    y, p = rng.integers(3, size=50), rng.dirichlet(np.ones(3), size=50)
+    weight = rng.random(50)
+    ours = score_classes(y, p.argmax(axis=1), np.arange(3), probabilities=p, weight=weight)
+    assert ours["log_loss"] == pytest.approx(metrics.log_loss(y, p, sample_weight=weight))
+    assert ours["error"] == pytest.approx(
+        metrics.zero_one_loss(y, p.argmax(1), sample_weight=weight)
+    )
+    z, guess = rng.standard_normal((2, 50))
+    ours = score_values(z, guess, weight=weight)
+    assert ours["r2"] == pytest.approx(metrics.r2_score(z, guess, sample_weight=weight))
+    assert ours["mae"] == pytest.approx(metrics.mean_absolute_error(z, guess, sample_weight=weight))
+    assert score_values(np.ones(3), np.ones(3))["r2"] is None
+
+
+def test_a_class_that_the_model_does_not_know_costs_but_not_infinitely():
+    scores = score_classes(
+        np.array(["a", "z"]), np.array(["a", "b"]), np.array(["a", "b"]), probabilities=np.eye(2)
+    )
+    assert scores["error"] == 0.5 and scores["log_loss"] == pytest.approx(-np.log(1e-15) / 2)

@@ -1,0 +1,97 @@
+"""What only a process of its own can show: streams, signals, exit codes."""
+
+import array
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+DATA = "".join(f"{(-1) ** i} 1:{(-1) ** i * (i + 1)} 2:{i % 7}\n" for i in range(200))
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.libsvm").write_text(DATA)
+    return tmp_path
+
+
+def run(*arguments):
+    subprocess.run([sys.executable, "-c", MAIN, *arguments], check=True, capture_output=True)
+
+
+MAIN = "from tunefree.cli import main; main()"
+
+
+def process(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", MAIN, *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+    )  # fmt: skip
+
+
+def test_help_does_not_load_the_numerics():
+    code = (
+        "import sys\nsys.argv = ['tunefree', '--help']\n"
+        "from tunefree.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "sys.exit(any(m in sys.modules for m in ('numba', 'sklearn', 'scipy', 'numpy')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_a_process_keeps_stdout_for_results(here):
+    training = process("train", "data.libsvm", "m")
+    out, err = training.communicate()
+    assert training.returncode == 0 and out == b"" and b"200 rows" in err and b"\x1b" not in err
+    predicting = process("predict", "m", "-", stdin=subprocess.PIPE)
+    out, err = predicting.communicate(b"1 1:2\n0 1:-2\n")
+    assert (out, err, predicting.returncode) == (b"1\n-1\n", b"", 0)
+
+
+def unread(pipe):
+    """How many bytes in a pipe nobody has read yet."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+def test_ctrl_c_exits_with_130_and_leaves_nothing(here):
+    waiting = process("train", "-", "m", stdin=subprocess.PIPE)
+    waiting.stdin.write(b"1 1:1\n-1 1:2\n")
+    waiting.stdin.flush()
+    while unread(waiting.stdin):  # until the command has begun to read
+        assert waiting.poll() is None
+        time.sleep(0.02)
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate()
+    assert waiting.returncode == 130 and b"interrupted" in err
+    assert not (here / "m").exists()
+
+
+def test_a_reader_that_has_seen_enough_is_no_error_message(here):
+    run("train", "data.libsvm", "m")
+    (here / "long.svm").write_text("1 1:1\n" * 100_000)
+    with process("predict", "m", "long.svm") as predicting:
+        predicting.stdout.readline()
+        predicting.stdout.close()
+        assert predicting.stderr.read() == b""
+    assert predicting.returncode == 1
+
+
+def test_a_full_disk_behind_stdout_is_a_sentence(here):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    run("train", "data.libsvm", "m")
+    for arguments in (["predict", "m", "data.libsvm"], ["eval", "m", "data.libsvm", "--json"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [sys.executable, "-c", MAIN, *arguments], stdout=full, stderr=subprocess.PIPE
+            )
+        assert done.returncode == 1
+        assert done.stderr == b"error: standard output: No space left on device\n"

@@ -1,0 +1,60 @@
+import os
+import resource
+
+import numpy as np
+import pytest
+
+from tunefree import PiSTOLRegressor
+from tunefree.persistence import save_model, write_atomically
+
+
+@pytest.fixture
+def small_files():
+    """No file may grow beyond 1000 bytes: like a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_keeps_the_old_model(tmp_path, small_files):
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    model = PiSTOLRegressor(random_state=0)
+    model.coef_ = np.zeros(1000)
+    with pytest.raises(OSError):
+        save_model(model, path)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_failure_half_way_keeps_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    write_atomically(path, [b"old"])
+
+    def pieces():
+        yield b"new"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, pieces())
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_permissions_and_links_survive(tmp_path):
+    path, link = tmp_path / "file", tmp_path / "link"
+    write_atomically(path, [b"a"])
+    mask = os.umask(0)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+    path.chmod(0o640)
+    link.symlink_to(path)
+    write_atomically(link, [b"b"])
+    assert link.is_symlink() and path.read_bytes() == b"b"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_device_is_written_not_replaced():
+    save_model(PiSTOLRegressor(), os.devnull)
+    assert not os.path.isfile(os.devnull)
