@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy import sparse
+from scipy.special import expit, softmax
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
@@ -115,3 +116,21 @@ def stored(X, views):
     """X as an array if a view needs that."""
     dense = any(view.dense for view in views.values())
     return X.toarray() if dense and sparse.issparse(X) else X
+
+
+def chosen(scores):
+    """The class number of every row of decisions, of shape (n, n_outputs)."""
+    if scores.shape[1] == 1:
+        return (scores[:, 0] > 0.0).astype(int)
+    return scores.argmax(axis=1)
+
+
+def probabilities(scores, joint):
+    """Probabilities from log-odds: softmax of joint outputs, else normalised sigmoids."""
+    if scores.ndim == 1:
+        second = expit(scores)
+        return np.stack([1.0 - second, second], axis=1)
+    if joint:
+        return softmax(scores, axis=1)
+    p = expit(scores)
+    return p / p.sum(axis=1, keepdims=True)

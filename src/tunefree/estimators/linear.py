@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -39,10 +38,10 @@ _SIZED, _CALIBRATED = 8192, 1024
 
 
 def _has_probabilities(estimator):
-    if estimator.setting == "auto" or estimator.loss == "logistic":
+    if estimator.setting == "auto" or estimator.loss in ("logistic", "multinomial"):
         return True
     raise AttributeError(
-        f"predict_proba needs setting='auto' or loss='logistic'; this is "
+        f"predict_proba needs setting='auto' or a logistic or multinomial loss; this is "
         f"setting={estimator.setting!r} with loss={estimator.loss!r}."
     )
 
@@ -228,6 +227,8 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
             raise ValueError(
                 f"There is only one class so far ({every[0]}): announce them all by classes=."
             )
+        codes = np.searchsorted(every, y)
+        weights = base.balanced(self.class_weight, every, codes, weights)
         if stream is None:
             stream = self._open_stream(X)
         elif len(every) > len(known):
@@ -237,8 +238,6 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
                     "start with partial_fit."
                 )
             stream.outputs(*new_columns(known, every))
-        codes = np.searchsorted(every, y)
-        weights = base.balanced(self.class_weight, every, codes, weights)
         targets = base.signs(codes, len(every))
         if stream.portfolio.unseen:
             targets = np.hstack([targets, np.full((len(y), 1), -1.0)])
@@ -265,6 +264,8 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
 
     def _members(self, n_rows, n_outputs, sparse_data, whiten, stream=False):
         loss = None if self.loss == "auto" else LOSSES.get(self.loss, self.loss)
+        if stream and loss == LOSSES["multinomial"]:
+            loss = LOSSES["logistic"]  # classes that may yet appear cannot be coupled with others
         if self.setting != "auto":
             loss = loss or LOSSES["smoothed_hinge"]
             return (Member("raw", SETTINGS[self.setting](loss, n_rows), self.setting),)
@@ -304,11 +305,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         whiten = d <= MOST_WHITENED_STREAM
         members = self._members(1, 1, sparse_data, whiten, stream=True)
         portfolio = Portfolio(members, True, 1, last=self.average == "last", unseen=True)
-        return Stream(
-            portfolio,
-            view_set(members, self.fit_intercept),
-            sparse=sparse_data,
-        )
+        return Stream(portfolio, view_set(members, self.fit_intercept), sparse=sparse_data)
 
     def _validation(self, X_val, y_val):
         if y_val is None:
@@ -319,7 +316,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         codes = np.searchsorted(self.classes_, y)
 
         def validate(coef, intercept):
-            return float(np.mean(_codes(X @ coef + intercept) != codes))
+            return float(np.mean(base.chosen(X @ coef + intercept) != codes))
 
         return validate
 
@@ -367,7 +364,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
     def predict(self, X):
         """The most likely class of every row, shape (n_samples,)."""
         scores = self.decision_function(X)
-        return self.classes_[_codes(scores.reshape(len(scores), -1))]
+        return self.classes_[base.chosen(scores.reshape(len(scores), -1))]
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
@@ -375,11 +372,8 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
 
         With ``setting='auto'`` they are calibrated on the progressive predictions.
         """
-        scores = self.decision_function(X)
-        if scores.ndim == 2:
-            return softmax(scores, axis=1) if self.setting == "auto" else _normalised(expit(scores))
-        second = expit(scores)
-        return np.stack([1.0 - second, second], axis=1)
+        joint = self.setting == "auto" or self.loss == "multinomial"
+        return base.probabilities(self.decision_function(X), joint)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X):
@@ -390,13 +384,3 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _normalised(p):
-    return p / p.sum(axis=1, keepdims=True)
-
-
-def _codes(scores):
-    if scores.shape[1] == 1:
-        return (scores[:, 0] > 0.0).astype(int)
-    return scores.argmax(axis=1)
