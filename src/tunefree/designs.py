@@ -78,8 +78,16 @@ class CSR(NamedTuple):
 
     @classmethod
     def from_scipy(cls, matrix):
-        """Take a SciPy CSR matrix or array."""
-        return cls(matrix.data, matrix.indices, matrix.indptr.astype(np.int64), matrix.shape[1])
+        """Take a SciPy CSR matrix or array.
+
+        Kernels want unsigned indices (they need not ask whether one counts from the end), SciPy
+        signed ones: both read the same memory.
+        """
+        narrow = matrix.indices.astype(np.int32, copy=False).view(np.uint32)
+        indices = narrow if matrix.shape[1] < 2**31 else matrix.indices
+        return cls(
+            matrix.data, indices, matrix.indptr.astype(np.int64, copy=False), matrix.shape[1]
+        )
 
     @property
     def shape(self):
@@ -109,7 +117,8 @@ class CSR(NamedTuple):
         return out
 
     def _matrix(self):
-        return sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
+        signed = self.indices.view(np.int32 if self.indices.itemsize == 4 else np.int64)
+        return sparse.csr_array((self.data, signed, self.indptr), shape=self.shape)
 
     def apply(self, theta):
         """X theta."""

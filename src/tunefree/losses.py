@@ -180,24 +180,17 @@ class Multinomial(NamedTuple):
 
     def value(self, p, y):
         """Loss of predicting p for the label y with a single output."""
-        m = y * p
-        return np.log1p(np.exp(-m)) if m > 0.0 else np.log1p(np.exp(m)) - m
+        return value(Logistic(), p, y)
 
     def slope(self, p, y):
         """Derivative in p with a single output."""
-        m = y * p
-        if m > 0.0:
-            e = np.exp(-m)
-            return -y * e / (1.0 + e)
-        return -y / (1.0 + np.exp(m))
+        return slope(Logistic(), p, y)
 
     def slopes(self, predictions, targets, out):
         """Probability of each output less 1 for the true one."""
         n = predictions.shape[0]
         if n == 1:
-            m = targets[0] * predictions[0]
-            e = np.exp(-abs(m))
-            out[0] = -targets[0] * (e if m > 0.0 else 1.0) / (1.0 + e)
+            out[0] = slope(Logistic(), predictions[0], targets[0])
         else:
             top = predictions[0]
             for k in range(1, n):
