@@ -31,7 +31,9 @@ def kernel(function=None, *, fastmath=False):
 class Kernel:
     """A compiled function of parts: cached for our own parts, recompiled for a user's."""
 
-    def __init__(self, function, fastmath=REASSOCIATE):
+    # Strict arithmetic: reassociation would turn the dot product over a sparse row into vector
+    # gathers, which are slower than a sum of scalars.
+    def __init__(self, function, fastmath=False):
         self.function, self._fastmath = function, fastmath
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self._cached = numba.njit(cache=True, fastmath=fastmath, **_OPTIONS)(function)

@@ -138,8 +138,8 @@ class Logistic(NamedTuple):
 
     Examples
     --------
-    >>> round(Logistic().value(0.0, 1.0), 6), Logistic().slope(0.0, 1.0)
-    (0.693147, -0.5)
+    >>> print(round(Logistic().value(0.0, 1.0), 6), Logistic().slope(0.0, 1.0))
+    0.693147 -0.5
     """
 
     task = "classification"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._jit import REASSOCIATE, Kernel, fast_exp, kernel, part
+from tunefree._jit import Kernel, fast_exp, kernel, part
 from tunefree.averaging import Uniform, mass
 from tunefree.designs import count, entry, index
 from tunefree.learners import rules
@@ -21,6 +21,8 @@ from tunefree.losses import SmoothedHinge, bound, slopes
 
 # The fields of a record.
 LARGEST, ACCUMULATOR, GRADIENT, WEIGHT, SUM, ROUND = 0, 1, 2, 3, 4, 5
+# Smaller entries teach nothing: their squares would vanish, and D with them.
+_NOTHING = 1e-150
 
 
 class DiagonalState(NamedTuple):
@@ -38,7 +40,7 @@ class DiagonalState(NamedTuple):
     shared: np.ndarray
 
 
-@kernel(fastmath=REASSOCIATE)
+@kernel
 def _dot_average(outs, average, design, i, records, stop, out):
     for k in range(width(outs)):
         total = 0.0
@@ -74,7 +76,8 @@ def _scan(
     """
     n_outputs = width(outs)
     scored = scores.shape[0] > 0
-    h, a, slope = np.empty(n_outputs), np.empty(n_outputs), np.empty(n_outputs)
+    h, a = np.empty(n_outputs), np.empty(n_outputs)
+    y, slope = np.empty(n_outputs), np.empty(n_outputs)
     g, d, x, w = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
     if bound(loss) > shared[1]:
         for j in range(records.shape[0]):
@@ -92,7 +95,7 @@ def _scan(
         for p in range(n):
             j, v = index(design, i, p), entry(design, i, p)
             size = abs(v)
-            if size > records[j, LARGEST, 0]:
+            if size > max(records[j, LARGEST, 0], _NOTHING):
                 for k in range(n_outputs):
                     old = records[j, LARGEST, k]
                     records[j, SUM, k] += records[j, WEIGHT, k] * mass(
@@ -113,7 +116,9 @@ def _scan(
         if scored:
             _dot_average(outs, average, design, i, records, t + 1.0, a)
         shared[0] = t + 1.0
-        slopes(loss, h, targets[i], slope)
+        for k in range(n_outputs):
+            y[k] = targets[i, k]
+        slopes(loss, h, y, slope)
         for k in range(n_outputs):
             if scored:
                 scores[i, k] = a[k] / total

@@ -65,12 +65,12 @@ def _scan(
     n_rows = targets.shape[0]
     scored = scores.shape[0] > 0
     h, a = np.empty(n_outputs), np.empty(n_outputs)
-    predicted, gradient = np.empty(n_outputs), np.empty(n_outputs)
+    predicted, y, gradient = np.empty(n_outputs), np.empty(n_outputs), np.empty(n_outputs)
     step, lag = np.empty(n_outputs), np.empty(n_outputs)
     if bound(loss) > shared[2]:
         for k in range(n_outputs):
             if shared[0] > 0.0:
-                rules.enter(rule, scalars[k], 0.0, shared[0], bound(loss) - shared[2])
+                rules.loosen(rule, scalars, k, shared[0], shared[2], bound(loss))
         shared[2] = bound(loss)
     for i in range(n_rows):
         n = count(design, i)
@@ -83,12 +83,12 @@ def _scan(
         shared[1] = t + 1.0
         if norm > shared[0]:
             for k in range(n_outputs):
-                rules.enter(rule, scalars[k], shared[0], norm, shared[2])
+                rules.enter(rule, scalars, k, shared[0], norm, shared[2])
             shared[0] = norm
         share = mass(average, t, t + 1.0)
         if shared[0] == 0.0:
             for k in range(n_outputs):
-                scalars[k, MASS] += share * rules.importance(rule, scalars[k])
+                scalars[k, MASS] += share * rules.importance(rule, scalars, k)
                 if scored:
                     scores[i, k] = 0.0
                     current[i, k] = 0.0
@@ -97,28 +97,28 @@ def _scan(
         if scored:
             dot(outs, design, i, vectors, U, a)
         for k in range(n_outputs):
-            s = scalars[k]
-            c = rules.coefficient(rule, s, shared[0])
-            importance = share * rules.importance(rule, s)
-            s[SUM] += importance * c
-            s[MASS] += importance
-            predicted[k] = c * h[k]
+            c = rules.coefficient(rule, scalars, k, shared[0])
+            importance = share * rules.importance(rule, scalars, k)
+            scalars[k, SUM] += importance * c
+            scalars[k, MASS] += importance
+            predicted[k], y[k] = c * h[k], targets[i, k]
             if scored:
-                scores[i, k] = (s[SUM] * h[k] - a[k]) / s[MASS]
+                scores[i, k] = (scalars[k, SUM] * h[k] - a[k]) / scalars[k, MASS]
                 current[i, k] = predicted[k]
-        slopes(loss, predicted, targets[i], gradient)
+        slopes(loss, predicted, y, gradient)
         moved = False
         for k in range(n_outputs):
-            s, z = scalars[k], gradient[k]
+            z = gradient[k]
             if abs(z) <= negligible * shared[2] or norm == 0.0:
                 z = 0.0
             else:
-                z = rules.increment(rule, s, weights[i] * z, norm, shared[0])
-                s[SQUARED_NORM] = max(0.0, s[SQUARED_NORM] + z * (2.0 * h[k] + z * square))
-                rules.settle(rule, s)
+                z = rules.increment(rule, scalars, k, weights[i] * z, norm, shared[0])
+                squared = scalars[k, SQUARED_NORM] + z * (2.0 * h[k] + z * square)
+                scalars[k, SQUARED_NORM] = max(0.0, squared)
+                rules.settle(rule, scalars, k)
                 moved = True
             step[k] = z
-            lag[k] = s[SUM] * z
+            lag[k] = scalars[k, SUM] * z
         if moved:
             axpy2(outs, design, i, vectors, step, lag)
 
@@ -168,7 +168,10 @@ class Isotropic(NamedTuple):
         """The effective scale: mean of iterate over gradient sum, in units of the rows' norm."""
         if state.shared[0] == 0.0:
             return 0.0
-        c = [self.rule.coefficient(s, state.shared[0]) for s in state.scalars]
+        c = [
+            self.rule.coefficient(state.scalars, k, state.shared[0])
+            for k in range(len(state.scalars))
+        ]
         return float(np.mean(c) * state.shared[0] ** 2)
 
     def outputs(self, state, index, sign):
@@ -211,7 +214,12 @@ class Isotropic(NamedTuple):
         """The current iterate, of shape (n_columns, n_outputs)."""
         if state.shared[0] == 0.0:
             return np.zeros_like(state.vectors[:, G])
-        c = np.array([self.rule.coefficient(s, state.shared[0]) for s in state.scalars])
+        c = np.array(
+            [
+                self.rule.coefficient(state.scalars, k, state.shared[0])
+                for k in range(len(state.scalars))
+            ]
+        )
         return c * state.vectors[:, G]
 
     def mean(self, state):

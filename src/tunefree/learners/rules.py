@@ -18,10 +18,11 @@ from tunefree._jit import fast_exp, part, verb
 
 grow, add, variance = verb("grow", 4), verb("add", 3), verb("variance", 2)
 factor = verb("factor", 2)
-enter, coefficient = verb("enter", 4), verb("coefficient", 2)
-importance, increment, settle = verb("importance", 1), verb("increment", 4), verb("settle", 1)
+enter, loosen, coefficient = verb("enter", 5), verb("loosen", 5), verb("coefficient", 3)
+importance, increment, settle = verb("importance", 2), verb("increment", 5), verb("settle", 2)
 
-# The scalars an isotropic learner keeps for each output.
+# The scalars s[k] that an isotropic learner keeps for each output k. (Methods take the whole table:
+# in a kernel a view of one row costs two atomic operations.)
 ACCUMULATOR, SQUARED_NORM, SUM, MASS, RADIUS = 0, 1, 2, 3, 4
 N_SCALARS = 5
 
@@ -83,25 +84,29 @@ class PiSTOL(NamedTuple):
             return self.b / (largest * np.sqrt(variance))
         return self.b / variance
 
-    def enter(self, s, old, new, lipschitz):
+    def enter(self, s, k, old, new, lipschitz):
         """Take notice of a larger row."""
-        s[ACCUMULATOR] = grow(self, s[ACCUMULATOR], old, new, lipschitz)
+        s[k, ACCUMULATOR] = grow(self, s[k, ACCUMULATOR], old, new, lipschitz)
 
-    def coefficient(self, s, largest):
+    def loosen(self, s, k, largest, old, new):
+        """Take notice of a larger Lipschitz bound."""
+        s[k, ACCUMULATOR] += grow(self, 0.0, 0.0, largest, new) - grow(self, 0.0, 0.0, largest, old)
+
+    def coefficient(self, s, k, largest):
         """The c of f = c g."""
-        d = variance(self, s[ACCUMULATOR], largest)
-        return factor(self, d, largest) * fast_exp(min(0.5 * s[SQUARED_NORM] / d, self.cap))
+        d = variance(self, s[k, ACCUMULATOR], largest)
+        return factor(self, d, largest) * fast_exp(min(0.5 * s[k, SQUARED_NORM] / d, self.cap))
 
-    def importance(self, s):
+    def importance(self, s, k):
         """Weight of the current iterate in the average."""
         return 1.0
 
-    def increment(self, s, slope, norm, largest):
+    def increment(self, s, k, slope, norm, largest):
         """The multiple of x that g moves by."""
-        s[ACCUMULATOR] = add(self, s[ACCUMULATOR], slope, norm)
+        s[k, ACCUMULATOR] = add(self, s[k, ACCUMULATOR], slope, norm)
         return -slope
 
-    def settle(self, s):
+    def settle(self, s, k):
         """Nothing follows the update of g."""
 
 
@@ -125,25 +130,28 @@ class DoWG(NamedTuple):
 
     first: float = 1e-4
 
-    def enter(self, s, old, new, lipschitz):
+    def enter(self, s, k, old, new, lipschitz):
         """Start the distance at the first row that is not zero."""
-        if s[RADIUS] == 0.0:
-            s[RADIUS] = self.first / new
+        if s[k, RADIUS] == 0.0:
+            s[k, RADIUS] = self.first / new
 
-    def coefficient(self, s, largest):
+    def loosen(self, s, k, largest, old, new):
+        """The slopes themselves are what counts."""
+
+    def coefficient(self, s, k, largest):
         """The vector is the iterate itself."""
         return 1.0
 
-    def importance(self, s):
+    def importance(self, s, k):
         """Weight of the current iterate in the average."""
-        return s[RADIUS] * s[RADIUS]
+        return s[k, RADIUS] * s[k, RADIUS]
 
-    def increment(self, s, slope, norm, largest):
+    def increment(self, s, k, slope, norm, largest):
         """The multiple of x that w moves by."""
-        r2 = s[RADIUS] * s[RADIUS]
-        s[ACCUMULATOR] += r2 * slope * slope * norm * norm
-        return -r2 / np.sqrt(s[ACCUMULATOR]) * slope
+        r2 = s[k, RADIUS] * s[k, RADIUS]
+        s[k, ACCUMULATOR] += r2 * slope * slope * norm * norm
+        return -r2 / np.sqrt(s[k, ACCUMULATOR]) * slope
 
-    def settle(self, s):
+    def settle(self, s, k):
         """Remember the largest distance."""
-        s[RADIUS] = max(s[RADIUS], np.sqrt(s[SQUARED_NORM]))
+        s[k, RADIUS] = max(s[k, RADIUS], np.sqrt(s[k, SQUARED_NORM]))
