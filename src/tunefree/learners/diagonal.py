@@ -21,6 +21,8 @@ from tunefree.losses import SmoothedHinge, bound, slopes
 
 # The fields of a record.
 LARGEST, ACCUMULATOR, GRADIENT, WEIGHT, SUM, ROUND = 0, 1, 2, 3, 4, 5
+# Entries that the loop with division, root and exponential takes at a time.
+_LANES = 8
 # Smaller entries teach nothing: their squares would vanish, and D with them.
 _NOTHING = 1e-150
 
@@ -78,7 +80,9 @@ def _scan(
     scored = scores.shape[0] > 0
     h, a = np.empty(n_outputs), np.empty(n_outputs)
     y, slope = np.empty(n_outputs), np.empty(n_outputs)
-    g, d, x, w = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+    # Buffers of the middle loop below, filled up to a whole number of vectors.
+    size = longest + _LANES
+    g, d, x, w = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     if bound(loss) > shared[1]:
         for j in range(records.shape[0]):
             for k in range(n_outputs):
@@ -141,7 +145,10 @@ def _scan(
                 g[p] = gradient
                 x[p] = records[j, LARGEST, k]
                 d[p] = acc
-            for p in range(n):
+            whole = -(-n // _LANES) * _LANES
+            for p in range(n, whole):
+                g[p], d[p], x[p] = 0.0, 1.0, 1.0
+            for p in range(whole):
                 bounded = rules.variance(rule, d[p], x[p])
                 w[p] = (
                     rules.factor(rule, bounded, x[p])
