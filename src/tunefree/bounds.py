@@ -125,7 +125,7 @@ def perceptron_mistakes(radius, margin):
 
 # For a / L of at least the first number: the smallest phi of the paper's inequality (19), and the
 # smallest k of `pistol_regret_root`, both found on a grid and rounded up.
-_SHARP = ((2.25, 0.51, 4.49), (2.5, 0.38, 2.54), (3.0, 0.29, 1.70), (4.0, 0.21, 1.35))
+_SHARP = ((2.25, 0.51, 4.50), (2.5, 0.38, 2.55), (3.0, 0.29, 1.70), (4.0, 0.21, 1.35))
 
 
 def _sharp(a, lipschitz):
@@ -300,7 +300,7 @@ def pistol_regret_root(norm, slopes, *, a, b, lipschitz):
 
     With alpha = a (L + S): ||h|| sqrt(2 alpha log(1 + ||h|| / b)) + b (k - 1) (sqrt(alpha) -
     sqrt(a L)). The potential is b sqrt(alpha) (exp(||g||^2 / 2 alpha) - k); that it never grows by
-    more than <f, step> was checked on a grid for k = 4.49, 2.54, 1.70, 1.35 at a = 2.25, 2.5, 3,
+    more than <f, step> was checked on a grid for k = 4.50, 2.55, 1.70, 1.35 at a = 2.25, 2.5, 3,
     4 L, the rest of the proof is complete.
 
     Parameters

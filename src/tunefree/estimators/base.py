@@ -1,5 +1,7 @@
 """What all estimators share: checking rows, weights and labels, and saying what is wrong."""
 
+import functools
+
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
@@ -8,6 +10,24 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 FLOATS = [np.float64, np.float32]
+# The largest value to learn from.
+_HUGE = 1e150
+
+
+def all_or_nothing(method):
+    """Make a method leave the estimator's attributes as they were if it raises."""
+
+    @functools.wraps(method)
+    def guarded(self, *args, **kwargs):
+        before = vars(self).copy()
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded
 
 
 def check_rows(estimator, X, *, reset=False):
@@ -32,6 +52,9 @@ def check_rows_and_targets(estimator, X, y, *, reset=True, multi_output=False, n
         estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True, multi_output=multi_output, y_numeric=numeric,
     )  # fmt: skip
+    values = X.data if sparse.issparse(X) else X
+    if float(max(values.max(initial=0.0), -values.min(initial=0.0))) > _HUGE:
+        raise ValueError(f"Input X contains values beyond {_HUGE:g}: their squares overflow.")
     return canonical(X), y
 
 

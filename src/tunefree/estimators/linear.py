@@ -142,6 +142,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
 
+    @base.all_or_nothing
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
         """Learn from rows in memory.
 
@@ -195,6 +196,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         self._run, self._stream = (portfolio, state), None
         return self
 
+    @base.all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from the next chunk of a stream, in the order given.
 

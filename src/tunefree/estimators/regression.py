@@ -140,6 +140,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, ReadOnDemand, BaseEstima
         self.warm_start = warm_start
         self.random_state = random_state
 
+    @base.all_or_nothing
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
         """Learn from rows in memory.
 
@@ -195,6 +196,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, ReadOnDemand, BaseEstima
         self._run, self._stream = (portfolio, state, scale), None
         return self
 
+    @base.all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from the next chunk of a stream, in the order given.
 
@@ -290,8 +292,10 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, ReadOnDemand, BaseEstima
     def _validation(self, X_val, y_val, scale):
         if y_val is None:
             raise ValueError("X_val is given without y_val.")
-        X = scale.clip(base.check_rows(self, X_val))
-        y = scale.standardise(np.asarray(y_val, dtype=float).reshape(X.shape[0], -1))
+        X, y = scale.clip(base.check_rows(self, X_val)), np.asarray(y_val, dtype=float)
+        if y.shape[:1] != X.shape[:1] or y.size != len(y) * len(scale.m) or np.isnan(y).any():
+            raise ValueError("y_val must have the targets of each row of X_val.")
+        y = scale.standardise(y.reshape(len(y), -1))
 
         def validate(coef, intercept):
             return float(np.mean((X @ coef + intercept - y) ** 2))

@@ -17,7 +17,7 @@ _WINDOW = 256
 _NORMAL = 1.4826  # median absolute deviation to standard deviation of a normal distribution
 
 
-def location_and_scale(y, centred=True):
+def location_and_scale(y, centred=True, tails=True):
     """Median and robust scale of each target: max(1.4826 MAD, q95 / 1.96), else the mean, else 1.
 
     Parameters
@@ -25,6 +25,9 @@ def location_and_scale(y, centred=True):
     y : ndarray of shape (n, n_targets)
     centred : bool, default=True
         False keeps 0 as the location.
+    tails : bool, default=True
+        False leaves the quantile out unless the MAD is 0: a twentieth of wild targets spoils it,
+        and it takes half to spoil the MAD.
 
     Returns
     -------
@@ -38,7 +41,8 @@ def location_and_scale(y, centred=True):
     """
     m = np.median(y, axis=0) if centred else np.zeros(y.shape[1])
     r = np.abs(y - m)
-    s = np.maximum(_NORMAL * np.median(r, axis=0), np.quantile(r, 0.95, axis=0) / 1.96)
+    s, tail = _NORMAL * np.median(r, axis=0), np.quantile(r, 0.95, axis=0) / 1.96
+    s = np.where((s > 0.0) & (not tails), s, np.maximum(s, tail))
     s = np.where(s > 0.0, s, r.mean(axis=0))
     return m, np.where(s > 0.0, s, 1.0)
 
@@ -91,7 +95,7 @@ class TargetScale:
     def open(self, X, y):
         """Set location, scale and limits from rows (on a stream, the first 64)."""
         d, k = X.shape[1], y.shape[1]
-        self.m, self.s = location_and_scale(y, self.centred)
+        self.m, self.s = self._location_and_scale(y)
         self.low, self.high = np.full(d, -np.inf), np.full(d, np.inf)
         if self.cap is not None and not sparse.issparse(X):
             self.low, self.high = column_caps(X, np.arange(X.shape[0]), self.cap)
@@ -101,8 +105,11 @@ class TargetScale:
         self.window, self.limit = y[:0], self._limits(y)
         return self
 
+    def _location_and_scale(self, y):
+        return location_and_scale(y, self.centred, tails=self.loss != "huber")
+
     def _limits(self, y):
-        m, s = location_and_scale(y, self.centred)
+        m, s = self._location_and_scale(y)
         return m - DELTA * s, m + DELTA * s
 
     def clip(self, X):
@@ -145,7 +152,7 @@ class TargetScale:
         """Every 64 rows of a stream: the loss's width after the latest 256 targets or residuals."""
         if self.loss not in ("squared", "huber") or len(self.window) < 64:
             return portfolio
-        m, s = location_and_scale(self.window, self.centred)
+        m, s = self._location_and_scale(self.window)
         self.limit = m - DELTA * s, m + DELTA * s
         width = float(np.max(DELTA * s / self.s))
         if self.loss == "huber":

@@ -1,0 +1,32 @@
+"""Where compiled kernels are kept, and where the public data sets lie."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _key():
+    """Hash of the sources that hold kernels or the parts that are compiled into them.
+
+    Numba recompiles a kernel when its own file changes, not when a part in another file does.
+    """
+    sources = (p.read_bytes() for p in sorted((ROOT / "src").rglob("*.py")))
+    compiled = [s for s in sources if b"_jit" in s or b"njit" in s or b"NamedTuple" in s]
+    return hashlib.sha256(b"\0".join(compiled)).hexdigest()[:16]
+
+
+# Before tunefree is imported: Numba reads the folder when a kernel is declared.
+os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".numba_cache" / _key())
+
+
+@pytest.fixture(scope="session")
+def data():
+    """The folder of public data sets beside the repository."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the public data sets are not in ../shared/data beside the repository")
+    return folder
