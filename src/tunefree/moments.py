@@ -103,7 +103,10 @@ def moments(X, rows, weights, *, centred=True, products=False, caps=None):
 
 
 def column_caps(X, rows, reach=10.0, sample=10_000):
-    """Limits median -+ reach q95(|x - median|) of each column; infinite where that is 0.
+    """Limits of each column: median -+ max(reach q95, q98) of |x - median|; none where q95 is 0.
+
+    Single absurd values are cut; a column that is mostly constant and sometimes not, such as a
+    pixel near the border, keeps its range.
 
     Parameters
     ----------
@@ -118,8 +121,8 @@ def column_caps(X, rows, reach=10.0, sample=10_000):
     """
     block = np.concatenate([b for _, b in _blocks(X, rows[:sample], None)])
     middle = np.median(block, axis=0)
-    spread = reach * np.quantile(np.abs(block - middle), 0.95, axis=0)
-    spread[spread == 0.0] = np.inf
+    usual, rare = np.quantile(np.abs(block - middle), (0.95, 0.98), axis=0)
+    spread = np.where(usual > 0.0, np.maximum(reach * usual, rare), np.inf)
     return middle - spread, middle + spread
 
 

@@ -31,7 +31,7 @@ from tunefree.estimators.settings import (
 from tunefree.learners.portfolio import Member, Portfolio, rms
 from tunefree.learners.progress import recent_rows, temperature
 from tunefree.losses import LOSSES
-from tunefree.moments import moments
+from tunefree.moments import column_caps, moments
 
 # Rows used to measure the size of decisions, and rows of a stream from which it is calibrated.
 _SIZED, _CALIBRATED = 8192, 1024
@@ -54,6 +54,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
     gradients, so that neither a step size nor a regularizer is chosen. The default sweeps a small
     portfolio of rules and column views over the data together, scores each by progressive
     validation (every row is predicted before it is learned), and continues with the best two.
+    Dense columns are clipped far outside their bulk while learning; the predictor stays linear.
 
     Parameters
     ----------
@@ -288,9 +289,13 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         if sparse_data:
             X = base.canonical(sparse.csr_array(X)) if density < 0.25 else X
             m = moments(X, rows, totals, centred=False)
+            caps = None
         else:
             X = X.toarray() if sparse.issparse(X) else X
-            m = moments(X, rows, totals, centred=self.fit_intercept, products=views.products)
+            caps = column_caps(X, rows)
+            m = moments(
+                X, rows, totals, centred=self.fit_intercept, products=views.products, caps=caps
+            )
         single = self.setting.startswith(("paper", "theorem")) and self.max_iter == "auto"
         n_passes = 1 if single else passes(self.max_iter, n_visits, density * n * d * n_outputs)
         portfolio = Portfolio(
@@ -300,7 +305,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
             suffix=self.average in ("auto", "suffix"),
             last=self.average == "last",
         )
-        return X, portfolio, portfolio.init(views.make(m), d, n_outputs, n_visits)
+        return X, portfolio, portfolio.init(views.make(m, caps), d, n_outputs, n_visits)
 
     def _open_stream(self, X):
         sparse_data, d = sparse.issparse(X), X.shape[1]
