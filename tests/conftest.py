@@ -19,6 +19,8 @@ def _key():
     return hashlib.sha256(b"\0".join(compiled)).hexdigest()[:16]
 
 
+# Before SciPy is imported: scikit-learn's array checks run only with it.
+os.environ["SCIPY_ARRAY_API"] = "1"
 # Before tunefree is imported: Numba reads the folder when a kernel is declared.
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".numba_cache" / _key())
 

@@ -69,7 +69,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         Read-out: the mean of all iterates, of those of the second half, or the last iterate.
         'auto' is 'suffix', or 'uniform' in a single pass.
     max_iter : int or 'auto', default='auto'
-        Passes over the data. 'auto': 3 to 12, fewer for larger data; 1 for the paper's settings.
+        Passes over the data. 'auto': 4 to 12, fewer for larger data; 1 for the paper's settings.
     fit_intercept : bool, default=True
         Learn an intercept, as one more column of the size of the others.
     shuffle : bool, default=True
