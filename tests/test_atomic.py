@@ -1,3 +1,4 @@
+import contextlib
 import os
 import resource
 
@@ -8,21 +9,23 @@ from tunefree import PiSTOLRegressor
 from tunefree.persistence import save_model, write_atomically
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def small_files():
-    """No file may grow beyond 1000 bytes: like a full disk."""
+    """No file may grow beyond 1000 bytes: like a full disk. (The test log is a file, too.)"""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_keeps_the_old_model(tmp_path, small_files):
+def test_a_full_disk_keeps_the_old_model(tmp_path):
     path = tmp_path / "model"
     path.write_bytes(b"old")
     model = PiSTOLRegressor(random_state=0)
     model.coef_ = np.zeros(1000)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError), small_files():
         save_model(model, path)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["model"]

@@ -8,6 +8,9 @@ from importlib import import_module
 from tunefree._version import __version__
 
 _HOMES = {
+    "ClassicalPerceptron": "tunefree.estimators.perceptron",
+    "KernelOptimisticPerceptron": "tunefree.estimators.perceptron_kernel",
+    "OptimisticPerceptron": "tunefree.estimators.perceptron",
     "PiSTOLClassifier": "tunefree.estimators.linear",
     "PiSTOLRegressor": "tunefree.estimators.regression",
     "load_model": "tunefree.persistence",

@@ -334,3 +334,13 @@ def test_a_full_disk_is_a_sentence(here):
         "error: /dev/full: No space left"
         in run("predict", "m", "data.libsvm", "-o", "/dev/full", code=1).stderr
     )
+
+
+def test_a_separator_says_what_it_has_proven(here):
+    result = run("train", "data.libsvm", "m", "--estimator", "separator")
+    model = load_model("m")
+    assert type(model) is tunefree.OptimisticPerceptron
+    lower, upper, certified = model.margin_bounds_
+    proof = "separated with a margin of at least" if lower > 0 else "no separator"
+    assert certified and proof in result.stderr
+    run("train", "data.csv", "m2", "--estimator", "separator", code=2)

@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 
 Task = StrEnum("Task", ["auto", "classification", "regression"])
+Estimator = StrEnum("Estimator", ["auto", "pistol", "separator"])
 Format = StrEnum("Format", ["libsvm", "csv"])
 
 DataFile = Annotated[
@@ -71,6 +72,10 @@ def train(
             "or at most 20 of them, each at least twice on average"
         ),
     ] = Task.auto,
+    estimator: Annotated[
+        Estimator,
+        typer.Option(help="auto: pistol; separator: a hyperplane with a certified margin"),
+    ] = Estimator.auto,
     n_features: Annotated[
         int | None, typer.Option(min=1, help="libsvm: number of features, if more than occur")
     ] = None,
@@ -89,6 +94,7 @@ def train(
             data,
             model,
             task=str(task),
+            name=str(estimator),
             seed=seed,
             passes=passes,
             as_json=json,

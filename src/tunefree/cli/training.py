@@ -51,8 +51,38 @@ def guess_task(y):
     return ("classification" if few else "regression"), reason
 
 
-def fit(table, task, *, seed, passes=None):
-    """Fit the default estimator of a task to a table.
+def make(name, task, *, seed, passes=None):
+    """Make the estimator of a name for a task.
+
+    Parameters
+    ----------
+    name : {"auto", "pistol", "separator"}
+        "auto" is "pistol".
+    task : {"classification", "regression"}
+        What the target means.
+    seed : int
+        The `random_state`, where there is chance.
+    passes : int or None
+        Passes over the data; None lets the estimator choose.
+
+    Returns
+    -------
+    estimator
+    """
+    import tunefree
+
+    options = {} if passes is None else {"max_iter": passes}
+    if name == "separator":
+        if task != "classification":
+            stop("--estimator separator is for classification, but the task is regression", USAGE)
+        return tunefree.OptimisticPerceptron("auto", stop="margin", **options)
+    if task == "classification":
+        return tunefree.PiSTOLClassifier(random_state=seed, **options)
+    return tunefree.PiSTOLRegressor(random_state=seed, **options)
+
+
+def fit(table, task, estimator):
+    """Fit an estimator to a table.
 
     Parameters
     ----------
@@ -60,27 +90,20 @@ def fit(table, task, *, seed, passes=None):
         Features, targets, weights, names.
     task : {"classification", "regression"}
         What the target means.
-    seed : int
-        The `random_state`.
-    passes : int or None
-        Passes over the data; None lets the estimator choose.
+    estimator : estimator
 
     Returns
     -------
     estimator
         The fitted model.
     """
-    from tunefree import PiSTOLClassifier, PiSTOLRegressor
-
-    options = {"random_state": seed} | ({} if passes is None else {"max_iter": passes})
-    estimator = (PiSTOLClassifier if task == "classification" else PiSTOLRegressor)(**options)
     y = table.y
     if task == "classification" and y.dtype.kind == "f" and np.all(y == np.floor(y)):
         y = y.astype(np.int64)  # so that predictions read 1, not 1.0
     return estimator.fit(table.X, y, sample_weight=table.weight)
 
 
-def run_train(data, model, *, task, seed, passes, as_json, **options):
+def run_train(data, model, *, task, name, seed, passes, as_json, **options):
     """Carry out ``tunefree train``.
 
     Parameters
@@ -89,6 +112,8 @@ def run_train(data, model, *, task, seed, passes, as_json, **options):
         The files.
     task : {"auto", "classification", "regression"}
         What the target means.
+    name : {"auto", "pistol", "separator"}
+        The estimator.
     seed : int
         The `random_state`.
     passes : int or None
@@ -103,9 +128,9 @@ def run_train(data, model, *, task, seed, passes, as_json, **options):
         kind = float if task == "regression" else None
         table = read(data, target_type=kind, **options)
         _check_rows(table)
-    for name in ("target", "weight_column", "header"):
-        if table.zero_based is not None and options[name] is not None:
-            stop(f"--{name.replace('_', '-')} is for csv, but {data} is libsvm", USAGE)
+    for option in ("target", "weight_column", "header"):
+        if table.zero_based is not None and options[option] is not None:
+            stop(f"--{option.replace('_', '-')} is for csv, but {data} is libsvm", USAGE)
     reason = "as you said"
     if task == "auto":
         task, reason = guess_task(table.y)
@@ -114,7 +139,7 @@ def run_train(data, model, *, task, seed, passes, as_json, **options):
             reason += f"; --task {other} overrules"
     with failing(BAD_DATA, data), working(f"training on {len(table.y)} rows"):
         start = time.perf_counter()
-        estimator = fit(table, task, seed=seed, passes=passes)
+        estimator = fit(table, task, make(name, task, seed=seed, passes=passes))
         seconds = time.perf_counter() - start
     with failing(FAILED, model):
         save_model(estimator, model, notes=_notes(table, task))
@@ -192,6 +217,7 @@ def _summarise(estimator, table, task, seconds):
         "progressive_error": risk,
         "passes": int(estimator.n_iter_),
         "seconds": round(seconds, 3),
+        "status": getattr(estimator, "status_", None),
     }
 
 
@@ -207,6 +233,9 @@ def _tell(summary, task_reason, data, model):
         unit = " robust variances of the target" if classes is None else ""
         note(f"chosen: {' + '.join(summary['setting'])}")
         note(f"progressive {kind}: {risk:.4g}{unit} (every row predicted before it was learned)")
+    status = summary["status"]
+    for words in [status] if isinstance(status, str) else status or []:
+        note(words)
     note(f"{summary['passes']} passes in {summary['seconds']:.2f} s; wrote {model}")
     note(f"next: tunefree eval {model} TEST_DATA, or tunefree inspect {model}")
 

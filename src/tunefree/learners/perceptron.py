@@ -1,0 +1,129 @@
+"""The classical Perceptron: rows in order, an update for each row that is not right.
+
+Rows are visited cyclically; a margin y <w, x> <= 0 is a mistake, answered by w += y x. The run ends
+when every row has been right in succession. On rows that no hyperplane separates it never ends.
+
+Source: Rosenblatt 1958; operations counted as in Hanashiro and Abernethy, "Linear Separation via
+Optimism", section 2.1 (one for each inner product, one for each addition).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree._jit import Kernel, part
+from tunefree.designs import count, entry, index
+
+_STREAK, _UPDATES, _PRODUCTS = 0, 1, 2
+
+
+class ClassicalState(NamedTuple):
+    """State of a run.
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,)
+        The weight vector; the last entry is the intercept's if there is one.
+    counts : ndarray of shape (3,)
+        Rows that were right in succession, updates and inner products.
+    seen, n_rows : int
+        Rows seen; rows of the source, known (not 0) after the first pass.
+    """
+
+    w: np.ndarray
+    counts: np.ndarray
+    seen: int = 0
+    n_rows: int = 0
+
+    @property
+    def n_updates(self):
+        """Updates of the weight vector."""
+        return int(self.counts[_UPDATES])
+
+    @property
+    def n_operations(self):
+        """Inner products and updates."""
+        return int(self.counts[_UPDATES] + self.counts[_PRODUCTS])
+
+
+@Kernel
+def _cycle(design, signs, weights, bias, w, counts, n_rows, passes):
+    """Visit the rows in order, `passes` times at most, until n_rows in succession are right."""
+    d = w.shape[0] - 1 if bias != 0.0 else w.shape[0]
+    streak, updates, products = counts[0], counts[1], counts[2]
+    for _ in range(passes):
+        if streak >= n_rows:
+            break
+        for i in range(signs.shape[0]):
+            if weights[i] > 0.0:
+                products += 1
+                total = bias * w[d] if bias != 0.0 else 0.0
+                for k in range(count(design, i)):
+                    total += entry(design, i, k) * w[index(design, i, k)]
+                if signs[i] * total > 0.0:
+                    streak += 1
+                else:
+                    streak = 0
+                    updates += 1
+                    for k in range(count(design, i)):
+                        w[index(design, i, k)] += signs[i] * entry(design, i, k)
+                    if bias != 0.0:
+                        w[d] += signs[i] * bias
+            else:
+                streak += 1
+            if streak >= n_rows:
+                break
+    counts[0], counts[1], counts[2] = streak, updates, products
+
+
+@part
+class Classical(NamedTuple):
+    """Learn a separator as Rosenblatt did.
+
+    Parameters
+    ----------
+    bias : float, default=0.0
+        Value of one more, constant coordinate; 0 for none.
+    cycles : int, default=1
+        Visits of a block before the next (more than one only where a single block is all rows).
+
+    Examples
+    --------
+    >>> from tunefree.engine.run import run
+    >>> from tunefree.engine.sources import Whole
+    >>> X, y = np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([[1.0], [-1.0]])
+    >>> state = run(Classical(), Classical().init(2), Whole(X, y, np.ones(2)), max_passes=9).state
+    >>> state.w, state.n_updates
+    (array([ 1., -2.]), 5)
+    """
+
+    bias: float = 0.0
+    cycles: int = 1
+
+    def init(self, n_columns):
+        """The state before the first pass."""
+        return ClassicalState(np.zeros(n_columns + (self.bias != 0.0)), np.zeros(3, np.int64))
+
+    def scan(self, state, block):
+        """Visit a block's rows in order."""
+        unknown = np.iinfo(np.int64).max
+        _cycle(
+            block.design,
+            block.targets[:, 0],
+            block.weights,
+            self.bias,
+            state.w,
+            state.counts,
+            state.n_rows or unknown,
+            self.cycles if state.n_rows else 1,
+        )
+        return state._replace(seen=max(state.seen, block.start + len(block.weights)))
+
+    def turn(self, state):
+        """End a pass."""
+        state = state._replace(n_rows=state.seen)
+        return state, bool(state.counts[_STREAK] >= state.n_rows)
+
+    def read(self, state):
+        """The weight vector."""
+        return state.w
