@@ -69,7 +69,7 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
         Read-out: the mean of all iterates, of those of the second half, or the last iterate.
         'auto' is 'suffix', or 'uniform' in a single pass.
     max_iter : int or 'auto', default='auto'
-        Passes over the data. 'auto': 4 to 12, fewer for larger data; 1 for the paper's settings.
+        Passes over the data. 'auto': 3 to 12, fewer for larger data; 1 for the paper's settings.
     fit_intercept : bool, default=True
         Learn an intercept, as one more column of the size of the others.
     shuffle : bool, default=True
@@ -297,7 +297,8 @@ class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
                 X, rows, totals, centred=self.fit_intercept, products=views.products, caps=caps
             )
         single = self.setting.startswith(("paper", "theorem")) and self.max_iter == "auto"
-        n_passes = 1 if single else passes(self.max_iter, n_visits, density * n * d * n_outputs)
+        entries = density * n * d * n_outputs
+        n_passes = 1 if single else passes(self.max_iter, n_visits, entries, n_outputs)
         portfolio = Portfolio(
             members,
             True,
