@@ -1,4 +1,4 @@
-"""The house rules as tests: style, floors, and a docstring with an example for every public name."""
+"""The house rules as tests: style, floors, a docstring with an example for each public name."""
 
 import inspect
 import subprocess

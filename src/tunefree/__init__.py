@@ -8,13 +8,18 @@ from importlib import import_module
 from tunefree._version import __version__
 
 _HOMES = {
+    "AveragedSGDRegressor": "tunefree.estimators.ridge",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron_kernel",
     "OptimisticPerceptron": "tunefree.estimators.perceptron",
     "PiSTOLClassifier": "tunefree.estimators.linear",
     "PiSTOLRegressor": "tunefree.estimators.regression",
+    "ReflectronClassifier": "tunefree.estimators.glm",
+    "ReflectronRegressor": "tunefree.estimators.glm",
+    "RidgePathDisplay": "tunefree.plots",
     "load_model": "tunefree.persistence",
     "save_model": "tunefree.persistence",
+    "sgd_ridge_path": "tunefree.estimators.ridge",
 }
 
 __all__ = [*sorted(_HOMES), "__version__"]

@@ -1,15 +1,21 @@
-"""Averaging schemes as masses: the weight that each scheme gives to the iterates of a run.
+r"""Averaging schemes as masses: the weight that each scheme gives to the iterates of a run.
 
 The iterate used to predict round t (t = 0, 1, ...) has mass(t, t + 1); ``mass(start, stop)`` is the
 closed-form total over start..stop-1. A running average moves by
 ``rho_t = mass(t, t + 1) / mass(0, t + 1)``; a lazily updated coordinate that kept its value from
 round `start` to round `stop` adds ``value * mass(start, stop)``; averages of consecutive stretches
-merge by their total masses.
+merge by their total masses (`chunk_mean`, `merge_means`). If the iterates are
+``w_t = w_0 + steps 1..t``, their average is w_0 plus every step s times `survival`, the share
+``mass(s, n) / mass(0, n)`` of the iterates that have made it.
 
 A suffix (tail) average is any scheme restarted: learners forget what they have summed and go on.
+`Last` and `Tail` depend on where the run ends: ``within(scheme, n)`` gives them their place among
+n iterates.
 """
 
 from typing import NamedTuple
+
+import numpy as np
 
 from tunefree._jit import part, verb
 
@@ -46,4 +52,221 @@ class Polynomial(NamedTuple):
         return 0.5 * (stop - start) * (stop + start + 1.0)
 
 
-AVERAGES = {"uniform": Uniform(), "polynomial": Polynomial()}
+@part
+class Geometric(NamedTuple):
+    r"""Iterate t counts q^t with q = 1 / (1 + rate): averaging that regularizes.
+
+    In expectation, and without end, the average of SGD with step eta on the squared loss is ridge
+    regression with penalty lambda = rate / eta, towards w_0.
+
+    Parameters
+    ----------
+    rate : float, default=0.001
+        eta lambda >= 0; 0 is the uniform average. (A rate keeps digits that q near 1 would lose.)
+
+    References
+    ----------
+    Neu and Rosasco 2018, equation 6 and Proposition 1; the iterate w_0 belongs to the average.
+
+    Examples
+    --------
+    >>> float(Geometric(rate=1.0).mass(0.0, 3.0))  # 1 + 1/2 + 1/4
+    1.75
+    """
+
+    rate: float = 0.001
+
+    def mass(self, start, stop):
+        """Total weight of the iterates start..stop-1."""
+        if self.rate == 0.0:
+            return stop - start
+        log = -np.log1p(self.rate)
+        return np.exp(start * log) * np.expm1((stop - start) * log) / np.expm1(log)
+
+
+@part
+class Suffix(NamedTuple):
+    """Iterates from `first` on count the same, earlier ones nothing.
+
+    Examples
+    --------
+    >>> float(Suffix(5.0).mass(3.0, 10.0))
+    5.0
+    """
+
+    first: float = 0.0
+
+    def mass(self, start, stop):
+        """Total weight of the iterates start..stop-1."""
+        return np.maximum(stop - np.maximum(start, self.first), 0.0)
+
+
+@part
+class Last(NamedTuple):
+    """Only the last iterate counts.
+
+    Examples
+    --------
+    >>> Last().within(10)
+    Suffix(first=9.0)
+    """
+
+    def within(self, n):
+        """The scheme for a run of n iterates."""
+        return Suffix(n - 1.0)
+
+
+@part
+class Tail(NamedTuple):
+    """The last part of the iterates count the same (suffix averaging).
+
+    Parameters
+    ----------
+    fraction : float, default=0.5
+        Which share of the iterates, in (0, 1].
+
+    References
+    ----------
+    Jain et al. 2016.
+
+    Examples
+    --------
+    >>> Tail(fraction=0.25).within(8)
+    Suffix(first=6.0)
+    """
+
+    fraction: float = 0.5
+
+    def within(self, n):
+        """The scheme for a run of n iterates."""
+        if not 0.0 < self.fraction <= 1.0:
+            raise ValueError(f"fraction={self.fraction!r} is not in (0, 1].")
+        return Suffix(float(n - max(1, round(self.fraction * n))))
+
+
+class Weighted(NamedTuple):
+    """Iterate t counts as the user says.
+
+    Parameters
+    ----------
+    totals : ndarray of shape (n + 1,)
+        totals[t] is the mass of the iterates before t; `Weighted.of` makes it from weights.
+
+    Examples
+    --------
+    >>> bool(Weighted.of([1.0, 0.0, 2.0]).mass(1, 3) == 2.0)
+    True
+    """
+
+    totals: np.ndarray
+
+    @classmethod
+    def of(cls, weights):
+        """The scheme of one weight an iterate.
+
+        Raises
+        ------
+        ValueError
+            If a weight is negative or not finite, or all are zero.
+        """
+        weights = np.asarray(weights, dtype=np.float64).ravel()
+        if not (np.isfinite(weights).all() and (weights >= 0.0).all() and weights.any()):
+            raise ValueError("weights must be finite and not negative, and not all zero.")
+        return cls(np.concatenate([[0.0], np.cumsum(weights)]))
+
+    def mass(self, start, stop):
+        """Total weight of the iterates start..stop-1; there are none beyond the last."""
+        end = self.totals.shape[0] - 1
+        after, before = np.int64(np.minimum(stop, end)), np.int64(np.minimum(start, end))
+        return self.totals[after] - self.totals[before]
+
+    def __eq__(self, other):
+        return type(self) is type(other) and np.array_equal(self.totals, other.totals)
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash(("Weighted", self.totals.tobytes()))
+
+    def __bool__(self):
+        return True
+
+
+def within(scheme, n):
+    """The scheme with its place in a run of n iterates, if it depends on that.
+
+    Examples
+    --------
+    >>> within(Tail(), 10), within(Uniform(), 10)
+    (Suffix(first=5.0), Uniform())
+    """
+    return scheme.within(n) if hasattr(scheme, "within") else scheme
+
+
+def survival(scheme, n):
+    """The share of n iterates that come after each of the steps 1..n-1.
+
+    Returns
+    -------
+    ndarray of shape (n - 1,)
+
+    Examples
+    --------
+    >>> survival(Uniform(), 4)
+    array([0.75, 0.5 , 0.25])
+    """
+    scheme = within(scheme, n)
+    if isinstance(scheme, Geometric) and scheme.rate > 0.0:
+        log = -np.log1p(scheme.rate)
+        s = np.arange(1.0, n)
+        return np.exp(s * log) * (np.expm1((n - s) * log) / np.expm1(n * log))
+    return scheme.mass(np.arange(1.0, n), float(n)) / scheme.mass(0.0, float(n))
+
+
+def chunk_mean(scheme, iterates, start=0):
+    """Average a stretch of iterates one by one: what a stream or a worker does.
+
+    Parameters
+    ----------
+    scheme : part with the verb ``mass``
+    iterates : iterable of ndarray
+        The iterates start, start + 1, ...
+    start : int, default=0
+
+    Returns
+    -------
+    mean : ndarray
+    total : float
+        Their mass.
+
+    Examples
+    --------
+    >>> mean, total = chunk_mean(Uniform(), np.array([1.0, 3.0]), start=7)
+    >>> float(mean), total
+    (2.0, 2.0)
+    """
+    mean, t = 0.0, start
+    for w in iterates:
+        total = scheme.mass(float(start), t + 1.0)
+        # Far down a geometric chunk there is no mass left, nor anything to move.
+        share = scheme.mass(float(t), t + 1.0) / total if total > 0.0 else 0.0
+        mean = mean + share * (w - mean)
+        t += 1
+    return mean, scheme.mass(float(start), float(t))
+
+
+def merge_means(means, totals):
+    """The average of several stretches of iterates, from their averages and masses.
+
+    Examples
+    --------
+    >>> merge_means(np.array([[2.0], [5.0]]), np.array([3.0, 1.0]))
+    array([2.75])
+    """
+    totals = np.asarray(totals, dtype=float)
+    return np.tensordot(totals / totals.sum(), np.asarray(means), axes=1)
+
+
+AVERAGES = {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric()}
+SUFFIXES = {"last": Last(), "tail": Tail()}

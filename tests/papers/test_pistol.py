@@ -194,7 +194,7 @@ def test_the_potentials_grow_no_faster_than_the_proofs_need(a):
     level = g**2 / (2 * before)
     # Everything is divided by exp(level), which may overflow.
     ratio, rest = np.exp((g + z) ** 2 / (2 * after) - level), np.exp(-level)
-    constant, k = bounds._sharp(a, 1.0)
+    constant, k = bounds.pistol._sharp(a, 1.0)
     assert np.all(ratio - 1 - g / before * z <= a * constant * z**2 / after * rest + 1e-12)
     root, new = np.sqrt(before), np.sqrt(after)
     assert np.all(new * ratio - root - g / root * z <= k * (new - root) * rest + 1e-12)

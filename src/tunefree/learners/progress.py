@@ -174,9 +174,9 @@ def recent_rows(progress, share=0.5, most=_RECENT):
 def temperature(decisions, targets, weights):
     """Slope a > 0 that turns decisions into log-odds, by maximum likelihood.
 
-    Probabilities are sigmoid(a f) for one output and softmax(a f) for several. There are no offsets:
-    fitted to the predictions of a learner that had seen little, they would spoil the decisions of
-    the one that has seen all.
+    Probabilities are sigmoid(a f) for one output and softmax(a f) for several. There are no
+    offsets: fitted to the predictions of a learner that had seen little, they would spoil the
+    decisions of the one that has seen all.
 
     Parameters
     ----------

@@ -24,8 +24,10 @@ class StreamState(NamedTuple):
 
     Attributes
     ----------
+    origin : ndarray of shape (d,) or (0,)
+        Subtracted from dense rows: columns far from zero would be learned slowly.
     weights : ndarray of shape (d + 1, n_outputs)
-        The iterate, on raw columns.
+        The iterate, on the unscaled columns.
     sums : ndarray of shape (d + 1, n_averages, n_outputs)
         U: of the tail, then of each rate.
     masses : ndarray of shape (n_averages,)
@@ -38,6 +40,7 @@ class StreamState(NamedTuple):
         Discounted squared errors of the averages and of the iterate on rows not yet learned.
     """
 
+    origin: np.ndarray
     weights: np.ndarray
     sums: np.ndarray
     masses: np.ndarray
@@ -131,18 +134,20 @@ class StreamSGD(NamedTuple):
 
     rates: tuple = (0.0, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
-    def init(self, n_columns, start, intercept=True, weights=None):
+    def init(self, n_columns, start, intercept=True, weights=None, origin=None):
         """The state before the first row.
 
         Parameters
         ----------
         n_columns : int
         start : ndarray of shape (n_outputs,)
-            Intercepts of w_0.
+            What w_0 predicts at the origin.
         intercept : bool, default=True
-            Whether they are learned.
+            Whether a constant is learned.
         weights : ndarray of shape (n_columns, n_outputs), optional
             The other weights of w_0; 0 by default.
+        origin : ndarray of shape (n_columns,), optional
+            For dense rows, say the first one; 0 by default.
         """
         n_averages = len(self.rates) + 1
         w = np.zeros((n_columns + 1, len(start)))
@@ -150,12 +155,16 @@ class StreamSGD(NamedTuple):
         largest = np.zeros(n_columns + 1)
         largest[-1] = intercept
         sums, masses = np.zeros((n_columns + 1, n_averages, len(start))), np.zeros(n_averages)
-        return StreamState(w, sums, masses, largest, np.zeros(4), np.zeros(n_averages + 1))
+        origin = np.empty(0) if origin is None else np.array(origin, dtype=np.float64)
+        return StreamState(origin, w, sums, masses, largest, np.zeros(4), np.zeros(n_averages + 1))
 
     def scan(self, state, X, rows, targets, importance):
         """Learn rows of an array or CSR matrix in order; `targets` has one line a visit."""
+        if len(state.origin):
+            X = (X.toarray() if sparse.issparse(X) else X) - state.origin
         design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
-        _scan(design, rows, targets, importance, -np.log1p(np.array(self.rates)), *state)
+        log = -np.log1p(np.array(self.rates))
+        _scan(design, rows, targets, importance, log, *state[1:])
         return state
 
     def risks(self, state):
@@ -165,6 +174,9 @@ class StreamSGD(NamedTuple):
     def read(self, state, which=None):
         """Weights (d + 1, n_outputs) of an average; by default of the one with the least risk."""
         which = int(np.argmin(state.risks)) if which is None else which
-        if which == len(state.masses) or state.masses[which] == 0.0:
-            return state.weights.copy()
-        return state.weights - state.sums[:, which] / state.masses[which]
+        weights = state.weights.copy()
+        if which < len(state.masses) and state.masses[which] > 0.0:
+            weights -= state.sums[:, which] / state.masses[which]
+        if len(state.origin):
+            weights[-1] -= state.origin @ weights[:-1]
+        return weights

@@ -1,0 +1,249 @@
+"""The Reflectron's targets beside what was measured, and beside peers.
+
+    python benchmarks/reflectron.py [--quick] [--only figure,large,recovery,projections]
+
+Counts (passes, coordinates) repeat on any machine; times are seconds of this one. A pass is one
+product with the rows and one with their transpose.
+"""
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegressionCV
+
+from tunefree.constraints import L1Ball
+from tunefree.designs import Dense
+from tunefree.engine.run import run
+from tunefree.estimators.glm import ReflectronRegressor
+from tunefree.learners.mirror import Configuration, Mirror, Sheet
+from tunefree.links import Logistic
+from tunefree.potentials import Euclidean, Hypentropy, PNorm
+
+# The steps of the paper's grid (its largest value is 1).
+STEPS = (0.01, 0.05, 0.1, 0.5, 1.0)
+
+
+class Draw:
+    """The paper's sparse problem: x uniform, y = sigmoid(<theta, x>) + 0.1 uniform."""
+
+    def __init__(self, d, n, s, seed, n_held=500, n_test=2000):
+        rng = np.random.default_rng(seed)
+        self.theta = np.zeros(d)
+        self.theta[rng.choice(d, s, replace=False)] = rng.standard_normal(s)
+        self.X, self.y, _ = self._rows(rng, n)
+        self.X_held, self.y_held, _ = self._rows(rng, n_held)
+        self.X_test, self.y_test, self.clean = self._rows(rng, n_test)
+
+    def _rows(self, rng, n):
+        X = rng.uniform(-1.0, 1.0, (n, len(self.theta)))
+        clean = expit(X @ self.theta)
+        return X, clean + 0.1 * rng.uniform(-1.0, 1.0, n), clean
+
+    def blocks(self, epoch):
+        """Be a source: the rows to learn from, then those held out."""
+        yield Sheet(Dense(self.X), self.y[:, None], np.ones(len(self.y)))
+        yield Sheet(Dense(self.X_held), self.y_held[:, None], np.ones(len(self.y_held)), True)
+
+    def error(self, theta):
+        """Mean squared test error against noisy targets."""
+        return float(np.mean((expit(self.X_test @ theta) - self.y_test) ** 2))
+
+    def excess(self, theta):
+        """Mean squared distance from the noiseless means."""
+        return float(np.mean((expit(self.X_test @ theta) - self.clean) ** 2))
+
+
+def learn(draw, configurations, most, patience=60):
+    """Learn configurations together: parameters, accepted steps, passes, seconds."""
+    learner = Mirror(Logistic(), tuple(configurations), intercept=False, patience=patience)
+    start = time.perf_counter()
+    result = run(learner, learner.init(draw.X.shape[1]), draw, max_passes=most)
+    seconds = time.perf_counter() - start
+    state = result.state
+    return state.best.theta[:, 0], state.best_at, result.n_passes, seconds
+
+
+def figure(quick):
+    """Figure 1d: what the two geometries find, d = n = 1000, s = 10."""
+    print("\nFigure 1d: coordinates above 1e-3 and l1 error (paper: 971, 24.609 and 56, 0.421)")
+    rows = []
+    for seed in range(2 if quick else 5):
+        draw = Draw(1000, 1000, 10, seed)
+        configurations = (
+            Configuration(Euclidean(), None, 0.1),
+            Configuration(Hypentropy(1e-4), None, 0.5),
+        )
+        thetas, *_ = learn(draw, configurations, 5000, 5000)
+        rows.append(
+            [f(t) for t in thetas for f in (lambda t: (abs(t) > 1e-3).sum(),
+                                            lambda t, d=draw: abs(t - d.theta).sum())]
+        )  # fmt: skip
+    a = np.median(rows, axis=0)
+    print(f"  GLM-tron    {a[0]:6.0f} {a[1]:8.3f}\n  hypentropy  {a[2]:6.0f} {a[3]:8.3f}")
+
+
+def large(quick):
+    """Automatic against the paper's grid of fixed steps at d = 10000; a whole default fit."""
+    d, n, s = (2000, 200, 20) if quick else (10_000, 1000, 100)
+    draw = Draw(d, n, s, 0)
+    print(f"\nd = {d}, n = {n}, s = {s}: test error @ step of the iterate chosen, passes, seconds")
+    potential = Hypentropy(1e-4)
+    fixed = [Configuration(potential, None, step) for step in STEPS]
+    thetas, at, passes, seconds = learn(draw, fixed, 1000 if quick else 2000, 10_000)
+    for theta, when, step in zip(thetas, at, STEPS, strict=True):
+        print(f"  fixed {step:<6} {draw.error(theta):.5f} @ {when}")
+    print(f"  ({passes} passes of {len(STEPS)} steps together: {seconds:.0f} s)")
+    thetas, at, passes, seconds = learn(draw, [Configuration(potential)], 100)
+    print(f"  automatic    {draw.error(thetas[0]):.5f} @ {at[0]}, {passes} passes, {seconds:.1f} s")
+    pass_cost(draw)
+    start = time.perf_counter()
+    model = ReflectronRegressor(random_state=0).fit(draw.X, draw.y)
+    seconds = time.perf_counter() - start
+    error = np.mean((model.predict(draw.X_test) - draw.y_test) ** 2)
+    print(
+        f"  default fit  {error:.5f}, {model.potential_}, {model.n_iter_} passes, {seconds:.1f} s"
+    )
+
+
+def pass_cost(draw):
+    """One pass against the matrix products it consists of."""
+    sheet = Sheet(Dense(draw.X), draw.y[:, None], np.ones(len(draw.y)))
+    for count in (1, 5, 35):
+        potentials = [Hypentropy(10.0 ** -(4 + i / 8)) for i in range(count)]
+        learner = Mirror(
+            Logistic(), tuple(Configuration(p) for p in potentials), intercept=False, patience=10**6
+        )
+        state = learner.init(draw.X.shape[1])
+        state, _ = learner.turn(learner.scan(state, sheet))
+        ours, products = [], []
+        theta = state.trial.theta[:, 0]
+        r = np.zeros((len(draw.y), count))
+        for _ in range(7):
+            start = time.perf_counter()
+            state, _ = learner.turn(learner.scan(state, sheet))
+            ours.append(time.perf_counter() - start)
+            start = time.perf_counter()
+            draw.X @ theta.T, draw.X.T @ r
+            products.append(time.perf_counter() - start)
+        ratio = np.median(ours) / np.median(products)
+        print(f"  one pass of {count:2d}: {1e3 * np.median(ours):.1f} ms, {ratio:.2f} x products")
+
+
+def recovery(quick):
+    """Sparse recovery from 200 rows and nothing else, beside an l1 path by cross-validation."""
+    print("\nd = 2000, n = 200, s = 20: excess risk (seconds; passes)")
+    wins = [0, 0]
+    seeds = range(100, 102) if quick else range(100, 110)
+    for seed in seeds:
+        draw = Draw(2000, 200, 20, seed)
+        start = time.perf_counter()
+        model = ReflectronRegressor(fit_intercept=False, random_state=0).fit(draw.X, draw.y)
+        ours, seconds = draw.excess(model.coef_), time.perf_counter() - start
+        start = time.perf_counter()
+        theta, passes = cross_validated_path(draw.X, draw.y)
+        path, path_seconds = draw.excess(theta), time.perf_counter() - start
+        start = time.perf_counter()
+        logistic, logistic_seconds = draw.excess(binarised(draw)), time.perf_counter() - start
+        wins[0] += ours < path
+        wins[1] += ours < logistic
+        print(
+            f"  {seed}: ours {ours:.5f} ({seconds:.1f} s; {model.n_iter_})  "
+            f"l1 path {path:.5f} ({path_seconds:.1f} s; {passes})  "
+            f"LogisticRegressionCV {logistic:.5f} ({logistic_seconds:.1f} s)",
+            flush=True,
+        )
+    print(f"  lower than the l1 path in {wins[0]}, than LogisticRegressionCV in {wins[1]}, "
+          f"of {len(seeds)}")  # fmt: skip
+
+
+def binarised(draw):
+    """l1-penalised logistic regression by cross-validation, on y above 1/2."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        model = LogisticRegressionCV(
+            Cs=10, cv=5, l1_ratios=(1.0,), solver="liblinear", fit_intercept=False,
+            scoring="neg_log_loss", use_legacy_attributes=False,
+        ).fit(draw.X, draw.y > 0.5)  # fmt: skip
+    return model.coef_[0]
+
+
+def fista(X, y, penalty, theta, step, most=2000, tol=1e-6):
+    """The l1-penalised matching loss by restarted accelerated proximal gradients."""
+    ahead, momentum, passes = theta, 1.0, 0
+    while passes < most:
+        passes += 1
+        moved = ahead - step * (X.T @ (expit(X @ ahead) - y)) / len(y)
+        new = np.sign(moved) * np.maximum(np.abs(moved) - step * penalty, 0.0)
+        change, following = new - theta, (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
+        if (ahead - new) @ change > 0.0:
+            ahead, momentum = new, 1.0
+        else:
+            ahead, momentum = new + (momentum - 1.0) / following * change, following
+        theta = new
+        if np.abs(change).max() <= tol * max(1e-3, np.abs(theta).max()):
+            break
+    return theta, passes
+
+
+def l1_path(X, y, penalties):
+    """Warm-started along decreasing penalties: parameters and passes."""
+    theta, path, passes = np.zeros(X.shape[1]), [], 0
+    step = 4.0 * len(y) / np.linalg.norm(X, 2) ** 2
+    for penalty in penalties:
+        theta, more = fista(X, y, penalty, theta, step)
+        path.append(theta)
+        passes += more
+    return np.array(path), passes
+
+
+def cross_validated_path(X, y, n_folds=5, n_penalties=30):
+    """Five-fold choice of the penalty by squared error, then all rows."""
+    top = np.abs(X.T @ (0.5 - y)).max() / len(y)
+    penalties = top * np.geomspace(1.0, 1e-3, n_penalties)
+    fold, errors, passes = np.arange(len(y)) % n_folds, 0.0, 0
+    for f in range(n_folds):
+        path, more = l1_path(X[fold != f], y[fold != f], penalties)
+        means = expit(X[fold == f] @ path.T)
+        errors = errors + ((means - y[fold == f, None]) ** 2).sum(axis=0)
+        passes += more
+    path, more = l1_path(X, y, penalties[: int(np.argmin(errors)) + 1])
+    return path[-1], passes + more
+
+
+def projections(quick):
+    """Bregman projections onto l1 balls: seconds, and how far from optimal."""
+    d = 10**5 if quick else 10**6
+    print(f"\nProjections onto l1 balls, d = {d}: worst seconds and optimality residual")
+    rng = np.random.default_rng(0)
+    for potential, scale in (
+        (Euclidean(), 1.0), (Hypentropy(1e-6), 5.0), (Hypentropy(1e-4), 300.0),
+        (PNorm(1.1), 1.0), (PNorm("log"), 1.0), (PNorm(1.01), 1.0),
+    ):  # fmt: skip
+        seconds, residual = 0.0, 0.0
+        for radius in (1e-3, 1.0, 30.0):
+            w = rng.standard_normal(d) * scale
+            start = time.perf_counter()
+            x, dual = L1Ball(radius).project(w, potential)
+            seconds = max(seconds, time.perf_counter() - start)
+            tau = np.abs(w) - np.abs(dual)
+            kept, size = dual != 0.0, np.abs(w).max()
+            off = max(0.0, tau[~kept].max(initial=0.0) - tau[kept].max()) / size
+            feasible = max(0.0, np.abs(x).sum() / radius - 1.0)
+            residual = max(residual, np.ptp(tau[kept]) / size, off, feasible)
+        print(f"  {potential!r:26} {seconds:.3f} s  {residual:.1e}")
+
+
+PARTS = {"figure": figure, "large": large, "recovery": recovery, "projections": projections}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes and few seeds")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas between")
+    chosen = parser.parse_args()
+    for part in chosen.only.split(","):
+        PARTS[part](chosen.quick)

@@ -1,0 +1,41 @@
+"""The papers' guarantees as numbers, one module a paper.
+
+`pistol` (regret), `separation` (rounds and mistakes), `reflectron` (risk of generalized linear
+models), `averaging` (excess risk of geometric averages). All functions are offered here, too.
+"""
+
+from tunefree.bounds.averaging import geometric_excess_risk
+from tunefree.bounds.pistol import (
+    phi,
+    pistol_regret,
+    pistol_regret_coordinates,
+    pistol_regret_root,
+    pistol_regret_smooth,
+)
+from tunefree.bounds.reflectron import (
+    reflectron_realizable,
+    reflectron_risk,
+    reflectron_risk_l1,
+    reflectron_risk_norm,
+    reflectron_step,
+    reflectron_stochastic,
+)
+from tunefree.bounds.separation import game_gap, perceptron_mistakes, separation_budget
+
+__all__ = [
+    "game_gap",
+    "geometric_excess_risk",
+    "perceptron_mistakes",
+    "phi",
+    "pistol_regret",
+    "pistol_regret_coordinates",
+    "pistol_regret_root",
+    "pistol_regret_smooth",
+    "reflectron_realizable",
+    "reflectron_risk",
+    "reflectron_risk_l1",
+    "reflectron_risk_norm",
+    "reflectron_step",
+    "reflectron_stochastic",
+    "separation_budget",
+]

@@ -1,0 +1,252 @@
+r"""The Reflectron's guarantees as numbers; `tunefree.bounds` offers them with those of the others.
+
+Boffi, Tu and Slotine 2021, "The Reflectron: Exploiting geometry for learning generalized linear
+models".
+"""
+
+import numpy as np
+
+
+def reflectron_step(radius, slope, *, convexity=1.0, weight=1.0):
+    r"""The step of Theorem 4.1: sigma / (2 C^2 B L). Safe, and far below the best one.
+
+    Parameters
+    ----------
+    radius : float
+        C, the largest dual norm of a row.
+    slope : float
+        L, the link's largest slope.
+    convexity : float, default=1.0
+        sigma, strong convexity of the potential.
+    weight : float, default=1.0
+        B, the largest weight of the pseudogradient: 1 for GLM-tron, L for mirror descent.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, Theorem 4.1.
+
+    Examples
+    --------
+    >>> reflectron_step(2.0, 0.25)
+    0.5
+    """
+    return float(convexity / (2.0 * radius**2 * weight * slope))
+
+
+def reflectron_risk(
+    n_samples, noise, value, complexity, slope, delta, *, convexity=1.0, radius=None, weight=1.0,
+    least_weight=1.0,
+):  # fmt: skip
+    r"""The excess risk that some iterate of the Reflectron attains, with probability 1 - delta.
+
+    .. math::
+        \sqrt{\frac{8 L^2 \eta^2 \psi(\theta)}{\sigma}} + 4 R_n
+        + \sqrt{\frac{8 \log(1/\delta)}{n}}
+
+    for the flow (Theorem 3.1); with `radius` for the iteration (Theorem 4.1), where the first term
+    is multiplied by (2 / gamma) (2 C^2 L B + 1) / (2 C^2 L B).
+
+    Parameters
+    ----------
+    n_samples : int
+    noise : float
+        eta, a bound of the dual norm of the pseudogradient at the true parameters.
+    value : float
+        psi(theta) of the true parameters.
+    complexity : float
+        R_n, the Rademacher complexity of the predictors within psi(theta).
+    slope : float
+        L, the link's largest slope.
+    delta : float
+    convexity : float, default=1.0
+        sigma.
+    radius : float, optional
+        C, the largest dual norm of a row; the flow's guarantee without it.
+    weight, least_weight : float, default=1.0
+        B and gamma, the largest and the smallest weight of the pseudogradient.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, Theorems 3.1 and 4.1.
+
+    Examples
+    --------
+    >>> round(reflectron_risk(10_000, 0.01, 1.0, 0.01, 0.25, 0.05), 3)
+    0.096
+    """
+    first = np.sqrt(8.0 * value / convexity) * slope * noise
+    if radius is not None:
+        scale = 2.0 * radius**2 * slope * weight
+        first *= 2.0 / least_weight * (scale + 1.0) / scale
+    return float(first + 4.0 * complexity + np.sqrt(8.0 * np.log(1.0 / delta) / n_samples))
+
+
+def reflectron_risk_norm(n_samples, norm, radius, slope, delta, *, p=2.0):
+    r"""Corollary 4.1: the potential ||w||_p^2 / 2 (1 < p <= 2) and rows bounded in the dual norm.
+
+    Parameters
+    ----------
+    n_samples : int
+    norm : float
+        W, the p-norm of the true parameters.
+    radius : float
+        C, the largest norm of a row with the exponent p / (p - 1).
+    slope, delta : float
+    p : float in (1, 2], default=2.0
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, Corollary 4.1 (whose q is this p).
+
+    Examples
+    --------
+    >>> round(reflectron_risk_norm(10**6, 1.0, 1.0, 0.25, 0.05), 4)
+    0.0253
+    """
+    s, root = p - 1.0, np.sqrt(n_samples)
+    first = 4.0 * slope * norm * radius / s * (np.sqrt(2.0 * np.log(4.0 / delta) * s) + 1.0) / root
+    first *= _discretised(radius, slope)
+    second = 4.0 * radius * norm / (root * np.sqrt(s)) * (1.0 + 1.0 / np.sqrt(s))
+    return float(first + second + np.sqrt(8.0 * np.log(2.0 / delta)) / root)
+
+
+def reflectron_risk_l1(n_samples, n_features, radius, slope, delta, *, norm=None):
+    r"""Corollaries 4.2 and 4.3: rows bounded in their largest entry, growth only with log d.
+
+    With `norm` for the potential ``PNorm("log")`` and parameters of that l1 norm (4.2); without,
+    for the entropy and parameters on the simplex (4.3).
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+    radius : float
+        C, the largest entry of a row.
+    slope, delta : float
+    norm : float, optional
+        W, the l1 norm of the true parameters.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, Corollaries 4.2 and 4.3.
+
+    Examples
+    --------
+    >>> round(reflectron_risk_l1(10**6, 1000, 1.0, 0.25, 0.05), 3)
+    0.245
+    """
+    root, log = np.sqrt(n_samples), np.log(n_features)
+    tail = 2.0 * slope * _discretised(radius, slope) * radius
+    tail *= np.sqrt(np.log(4.0 * n_features / delta)) / root
+    rest = np.sqrt(8.0 * np.log(2.0 / delta)) / root
+    if norm is None:
+        return float(4.0 * radius * np.sqrt(2.0 * log) / root + rest
+                     + 3.0 * np.sqrt(32.0 * log) * tail)  # fmt: skip
+    sparse = 4.0 * radius * norm * (1.0 + np.sqrt(3.0 * log)) ** 2 / root
+    return float(sparse + rest + 12.0 * norm * np.sqrt(3.0 * log) * tail)
+
+
+def _discretised(radius, slope):
+    """(2 C^2 L B + 1) / (2 C^2 L B) for B = 1: what the iteration costs over the flow."""
+    scale = 2.0 * radius**2 * slope
+    return (scale + 1.0) / scale
+
+
+def reflectron_realizable(rounds, radius, slope, divergence, *, convexity=1.0, step=None):
+    r"""Training risk of noiseless data after T steps of a fixed length.
+
+    .. math:: \min_{t \le T} \hat\varepsilon(h_t) \le
+        \frac{L\, d_\psi(\theta, \theta_1)}{\lambda T (1 - \lambda L C^2 / (2 \sigma))}
+
+    It is the sum of the decrease of the divergence in the proof of Lemma 4.1; the step
+    sigma / (C^2 L), which makes it smallest, is the default.
+
+    Parameters
+    ----------
+    rounds : int
+        T.
+    radius, slope : float
+        C and L.
+    divergence : float
+        From the true parameters to the start.
+    convexity : float, default=1.0
+        sigma.
+    step : float, optional
+        lambda < 2 sigma / (C^2 L).
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the step is too long for a guarantee.
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, Lemma 4.1 and appendix C.5.
+
+    Examples
+    --------
+    >>> reflectron_realizable(100, 1.0, 0.25, 8.0)
+    0.01
+    """
+    best = convexity / (radius**2 * slope)
+    step = best if step is None else step
+    left = 1.0 - step / (2.0 * best)
+    if not 0.0 < left < 1.0:
+        raise ValueError(f"step={step!r} is not between 0 and {2.0 * best:g}.")
+    return float(slope * divergence / (step * rounds * left))
+
+
+def reflectron_stochastic(rounds, radius, slope, divergence, delta, *, convexity=1.0, share=0.5):
+    r"""Theorem 5.2: risk of the best of T stochastic steps on noiseless data, with its constants.
+
+    .. math:: \frac{L^2 C^2 d_\psi(\theta, \theta_1)}{\sigma (3 - e) T}
+        \left(\log\frac1\delta + \frac{1}{2 (1 - \beta) \beta}\right)
+
+    for the step 2 (1 - beta) sigma / (L C^2), GLM-tron's weight, and half the squared error.
+
+    Parameters
+    ----------
+    rounds : int
+    radius, slope : float
+        C and L.
+    divergence : float
+    delta : float
+    convexity : float, default=1.0
+        sigma.
+    share : float in (0, 1), default=0.5
+        beta.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, Theorem 5.2 and appendix C.8.
+
+    Examples
+    --------
+    >>> round(reflectron_stochastic(10_000, 1.0, 0.25, 8.0, 0.05), 5)
+    0.00089
+    """
+    factor = slope**2 * radius**2 * divergence / (convexity * (3.0 - np.e) * rounds)
+    return float(factor * (np.log(1.0 / delta) + 1.0 / (2.0 * (1.0 - share) * share)))

@@ -1,0 +1,347 @@
+"""Reflectron: generalized linear models whose geometry is the regularizer."""
+
+import warnings
+
+import numpy as np
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+
+from tunefree.estimators import base
+from tunefree.estimators.glm_base import Reflectron, validation_rows
+from tunefree.links import LINKS, target_margin
+
+
+def link_range(link, unknown=(-np.inf, np.inf)):
+    """The range of a link or of the link of a name, as far as it is known."""
+    return getattr(LINKS.get(link) if isinstance(link, str) else link, "range", unknown)
+
+
+class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
+    r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with no step size to choose.
+
+    Mirror descent along the pseudogradient (u(s) - y) x, in several geometries at once: the
+    potential decides which of the predictors that fit is found, in place of a penalty, and rows
+    held out decide which potential, and when to stop. The default step needs no constant.
+
+    Parameters
+    ----------
+    link : str or link, default='logistic'
+        The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
+        with a nondecreasing ``mean(s)``.
+    potential : str, potential or list, default='auto'
+        The geometry: a name of `tunefree.potentials.POTENTIALS`, a part, or a list of these to
+        choose from. 'auto' is the Euclidean potential and the hypentropy of beta 1e-4, 1e-6, 1e-8,
+        1e-12.
+    constraint : str, constraint, None or list, default=None
+        A set to project onto, from `tunefree.constraints`.
+    step : 'auto', float > 0 or list, default='auto'
+        Every combination of potential, constraint and step is learned, all in the same passes.
+    weight : None, 'slope' or callable, default=None
+        Weight of the residuals: 1 (GLM-tron), the link's slope (mirror descent on the square
+        loss), or a function of the margins; other than None it needs a number as step.
+    init : array-like of shape (n_features,) or (n_outputs, n_features), optional
+        A prior guess to start from: on data that can be fitted exactly, the fit is its Bregman
+        projection onto the interpolating predictors.
+    validation_fraction : float in [0, 1) or 'auto', default='auto'
+        Share of the rows held out to choose the iterate and the configuration; 'auto' is a fifth,
+        or so much less that all splits are disjoint. One row in round(1 / share) is held out.
+    n_splits : int or 'auto', default='auto'
+        How many disjoint shares are held out in turn, and their risks averaged; 'auto' is 10 below
+        1,000 rows, else 1.
+    refit : bool, default=True
+        Then learn from all rows, in the chosen configuration, as far as the chosen iterate was.
+    patience : int, default=50
+        Accepted steps without progress of the hold-out risk before a configuration ends; at
+        least as many as the progress took.
+    tol : float, default=1e-3
+        Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
+    max_iter : int, default=1000
+        Most passes.
+    fit_intercept : bool, default=True
+        Learn an intercept, free of potential and constraint.
+    standardize : bool, default=True
+        Measure columns in standard deviations, from their mean if there is an intercept, so that
+        a potential means the same for all; constraints then hold in these units.
+    keep_path : bool, default=False
+        Keep the parameters after every pass in ``coef_path_``.
+    warm_start : bool, default=False
+        Start from the last fit's parameters.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash by which rows are held out.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+    intercept_ : float or ndarray of shape (n_targets,)
+    n_iter_ : int
+        Passes over the rows in all splits and the refit, rejected trials included.
+    potential_, constraint_ : the chosen parts
+    leaderboard_ : list of dict
+        Every configuration's lowest hold-out risk and the time (sum of steps) that had it, the
+        best first.
+    trace_ : dict of ndarray of shape (n_passes, n_configurations)
+        Of the first split: 'risk' (mean squared error on the rows learned from), 'held_risk',
+        'time', 'step', and 'move', the symmetric Bregman divergence of the last step.
+    coef_path_ : ndarray of shape (n_passes, n_configurations, n_outputs, n_features)
+        Of the first split, if kept.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, weights that are all zero, a decreasing link, or a pair of constraint
+        and potential without a rule. Targets outside the link's range are accepted.
+
+    Warns
+    -----
+    UserWarning
+        If most targets lie outside the link's range: real targets want ``link='identity'``.
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, "The Reflectron: Exploiting geometry for learning generalized
+    linear models", eq. 7-8 and section 6; the automatic step is this library's.
+
+    Examples
+    --------
+    >>> from tunefree import ReflectronRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 50))
+    >>> y = 1 / (1 + np.exp(-4 * X[:, 0]))
+    >>> model = ReflectronRegressor(random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.99)
+    True
+    """
+
+    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        X_val, y_val : array-like, optional
+            Rows to choose on, in place of a share held out.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
+        weights = base.check_weights(sample_weight, X)
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        self._warn_outside(targets)
+        validation = None
+        if X_val is not None:
+            X_val = validation_rows(self, X_val, y_val)
+            y_val = np.asarray(y_val, dtype=np.float64).reshape(X_val.shape[0], -1)
+            validation = X_val, y_val, np.ones(X_val.shape[0])
+        self._fit(X, targets, weights, np.zeros(len(targets)), validation)
+        if np.ndim(y) == 1:
+            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+        return self
+
+    def _warn_outside(self, targets):
+        low, high = link_range(self.link)
+        if np.mean((targets < low) | (targets > high)) > 0.5:
+            warnings.warn(
+                f"Most targets lie outside the range [{low:g}, {high:g}] of link={self.link!r}, "
+                "whose predictions never leave it: real targets want link='identity'.",
+                UserWarning, stacklevel=3,
+            )  # fmt: skip
+
+    def predict(self, X):
+        """Expected targets, shape (n_samples,) or (n_samples, n_targets)."""
+        margins = self._margins(X)
+        mean = np.asarray(self._link.mean(margins))
+        mean = mean.astype(self.coef_.dtype, copy=False)
+        return mean[:, 0] if self.coef_.ndim == 1 else mean
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # A bounded link cannot follow targets of any size.
+        tags.regressor_tags.poor_score = bool(np.isfinite(link_range(self.link)).any())
+        return tags
+
+
+def _has_probabilities(estimator):
+    if np.isfinite(estimator._levels()).all():
+        return True
+    raise AttributeError(f"predict_proba needs a link of bounded range, not {estimator.link!r}.")
+
+
+class ReflectronClassifier(ClassifierMixin, Reflectron):
+    r"""Linear classification through a link, with no step size and no penalty to choose.
+
+    Two classes are one output whose mean is the probability of the second; more are one output
+    each, trained on one-hot targets. See `ReflectronRegressor` for the method.
+
+    Parameters
+    ----------
+    link : str or link, default='logistic'
+        The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
+        with a nondecreasing ``mean(s)``.
+    potential : str, potential or list, default='auto'
+        The geometry: a name of `tunefree.potentials.POTENTIALS`, a part, or a list of these to
+        choose from. 'auto' is the Euclidean potential and the hypentropy of beta 1e-4, 1e-6, 1e-8,
+        1e-12.
+    constraint : str, constraint, None or list, default=None
+        A set to project onto, from `tunefree.constraints`.
+    step : 'auto', float > 0 or list, default='auto'
+        Every combination of potential, constraint and step is learned, all in the same passes.
+    weight : None, 'slope' or callable, default=None
+        Weight of the residuals: 1 (GLM-tron), the link's slope (mirror descent on the square
+        loss), or a function of the margins; other than None it needs a number as step.
+    init : array-like of shape (n_features,) or (n_outputs, n_features), optional
+        A prior guess to start from: on data that can be fitted exactly, the fit is its Bregman
+        projection onto the interpolating predictors.
+    validation_fraction : float in [0, 1) or 'auto', default='auto'
+        Share of the rows held out to choose the iterate and the configuration; 'auto' is a fifth,
+        or so much less that all splits are disjoint. One row in round(1 / share) is held out.
+    n_splits : int or 'auto', default='auto'
+        How many disjoint shares are held out in turn, and their risks averaged; 'auto' is 10 below
+        1,000 rows, else 1.
+    refit : bool, default=True
+        Then learn from all rows, in the chosen configuration, as far as the chosen iterate was.
+    patience : int, default=50
+        Accepted steps without progress of the hold-out risk before a configuration ends; at
+        least as many as the progress took.
+    tol : float, default=1e-3
+        Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
+    max_iter : int, default=1000
+        Most passes.
+    fit_intercept : bool, default=True
+        Learn an intercept, free of potential and constraint.
+    standardize : bool, default=True
+        Measure columns in standard deviations, from their mean if there is an intercept, so that
+        a potential means the same for all; constraints then hold in these units.
+    keep_path : bool, default=False
+        Keep the parameters after every pass in ``coef_path_``.
+    warm_start : bool, default=False
+        Start from the last fit's parameters.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash by which rows are held out.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    n_iter_ : int
+        Passes over the rows in all splits and the refit, rejected trials included.
+    potential_, constraint_ : the chosen parts
+    leaderboard_ : list of dict
+        Every configuration's lowest hold-out risk and the time (sum of steps) that had it, the
+        best first.
+    trace_ : dict of ndarray of shape (n_passes, n_configurations)
+        Of the first split: 'risk' (mean squared error on the rows learned from), 'held_risk',
+        'time', 'step', and 'move', the symmetric Bregman divergence of the last step.
+    coef_path_ : ndarray of shape (n_passes, n_configurations, n_outputs, n_features)
+        Of the first split, if kept.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, labels of one class, weights that are all zero, a decreasing link, or
+        a pair of constraint and potential without a rule.
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, "The Reflectron: Exploiting geometry for learning generalized
+    linear models", eq. 7-8; Boffi and Slotine 2020, appendix B.1
+    (one-hot targets); the automatic step is this library's.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tunefree import ReflectronClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = ReflectronClassifier(random_state=0).fit(X[:400], y[:400])
+    >>> bool(model.score(X[400:], y[400:]) > 0.95)
+    True
+    """
+
+    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        X_val, y_val : array-like, optional
+            Rows to choose on, in place of a share held out.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        X, y = base.check_rows_and_targets(self, X, y)
+        weights = base.check_weights(sample_weight, X)
+        classes, codes = base.encode_labels(y)
+        if len(np.unique(codes[weights > 0.0])) < 2:
+            raise ValueError(
+                f"y has only one class ({classes[0]}): a classifier needs rows of at least two."
+            )
+        validation = None
+        if X_val is not None:
+            X_val, y_val = validation_rows(self, X_val, y_val), np.asarray(y_val)
+            if not np.isin(y_val, classes).all():
+                raise ValueError("y_val has classes that y has not.")
+            y_val = self._targets(np.searchsorted(classes, y_val), len(classes))
+            validation = X_val, y_val, np.ones(X_val.shape[0])
+        self.classes_ = classes
+        self._fit(X, self._targets(codes, len(classes)), weights, codes, validation)
+        return self
+
+    def _levels(self):
+        """The means that stand for 'no' and 'yes': the ends of the link's range."""
+        return np.array(link_range(self.link, (0.0, 1.0)), dtype=float)
+
+    def _ends(self):
+        low, high = self._levels()
+        low = low if np.isfinite(low) else -1.0
+        return low, high if np.isfinite(high) else low + 2.0
+
+    def _targets(self, codes, n_classes):
+        low, high = self._ends()
+        return np.where(base.signs(codes, n_classes) > 0.0, high, low)
+
+    def decision_function(self, X):
+        """Margins above the middle of the link's range: (n_samples,), or one a class."""
+        margins = self._margins(X)
+        middle = 0.5 * sum(self._ends())
+        if hasattr(self._link, "inverse"):
+            margins = margins - target_margin(self._link, middle)
+        else:
+            margins = self._link.mean(margins) - middle
+        margins = margins.astype(self.coef_.dtype, copy=False)
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    def predict(self, X):
+        """Labels, shape (n_samples,)."""
+        decisions = self.decision_function(X)
+        codes = (decisions > 0.0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
+        return self.classes_[codes]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Means of the model, as shares of the link's range; of several classes, made to sum to 1.
+
+        Shape (n_samples, n_classes).
+        """
+        margins = self._margins(X)
+        means = np.asarray(self._link.mean(margins), dtype=np.float64)
+        low, high = self._levels()
+        p = (means - low) / (high - low)
+        if p.shape[1] == 1:
+            p = np.hstack([1.0 - p, p])
+        else:
+            total = p.sum(axis=1, keepdims=True)
+            p = np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
+        return p.astype(self.coef_.dtype, copy=False)

@@ -1,0 +1,202 @@
+"""A least-squares problem in the learner's coordinates, and its path from runs of SGD."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree.averaging import AVERAGES, SUFFIXES, Geometric
+from tunefree.engine.order import Visits, hashed_visits
+from tunefree.engine.run import run
+from tunefree.engine.sources import Rows
+from tunefree.learners.exact import decompose
+from tunefree.learners.sgd import (
+    SGD,
+    Centred,
+    Columns,
+    averages,
+    columns,
+    compress,
+    squared_norms,
+)
+
+NAMED = {**AVERAGES, **SUFFIXES}
+_N_ALPHAS = 50
+# Up to here the eigenvectors cost less than the passes (measured: 2 to 2800 times).
+_MOST_EXACT, _MOST_CELLS = 1000, 2e8
+_FOLDS, _MOST_FOLDED, _MOST_HELD_OUT = 5, 2000, 20_000
+
+
+class Problem(NamedTuple):
+    """A least-squares problem in the coordinates of the learner.
+
+    Equal rows are one row, and rows stand in the order of their hash: no sum depends on how the
+    user gave them.
+
+    Attributes
+    ----------
+    Z : ndarray or CSR of shape (m, d)
+    centre : ndarray of shape (d,) or (0,)
+    columns : Columns
+    targets : ndarray of shape (m, n_outputs)
+        Less their means.
+    totals : ndarray of shape (m,)
+        Weights in units of visits.
+    visits : Visits
+    norms : ndarray of shape (m,)
+        Squared norms of the rows.
+    unit : float
+        What a visit of weight 1 weighs for the user.
+    """
+
+    Z: object
+    centre: np.ndarray
+    columns: Columns
+    targets: np.ndarray
+    totals: np.ndarray
+    visits: Visits
+    norms: np.ndarray
+    unit: float
+
+    def sized(self):
+        """Total weight of the rows times the mean squared norm of a row."""
+        return float(self.totals @ self.norms) * self.unit
+
+    def step(self):
+        """The safe step 1 / (2 max ||z||^2), 1 if there is no row but zero."""
+        largest = float((self.visits.weights * self.norms[self.visits.rows]).max())
+        return 0.5 / largest if largest > 0.0 else 1.0
+
+    def schemes(self, visits, alphas, others):
+        """One `Geometric` an alpha, which is eta alpha / n a step, then the others."""
+        rates = self.step() * np.asarray(alphas, dtype=float) / (self.unit * visits.repeats.sum())
+        return [*(Geometric(float(rate)) for rate in rates), *others]
+
+
+def pose(X, targets, weights, seed, *, intercept, scalings):
+    """The problem of rows with weights under each scaling: merged, in hashed order, centred."""
+    visits = hashed_visits(X, targets, weights, seed)
+    rows, totals = visits.unique()
+    place = np.empty(X.shape[0], np.int64)
+    place[rows] = np.arange(len(rows))
+    X, targets, visits = X[rows], targets[rows], visits._replace(rows=place[visits.rows])
+    unit, problems = float(weights.sum() / totals.sum()), []
+    for scaling in scalings:
+        view = columns(X, targets, totals, intercept=intercept, scaling=scaling)
+        Z, centre = view.show(X), view.centre(X)
+        norms = squared_norms(Z, centre)
+        problems.append(
+            Problem(Z, centre, view, targets - view.target, totals, visits, norms, unit)
+        )
+    return problems
+
+
+def default_alphas(problem):
+    """50 penalties, from ten times the rows' total squared norm down to 1e-8 times it."""
+    return (problem.sized() or 1.0) * np.logspace(1, -8, _N_ALPHAS)
+
+
+class Run(NamedTuple):
+    """What a run of SGD leaves: a basis of averages and how the schemes combine it."""
+
+    basis: np.ndarray
+    mix: np.ndarray
+
+    def fold(self, view, first=0, stop=None):
+        """Coefficients (n_outputs, d, n_schemes) and intercepts (n_outputs, n_schemes)."""
+        mix, inverse = self.mix[:, first:stop], view.inverse
+        coef = np.stack([self.basis[:, :, k] @ mix for k in range(self.basis.shape[2])])
+        coef *= inverse[:, None]
+        offset = np.tensordot(view.mean * inverse, self.basis, axes=1).T @ mix
+        return coef, view.target[:, None] - offset
+
+    def predict(self, Z, centre):
+        """Predictions of all schemes, of shape (n, n_schemes, n_outputs), less the mean."""
+        flat = self.basis.reshape(len(self.basis), -1)
+        out = Z @ flat - (centre @ flat if len(centre) else 0.0)
+        return np.einsum("nrk,rs->nsk", out.reshape(-1, *self.basis.shape[1:]), self.mix,
+                         optimize=True)  # fmt: skip
+
+
+def learn(problem, visits, alphas, others, n_passes, tolerance=1e-12):
+    """Run SGD over visits; the schemes are one `Geometric` an alpha, then the others."""
+    steps = int(visits.repeats.sum())
+    schemes = problem.schemes(visits, alphas, others)
+    learner = SGD(problem.step(), n_passes)
+    source = Rows(problem.Z, problem.targets, visits)
+    state = learner.init(problem.Z.shape[1], problem.targets.shape[1])
+    state = run(Centred.of(learner, problem.Z, problem.centre), state, source).state
+    kept, mix = compress(schemes, n_passes * steps + 1, tolerance)
+    return Run(averages(state, kept, problem.Z, problem.centre), mix)
+
+
+def held_out_risks(problem, alphas, others, n_passes):
+    """Mean squared errors of all schemes on rows held out: five folds of few rows, one of many."""
+    m = len(problem.totals)
+    n_folds = min(max(_FOLDS, m // _MOST_HELD_OUT), m)
+    fold = np.arange(m) % n_folds
+    risk = weight = 0.0
+    for f in range(n_folds if m <= _MOST_FOLDED else 1):
+        keep, held = fold[problem.visits.rows] != f, fold == f
+        visits = Visits(*(field[keep] for field in problem.visits))
+        # Five digits are enough to choose by.
+        model = learn(problem, visits, alphas, others, n_passes, 1e-5)
+        totals = problem.totals[held]
+        error = model.predict(problem.Z[held], problem.centre) - problem.targets[held][:, None]
+        risk = risk + totals @ np.square(error).sum(axis=2)
+        weight += totals.sum()
+    return risk / weight
+
+
+def exact_path(problem, alphas):
+    """The path of ridge regression itself, and the decomposition it comes from."""
+    solved = decompose(problem.Z, problem.targets, problem.totals * problem.unit)
+    return Run(solved.path(alphas), np.eye(len(alphas))), solved
+
+
+def risks_on(model, problem, X, targets):
+    """Mean squared errors of all schemes on rows of the user's, summed over outputs."""
+    predicted = model.predict(problem.columns.show(X), problem.centre)
+    error = predicted - (targets - problem.columns.target)[:, None]
+    return np.square(error).sum(axis=2).mean(axis=0)
+
+
+def passes(max_iter, n_visits):
+    """Passes over the data: enough visits for few rows, 3 to 20."""
+    return int(np.clip(np.ceil(1.5e5 / n_visits), 3, 20)) if max_iter == "auto" else int(max_iter)
+
+
+def check_parameters(estimator):
+    """Refuse parameter values that mean nothing, naming the parameter."""
+    p = estimator.get_params(deep=False)
+    average = p["average"]
+    if isinstance(average, str) and average not in ("auto", *NAMED):
+        raise ValueError(f"average={average!r} is none of auto, {', '.join(NAMED)}.")
+    if (
+        not isinstance(average, str)
+        and not hasattr(average, "mass")
+        and not hasattr(average, "within")
+    ):
+        raise ValueError(f"average={average!r} is no averaging scheme: it has no mass.")
+    if p["solver"] not in ("auto", "sgd", "exact"):
+        raise ValueError(f"solver={p['solver']!r} is none of auto, sgd, exact.")
+    if p["scaling"] not in (True, False, "auto"):
+        raise ValueError(f"scaling={p['scaling']!r} is neither a bool nor 'auto'.")
+    if p["max_iter"] != "auto" and (
+        not isinstance(p["max_iter"], int | np.integer) or p["max_iter"] < 1
+    ):
+        raise ValueError(f"max_iter={p['max_iter']!r} is neither 'auto' nor a positive integer.")
+
+
+def choose_solver(average, solver, shape):
+    """The solver for rows of this shape, and a hint if the other one would be cheaper."""
+    ridge = isinstance(average, str) and average in ("auto", "geometric")
+    cheap = min(shape) <= _MOST_EXACT and shape[0] * shape[1] <= _MOST_CELLS
+    if solver == "exact" and not ridge:
+        raise ValueError("solver='exact' has no iterates: use average='auto' or 'geometric'.")
+    if solver == "auto":
+        return ("exact" if cheap and ridge else "sgd"), None
+    if cheap and ridge and solver == "sgd":
+        return solver, "With so few columns or rows, solver='exact' is cheaper and exact."
+    if not cheap and solver == "exact":
+        return solver, "With so many rows and columns, solver='sgd' is cheaper."
+    return solver, None

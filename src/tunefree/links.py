@@ -1,0 +1,400 @@
+r"""Links: the mean u of a generalized linear model, E[y | x] = u(<theta, x>).
+
+A link is nondecreasing, so that u(s) - y is the slope of a convex function of s: the *matching
+loss* U(s) - y s, with U' = u. Its minimisation by mirror descent is the Reflectron.
+
+================  =======================================  =========  =============
+name              u(s)                                     bound      range
+================  =======================================  =========  =============
+identity          s                                        1          all numbers
+logistic          1 / (1 + exp(-s))                        1/4        (0, 1)
+probit            normal distribution function             0.399      (0, 1)
+cloglog           1 - exp(-exp(s))                         1/e        (0, 1)
+tanh              tanh(s)                                  1          (-1, 1)
+softplus          log(1 + exp(s))                          1          (0, inf)
+relu              max(0, s)                                1          [0, inf)
+leaky relu        max(a s, s)                              1          all numbers
+clipped identity  min(high, max(low, s))                   1          [low, high]
+exp               exp(s), linear beyond a limit            exp(limit)  (0, inf)
+================  =======================================  =========  =============
+
+A link of your own needs `mean`; `slope`, `inverse` and `range` only where they are asked for::
+
+    class Cauchit:
+        def mean(self, s):
+            return 0.5 + np.arctan(s) / np.pi
+
+Source: Boffi, Tu and Slotine 2021, assumption 3.2; Kakade et al. 2011 (GLM-tron).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from tunefree._jit import part
+
+_ROOT_2PI = np.sqrt(2.0 * np.pi)
+
+
+def target_margin(link, y):
+    """The margin s with u(s) = y, where every target has one.
+
+    Parameters
+    ----------
+    link : a part of this module
+    y : array-like
+        Targets strictly inside the link's range.
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    ValueError
+        For targets outside the range.
+
+    Examples
+    --------
+    >>> target_margin(Logistic(), [0.5])
+    array([0.])
+    """
+    y = np.asarray(y, dtype=float)
+    low, high = link.range
+    if not ((y > low) & (y < high)).all():
+        raise ValueError(
+            f"The inverse of {link!r} needs targets between {low:g} and {high:g}, and some are "
+            "not: clip them, or choose a link whose range holds them."
+        )
+    return link.inverse(y)
+
+
+@part
+class Identity(NamedTuple):
+    """u(s) = s: linear least squares.
+
+    Examples
+    --------
+    >>> Identity().mean(2.0), Identity().matching(2.0)
+    (2.0, 2.0)
+    """
+
+    range = (-np.inf, np.inf)
+
+    def mean(self, s):
+        """u(s)."""
+        return s
+
+    def slope(self, s):
+        """u'(s)."""
+        return np.ones_like(s)
+
+    def inverse(self, y):
+        """The s with u(s) = y."""
+        return y
+
+    def matching(self, s):
+        """U(s), the integral of u."""
+        return 0.5 * s * s
+
+    def bound(self):
+        """The largest slope."""
+        return 1.0
+
+
+@part
+class Logistic(NamedTuple):
+    """u(s) = 1 / (1 + exp(-s)).
+
+    Examples
+    --------
+    >>> float(Logistic().mean(0.0)), Logistic().bound()
+    (0.5, 0.25)
+    """
+
+    range = (0.0, 1.0)
+
+    def mean(self, s):
+        """u(s)."""
+        return special.expit(s)
+
+    def slope(self, s):
+        """u'(s)."""
+        return special.expit(s) * special.expit(-s)
+
+    def inverse(self, y):
+        """The s with u(s) = y."""
+        return special.logit(y)
+
+    def matching(self, s):
+        """U(s), the integral of u."""
+        return np.logaddexp(0.0, s)
+
+    def bound(self):
+        """The largest slope."""
+        return 0.25
+
+
+@part
+class Probit(NamedTuple):
+    """u(s) = the standard normal distribution function.
+
+    Examples
+    --------
+    >>> float(Probit().mean(0.0)), round(Probit().bound(), 3)
+    (0.5, 0.399)
+    """
+
+    range = (0.0, 1.0)
+
+    def mean(self, s):
+        """u(s)."""
+        return special.ndtr(s)
+
+    def slope(self, s):
+        """u'(s)."""
+        return np.exp(-0.5 * np.square(s)) / _ROOT_2PI
+
+    def inverse(self, y):
+        """The s with u(s) = y."""
+        return special.ndtri(y)
+
+    def matching(self, s):
+        """U(s), the integral of u."""
+        return s * special.ndtr(s) + self.slope(s)
+
+    def bound(self):
+        """The largest slope."""
+        return float(1.0 / _ROOT_2PI)
+
+
+@part
+class Cloglog(NamedTuple):
+    """u(s) = 1 - exp(-exp(s)).
+
+    Examples
+    --------
+    >>> round(float(Cloglog().mean(0.0)), 3)
+    0.632
+    """
+
+    range = (0.0, 1.0)
+
+    def mean(self, s):
+        """u(s)."""
+        return -np.expm1(-np.exp(np.minimum(s, 700.0)))
+
+    def slope(self, s):
+        """u'(s)."""
+        s = np.minimum(s, 700.0)
+        return np.exp(s - np.exp(s))
+
+    def inverse(self, y):
+        """The s with u(s) = y."""
+        return np.log(-np.log1p(-y))
+
+    def matching(self, s):
+        """U(s), the integral of u: exp(s) - exp(2s)/4 + ... = s + E1(exp(s)) + gamma."""
+        e = np.exp(np.minimum(s, 700.0))
+        small = e * (1.0 - e / 4.0 * (1.0 - 2.0 * e / 9.0 * (1.0 - 3.0 * e / 16.0)))
+        return np.where(e < 1e-3, small, s + special.exp1(e) + np.euler_gamma)
+
+    def bound(self):
+        """The largest slope."""
+        return float(np.exp(-1.0))
+
+
+@part
+class Tanh(NamedTuple):
+    """u(s) = tanh(s).
+
+    Examples
+    --------
+    >>> float(Tanh().mean(0.0)), Tanh().range
+    (0.0, (-1.0, 1.0))
+    """
+
+    range = (-1.0, 1.0)
+
+    def mean(self, s):
+        """u(s)."""
+        return np.tanh(s)
+
+    def slope(self, s):
+        """u'(s)."""
+        return 1.0 - np.square(np.tanh(s))
+
+    def inverse(self, y):
+        """The s with u(s) = y."""
+        return np.arctanh(y)
+
+    def matching(self, s):
+        """U(s), the integral of u: log cosh s."""
+        return np.logaddexp(s, -s) - np.log(2.0)
+
+    def bound(self):
+        """The largest slope."""
+        return 1.0
+
+
+@part
+class Softplus(NamedTuple):
+    """u(s) = log(1 + exp(s)).
+
+    Examples
+    --------
+    >>> round(float(Softplus().mean(0.0)), 4), float(Softplus().slope(0.0))
+    (0.6931, 0.5)
+    """
+
+    range = (0.0, np.inf)
+
+    def mean(self, s):
+        """u(s)."""
+        return np.logaddexp(0.0, s)
+
+    def slope(self, s):
+        """u'(s)."""
+        return special.expit(s)
+
+    def inverse(self, y):
+        """The s with u(s) = y."""
+        return y + np.log(-np.expm1(-y))
+
+    def matching(self, s):
+        """U(s), the integral of u: -Li2(-exp(s))."""
+        small = -special.spence(1.0 + np.exp(-np.abs(s)))
+        return np.where(s > 0.0, np.pi**2 / 6.0 + 0.5 * np.square(s) - small, small)
+
+    def bound(self):
+        """The largest slope."""
+        return 1.0
+
+
+@part
+class LeakyRelu(NamedTuple):
+    """u(s) = s for s > 0, a s below; a = 0 is the rectifier, which has no inverse at 0.
+
+    Examples
+    --------
+    >>> LeakyRelu(0.1).mean(np.array([-1.0, 2.0]))
+    array([-0.1,  2. ])
+    """
+
+    a: float = 0.01
+
+    @property
+    def range(self):
+        """Smallest and largest mean."""
+        return (-np.inf if self.a > 0.0 else 0.0, np.inf)
+
+    def mean(self, s):
+        """u(s)."""
+        return np.where(s > 0.0, s, self.a * s)
+
+    def slope(self, s):
+        """u'(s)."""
+        return np.where(s > 0.0, 1.0, self.a)
+
+    def inverse(self, y):
+        """The s with u(s) = y."""
+        return np.where(y > 0.0, y, y / self.a) if self.a > 0.0 else y
+
+    def matching(self, s):
+        """U(s), the integral of u."""
+        return 0.5 * s * self.mean(s)
+
+    def bound(self):
+        """The largest slope."""
+        return max(1.0, self.a)
+
+
+@part
+class ClippedIdentity(NamedTuple):
+    """u(s) = min(high, max(low, s)).
+
+    Examples
+    --------
+    >>> ClippedIdentity(-1.0, 1.0).mean(np.array([-3.0, 0.5, 2.0]))
+    array([-1. ,  0.5,  1. ])
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def range(self):
+        """Smallest and largest mean."""
+        return (self.low, self.high)
+
+    def mean(self, s):
+        """u(s)."""
+        return np.clip(s, self.low, self.high)
+
+    def slope(self, s):
+        """u'(s)."""
+        return np.where((s > self.low) & (s < self.high), 1.0, 0.0)
+
+    def inverse(self, y):
+        """The s with u(s) = y."""
+        return y
+
+    def matching(self, s):
+        """U(s), the integral of u, up to a constant."""
+        c = np.clip(s, self.low, self.high)
+        return c * (s - 0.5 * c)
+
+    def bound(self):
+        """The largest slope."""
+        return 1.0
+
+
+@part
+class Exp(NamedTuple):
+    """u(s) = exp(s), continued linearly beyond `limit`, so that its slope is bounded.
+
+    Examples
+    --------
+    >>> float(Exp().mean(0.0)), float(Exp(limit=0.0).mean(2.0))
+    (1.0, 3.0)
+    """
+
+    limit: float = 5.0
+    range = (0.0, np.inf)
+
+    def mean(self, s):
+        """u(s)."""
+        return np.exp(np.minimum(s, self.limit)) * (1.0 + np.maximum(s - self.limit, 0.0))
+
+    def slope(self, s):
+        """u'(s)."""
+        return np.exp(np.minimum(s, self.limit))
+
+    def inverse(self, y):
+        """The s with u(s) = y."""
+        top = np.exp(self.limit)
+        return np.log(np.minimum(y, top)) + np.maximum(y / top - 1.0, 0.0)
+
+    def matching(self, s):
+        """U(s), the integral of u."""
+        beyond = np.maximum(s - self.limit, 0.0)
+        return np.exp(np.minimum(s, self.limit)) * (1.0 + beyond + 0.5 * beyond * beyond)
+
+    def bound(self):
+        """The largest slope."""
+        return float(np.exp(self.limit))
+
+
+LINKS = {
+    "identity": Identity(),
+    "logistic": Logistic(),
+    "probit": Probit(),
+    "cloglog": Cloglog(),
+    "tanh": Tanh(),
+    "softplus": Softplus(),
+    "relu": LeakyRelu(0.0),
+    "leaky_relu": LeakyRelu(),
+    "clipped_identity": ClippedIdentity(),
+    "exp": Exp(),
+}

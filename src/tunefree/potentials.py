@@ -1,0 +1,400 @@
+r"""Potentials: strictly convex functions whose gradients are mirror maps.
+
+The learner keeps the dual w = grad psi(theta); the potential decides which predictor that is, and
+so which of the many that fit the data it arrives at.
+
+==============  ===============================  ===================================  ==========
+name            psi(x)                           inverse(w) = grad psi*(w)            convexity
+==============  ===============================  ===================================  ==========
+euclidean       ||x||_2^2 / 2                    w                                    1 (l2)
+p-norm          ||x||_p^2 / 2, 1 < p <= 2        ||w||_q^(2-q) sign(w) |w|^(q-1)      p - 1 (lp)
+hypentropy      sum x asinh(x/b) - sqrt(x2+b2)   b sinh(w)                            1/(R+d b)
+entropy         sum x log x, on the simplex      softmax(w)                           1 (l1)
+power           sum |x|^q, q > 1                 sign(w) (|w|/q)^(1/(q-1))            -
+spectral        any of these, of singular values the same, on singular values         -
+==============  ===============================  ===================================  ==========
+
+A potential acts on an array of any shape as a whole. It says whether it is `separable` (a sum over
+entries) and `odd` (its gradient keeps signs and zeros), or lives on the `simplex`; constraints ask.
+``l1_shrink`` is optional: the projection onto an l1 ball in closed form.
+
+Source: Boffi, Tu and Slotine 2021, section 6 and corollaries 4.1-4.3; Boffi and Slotine 2020, B.2.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+_NEWTON_STEPS = 200  # five are usual
+
+
+class _Potential:
+    separable = odd = False
+
+    def divergence(self, x, y):
+        """psi(x) - psi(y) - <grad psi(y), x - y>."""
+        return self.value(x) - self.value(y) - float(np.sum(self.mirror(y) * (x - y)))
+
+
+@dataclass(frozen=True)
+class Euclidean(_Potential):
+    """Half the squared 2-norm: the mirror map is the identity, the Reflectron is GLM-tron.
+
+    Examples
+    --------
+    >>> Euclidean().divergence(np.array([3.0, 4.0]), np.zeros(2))
+    12.5
+    """
+
+    separable = odd = True
+
+    def value(self, x):
+        """psi(x)."""
+        return 0.5 * float(np.sum(x * x))
+
+    def conjugate(self, w):
+        """psi*(w)."""
+        return self.value(w)
+
+    def mirror(self, x):
+        """Gradient of psi; its own inverse."""
+        return x
+
+    inverse = mirror
+
+    def exponent(self, size):
+        """The norm whose square this is half of."""
+        return 2.0
+
+    def convexity(self, size, radius=None):
+        """Strong convexity, and the exponent of the norm it is in."""
+        return 1.0, 2.0
+
+    def l1_shrink(self, a, radius):
+        """Shrink a >= 0 by the constant that makes its sum the radius (Michelot's active set)."""
+        c = np.max(a) - a  # the shrunk dual is (s - c)+, without cancellation
+        active, s = c[c < radius], 0.0
+        while True:
+            s = (radius + np.sum(active)) / active.size
+            kept = active[active < s]
+            if kept.size == active.size:
+                return np.maximum(s - c, 0.0)
+            active = kept
+
+
+@dataclass(frozen=True)
+class PNorm(_Potential):
+    r"""Half the squared p-norm: from least squares (p = 2) towards sparsity (p near 1).
+
+    .. math:: \nabla\psi(x)_j = \|x\|_p^{2-p}\, \mathrm{sign}(x_j) |x_j|^{p-1}
+
+    Parameters
+    ----------
+    p : float in (1, 2] or 'log', default=1.1
+        'log' takes p = log d / (log d - 1) for d entries (at most 2), whose guarantee grows only
+        with log d.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> PNorm(1.5).inverse(PNorm(1.5).mirror(np.array([1.0, -2.0])))
+    array([ 1., -2.])
+    """
+
+    p: float | str = 1.1
+    odd = True
+
+    def __post_init__(self):
+        if self.p != "log" and not (isinstance(self.p, int | float) and 1.0 < self.p <= 2.0):
+            raise ValueError(f"p={self.p!r} is neither 'log' nor in (1, 2]: try p=1.1.")
+
+    def exponent(self, size):
+        """The number p for so many entries."""
+        if self.p != "log":
+            return float(self.p)
+        log = np.log(size)
+        return float(log / (log - 1.0)) if log > 2.0 else 2.0
+
+    def _dual(self, size):
+        p = self.exponent(size)
+        return p / (p - 1.0)
+
+    def value(self, x):
+        """psi(x)."""
+        return 0.5 * _norm(x, self.exponent(x.size)) ** 2
+
+    def conjugate(self, w):
+        """psi*(w)."""
+        return 0.5 * _norm(w, self._dual(w.size)) ** 2
+
+    def mirror(self, x):
+        """Gradient of psi."""
+        return _norm_gradient(x, self.exponent(x.size))
+
+    def inverse(self, w):
+        """Gradient of psi*: undoes `mirror`."""
+        return _norm_gradient(w, self._dual(w.size))
+
+    def convexity(self, size, radius=None):
+        """Strong convexity, and the exponent of the norm it is in."""
+        if self.p == "log" and np.log(size) > 2.0:
+            return float(1.0 / (3.0 * np.log(size))), 1.0
+        p = self.exponent(size)
+        return p - 1.0, p
+
+    def l1_shrink(self, a, radius):
+        """Shrink a >= 0 by the constant that makes the l1 norm of its inverse the radius.
+
+        With c = 1 - a / max(a) it is max(a) (s - c)+, max(a) s S_q^(2/q - 1) S_(q-1) = radius,
+        S_k = sum (1 - c/s)+^k: by Newton's method on logarithms, safely bracketed.
+        """
+        q, top = self._dual(a.size), np.max(a)
+        c = (top - a) / top
+        upper = min(0.0, float(np.log(radius / top)))
+        lower = min(upper, float(np.log(radius / top) - 2.0 / q * np.log(a.size)))
+        target, log_s = np.log(radius / top), upper
+        active = c[c < np.exp(upper)]
+        for _ in range(_NEWTON_STEPS):
+            s = np.exp(log_s)
+            t = 1.0 - active / s
+            t = t[t > 0.0]
+            power = t ** (q - 2.0)
+            s2, s1, s0 = np.sum(power * t * t), np.sum(power * t), np.sum(power)
+            excess = log_s + (2.0 / q - 1.0) * np.log(s2) + np.log(s1) - target
+            if excess > 0.0:
+                upper, active = log_s, active[active < s]
+            else:
+                lower = log_s
+            step = excess / ((2.0 - q) * s1 / s2 + (q - 1.0) * s0 / s1)
+            if abs(step) <= 4e-16 * max(1.0, abs(log_s)) or upper - lower <= 2e-16:
+                break
+            log_s = log_s - step
+            if not lower <= log_s <= upper:
+                log_s = 0.5 * (lower + upper)
+        return top * np.maximum(np.exp(log_s) - c, 0.0)
+
+
+@dataclass(frozen=True)
+class Hypentropy(_Potential):
+    r"""Hypentropy: the Euclidean geometry for |x| below beta, that of entropy above.
+
+    .. math:: \psi(x) = \sum_j x_j \operatorname{asinh}(x_j/\beta) - \sqrt{x_j^2+\beta^2} + \beta
+
+    Parameters
+    ----------
+    beta : float, default=1e-6
+        Small values favour sparse predictors; the dependence is logarithmic.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> Hypentropy(beta=0.1).inverse(Hypentropy(beta=0.1).mirror(np.array([1.0, -2.0])))
+    array([ 1., -2.])
+    """
+
+    beta: float = 1e-6
+    separable = odd = True
+
+    def __post_init__(self):
+        if not (isinstance(self.beta, int | float) and 0.0 < self.beta < np.inf):
+            raise ValueError(f"beta={self.beta!r} is not a positive number: try beta=1e-6.")
+
+    def value(self, x):
+        """psi(x), 0 at 0 and without cancellation."""
+        b = self.beta
+        return float(np.sum(x * np.arcsinh(x / b) - x * x / (np.hypot(x, b) + b)))
+
+    def conjugate(self, w):
+        """psi*(w) = beta sum (cosh w - 1)."""
+        return float(2.0 * self.beta * np.sum(np.sinh(0.5 * w) ** 2))
+
+    def mirror(self, x):
+        """Gradient of psi."""
+        return np.arcsinh(x / self.beta)
+
+    def inverse(self, w):
+        """Gradient of psi*: undoes `mirror`. Infinite for |w| > 710."""
+        with np.errstate(over="ignore"):
+            return self.beta * np.sinh(w)
+
+    def convexity(self, size, radius=np.inf):
+        """Strong convexity on an l1 ball, and the exponent of the norm it is in."""
+        return 1.0 / (radius + size * self.beta), 1.0
+
+    def l1_shrink(self, a, radius):
+        """As for PNorm, in closed form on the entries that stay positive.
+
+        With v = a less a lower bound of the constant, exp(-rest) is a quadratic's positive root.
+        """
+        b = self.beta
+        least = max(0.0, np.max(a) - np.arcsinh(radius / b))
+        v, rest = a[a > least] - least, 0.0
+        while True:
+            rise, fall = b * np.sum(np.exp(v)), b * np.sum(np.exp(-v))
+            rest = -np.log((radius + np.sqrt(radius * radius + rise * fall)) / rise)
+            kept = v[v > rest]
+            if kept.size == v.size:
+                return np.maximum((a - least) - rest, 0.0)
+            v = kept
+
+
+@dataclass(frozen=True)
+class Entropy(_Potential):
+    """Negative entropy on the simplex: exponentiated gradient.
+
+    Examples
+    --------
+    >>> Entropy().inverse(np.zeros(4))
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+
+    simplex = True
+
+    def value(self, x):
+        """psi(x) = sum x log x."""
+        return float(np.sum(special.xlogy(x, x)))
+
+    def conjugate(self, w):
+        """psi*(w) = log sum exp w."""
+        return float(special.logsumexp(w))
+
+    def mirror(self, x):
+        """Gradient of psi on the simplex, up to a constant."""
+        with np.errstate(divide="ignore"):
+            return np.log(x)
+
+    def inverse(self, w):
+        """Gradient of psi*: undoes `mirror`."""
+        return np.exp(w - special.logsumexp(w))
+
+    def divergence(self, x, y):
+        """The Kullback-Leibler divergence of x from y."""
+        return float(np.sum(special.rel_entr(x, y)))
+
+    def convexity(self, size, radius=None):
+        """Strong convexity, and the exponent of the norm it is in."""
+        return 1.0, 1.0
+
+
+@dataclass(frozen=True)
+class Power(_Potential):
+    r"""The q-th power of the q-norm.
+
+    .. math:: \nabla\psi(x)_j = q\, \mathrm{sign}(x_j) |x_j|^{q-1}
+
+    Parameters
+    ----------
+    q : float > 1, default=1.1
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> Power(1.5).inverse(Power(1.5).mirror(np.array([1.0, -2.0])))
+    array([ 1., -2.])
+    """
+
+    q: float = 1.1
+    separable = odd = True
+
+    def __post_init__(self):
+        if not (isinstance(self.q, int | float) and 1.0 < self.q < np.inf):
+            raise ValueError(f"q={self.q!r} is not greater than 1: try q=1.1.")
+
+    def value(self, x):
+        """psi(x)."""
+        return float(np.sum(np.abs(x) ** self.q))
+
+    def conjugate(self, w):
+        """psi*(w)."""
+        return float((self.q - 1.0) * np.sum((np.abs(w) / self.q) ** (self.q / (self.q - 1.0))))
+
+    def mirror(self, x):
+        """Gradient of psi."""
+        return self.q * np.sign(x) * np.abs(x) ** (self.q - 1.0)
+
+    def inverse(self, w):
+        """Gradient of psi*: undoes `mirror`."""
+        with np.errstate(over="ignore"):
+            return np.sign(w) * (np.abs(w) / self.q) ** (1.0 / (self.q - 1.0))
+
+
+@dataclass(frozen=True)
+class Spectral(_Potential):
+    """A potential of a matrix's singular values: low rank in place of sparsity.
+
+    Parameters
+    ----------
+    base : potential that keeps signs and zeros, default=Hypentropy()
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> Spectral(PNorm(1.1)).value(np.ones((2, 2)))
+    2.0
+    """
+
+    base: object = Hypentropy()
+
+    def __post_init__(self):
+        if not getattr(self.base, "odd", False):
+            raise ValueError(f"{self.base!r} has no spectral form: give an odd potential.")
+
+    def through(self, matrix, function):
+        """Apply a function to the singular values."""
+        u, s, v = np.linalg.svd(matrix, full_matrices=False)
+        return (u * function(s)) @ v
+
+    def value(self, x):
+        """Psi of the singular values."""
+        return self.base.value(np.linalg.svd(x, compute_uv=False))
+
+    def conjugate(self, w):
+        """psi* of the singular values."""
+        return self.base.conjugate(np.linalg.svd(w, compute_uv=False))
+
+    def mirror(self, x):
+        """Gradient of psi."""
+        return self.through(x, self.base.mirror)
+
+    def inverse(self, w):
+        """Gradient of psi*: undoes `mirror`."""
+        return self.through(w, self.base.inverse)
+
+
+def _norm(x, p):
+    top = float(np.max(np.abs(x), initial=0.0))
+    return top * float(np.sum((np.abs(x) / top) ** p)) ** (1.0 / p) if top > 0.0 else 0.0
+
+
+def _norm_gradient(x, p):
+    """Gradient of half the squared p-norm, scaled by the largest entry against overflow."""
+    top = np.max(np.abs(x), initial=0.0)
+    if not top > 0.0:
+        return np.zeros_like(x)
+    v = np.abs(x) / top
+    power = v ** (p - 1.0)
+    return np.sign(x) * (top * np.sum(power * v) ** ((2.0 - p) / p)) * power
+
+
+POTENTIALS = {
+    "euclidean": Euclidean(),
+    "p_norm": PNorm(),
+    "log_norm": PNorm("log"),
+    "hypentropy": Hypentropy(),
+    "entropy": Entropy(),
+    "power": Power(),
+    "spectral": Spectral(),
+}

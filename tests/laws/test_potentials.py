@@ -1,0 +1,112 @@
+"""Every potential: a mirror map, its inverse and conjugate, and the identities of divergences."""
+
+import numpy as np
+import pytest
+
+from tunefree import potentials
+from tunefree.potentials import POTENTIALS, Entropy, Hypentropy, PNorm, Power, Spectral
+
+CASES = [
+    *POTENTIALS.values(),
+    PNorm(1.01),
+    PNorm(2.0),
+    Hypentropy(1e-2),
+    Hypentropy(1e-8),
+    Power(1.5),
+    Power(3.0),
+    Spectral(PNorm(1.1)),
+    Spectral(potentials.Euclidean()),
+]
+
+
+def _points(potential, seed, n=3):
+    rng = np.random.default_rng(seed)
+    if hasattr(potential, "base"):
+        return [rng.standard_normal((4, 6)) for _ in range(n)]
+    if isinstance(potential, Entropy):
+        return [rng.dirichlet(np.ones(12)) for _ in range(n)]
+    return [rng.standard_normal(12) * 10.0 ** rng.uniform(-3, 1, 12) for _ in range(n)]
+
+
+@pytest.mark.parametrize("potential", CASES, ids=repr)
+def test_inverse_undoes_mirror_both_ways(potential):
+    for x in _points(potential, 0):
+        w = potential.mirror(x)
+        assert np.allclose(potential.inverse(w), x, rtol=1e-12, atol=1e-13 * np.abs(x).max())
+        back = potential.mirror(potential.inverse(w))
+        assert np.allclose(back, w, rtol=1e-12, atol=1e-12 * np.abs(w).max())
+
+
+@pytest.mark.parametrize("potential", CASES, ids=repr)
+def test_fenchel_equality_and_inequality(potential):
+    x, y, _ = _points(potential, 1)
+    w = potential.mirror(x)
+    gap = potential.value(x) + potential.conjugate(w) - np.sum(w * x)
+    assert abs(gap) <= 1e-11 * (1.0 + abs(potential.value(x)) + np.sum(np.abs(w * x)))
+    assert potential.value(y) + potential.conjugate(w) - np.sum(w * y) > 0.0
+
+
+@pytest.mark.parametrize("potential", CASES, ids=repr)
+def test_mirror_is_the_derivative_of_the_value(potential):
+    x, y, _ = _points(potential, 2)
+    direction, h = y - x, 1e-6
+    slope = (potential.value(x + h * direction) - potential.value(x - h * direction)) / (2 * h)
+    assert np.isclose(slope, np.sum(potential.mirror(x) * direction), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("potential", CASES, ids=repr)
+def test_three_point_identity(potential):
+    x, y, z = _points(potential, 3)
+    d = potential.divergence
+    right = d(x, y) + d(y, z) + np.sum((potential.mirror(y) - potential.mirror(z)) * (x - y))
+    assert np.isclose(d(x, z), right, rtol=1e-10, atol=1e-10)
+    assert d(x, z) > 0.0
+    assert abs(d(x, x)) <= 1e-12
+
+
+@pytest.mark.parametrize("potential", CASES, ids=repr)
+def test_divergence_of_the_duals_in_reverse_order(potential):
+    x, y, _ = _points(potential, 4)
+    a, b = potential.mirror(x), potential.mirror(y)
+    dual = potential.conjugate(b) - potential.conjugate(a) - np.sum(x * (b - a))
+    assert np.isclose(potential.divergence(x, y), dual, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("potential", [p for p in CASES if hasattr(p, "convexity")], ids=repr)
+def test_strong_convexity(potential):
+    for seed in range(20):
+        x, y, _ = _points(potential, seed)
+        radius = max(np.abs(x).sum(), np.abs(y).sum())
+        sigma, p = potential.convexity(x.size, radius)
+        norm = np.sum(np.abs(x - y) ** p) ** (1.0 / p)
+        assert potential.divergence(x, y) >= 0.5 * sigma * norm**2 * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("potential", [p for p in CASES if p.odd], ids=repr)
+def test_odd_potentials_keep_signs_and_zeros(potential):
+    x = np.array([1e-3, 0.0, -2.0, 5.0, -0.5])
+    w = potential.mirror(x)
+    assert np.array_equal(np.sign(w), np.sign(x))
+    assert np.allclose(potential.mirror(-x), -w)
+
+
+@pytest.mark.parametrize("potential", [PNorm(1.1), PNorm("log"), PNorm(2.0)], ids=repr)
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_p_norms_survive_extreme_scales(potential, scale):
+    x = np.array([1.0, -2.0, 0.0, 0.5] * 5)
+    assert np.allclose(potential.mirror(scale * x) / scale, potential.mirror(x), rtol=1e-12)
+    assert np.array_equal(potential.mirror(0.0 * x), np.zeros(20))
+
+
+def test_log_norm_is_the_power_of_corollary_4_2():
+    assert PNorm("log").exponent(1000) == pytest.approx(np.log(1000) / (np.log(1000) - 1))
+    assert PNorm("log").exponent(5) == 2.0
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: PNorm(1.0), lambda: PNorm(2.5), lambda: PNorm("p"), lambda: Hypentropy(0.0),
+             lambda: Power(1.0), lambda: Spectral(Entropy())]
+)  # fmt: skip
+def test_bad_parameters_are_refused_in_one_sentence(make):
+    with pytest.raises(ValueError, match=r": (try|give)|neither"):
+        make()
