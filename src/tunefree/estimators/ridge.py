@@ -43,7 +43,8 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, ReadOnDemand, BaseE
     ----------
     average : {'auto', 'geometric', 'last', 'uniform', 'polynomial', 'tail'} or part
         'auto', the default, chooses among last, uniform, the last half and quarter, and the
-        geometric averages of all alphas; 'geometric' among these; a part of `tunefree.averaging` is taken as it is.
+        geometric averages of all alphas; 'geometric' among these; a part of `tunefree.averaging`
+        is taken as it is.
     solver : {'auto', 'sgd', 'exact'}, default='auto'
         'auto' is 'exact' with at most 1000 columns or rows (and for the averages 'auto' and
         'geometric').
