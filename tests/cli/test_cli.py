@@ -344,3 +344,18 @@ def test_a_separator_says_what_it_has_proven(here):
     proof = "separated with a margin of at least" if lower > 0 else "no separator"
     assert certified and proof in result.stderr
     run("train", "data.csv", "m2", "--estimator", "separator", code=2)
+
+
+@pytest.mark.parametrize(
+    "name, data, kind",
+    [
+        ("ridge", "data.csv", tunefree.AveragedSGDRegressor),
+        ("reflectron", "data.csv", tunefree.ReflectronRegressor),
+        ("reflectron", "kinds.csv", tunefree.ReflectronClassifier),
+    ],
+)
+def test_other_estimators_train_and_score(here, name, data, kind):
+    run("train", data, "m", "--estimator", name)
+    assert type(load_model("m")) is kind
+    scores = json.loads(run("eval", "m", data, "--json").stdout)
+    assert scores["n"] == 200 and scores.get("r2", 1.0) > 0.9 and scores.get("error", 0.0) < 0.1

@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 Task = StrEnum("Task", ["auto", "classification", "regression"])
-Estimator = StrEnum("Estimator", ["auto", "pistol", "separator"])
+Estimator = StrEnum("Estimator", ["auto", "pistol", "reflectron", "ridge", "separator"])
 Format = StrEnum("Format", ["libsvm", "csv"])
 
 DataFile = Annotated[
@@ -74,7 +74,10 @@ def train(
     ] = Task.auto,
     estimator: Annotated[
         Estimator,
-        typer.Option(help="auto: pistol; separator: a hyperplane with a certified margin"),
+        typer.Option(
+            help="auto: pistol; reflectron: sparse generalized linear; ridge: least squares with "
+            "the penalty chosen; separator: a hyperplane with a certified margin"
+        ),
     ] = Estimator.auto,
     n_features: Annotated[
         int | None, typer.Option(min=1, help="libsvm: number of features, if more than occur")

@@ -56,7 +56,7 @@ def make(name, task, *, seed, passes=None):
 
     Parameters
     ----------
-    name : {"auto", "pistol", "separator"}
+    name : {"auto", "pistol", "reflectron", "ridge", "separator"}
         "auto" is "pistol".
     task : {"classification", "regression"}
         What the target means.
@@ -71,14 +71,22 @@ def make(name, task, *, seed, passes=None):
     """
     import tunefree
 
-    options = {} if passes is None else {"max_iter": passes}
+    passes = {} if passes is None else {"max_iter": passes}
+    only = {"separator": "classification", "ridge": "regression"}.get(name, task)
+    if task != only:
+        stop(f"--estimator {name} is for {only}, but the task is {task}", USAGE)
     if name == "separator":
-        if task != "classification":
-            stop("--estimator separator is for classification, but the task is regression", USAGE)
-        return tunefree.OptimisticPerceptron("auto", stop="margin", **options)
-    if task == "classification":
-        return tunefree.PiSTOLClassifier(random_state=seed, **options)
-    return tunefree.PiSTOLRegressor(random_state=seed, **options)
+        return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
+    options = {"random_state": seed} | passes
+    if name == "ridge":
+        return tunefree.AveragedSGDRegressor(**options)
+    if name == "reflectron" and task == "regression":
+        return tunefree.ReflectronRegressor(link="identity", **options)
+    if name == "reflectron":
+        return tunefree.ReflectronClassifier(**options)
+    if task == "regression":
+        return tunefree.PiSTOLRegressor(**options)
+    return tunefree.PiSTOLClassifier(**options)
 
 
 def fit(table, task, estimator):
@@ -112,7 +120,7 @@ def run_train(data, model, *, task, name, seed, passes, as_json, **options):
         The files.
     task : {"auto", "classification", "regression"}
         What the target means.
-    name : {"auto", "pistol", "separator"}
+    name : {"auto", "pistol", "reflectron", "ridge", "separator"}
         The estimator.
     seed : int
         The `random_state`.
@@ -203,7 +211,7 @@ def chosen_setting(estimator):
         The progressive error (classification) or squared error of the best: every row was
         predicted before it was learned.
     """
-    rows = [row for row in getattr(estimator, "leaderboard_", []) if row["chosen"]]
+    rows = [row for row in getattr(estimator, "leaderboard_", []) if row.get("chosen")]
     return [row["name"] for row in rows], (rows[0]["progressive_error"] if rows else None)
 
 

@@ -155,7 +155,7 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     def predict(self, X):
         """Expected targets, shape (n_samples,) or (n_samples, n_targets)."""
         margins = self._margins(X)
-        mean = np.asarray(self._link.mean(margins))
+        mean = np.asarray(self.link_.mean(margins))
         mean = mean.astype(self.coef_.dtype, copy=False)
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
@@ -316,10 +316,10 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
         """Margins above the middle of the link's range: (n_samples,), or one a class."""
         margins = self._margins(X)
         middle = 0.5 * sum(self._ends())
-        if hasattr(self._link, "inverse"):
-            margins = margins - target_margin(self._link, middle)
+        if hasattr(self.link_, "inverse"):
+            margins = margins - target_margin(self.link_, middle)
         else:
-            margins = self._link.mean(margins) - middle
+            margins = self.link_.mean(margins) - middle
         margins = margins.astype(self.coef_.dtype, copy=False)
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
@@ -336,7 +336,7 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
         Shape (n_samples, n_classes).
         """
         margins = self._margins(X)
-        means = np.asarray(self._link.mean(margins), dtype=np.float64)
+        means = np.asarray(self.link_.mean(margins), dtype=np.float64)
         low, high = self._levels()
         p = (means - low) / (high - low)
         if p.shape[1] == 1:

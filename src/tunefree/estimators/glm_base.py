@@ -296,7 +296,7 @@ class Reflectron(BaseEstimator):
         chosen = learner.configurations[c]
         self.potential_, self.constraint_ = chosen.potential, chosen.constraint
         self.n_iter_ = sum(r.n_passes for r, *_ in runs)
-        self._link = learner.link
+        self.link_ = learner.link
         theta, offset = learner.read(state, c)
         coef = theta / columns.scale
         self.coef_ = coef.astype(X.dtype)
