@@ -75,6 +75,8 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     intercept_ : float or ndarray of shape (n_targets,)
     n_iter_ : int
         Passes over the rows in all splits and the refit, rejected trials included.
+    link_ : part
+        The link in use.
     potential_, constraint_ : the chosen parts
     leaderboard_ : list of dict
         Every configuration's lowest hold-out risk and the time (sum of steps) that had it, the
@@ -231,6 +233,8 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
     classes_ : ndarray of shape (n_classes,)
     n_iter_ : int
         Passes over the rows in all splits and the refit, rejected trials included.
+    link_ : part
+        The link in use.
     potential_, constraint_ : the chosen parts
     leaderboard_ : list of dict
         Every configuration's lowest hold-out risk and the time (sum of steps) that had it, the
