@@ -31,14 +31,13 @@ def all_or_nothing(method):
 
 
 def check_rows(estimator, X, *, reset=False):
-    """Rows as a C-contiguous array or a CSR matrix in canonical form; never the user's own memory
-    changed.
+    """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes.
 
     Raises
     ------
     ValueError
         For NaN, infinity, text, or another number of columns than in `fit`.
-    """  # noqa: D205, D400
+    """
     X = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True,

@@ -69,9 +69,10 @@ class Hyperplanes(ClassifierMixin, BaseEstimator):
     """A classifier by the signs, or the largest, of linear scores."""
 
     def _bias(self, squared_norms):
-        """Value of the constant coordinate: of the size of the longest row, so nothing changes
-        when the data are scaled.
-        """  # noqa: D205
+        """Value of the constant coordinate.
+
+        It has the size of the longest row, so that nothing changes when the data are scaled.
+        """
         if not self.fit_intercept:
             return 0.0
         if self.intercept_scaling != "auto":
@@ -267,9 +268,10 @@ def check_range(X):
 
 
 def double(X):
-    """X in float64, for which the certificates hold; CSR with one type for all indices, which
-    SciPy's products need not convert.
-    """  # noqa: D205
+    """X in float64, for which the certificates hold.
+
+    CSR gets one type for all its indices, which SciPy's products need not convert.
+    """
     X = X.astype(np.float64, copy=False)
     if not sparse.issparse(X):
         return X
