@@ -2,12 +2,12 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.engine.sources import Whole
 from tunefree.estimators import base
 from tunefree.estimators.perceptron_base import Separator, double, prepare
+from tunefree.kernels import check_gram, make_kernel
 from tunefree.learners.spaces import Gram
 
 
@@ -22,7 +22,8 @@ class KernelOptimisticPerceptron(Separator):
     Parameters
     ----------
     kernel : str or callable, default='rbf'
-        A metric of `sklearn.metrics.pairwise.pairwise_kernels`, or 'precomputed': X is the matrix.
+        A kernel of `tunefree.kernels` or of `sklearn.metrics.pairwise`, by name; a function of two
+        matrices or of two rows; or 'precomputed': X is the matrix.
     gamma : float, optional
         Of the 'rbf', 'polynomial', 'sigmoid', 'laplacian' and 'chi2' kernels; by default 1 /
         n_features.
@@ -129,11 +130,9 @@ class KernelOptimisticPerceptron(Separator):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
 
-    def _gram(self, X, Y=None):
-        if callable(self.kernel):
-            return pairwise_kernels(X, Y, metric=self.kernel)
-        options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        return pairwise_kernels(X, Y, metric=self.kernel, filter_params=True, **options)
+    def _kernel(self, d):
+        gamma = 1.0 / d if self.gamma is None else self.gamma
+        return make_kernel(self.kernel, gamma, self.degree, self.coef0)
 
     def fit(self, X, y, sample_weight=None):
         """Find separators.
@@ -159,7 +158,9 @@ class KernelOptimisticPerceptron(Separator):
             gram, rows = double(X)[:, alive], None
             gram = gram.toarray() if sparse.issparse(gram) else np.ascontiguousarray(gram)
         else:
-            gram, rows = self._gram(double(X)), X
+            rows = X
+            gram = self._kernel(X.shape[1]).gram(double(X), double(X))
+            check_gram(gram, f"kernel={self.kernel!r}")
         bias = self._bias(np.diag(gram))
         space, fits, duals = Gram(bias), [], []
         for column in signs.T:
@@ -199,7 +200,7 @@ class KernelOptimisticPerceptron(Separator):
         if self.kernel == "precomputed":
             gram = double(X)[:, self.support_]
         else:
-            gram = self._gram(double(X), double(self.X_fit_))
+            gram = self._kernel(X.shape[1]).gram(double(X), double(self.X_fit_))
         scores = gram @ self.dual_coef_.T.astype(np.float64) + self.intercept_
         scores = np.asarray(scores).astype(X.dtype)
         return scores[:, 0] if scores.shape[1] == 1 else scores

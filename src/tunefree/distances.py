@@ -1,0 +1,83 @@
+"""Distances of all pairs of rows, and what decays with them."""
+
+import numpy as np
+from scipy import sparse
+
+from tunefree._jit import fast_exp, fast_exp32, kernel
+
+
+@kernel
+def _decay32(distances, gamma, out):
+    gamma, lowest = np.float32(-gamma), np.float32(-87.0)
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = fast_exp32(max(gamma * distances[i, j], lowest))
+
+
+@kernel
+def _decay64(distances, gamma, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = fast_exp(max(-gamma * distances[i, j], -700.0))
+
+
+@kernel
+def _to_squares(products, left, right):
+    """Inner products become squared distances; rounding does not make them negative."""
+    zero = products.dtype.type(0.0)
+    for i in range(products.shape[0]):
+        a = left[i]
+        for j in range(products.shape[1]):
+            p = products[i, j]
+            products[i, j] = max(a + right[j] - (p + p), zero)
+
+
+def inner(A, B):
+    """Inner products of all pairs of rows as an array."""
+    products = A @ B.T
+    return products.toarray() if sparse.issparse(products) else np.asarray(products)
+
+
+def squared_norms(A):
+    """The squared length of each row."""
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
+
+
+def squared_distances(A, B, left=None, right=None):
+    """Squared Euclidean distances of all pairs of rows, by one matrix product.
+
+    Rows far from the origin lose digits: centre them first.
+
+    Parameters
+    ----------
+    A : ndarray or CSR of shape (n, d)
+    B : ndarray or CSR of shape (m, d)
+    left, right : ndarray of shape (n,) and (m,), optional
+        Squared norms of the rows, if known.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+    """
+    out = inner(A, B)
+    left = squared_norms(A) if left is None else left
+    right = squared_norms(B) if right is None else right
+    _to_squares(out, left.astype(out.dtype, copy=False), right.astype(out.dtype, copy=False))
+    return out
+
+
+def decay(distances, gamma, out=None):
+    """Exp(-gamma distances); values below 1e-37 are not told apart.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n, m)
+    gamma : float
+    out : ndarray of shape (n, m), optional
+        May be `distances` itself.
+    """
+    out = np.empty_like(distances) if out is None else out
+    (_decay32 if out.dtype == np.float32 else _decay64)(distances, gamma, out)
+    return out

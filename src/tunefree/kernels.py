@@ -1,0 +1,370 @@
+r"""Kernels: the inner products of rows in a feature space that is never written down.
+
+==============  =====================================  ===================
+name            k(x, y)                                family of bandwidths
+==============  =====================================  ===================
+rbf             exp(-gamma \|x - y\|^2)                squared distances
+laplacian       exp(-gamma \|x - y\|_1)                sums of distances
+polynomial      (gamma <x, y> + coef0)^degree
+linear          <x, y>
+cosine          <x, y> / (\|x\| \|y\|)
+==============  =====================================  ===================
+
+A kernel says ``gram(A, B)``, the matrix of all k(a, b), and ``diag(A)``, the values k(a, a). Those
+that decay with a distance say ``distances(A, B)``, too, and ``decay(D, out)``: a grid of bandwidths
+shares the distances, and k of bandwidth 2 gamma is the square of k.
+
+Rows are arrays or CSR matrices, and values have the rows' type.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.metrics import pairwise
+
+from tunefree._jit import part
+from tunefree.distances import decay, inner, squared_distances, squared_norms
+
+# How much a kernel matrix may differ from its transpose.
+_ASYMMETRY = 1e-6
+
+
+@part
+class RBF(NamedTuple):
+    r"""exp(-gamma \|x - y\|^2), the Gaussian kernel.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        Units of 1 / (squared units of the columns).
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [2.0]])
+    >>> RBF(gamma=0.25).gram(X, X).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+
+    gamma: float = 1.0
+
+    def distances(self, A, B):
+        """What the bandwidth multiplies: squared distances."""
+        return squared_distances(A, B)
+
+    def gram(self, A, B):
+        """Values of all pairs of rows, shape (n, m)."""
+        if not sparse.issparse(A) and not sparse.issparse(B) and len(B):
+            centre = B.mean(axis=0)  # distances keep their digits, wherever the rows lie
+            A, B = A - centre, B - centre
+        D = self.distances(A, B)
+        return decay(D, self.gamma, D)
+
+    def diag(self, A):
+        """Values of every row with itself."""
+        return np.ones(A.shape[0], A.dtype)
+
+
+@part
+class Laplacian(NamedTuple):
+    r"""exp(-gamma \|x - y\|_1): rougher functions than the Gaussian kernel's.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        Units of 1 / (units of the columns).
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [2.0]])
+    >>> Laplacian(gamma=0.5).gram(X, X).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+
+    gamma: float = 1.0
+
+    def distances(self, A, B):
+        """What the bandwidth multiplies: sums of absolute differences."""
+        return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
+
+    def gram(self, A, B):
+        """Values of all pairs of rows, shape (n, m)."""
+        D = self.distances(A, B)
+        return decay(D, self.gamma, D)
+
+    def diag(self, A):
+        """Values of every row with itself."""
+        return np.ones(A.shape[0], A.dtype)
+
+
+@part
+class Polynomial(NamedTuple):
+    """(gamma <x, y> + coef0)^degree.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+    degree : float, default=3
+    coef0 : float, default=1
+        Not negative: otherwise this is no inner product.
+
+    Examples
+    --------
+    >>> Polynomial(degree=2).gram(np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]]))
+    array([[36.]])
+    """
+
+    gamma: float = 1.0
+    degree: float = 3
+    coef0: float = 1.0
+
+    def _shape(self, products):
+        products *= self.gamma
+        products += self.coef0
+        products **= self.degree
+        return products
+
+    def gram(self, A, B):
+        """Values of all pairs of rows, shape (n, m)."""
+        return self._shape(inner(A, B))
+
+    def diag(self, A):
+        """Values of every row with itself."""
+        return self._shape(squared_norms(A))
+
+
+@part
+class Linear(NamedTuple):
+    """<x, y>: linear learning by inner products.
+
+    Examples
+    --------
+    >>> Linear().gram(np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]]))
+    array([[5.]])
+    """
+
+    def gram(self, A, B):
+        """Values of all pairs of rows, shape (n, m)."""
+        return inner(A, B)
+
+    def diag(self, A):
+        """Values of every row with itself."""
+        return squared_norms(A)
+
+
+@part
+class Cosine(NamedTuple):
+    r"""<x, y> / (\|x\| \|y\|), 0 for a row of zeros.
+
+    Examples
+    --------
+    >>> Cosine().gram(np.array([[3.0, 4.0]]), np.array([[2.0, 0.0]]))
+    array([[0.6]])
+    """
+
+    def gram(self, A, B):
+        """Values of all pairs of rows, shape (n, m)."""
+        return pairwise.cosine_similarity(A, B).astype(A.dtype, copy=False)
+
+    def diag(self, A):
+        """Values of every row with itself."""
+        return (squared_norms(A) > 0.0).astype(A.dtype)
+
+
+class Pairwise(NamedTuple):
+    """Any other kernel of `sklearn.metrics.pairwise`, by its name there.
+
+    Parameters
+    ----------
+    metric : str
+    gamma, degree, coef0 : float
+        Those that the kernel knows are used.
+
+    Examples
+    --------
+    >>> Pairwise("chi2", gamma=1.0).gram(np.array([[1.0]]), np.array([[1.0]]))
+    array([[1.]])
+    """
+
+    metric: str
+    gamma: float = 1.0
+    degree: float = 3
+    coef0: float = 1.0
+
+    def gram(self, A, B):
+        """Values of all pairs of rows, shape (n, m)."""
+        out = pairwise.pairwise_kernels(
+            A, B, metric=self.metric, filter_params=True,
+            gamma=self.gamma, degree=self.degree, coef0=self.coef0,
+        )  # fmt: skip
+        return np.asarray(out).astype(A.dtype, copy=False)
+
+    def diag(self, A):
+        """Values of every row with itself."""
+        return _own(self, A)
+
+
+class Function(NamedTuple):
+    """A user's function as a kernel.
+
+    Parameters
+    ----------
+    function : callable
+        Of two matrices, giving the matrix of all values (as in `sklearn.svm.SVC`), or of two rows,
+        giving one value (as in `sklearn.metrics.pairwise.pairwise_kernels`).
+
+    Examples
+    --------
+    >>> k = Function(lambda x, y: float(np.minimum(x, y).sum()))
+    >>> k.gram(np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]]))
+    array([[2.]])
+    """
+
+    function: object
+
+    def _takes_matrices(self, A, B):
+        """Whether 2 and 3 rows (by repetition, if need be) give a 2 by 3 matrix."""
+        try:
+            return np.shape(self.function(A[[0, -1]], B[[0, 0, -1]])) == (2, 3)
+        except Exception:
+            # Whatever a function of rows says to matrices; if it is at fault, rows will show it.
+            return False
+
+    def gram(self, A, B):
+        """Values of all pairs of rows, shape (n, m)."""
+        if not A.shape[0] or not B.shape[0]:
+            return np.empty((A.shape[0], B.shape[0]), A.dtype)
+        if self._takes_matrices(A, B):
+            out = self.function(A, B)
+        else:
+            out = pairwise.pairwise_kernels(A, B, metric=self.function)
+        return np.asarray(out).astype(A.dtype, copy=False)
+
+    def diag(self, A):
+        """Values of every row with itself."""
+        return _own(self, A)
+
+
+def _own(k, A):
+    return np.array([k.gram(A[[i]], A[[i]])[0, 0] for i in range(A.shape[0])], A.dtype)
+
+
+@part
+class Precomputed(NamedTuple):
+    """Values that are given: a "row" holds its values with all rows of training.
+
+    Examples
+    --------
+    >>> Precomputed().gram(np.array([[2.0, 1.0, 0.0]]), np.array([0, 2]))
+    array([[2., 0.]])
+    """
+
+    def gram(self, A, B):
+        """The columns B (numbers of rows of training) of A."""
+        chosen = A[:, B]
+        return chosen.toarray() if sparse.issparse(chosen) else chosen
+
+    def diag(self, A):
+        """The diagonal of the square matrix of training."""
+        return np.asarray(A.diagonal())
+
+
+def make_kernel(kernel, gamma=1.0, degree=3, coef0=1.0):
+    """The kernel of a name, a function or a part, with the parameters that it knows.
+
+    Raises
+    ------
+    ValueError
+        For a name that nobody knows, or gamma <= 0.
+
+    Examples
+    --------
+    >>> make_kernel("rbf", gamma=0.5)
+    RBF(gamma=0.5)
+    """
+    if hasattr(kernel, "gram"):
+        return kernel
+    if callable(kernel):
+        return Function(kernel)
+    if kernel == "precomputed":
+        return Precomputed()
+    known = {**KERNELS, "poly": KERNELS["polynomial"]}
+    if kernel not in known and kernel not in pairwise.PAIRWISE_KERNEL_FUNCTIONS:
+        names = ", ".join(sorted({*known, *pairwise.PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}))
+        raise ValueError(f"kernel={kernel!r} is not known: it is one of {names}, or a function.")
+    if not (np.isfinite(gamma) and gamma > 0.0):
+        raise ValueError(f"gamma={gamma!r} is not a positive number.")
+    options = {"gamma": float(gamma), "degree": degree, "coef0": coef0}
+    if kernel not in known:
+        return Pairwise(kernel, **options)
+    shape = known[kernel]
+    return shape._replace(**{k: v for k, v in options.items() if k in shape._fields})
+
+
+def check_gram(K, name="kernel"):
+    """Refuse a square matrix that is no kernel's.
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, a negative diagonal, or a matrix that is not symmetric.
+    """
+    if not np.isfinite(K).all():
+        raise ValueError(f"{name} gives NaN or infinite values.")
+    diagonal = np.asarray(K.diagonal())
+    if diagonal.min(initial=0.0) < 0.0:
+        raise ValueError(
+            f"{name} gives {diagonal.min():.3g} for a row with itself: squared lengths in feature "
+            "space are not negative."
+        )
+    size = max(float(np.abs(K).max(initial=0.0)), 1e-300)
+    gap = float(np.abs(K - K.T).max(initial=0.0))
+    tolerance = _ASYMMETRY if K.dtype == np.float64 else 1e-4
+    if gap > tolerance * size:
+        raise ValueError(
+            f"{name} is not symmetric: k(x, y) and k(y, x) differ by up to {gap:.3g} "
+            f"(largest value {size:.3g})."
+        )
+
+
+def median_gamma(k, X, seed=0, pairs=20_000):
+    """The median heuristic: 1 / median distance of random pairs of rows that differ.
+
+    Parameters
+    ----------
+    k : RBF or Laplacian
+        Whose distances are meant.
+    X : ndarray or CSR of shape (n, d)
+    seed : int, default=0
+    pairs : int, default=20_000
+
+    Returns
+    -------
+    float
+        1 if no two rows differ.
+
+    Examples
+    --------
+    >>> median_gamma(RBF(), np.array([[0.0], [2.0]]))
+    0.25
+    """
+    n, rng, found = X.shape[0], np.random.default_rng(seed), []
+    size = int(np.ceil(np.sqrt(pairs / 32)))
+    for _ in range(32):
+        # Small squares of pairs: distances come by matrix products.
+        A, B = (X[rng.integers(0, n, size)] for _ in range(2))
+        found.append(k.distances(A, B).ravel())
+    found = np.concatenate(found).astype(np.float64)
+    apart = found[found > 1e-6 * found.max(initial=0.0)]
+    return float(1.0 / np.median(apart)) if len(apart) else 1.0
+
+
+KERNELS = {
+    "rbf": RBF(),
+    "laplacian": Laplacian(),
+    "polynomial": Polynomial(),
+    "linear": Linear(),
+    "cosine": Cosine(),
+}
