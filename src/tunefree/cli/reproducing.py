@@ -1,0 +1,81 @@
+"""``tunefree reproduce``: the papers' figures, with progress on a terminal and a summary."""
+
+import contextlib
+from pathlib import Path
+
+from tunefree.cli.console import USAGE, answer, note, stop
+
+
+def run_reproduce(names, everything, listing, quick, out, data):
+    """Run experiments, or list them.
+
+    Parameters
+    ----------
+    names : list of str
+        Keys of the table of experiments.
+    everything, listing, quick : bool
+        The command's options.
+    out : str
+        Folder for tables, CSV and PNG.
+    data : str or None
+        Folder of public data sets.
+    """
+    from tunefree.experiments import EXPERIMENTS, runner
+
+    if listing:
+        answer(
+            "\n".join(f"{n:24} {paper}\n{'':24} {title}" for n, paper, title in runner.listing())
+        )
+        return
+    unknown = [n for n in names if n not in EXPERIMENTS]
+    if unknown:
+        stop(f"no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}", USAGE)
+    if bool(names) == everything:
+        stop("name experiments, or say --all, or --list", USAGE)
+    if data is not None and not Path(data).is_dir():
+        stop(f"--data {data}: no such folder", USAGE)
+    outcomes = []
+    for name in EXPERIMENTS if everything else names:
+        with _progress(name) as progress:
+            outcome = runner.reproduce(name, out, quick=quick, data=data, progress=progress)
+        outcomes.append(outcome)
+        answer(_report(outcome))
+    if len(outcomes) > 1:
+        answer(_summary(outcomes))
+    if any(o.skipped for o in outcomes):
+        note("some experiments need public data sets: give their folder with --data DIR")
+
+
+@contextlib.contextmanager
+def _progress(name):
+    """A bar on stderr, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with Progress(console=console, transient=True) as bars:
+        bar = bars.add_task(name)
+        yield lambda done, total: bars.update(bar, completed=done, total=total)
+
+
+def _report(outcome):
+    if outcome.skipped:
+        return f"{outcome.name}: skipped, {outcome.skipped}"
+    lines = [f"{outcome.name} ({outcome.seconds:.1f} s): {outcome.files[0].parent}"]
+    head = ("what", "paper", "ours", "setting")
+    widths = [max(len(r[i]) for r in (head, *outcome.rows)) for i in range(3)]
+    for row in (head, *outcome.rows):
+        cells = [f"{value:{width}}" for value, width in zip(row, widths, strict=False)]
+        lines.append("  " + "  ".join([*cells, row[3]]))
+    return "\n".join(lines)
+
+
+def _summary(outcomes):
+    lines = ["", f"{'experiment':26} {'seconds':>8}  rows"]
+    for o in outcomes:
+        lines.append(f"{o.name:26} {o.seconds:8.1f}  {o.skipped or len(o.rows)}")
+    total = sum(o.seconds for o in outcomes)
+    return "\n".join([*lines, f"{'all':26} {total:8.1f}"])

@@ -1,0 +1,149 @@
+"""Run experiments: the cells that are missing, then table, CSV and PNG."""
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from tunefree.experiments import EXPERIMENTS, load
+from tunefree.experiments.store import Store, write_csv
+
+
+class Outcome(NamedTuple):
+    """What became of an experiment.
+
+    Attributes
+    ----------
+    name : str
+    rows : list of (what, paper, ours, setting)
+        All of them str; empty if it was skipped.
+    seconds : float
+        Wall time of the cells computed now.
+    skipped : str
+        Why nothing was run; '' if it was.
+    files : tuple of Path
+        What was written.
+    """
+
+    name: str
+    rows: list
+    seconds: float
+    skipped: str
+    files: tuple
+
+
+def missing(experiment, data):
+    """Files that an experiment needs and the data folder lacks.
+
+    Parameters
+    ----------
+    experiment : module
+    data : Path or None
+
+    Returns
+    -------
+    list of str
+    """
+    needs = getattr(experiment, "NEEDS", ())
+    return [n for n in needs if data is None or not (Path(data) / n).exists()]
+
+
+def reproduce(name, out, *, quick=False, data=None, progress=None):
+    """Compute an experiment's missing cells and write its table, CSV and PNG.
+
+    Parameters
+    ----------
+    name : str
+        A key of EXPERIMENTS.
+    out : path-like
+        A folder is made in it for the experiment.
+    quick : bool, default=False
+        Small sizes: under a minute.
+    data : path-like, optional
+        Folder of public data sets, for the experiments that name files.
+    progress : callable, optional
+        Called with (cells done, cells in all) before the first cell and after each.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    ValueError
+        For a name that is not in the table.
+    ImportError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tunefree.experiments.runner import reproduce
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     outcome = reproduce("pistol-bound", folder, quick=True)
+    >>> [path.name for path in outcome.files]
+    ['pistol-bound.png', 'pistol-bound.csv', 'pistol-bound.md']
+    """
+    experiment = load(name)
+    lacking = missing(experiment, data)
+    if lacking:
+        where = "no data folder was given" if data is None else f"not in {data}"
+        return Outcome(name, [], 0.0, f"needs {', '.join(lacking)}: {where}", ())
+    folder = Path(out) / name
+    store = Store(folder, experiment)
+    cells, results, seconds = experiment.cells(quick), [], 0.0
+    for done, cell in enumerate(cells):
+        if progress is not None:
+            progress(done, len(cells))
+        if store.get(cell) is None:
+            start = time.perf_counter()
+            store.put(cell, experiment.compute(cell, data))
+            seconds += time.perf_counter() - start
+        results.append((cell, store.get(cell)))
+    if progress is not None:
+        progress(len(cells), len(cells))
+    rows = [tuple(str(v) for v in row) for row in experiment.table(results)]
+    files = tuple(folder / f"{name}.{suffix}" for suffix in ("png", "csv", "md"))
+    _draw(experiment, results, files[0])
+    write_csv(files[1], results)
+    files[2].write_text(as_markdown(experiment, rows))
+    return Outcome(name, rows, seconds, "", files)
+
+
+def _draw(experiment, results, path):
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("Figures need matplotlib: pip install 'tunefree[plots]'.") from error
+    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    experiment.draw(figure, results)
+    figure.savefig(path, dpi=130)
+
+
+def as_markdown(experiment, rows):
+    """The table *paper | ours | setting*, and what differs.
+
+    Parameters
+    ----------
+    experiment : module
+    rows : list of tuple of str
+
+    Returns
+    -------
+    str
+    """
+    lines = [f"# {experiment.TITLE}", "", f"{experiment.PAPER}.", ""]
+    lines += ["| what | paper | ours | setting |", "|---|---|---|---|"]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([*lines, "", experiment.NOTES.strip(), ""])
+
+
+def listing():
+    """Every experiment's name, where it stands in its paper, and what it shows.
+
+    Returns
+    -------
+    list of (str, str, str)
+    """
+    return [(name, load(name).PAPER, load(name).TITLE) for name in EXPERIMENTS]

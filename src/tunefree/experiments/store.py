@@ -1,0 +1,93 @@
+"""Finished cells of an experiment on disk, so that an interrupted run goes on where it stopped."""
+
+import csv
+import hashlib
+import inspect
+import json
+
+import numpy as np
+
+
+def _plain(value):
+    """Numbers and lists that JSON knows."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value
+
+
+class Store:
+    """One line of JSON a cell, under a key of the experiment's source and the cell's parameters.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there.
+    experiment : module
+        Its source is part of the key: results of an older version are not taken for new ones.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tunefree.experiments import load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store(Path(folder), load("pistol-bound"))
+    ...     store.put({"n": 1}, {"risk": 0.5})
+    ...     store.get({"n": 1}), store.get({"n": 2})
+    ({'risk': 0.5}, None)
+    """
+
+    def __init__(self, folder, experiment):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "cells.jsonl"
+        self._version = hashlib.sha256(inspect.getsource(experiment).encode()).hexdigest()[:12]
+        self._found = {}
+        if self.path.exists():
+            for line in self.path.read_text().splitlines():
+                try:
+                    entry = json.loads(line)
+                    self._found[entry["key"]] = entry["numbers"]
+                except (ValueError, KeyError, TypeError):
+                    continue  # the last line of a run that was cut off
+
+    def _key(self, cell):
+        return f"{self._version} {json.dumps(_plain_dict(cell), sort_keys=True)}"
+
+    def get(self, cell):
+        """What was computed for a cell; None if it was not."""
+        return self._found.get(self._key(cell))
+
+    def put(self, cell, numbers):
+        """Keep what was computed for a cell."""
+        key, numbers = self._key(cell), _plain_dict(numbers)
+        self._found[key] = numbers
+        with self.path.open("a") as file:
+            file.write(json.dumps({"key": key, "numbers": numbers}) + "\n")
+
+
+def _plain_dict(values):
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def write_csv(path, results):
+    """Write one line a number: the cell's parameters, the quantity, its place in a list, its value.
+
+    Parameters
+    ----------
+    path : Path
+    results : list of (dict, dict)
+        Parameters and numbers of each cell.
+    """
+    names = list(dict.fromkeys(name for cell, _ in results for name in cell))
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow([*names, "quantity", "index", "value"])
+        for cell, numbers in results:
+            settings = [cell.get(name, "") for name in names]
+            for quantity, value in numbers.items():
+                listed = value if isinstance(value, list) else [value]
+                for index, v in enumerate(listed):
+                    at = index if isinstance(value, list) else ""
+                    out.writerow([*settings, quantity, at, v])

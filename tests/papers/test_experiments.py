@@ -1,0 +1,49 @@
+"""Experiments run, resume where they stopped, and write what they promise."""
+
+import csv
+import json
+
+import pytest
+
+from tunefree.experiments import EXPERIMENTS, load
+from tunefree.experiments.runner import missing, reproduce
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_quick_run_writes_table_csv_and_png(name, tmp_path, request):
+    if getattr(load(name), "NEEDS", ()):
+        folder = request.getfixturevalue("data")
+    else:
+        folder = None
+    outcome = reproduce(name, tmp_path, quick=True, data=folder)
+    assert outcome.rows and all(len(row) == 4 and all(row) for row in outcome.rows)
+    png, table, text = outcome.files
+    assert png.read_bytes().startswith(b"\x89PNG")
+    with table.open() as file:
+        lines = list(csv.DictReader(file))
+    assert {"quantity", "index", "value"} <= set(lines[0])
+    assert all(line["value"] != "nan" for line in lines)
+    assert load(name).TITLE in text.read_text() and "| what | paper | ours |" in text.read_text()
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+    """Cells on disk are not computed again, a line cut in half is, and the results are equal."""
+    first = reproduce("averaging-variance", tmp_path, quick=True)
+    cells = tmp_path / "averaging-variance" / "cells.jsonl"
+    lines = cells.read_text().splitlines()
+    marked = json.loads(lines[0])
+    marked["numbers"]["ratio"] = [0.5] * 13
+    cells.write_text(json.dumps(marked) + "\n" + "\n".join(lines[1:4]) + "\n" + lines[4][:20])
+    again = reproduce("averaging-variance", tmp_path, quick=True)
+    assert again.rows[1:] == first.rows[1:]
+    assert again.rows[0][2].startswith("0.500")  # taken from disk
+
+
+def test_missing_data_skip_with_a_reason(tmp_path):
+    for name in EXPERIMENTS:
+        needs = getattr(load(name), "NEEDS", ())
+        assert missing(load(name), tmp_path) == list(needs)
+        if needs:
+            assert needs[0] in reproduce(name, tmp_path, data=tmp_path).skipped
