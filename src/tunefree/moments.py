@@ -206,6 +206,8 @@ class RunningMoments:
     array([1.])
     """
 
+    _SAVED = ("sparse", "total", "counts", "mean", "square", "largest", "product")
+
     def __init__(self, d, *, sparse, products):
         self.sparse, self.total, self.counts = sparse, 0.0, np.zeros(2)
         self.mean, self.square, self.largest = np.zeros(d), np.zeros(d), np.zeros(d)

@@ -39,10 +39,20 @@ class Stream:
         Says how columns are clipped and targets standardised; see `tunefree.estimators.targets`.
     """
 
+    # What a model file keeps.
+    _SAVED = ("portfolio", "views", "sparse", "renew", "scale", "seen", "state", "moments",
+              "pending")  # fmt: skip
+
     def __init__(self, portfolio, views, *, sparse, renew=True, scale=None):
         self.portfolio, self.views = portfolio, views
         self.sparse, self.renew, self.scale = sparse, renew, scale
         self.seen, self.state, self.moments, self.pending = 0, None, None, []
+
+    def n_outputs(self):
+        """How many outputs the rows so far had; None before the first."""
+        if self.state is not None:
+            return self.state.progress.targets.shape[1]
+        return self.pending[0][1].shape[1] if self.pending else None
 
     def learn(self, X, targets, weights):
         """Take in rows, in the order in which they come."""

@@ -5,6 +5,7 @@ import numpy as np
 from tunefree.engine.order import given_visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.stream import Stream
+from tunefree.estimators.restoring import check_learner
 
 
 def visits_of(X, labels, weights, shuffle, seed, affine=False):
@@ -58,6 +59,8 @@ class ReadOnDemand:
     """
 
     _ON_DEMAND = ()
+    # What a model file keeps for `partial_fit` and `warm_start` to go on from.
+    _LEARNER = ("_run", "_stream", "_path", "_dtype", "_flat")
 
     def __getattr__(self, name):
         if name in type(self)._ON_DEMAND and self.__dict__.get("_stream") is not None:
@@ -71,6 +74,10 @@ class ReadOnDemand:
             self._read_stream()
         names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
         return {name: vars(self)[name] for name in sorted(names)}
+
+    def _check_learner(self):
+        """Refuse a learner read from a file that does not fit together."""
+        check_learner(self)
 
     def _forget_read(self):
         for name in self._ON_DEMAND:
@@ -87,8 +94,8 @@ def resume(portfolio, state, scale=None):
     """
     if portfolio is None:
         raise ValueError(
-            "This model holds a predictor but no learner to go on from (it was loaded from a model "
-            "file): fit it again."
+            "This model holds a predictor but no learner to go on from: save it with "
+            "save_model(model, path, learner=True), or fit it again."
         )
     dense = any(view.dense for view in state.views.values())
     stream = Stream(portfolio, None, sparse=not dense, renew=False, scale=scale)

@@ -225,6 +225,9 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, ReadOnDemand, BaseEstima
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         if stream is None:
             stream = self._open_stream(X)
+        known = stream.n_outputs()
+        if known not in (None, targets.shape[1]):
+            raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
         self._stream = stream.learn(X, targets, weights)
         self._dtype, self._flat = X.dtype, np.ndim(y) == 1
         self._forget_read()

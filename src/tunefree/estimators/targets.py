@@ -89,6 +89,10 @@ class TargetScale:
         Range of the clipped targets.
     """
 
+    # What a model file keeps.
+    _SAVED = ("loss", "cap", "centred", "m", "s", "low", "high", "seen_low", "seen_high", "total",
+              "mean_x", "mean_y", "range_y", "window", "limit")  # fmt: skip
+
     def __init__(self, loss, cap, centred):
         self.loss, self.cap, self.centred = loss, cap, centred
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tunefree._jit import kernel
 
-_SLOTS = 512
+N_SLOTS = 512
 _RECENT = 8192
 _RECENT_NUMBERS = 4_000_000
 
@@ -48,8 +48,8 @@ def start_progress(n_candidates, n_outputs, rows=None):
     n = int(np.clip(_RECENT_NUMBERS // (n_candidates * n_outputs), 256, _RECENT))
     n = n if rows is None else max(1, min(n, rows))
     return Progress(
-        np.zeros((_SLOTS, n_candidates)),
-        np.zeros(_SLOTS),
+        np.zeros((N_SLOTS, n_candidates)),
+        np.zeros(N_SLOTS),
         np.array([0, 1], np.int64),
         np.zeros((n, n_candidates, n_outputs)),
         np.zeros((n, n_outputs)),
@@ -118,12 +118,12 @@ def record(progress, classify, scored, predictions, targets, weights):
     start = 0
     while start < len(targets):
         seen, width = progress.clock
-        if seen >= _SLOTS * width:
+        if seen >= N_SLOTS * width:
             for table in (progress.risk, progress.weight):
-                table[: _SLOTS // 2] = table[0::2] + table[1::2]
-                table[_SLOTS // 2 :] = 0.0
+                table[: N_SLOTS // 2] = table[0::2] + table[1::2]
+                table[N_SLOTS // 2 :] = 0.0
             progress.clock[1] = width = 2 * width
-        part = slice(start, start + int(_SLOTS * width - seen))
+        part = slice(start, start + int(N_SLOTS * width - seen))
         live = [c for c, p in enumerate(predictions) if p is not None]
         for c in live:
             kept = np.ascontiguousarray(predictions[c][part])

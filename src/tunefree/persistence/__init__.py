@@ -1,7 +1,21 @@
 """Model files: versioned, checksummed, written whole or not at all; nothing in them is executed."""
 
 from tunefree.persistence.atomic import write_atomically
-from tunefree.persistence.container import describe_model, load_model, save_model
+from tunefree.persistence.container import (
+    describe_model,
+    load_model,
+    load_values,
+    save_model,
+    save_values,
+)
 from tunefree.persistence.values import ModelError
 
-__all__ = ["ModelError", "describe_model", "load_model", "save_model", "write_atomically"]
+__all__ = [
+    "ModelError",
+    "describe_model",
+    "load_model",
+    "load_values",
+    "save_model",
+    "save_values",
+    "write_atomically",
+]

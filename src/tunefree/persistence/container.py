@@ -44,7 +44,11 @@ _DIGEST = 32
 _VERSIONS = {"tunefree": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
 
 
-def save_model(estimator, path, *, notes=None):
+# A learner of more bytes than this is kept only where it is asked for, or is in use.
+_LARGE = 64 << 20
+
+
+def save_model(estimator, path, *, learner="auto", notes=None):
     """Write a fitted estimator to a file, whole or not at all.
 
     Parameters
@@ -53,6 +57,10 @@ def save_model(estimator, path, *, notes=None):
         The model.
     path : str or path-like
         Where to write. An existing file is replaced only once the new one is complete.
+    learner : bool or 'auto', default='auto'
+        Whether the file keeps what `partial_fit` and `warm_start` go on from, so that they do so
+        as if the model had never been saved. 'auto' leaves it out after `fit` if it takes more
+        than 64 MiB; without it a file holds the predictor only.
     notes : dict or None
         More to keep in the header, of plain values: `describe_model` shows it.
 
@@ -77,19 +85,98 @@ def save_model(estimator, path, *, notes=None):
     name = type(estimator).__name__
     if public_estimators().get(name) is not type(estimator):
         raise ModelError(f"only estimators of tunefree can be saved, not {name_type(estimator)}")
-    encoder = Encoder()
+    facts = {
+        "n_features": getattr(estimator, "n_features_in_", None),
+        "notes": notes or {},
+        "model": estimator,
+    }
+    encoder, header = _encoded(name, facts, learner=bool(learner))
+    if learner == "auto" and encoder.length > _LARGE and not _goes_on(estimator):
+        encoder, header = _encoded(name, facts, learner=False)
+    header["learner"] = bool(header["model"]["estimator"][3])
+    _write(path, header, encoder)
+
+
+def save_values(values, path, *, kind):
+    """Write values to a file of the same container: the state of a run, say.
+
+    Parameters
+    ----------
+    values : object
+        Whatever `tunefree.persistence.values` can encode: numbers, text, arrays, CSR, containers,
+        this package's parts, streams and estimators.
+    path : str or path-like
+        As in `save_model`.
+    kind : str
+        What the values are, which `load_values` checks.
+
+    Raises
+    ------
+    ModelError
+        A value cannot be stored; the message names it.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     save_values({"epoch": 3, "sum": np.ones(2)}, file.name, kind="checkpoint")
+    ...     load_values(file.name, kind="checkpoint")
+    {'epoch': 3, 'sum': array([1., 1.])}
+    """
+    encoder, header = _encoded(kind, {"values": values}, learner=True)
+    _write(path, header, encoder)
+
+
+def load_values(path, *, kind):
+    """Read back what `save_values` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    kind : str
+        What it must hold.
+
+    Returns
+    -------
+    object
+        The values.
+
+    Raises
+    ------
+    ModelError
+        A `ValueError`: the file is truncated, damaged, or holds something else.
+    """
+    file = _read(path)
+    with _damage(path):
+        if file.header["class"] != kind:
+            raise ValueError(f"it holds a {str(file.header['class'])[:80]!r}, not a {kind!r}")
+        return file.decoder.decode(file.header["values"])
+
+
+def _goes_on(estimator):
+    """Whether an estimator is in the middle of a stream or wants to go on from its last fit."""
+    streams = vars(estimator).get("_stream") is not None
+    return streams or bool(getattr(estimator, "warm_start", False))
+
+
+def _encoded(name, facts, learner):
+    """Encode what a file holds: the encoder, and the header without the arrays' table."""
+    encoder = Encoder(learner=learner)
     try:
-        header = {
-            **_VERSIONS,
-            "class": name,
-            "n_features": encoder.encode(getattr(estimator, "n_features_in_", None), name),
-            "notes": encoder.encode(notes or {}, "notes"),
-            "model": encoder.encode(estimator, name),
-            "arrays": encoder.table,
+        items = {
+            key: encoder.encode(value, name if key in ("model", "values") else key)
+            for key, value in facts.items()
         }
     except RecursionError:
         raise ModelError(f"{name} cannot be saved: its values are nested too deeply") from None
-    text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
+    return encoder, {**_VERSIONS, "class": name, **items}
+
+
+def _write(path, header, encoder):
+    text = json.dumps(
+        header | {"arrays": encoder.table}, allow_nan=False, separators=(",", ":")
+    ).encode()
     size = aligned(_HEAD.size + len(text)) + encoder.length + _DIGEST
     write_atomically(path, _pieces(text, encoder.arrays, size))
 
@@ -152,7 +239,8 @@ def describe_model(path):
     Returns
     -------
     dict
-        ``class``, ``versions``, ``format``, ``n_features``, ``notes``, ``bytes``, ``sha256``.
+        ``class``, ``versions``, ``format``, ``n_features``, ``learner`` (whether the file keeps
+        it), ``notes``, ``bytes``, ``sha256``.
 
     Raises
     ------
@@ -164,6 +252,7 @@ def describe_model(path):
         return {
             "class": str(file.header["class"]),
             "n_features": file.decoder.decode(file.header["n_features"]),
+            "learner": file.header["learner"] is True,
             "notes": dict(file.decoder.decode(file.header["notes"])),
             "versions": {name: str(file.header[name]) for name in _VERSIONS},
             "format": FORMAT,

@@ -11,9 +11,15 @@ bytes       the number of an array of uint8
 array       the number of an array
 scalar      the number of an array without axes
 strings     shape and flat list of an array of objects that are all strings
+dtype       the name of a type of numbers
+csr         shape, values, indices and row starts of a CSR array
 part        full name and fields of a NamedTuple or dataclass of this package
-estimator   name, parameters and fitted attributes of a public estimator
+object      full name and attributes of a class of this package that lists `_SAVED`
+estimator   name, parameters, fitted attributes and learner of a public estimator
 =========== =====================================================================
+
+An array that stands in several places is stored once, and read as one array again: a learner may
+share its state between two attributes.
 
 Classes are looked up among those that this package defines. No name from a file is ever imported,
 and no object from a file is called.
@@ -25,6 +31,7 @@ import re
 import sys
 
 import numpy as np
+from scipy import sparse
 
 _ALIGNMENT = 64
 _LARGEST_AXIS = 1 << 48
@@ -66,8 +73,8 @@ def public_estimators():
     return {name: item for name, item in public.items() if hasattr(item, "get_params")}
 
 
-def _known_parts():
-    """Map the full names of this package's NamedTuples and dataclasses to the classes."""
+def _known_classes():
+    """Map the full names of this package's parts and saved objects to the classes."""
     public_estimators()  # imports every module that a model can need
     return {
         f"{module.__name__}.{name}": item
@@ -76,7 +83,7 @@ def _known_parts():
         for name, item in list(vars(module).items())
         if isinstance(item, type)
         and item.__module__ == module.__name__
-        and (_is_named_tuple(item) or dataclasses.is_dataclass(item))
+        and (_is_named_tuple(item) or dataclasses.is_dataclass(item) or "_SAVED" in vars(item))
     }
 
 
@@ -85,6 +92,8 @@ def _is_named_tuple(cls):
 
 
 def _field_names(cls):
+    if "_SAVED" in vars(cls):
+        return list(cls._SAVED)
     return list(cls._fields if _is_named_tuple(cls) else (f.name for f in dataclasses.fields(cls)))
 
 
@@ -114,6 +123,12 @@ def name_type(value):
     return f"a {type(value).__qualname__}"
 
 
+def _learner(estimator):
+    """Collect what an estimator needs to go on learning."""
+    names = getattr(type(estimator), "_LEARNER", ())
+    return {name: vars(estimator)[name] for name in names if name in vars(estimator)}
+
+
 def _fitted(estimator):
     """Collect the fitted attributes of an estimator."""
     if hasattr(estimator, "_model_state"):
@@ -126,11 +141,18 @@ def _fitted(estimator):
 
 
 class Encoder:
-    """Turns values into JSON; arrays are set aside in `arrays`, with one row each in `table`."""
+    """Turns values into JSON; arrays are set aside in `arrays`, with one row each in `table`.
 
-    def __init__(self):
+    Parameters
+    ----------
+    learner : bool, default=True
+        Whether an estimator's learner is kept, without which it cannot go on learning.
+    """
+
+    def __init__(self, *, learner=True):
         self.arrays, self.table, self.length = [], [], 0
-        self._estimators, self._parts = public_estimators(), _known_parts()
+        self._learner, self._numbers = learner, {}
+        self._estimators, self._classes = public_estimators(), _known_classes()
 
     def encode(self, value, where):
         """Encode one value.
@@ -173,15 +195,22 @@ class Encoder:
             return {"strings": [list(value.shape), items]}
         if kind is np.ndarray:
             return {"array": self._set_aside(value, where)}
+        if isinstance(value, np.dtype) and _TYPES.fullmatch(value.str):
+            return {"dtype": value.str}
+        if sparse.issparse(value) and value.format == "csr":
+            arrays = (value.data, value.indices, value.indptr)
+            return {"csr": [list(value.shape), *(self._set_aside(a, where) for a in arrays)]}
         if self._estimators.get(kind.__name__) is kind:
             parameters = self._encode_items(value.get_params(deep=False), where)
-            return {
-                "estimator": [kind.__name__, parameters, self._encode_items(_fitted(value), where)]
-            }
+            fitted = self._encode_items(_fitted(value), where)
+            learner = self._encode_items(_learner(value) if self._learner else {}, where)
+            return {"estimator": [kind.__name__, parameters, fitted, learner]}
         name = f"{kind.__module__}.{kind.__qualname__}"
-        if self._parts.get(name) is kind:
-            fields = {field: getattr(value, field) for field in _field_names(kind)}
-            return {"part": [name, self._encode_items(fields, where)]}
+        if self._classes.get(name) is kind:
+            word = "object" if hasattr(kind, "_SAVED") else "part"
+            names = vars(value) if word == "object" else _field_names(kind)
+            fields = {field: getattr(value, field) for field in names}
+            return {word: [name, self._encode_items(fields, where)]}
         raise ModelError(f"{where} cannot be saved: it is {name_type(value)}")
 
     def _encode_items(self, items, where):
@@ -192,6 +221,9 @@ class Encoder:
 
     def _set_aside(self, array, where):
         """Keep an array for later and return its number."""
+        if id(array) in self._numbers:
+            return self._numbers[id(array)][0]
+        self._numbers[id(array)] = len(self.table), array  # alive, so that no other has its id
         little = array.dtype.newbyteorder("<")
         if not _TYPES.fullmatch(little.str):
             raise ModelError(f"{where} cannot be saved: an array of type {array.dtype}")
@@ -213,8 +245,8 @@ class Decoder:
               RecursionError, MemoryError)  # fmt: skip
 
     def __init__(self, data, table):
-        self._data, self._table = data, table
-        self._estimators, self._parts = public_estimators(), _known_parts()
+        self._data, self._table, self._arrays = data, table, {}
+        self._estimators, self._classes = public_estimators(), _known_classes()
 
     def decode(self, value):
         """Decode one value.
@@ -253,25 +285,52 @@ class Decoder:
             array = np.empty(len(items), dtype=object)
             array[:] = [_checked(item, str) for item in items]
             return array.reshape(_checked(shape, list))
-        if kind == "part":
+        if kind == "dtype":
+            return np.dtype(_checked_type(content))
+        if kind == "csr":
+            return self._csr(*content)
+        if kind in ("part", "object"):
             name, fields = content
-            return self._part(self._parts[name], self._decode_items(fields))
+            return self._part(self._classes[name], self._decode_items(fields), kind)
         if kind == "estimator":
-            name, parameters, fitted = content
-            return self._estimator(
-                self._estimators[name], self._decode_items(parameters), self._decode_items(fitted)
-            )
+            name, *items = content
+            return self._estimator(self._estimators[name], *map(self._decode_items, items))
         raise ValueError(f"unknown kind of value {kind!r}")
 
     def _decode_items(self, items):
         return {key: self.decode(value) for key, value in _checked(items, dict).items()}
 
-    def _part(self, cls, fields):
-        if set(fields) != set(_field_names(cls)):
+    def _part(self, cls, fields, kind):
+        partial = "_SAVED" in vars(cls)  # an object may not yet have all of its attributes
+        missing = set(_field_names(cls)) - set(fields)
+        if partial != (kind == "object") or not set(fields) <= set(_field_names(cls)) or (
+            missing and not partial
+        ):  # fmt: skip
             raise ValueError(f"the fields of {cls.__name__} differ")
-        return cls(**fields)
+        if not partial:
+            return cls(**fields)
+        item = cls.__new__(cls)
+        vars(item).update(fields)
+        return item
 
-    def _estimator(self, cls, parameters, fitted):
+    def _csr(self, shape, *numbers):
+        """A CSR array whose indices lie inside it: compiled code trusts them."""
+        data, indices, starts = (self._array(n) for n in numbers)
+        rows, width = (_natural(axis) for axis in shape)
+        if not all(a.dtype.kind == "i" and a.ndim == 1 for a in (indices, starts)) or (
+            data.shape != indices.shape
+            or len(starts) != rows + 1
+            or starts[0] != 0
+            or starts[-1] != len(data)
+            or np.any(np.diff(starts) < 0)
+            or np.any((indices < 0) | (indices >= width))
+        ):
+            raise ValueError("impossible sparse rows")
+        out = sparse.csr_array((rows, width), dtype=data.dtype)
+        out.data, out.indices, out.indptr = data, indices, starts
+        return out
+
+    def _estimator(self, cls, parameters, fitted, learner):
         if set(parameters) != set(cls._get_param_names()):
             raise ValueError(f"the parameters of {cls.__name__} differ")
         estimator = cls(**parameters)
@@ -279,11 +338,20 @@ class Decoder:
             if not _FITTED.fullmatch(name) or hasattr(cls, name) or name in parameters:
                 raise ValueError(f"{name!r} is no fitted attribute")
             setattr(estimator, name, value)
+        if not set(learner) <= set(getattr(cls, "_LEARNER", ())):
+            raise ValueError(f"{cls.__name__} has no such learner")
+        vars(estimator).update(learner)
+        if learner:
+            estimator._check_learner()
         return estimator
 
     def _array(self, number):
         """Copy an array out of the data, after checking that it lies inside them."""
-        kind, shape, order, start = self._table[_natural(number)]
+        if _natural(number) not in self._arrays:
+            self._arrays[number] = self._copied(*self._table[number])
+        return self._arrays[number]
+
+    def _copied(self, kind, shape, order, start):
         if not _TYPES.fullmatch(kind) or order not in ("C", "F"):
             raise ValueError(f"unknown type of array {kind!r}")
         kind = np.dtype(kind)
@@ -304,6 +372,12 @@ def _checked(value, kind):
     if type(value) is not kind:
         raise TypeError(f"expected a {kind.__name__}")
     return value
+
+
+def _checked_type(name):
+    if not _TYPES.fullmatch(name):
+        raise ValueError(f"unknown type {name!r}")
+    return name
 
 
 def _natural(value):

@@ -1,0 +1,146 @@
+"""Learners read back from a file: whether their arrays have the form that compiled code trusts.
+
+A checksum tells damage from health, not a friend from a foe: a file may be forged. Kernels index
+arrays without looking, so each is compared with that of a fresh learner before anything is learned.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from tunefree.engine.stream import Stream
+from tunefree.learners.portfolio import Member, Portfolio, PortfolioState
+from tunefree.learners.progress import N_SLOTS
+from tunefree.learners.sgd_stream import StreamSGD, StreamState
+from tunefree.moments import RunningMoments
+from tunefree.views import View
+
+
+def same_form(one, other):
+    """Whether two values have the same types and, where they are arrays, the same shapes.
+
+    Parameters
+    ----------
+    one, other : object
+        Arrays, numbers, or tuples of these.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> same_form((np.zeros(2), 1), (np.ones(2), 5)), same_form(np.zeros(2), np.zeros(3))
+    (True, False)
+    """
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return (one.shape, one.dtype) == (other.shape, other.dtype) and one.flags.c_contiguous
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same_form, one, other))
+    return True
+
+
+def require(condition):
+    """Refuse a learner.
+
+    Raises
+    ------
+    ValueError
+        If the condition does not hold.
+    """
+    if not condition:
+        raise ValueError("its learner does not fit together")
+
+
+def check_state(portfolio, state, n_columns, n_outputs):
+    """Check a portfolio and its state.
+
+    Parameters
+    ----------
+    portfolio : Portfolio
+    state : PortfolioState
+    n_columns, n_outputs : int
+
+    Raises
+    ------
+    ValueError
+        If an array has not the form that it would have in a fresh state.
+    """
+    require(type(portfolio) is Portfolio and type(state) is PortfolioState)
+    require(all(type(m) is Member and m.view in state.views for m in portfolio.members))
+    for view in state.views.values():
+        require(type(view) is View and type(view.bias) is float)
+        for name in ("shift", "scale", "low", "high"):
+            column = getattr(view, name)
+            require(column is None or same_form(column, np.empty(n_columns)))
+        square = view.rotation
+        require(square is None or same_form(square, np.empty((n_columns, n_columns))))
+    progress = state.progress
+    rows = len(progress.recent)
+    require(rows > 0 and progress.recent.shape[1:] == (2 * len(portfolio.members), n_outputs))
+    fresh = portfolio.init(state.views, n_columns, n_outputs, rows)
+    require(same_form(progress, fresh.progress))
+    seen, width = progress.clock.tolist()
+    require(width > 0 and 0 <= seen <= N_SLOTS * width)
+    require(len(state.members) == len(fresh.members))
+    for member, other in zip(state.members, fresh.members, strict=True):
+        require(member is None or same_form(member, other))
+    require(all(type(i) is int and state.members[i] is not None for i in state.chosen))
+
+
+def check_learner(estimator):
+    """Check the learner that an estimator was given from a file.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the attributes `_stream` or `_run`, and its fitted attributes.
+
+    Raises
+    ------
+    ValueError
+        If it does not fit together.
+    """
+    held, d = vars(estimator), estimator.n_features_in_
+    require(type(d) is int and d > 0)
+    stream, run, classes = held.get("_stream"), held.get("_run"), held.get("classes_")
+    n_outputs = None if classes is None else 1 if len(classes) == 2 else len(classes)
+    if type(stream) is StreamState:
+        origin = np.zeros(d) if len(stream.origin) else None
+        start = np.zeros(stream.weights.shape[1])
+        require(same_form(stream, StreamSGD().init(d, start, origin=origin)))
+    elif stream is not None:
+        require(type(stream) is Stream and type(stream.portfolio) is Portfolio)
+        k = stream.n_outputs() if classes is None else n_outputs + stream.portfolio.unseen
+        check_stream(stream, d, k)
+    if run is not None:
+        portfolio, state, *scale = run
+        check_state(portfolio, state, d, len(scale[0].m) if classes is None else n_outputs)
+
+
+def check_stream(stream, n_columns, n_outputs):
+    """Check a stream: its state, its running moments, and the rows that it holds back.
+
+    Parameters
+    ----------
+    stream : Stream
+    n_columns, n_outputs : int
+
+    Raises
+    ------
+    ValueError
+        If it does not fit together.
+    """
+    require(type(stream.seen) is int and stream.seen >= 0)
+    for X, targets, weights in stream.pending:
+        require(X.shape == (len(weights), n_columns) and targets.shape == (len(weights), n_outputs))
+        require(sparse.issparse(X) == stream.sparse and weights.ndim == 1)
+    if stream.state is not None:
+        check_state(stream.portfolio, stream.state, n_columns, n_outputs)
+    if stream.moments is not None:
+        m = stream.moments
+        fresh = RunningMoments(n_columns, sparse=m.sparse, products=m.product.size > 0)
+        names = ("mean", "square", "largest", "product", "counts")
+        require(all(same_form(getattr(m, n), getattr(fresh, n)) for n in names))
+        require(m.sparse == stream.sparse)
