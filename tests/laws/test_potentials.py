@@ -110,3 +110,14 @@ def test_log_norm_is_the_power_of_corollary_4_2():
 def test_bad_parameters_are_refused_in_one_sentence(make):
     with pytest.raises(ValueError, match=r": (try|give)|neither"):
         make()
+
+
+@pytest.mark.parametrize("potential", [p for p in CASES if hasattr(p, "metric_solve")], ids=repr)
+def test_metric_solve_is_the_derivative_of_the_inverse(potential):
+    """(hess psi(x))^-1 g = d/ds inverse(mirror(x) + s g) at s = 0."""
+    x, _, _ = _points(potential, 6)
+    w, h = potential.mirror(x), 1e-6
+    g = np.random.default_rng(6).standard_normal(x.size) * np.abs(w)
+    slope = (potential.inverse(w + h * g) - potential.inverse(w - h * g)) / (2 * h)
+    solved = potential.metric_solve(x, g)
+    assert np.allclose(solved, slope, rtol=1e-5, atol=1e-7 * np.abs(solved).max())

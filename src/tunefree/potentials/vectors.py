@@ -1,25 +1,4 @@
-r"""Potentials: strictly convex functions whose gradients are mirror maps.
-
-The learner keeps the dual w = grad psi(theta); the potential decides which predictor that is, and
-so which of the many that fit the data it arrives at.
-
-==============  ===============================  ===================================  ==========
-name            psi(x)                           inverse(w) = grad psi*(w)            convexity
-==============  ===============================  ===================================  ==========
-euclidean       ||x||_2^2 / 2                    w                                    1 (l2)
-p-norm          ||x||_p^2 / 2, 1 < p <= 2        ||w||_q^(2-q) sign(w) |w|^(q-1)      p - 1 (lp)
-hypentropy      sum x asinh(x/b) - sqrt(x2+b2)   b sinh(w)                            1/(R+d b)
-entropy         sum x log x, on the simplex      softmax(w)                           1 (l1)
-power           sum |x|^q, q > 1                 sign(w) (|w|/q)^(1/(q-1))            -
-spectral        any of these, of singular values the same, on singular values         -
-==============  ===============================  ===================================  ==========
-
-A potential acts on an array of any shape as a whole. It says whether it is `separable` (a sum over
-entries) and `odd` (its gradient keeps signs and zeros), or lives on the `simplex`; constraints ask.
-``l1_shrink`` is optional: the projection onto an l1 ball in closed form.
-
-Source: Boffi, Tu and Slotine 2021, section 6 and corollaries 4.1-4.3; Boffi and Slotine 2020, B.2.
-"""
+"""Potentials of the entries of an array; `tunefree.potentials` has the table."""
 
 from dataclasses import dataclass
 
@@ -29,7 +8,9 @@ from scipy import special
 _NEWTON_STEPS = 200  # five are usual
 
 
-class _Potential:
+class Potential:
+    """What every potential can do."""
+
     separable = odd = False
 
     def divergence(self, x, y):
@@ -38,7 +19,7 @@ class _Potential:
 
 
 @dataclass(frozen=True)
-class Euclidean(_Potential):
+class Euclidean(Potential):
     """Half the squared 2-norm: the mirror map is the identity, the Reflectron is GLM-tron.
 
     Examples
@@ -63,6 +44,10 @@ class Euclidean(_Potential):
 
     inverse = mirror
 
+    def metric_solve(self, x, g):
+        """Inverse Hessian of psi at x, times g."""
+        return g
+
     def exponent(self, size):
         """The norm whose square this is half of."""
         return 2.0
@@ -84,7 +69,7 @@ class Euclidean(_Potential):
 
 
 @dataclass(frozen=True)
-class PNorm(_Potential):
+class PNorm(Potential):
     r"""Half the squared p-norm: from least squares (p = 2) towards sparsity (p near 1).
 
     .. math:: \nabla\psi(x)_j = \|x\|_p^{2-p}\, \mathrm{sign}(x_j) |x_j|^{p-1}
@@ -139,6 +124,14 @@ class PNorm(_Potential):
         """Gradient of psi*: undoes `mirror`."""
         return _norm_gradient(w, self._dual(w.size))
 
+    def metric_solve(self, x, g):
+        """Inverse Hessian of psi at x, times g: a diagonal and one rank; 0 at 0."""
+        p, size = self.exponent(x.size), _norm(x, self.exponent(x.size))
+        if not size > 0.0:
+            return np.zeros_like(g)
+        v = x / size
+        return (np.abs(v) ** (2.0 - p) * g - (2.0 - p) * np.sum(v * g) * v) / (p - 1.0)
+
     def convexity(self, size, radius=None):
         """Strong convexity, and the exponent of the norm it is in."""
         if self.p == "log" and np.log(size) > 2.0:
@@ -179,7 +172,7 @@ class PNorm(_Potential):
 
 
 @dataclass(frozen=True)
-class Hypentropy(_Potential):
+class Hypentropy(Potential):
     r"""Hypentropy: the Euclidean geometry for |x| below beta, that of entropy above.
 
     .. math:: \psi(x) = \sum_j x_j \operatorname{asinh}(x_j/\beta) - \sqrt{x_j^2+\beta^2} + \beta
@@ -224,6 +217,10 @@ class Hypentropy(_Potential):
         with np.errstate(over="ignore"):
             return self.beta * np.sinh(w)
 
+    def metric_solve(self, x, g):
+        """Inverse Hessian of psi at x, times g."""
+        return np.hypot(x, self.beta) * g
+
     def convexity(self, size, radius=np.inf):
         """Strong convexity on an l1 ball, and the exponent of the norm it is in."""
         return 1.0 / (radius + size * self.beta), 1.0
@@ -246,7 +243,7 @@ class Hypentropy(_Potential):
 
 
 @dataclass(frozen=True)
-class Entropy(_Potential):
+class Entropy(Potential):
     """Negative entropy on the simplex: exponentiated gradient.
 
     Examples
@@ -274,6 +271,10 @@ class Entropy(_Potential):
         """Gradient of psi*: undoes `mirror`."""
         return np.exp(w - special.logsumexp(w))
 
+    def metric_solve(self, x, g):
+        """Inverse Hessian of psi at x, within the simplex, times g."""
+        return x * (g - np.sum(x * g))
+
     def divergence(self, x, y):
         """The Kullback-Leibler divergence of x from y."""
         return float(np.sum(special.rel_entr(x, y)))
@@ -284,7 +285,7 @@ class Entropy(_Potential):
 
 
 @dataclass(frozen=True)
-class Power(_Potential):
+class Power(Potential):
     r"""The q-th power of the q-norm.
 
     .. math:: \nabla\psi(x)_j = q\, \mathrm{sign}(x_j) |x_j|^{q-1}
@@ -327,51 +328,10 @@ class Power(_Potential):
         with np.errstate(over="ignore"):
             return np.sign(w) * (np.abs(w) / self.q) ** (1.0 / (self.q - 1.0))
 
-
-@dataclass(frozen=True)
-class Spectral(_Potential):
-    """A potential of a matrix's singular values: low rank in place of sparsity.
-
-    Parameters
-    ----------
-    base : potential that keeps signs and zeros, default=Hypentropy()
-
-    Raises
-    ------
-    ValueError
-
-    Examples
-    --------
-    >>> Spectral(PNorm(1.1)).value(np.ones((2, 2)))
-    2.0
-    """
-
-    base: object = Hypentropy()
-
-    def __post_init__(self):
-        if not getattr(self.base, "odd", False):
-            raise ValueError(f"{self.base!r} has no spectral form: give an odd potential.")
-
-    def through(self, matrix, function):
-        """Apply a function to the singular values."""
-        u, s, v = np.linalg.svd(matrix, full_matrices=False)
-        return (u * function(s)) @ v
-
-    def value(self, x):
-        """Psi of the singular values."""
-        return self.base.value(np.linalg.svd(x, compute_uv=False))
-
-    def conjugate(self, w):
-        """psi* of the singular values."""
-        return self.base.conjugate(np.linalg.svd(w, compute_uv=False))
-
-    def mirror(self, x):
-        """Gradient of psi."""
-        return self.through(x, self.base.mirror)
-
-    def inverse(self, w):
-        """Gradient of psi*: undoes `mirror`."""
-        return self.through(w, self.base.inverse)
+    def metric_solve(self, x, g):
+        """Inverse Hessian of psi at x, times g: 0 where x is, if q < 2."""
+        with np.errstate(divide="ignore"):
+            return np.abs(x) ** (2.0 - self.q) * g / (self.q * (self.q - 1.0))
 
 
 def _norm(x, p):
@@ -387,14 +347,3 @@ def _norm_gradient(x, p):
     v = np.abs(x) / top
     power = v ** (p - 1.0)
     return np.sign(x) * (top * np.sum(power * v) ** ((2.0 - p) / p)) * power
-
-
-POTENTIALS = {
-    "euclidean": Euclidean(),
-    "p_norm": PNorm(),
-    "log_norm": PNorm("log"),
-    "hypentropy": Hypentropy(),
-    "entropy": Entropy(),
-    "power": Power(),
-    "spectral": Spectral(),
-}

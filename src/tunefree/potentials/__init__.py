@@ -1,0 +1,36 @@
+r"""Potentials: strictly convex functions whose gradients are mirror maps.
+
+The learner keeps the dual w = grad psi(theta); the potential decides which predictor that is, and
+so which of the many that fit the data it arrives at.
+
+==============  ===============================  ===================================  ==========
+name            psi(x)                           inverse(w) = grad psi*(w)            convexity
+==============  ===============================  ===================================  ==========
+euclidean       ||x||_2^2 / 2                    w                                    1 (l2)
+p-norm          ||x||_p^2 / 2, 1 < p <= 2        ||w||_q^(2-q) sign(w) |w|^(q-1)      p - 1 (lp)
+hypentropy      sum x asinh(x/b) - sqrt(x2+b2)   b sinh(w)                            1/(R+d b)
+entropy         sum x log x, on the simplex      softmax(w)                           1 (l1)
+power           sum |x|^q, q > 1                 sign(w) (|w|/q)^(1/(q-1))            -
+spectral        any of these, of singular values the same, on singular values         -
+==============  ===============================  ===================================  ==========
+
+A potential acts on an array of any shape as a whole. It says whether it is `separable` (a sum over
+entries) and `odd` (its gradient keeps signs and zeros), or lives on the `simplex`; constraints ask.
+Two verbs are optional: ``l1_shrink``, the projection onto an l1 ball in closed form, and
+``metric_solve(x, g)``, the inverse Hessian of psi at x times g, for the natural-gradient flow.
+
+Source: Boffi, Tu and Slotine 2021, section 6 and corollaries 4.1-4.3; Boffi and Slotine 2020, B.2.
+"""
+
+from tunefree.potentials.spectral import Spectral
+from tunefree.potentials.vectors import Entropy, Euclidean, Hypentropy, PNorm, Power
+
+POTENTIALS = {
+    "euclidean": Euclidean(),
+    "p_norm": PNorm(),
+    "log_norm": PNorm("log"),
+    "hypentropy": Hypentropy(),
+    "entropy": Entropy(),
+    "power": Power(),
+    "spectral": Spectral(),
+}
