@@ -17,6 +17,7 @@ _HOMES = {
     "ReflectronClassifier": "tunefree.estimators.glm",
     "ReflectronRegressor": "tunefree.estimators.glm",
     "RidgePathDisplay": "tunefree.plots",
+    "TablePreprocessor": "tunefree.preprocessing",
     "load_model": "tunefree.persistence",
     "save_model": "tunefree.persistence",
     "sgd_ridge_path": "tunefree.estimators.ridge",

@@ -1,0 +1,124 @@
+"""Mixed tables become the same numbers from whatever they are held in."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tunefree import TablePreprocessor, load_model, save_model
+
+COLUMNS = {
+    "age": [30.0, None, 50.0, 41.0, 30.0, 22.0],
+    "city": ["Rome", "Oslo", "Rome", None, "Oslo", "Rome"],
+    "member": [True, False, True, True, None, False],
+    "visits": [1, 2, 3, 4, 5, 6],
+}
+NAMES = [
+    "age", "age is missing", "city=Oslo", "city=Rome", "city=(rare)",
+    "member", "member is missing", "visits",
+]  # fmt: skip
+EXPECTED = np.array([
+    [30, 0, 0, 1, 0, 1, 0, 1],
+    [30, 1, 1, 0, 0, 0, 0, 2],
+    [50, 0, 0, 1, 0, 1, 0, 3],
+    [41, 0, 0, 0, 1, 1, 0, 4],
+    [30, 0, 1, 0, 0, 1, 1, 5],
+    [22, 0, 0, 1, 0, 0, 0, 6],
+])  # fmt: skip
+
+
+def frame(kind):
+    if kind == "array":
+        return np.array(list(zip(*COLUMNS.values(), strict=True)), dtype=object)
+    if kind == "pandas extension":
+        return pytest.importorskip("pandas").DataFrame(COLUMNS).convert_dtypes()
+    return pytest.importorskip(kind).DataFrame(COLUMNS)
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas", "pandas extension", "polars"])
+def test_every_container_gives_the_same_numbers(kind):
+    table = TablePreprocessor()
+    out = table.fit_transform(frame(kind))
+    np.testing.assert_array_equal(out, EXPECTED)
+    if kind != "array":
+        assert list(table.get_feature_names_out()) == NAMES
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_level_not_seen_is_zeros_and_a_new_gap_is_the_median(library):
+    library = pytest.importorskip(library)
+    table = TablePreprocessor().fit(
+        library.DataFrame({"a": ["x", "y", "x", "y"], "b": [1, 2, 4, 9]})
+    )
+    out = table.transform(library.DataFrame({"a": ["z", "x"], "b": [None, 3.0]}))
+    np.testing.assert_array_equal(out, [[0, 0, 2], [1, 0, 3]])
+
+
+def test_pandas_categories_and_dates():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame({"c": pandas.Categorical([1, 2, 1, 2]),
+                          "t": pandas.to_datetime(["1970-01-02", "1970-01-03 12:00", None, "1971"],
+                                                  format="mixed")})  # fmt: skip
+    out = TablePreprocessor().fit_transform(X)
+    np.testing.assert_array_equal(out[:, -2:], [[1, 0], [2.5, 0], [2.5, 1], [365, 0]])
+
+
+def test_rare_levels_share_a_column():
+    levels = ["a"] * 50 + ["b"] * 30 + [f"r{i}" for i in range(20)]
+    X = np.array(levels, dtype=object)[:, None]
+    table = TablePreprocessor(sparse_output=False).fit(X)
+    assert list(table.get_feature_names_out()) == ["x0=a", "x0=b", "x0=(rare)"]
+    np.testing.assert_array_equal(table.transform(X).sum(axis=0), [50, 30, 20])
+    few = TablePreprocessor(max_levels=2, sparse_output=False).fit(X)
+    np.testing.assert_array_equal(few.transform(X).sum(axis=0), [50, 50])
+
+
+def test_weights_are_repetitions():
+    rng = np.random.default_rng(0)
+    X = np.array(
+        [[rng.choice([1.0, 2.0, 7.0, np.nan]), str(rng.integers(9))] for _ in range(40)], object
+    )
+    w = rng.integers(0, 4, 40)
+    one, two = (
+        TablePreprocessor().fit(X, sample_weight=w),
+        TablePreprocessor().fit(np.repeat(X, w, 0)),
+    )
+    assert one.levels_ == two.levels_ and one.rare_levels_ == two.rare_levels_
+    np.testing.assert_array_equal(one.medians_, two.medians_)
+
+
+def test_plain_numbers_pass_and_sparse_stays_sparse():
+    X = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
+    out = TablePreprocessor().fit_transform(X)
+    assert out.dtype == np.float32
+    np.testing.assert_array_equal(out, X)
+    S = sparse.random_array((50, 20), density=0.1, rng=np.random.default_rng(0), format="csr")
+    assert (TablePreprocessor().fit_transform(S) != S).nnz == 0
+    S.data[3] = np.nan
+    out = TablePreprocessor().fit_transform(S)
+    assert sparse.issparse(out) and out.shape == (50, 21) and np.isfinite(out.data).all()
+
+
+def test_many_levels_are_stored_sparsely_unless_frames_are_wanted():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame({"c": [str(i % 30) for i in range(90)]})
+    assert sparse.issparse(TablePreprocessor().fit_transform(X))
+    out = TablePreprocessor().set_output(transform="pandas").fit_transform(X)
+    assert list(out.columns[:2]) == ["c=0", "c=1"] and out.to_numpy().sum() == 90
+
+
+def test_bad_values_are_named():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="infinity.*income"):
+        TablePreprocessor().fit(pandas.DataFrame({"income": [1.0, np.inf]}))
+    with pytest.raises(TypeError, match=r"pets holds \['cat'\]"):
+        TablePreprocessor().fit(pandas.DataFrame({"pets": [["cat"], ["dog"]]}))
+    table = TablePreprocessor().fit(pandas.DataFrame({"n": [1.0, 2.0]}))
+    with pytest.raises(ValueError, match="n held numbers in fit, and now holds 'x'"):
+        table.transform(pandas.DataFrame({"n": ["x", "y"]}))
+
+
+def test_a_model_file_keeps_it(tmp_path):
+    table = TablePreprocessor().fit(frame("array"))
+    save_model(table, tmp_path / "table")
+    again = load_model(tmp_path / "table").transform(frame("array"))
+    np.testing.assert_array_equal(again, table.transform(frame("array")))
