@@ -32,8 +32,10 @@ def _to_squares(products, left, right):
             products[i, j] = max(a + right[j] - (p + p), zero)
 
 
-def inner(A, B):
-    """Inner products of all pairs of rows as an array."""
+def inner(A, B, out=None):
+    """Inner products of all pairs of rows as an array, for arrays written to `out`."""
+    if out is not None and not sparse.issparse(A) and not sparse.issparse(B):
+        return np.matmul(A, B.T, out=out)
     products = A @ B.T
     return products.toarray() if sparse.issparse(products) else np.asarray(products)
 
@@ -45,7 +47,7 @@ def squared_norms(A):
     return np.einsum("ij,ij->i", A, A)
 
 
-def squared_distances(A, B, left=None, right=None):
+def squared_distances(A, B, left=None, right=None, out=None):
     """Squared Euclidean distances of all pairs of rows, by one matrix product.
 
     Rows far from the origin lose digits: centre them first.
@@ -56,12 +58,15 @@ def squared_distances(A, B, left=None, right=None):
     B : ndarray or CSR of shape (m, d)
     left, right : ndarray of shape (n,) and (m,), optional
         Squared norms of the rows, if known.
+    out : ndarray of shape (n, m), optional
+        Memory for the result: new pages cost more than the work on a few columns. Unused if A or B
+        is sparse.
 
     Returns
     -------
     ndarray of shape (n, m)
     """
-    out = inner(A, B)
+    out = inner(A, B, out)
     left = squared_norms(A) if left is None else left
     right = squared_norms(B) if right is None else right
     _to_squares(out, left.astype(out.dtype, copy=False), right.astype(out.dtype, copy=False))
