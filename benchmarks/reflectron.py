@@ -19,7 +19,8 @@ from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.estimators.glm import ReflectronRegressor
-from tunefree.learners.mirror import Configuration, Mirror, Sheet
+from tunefree.learners.mirror import Mirror
+from tunefree.learners.mirror_state import Configuration, Sheet
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
@@ -46,7 +47,7 @@ class Draw:
     def blocks(self, epoch):
         """Be a source: the rows to learn from, then those held out."""
         yield Sheet(Dense(self.X), self.y[:, None], np.ones(len(self.y)))
-        yield Sheet(Dense(self.X_held), self.y_held[:, None], np.ones(len(self.y_held)), True)
+        yield Sheet(Dense(self.X_held), self.y_held[:, None], np.ones(len(self.y_held)), 0)
 
     def error(self, theta):
         """Mean squared test error against noisy targets."""

@@ -52,13 +52,18 @@ class Dense(NamedTuple):
         """Largest absolute value of each column."""
         return np.abs(self.values).max(axis=0, initial=0.0)
 
+    def norms(self, p):
+        """The p-norm of every row."""
+        return np.linalg.norm(self.values, p, axis=1)
+
     def apply(self, theta):
-        """X theta."""
-        return self.values @ theta
+        """X theta, in the rows' precision."""
+        return self.values @ theta.astype(self.values.dtype, copy=False)
 
     def adjoint(self, r):
-        """X' r."""
-        return self.values.T @ r
+        """X' r, in the rows' precision."""
+        # Transposed, so that the sums of one output lie next to each other.
+        return (r.astype(self.values.dtype, copy=False).T @ self.values).T
 
 
 class CSR(NamedTuple):
@@ -116,14 +121,55 @@ class CSR(NamedTuple):
         np.maximum.at(out, self.indices, np.abs(self.data))
         return out
 
+    def norms(self, p):
+        """The p-norm of every row."""
+        size, n = np.abs(self.data), self.shape[0]
+        if p == np.inf:
+            out = np.zeros(n)
+            np.maximum.at(out, np.repeat(np.arange(n), np.diff(self.indptr)), size)
+            return out
+        row = np.repeat(np.arange(n), np.diff(self.indptr))
+        return np.bincount(row, size**p, minlength=n) ** (1.0 / p)
+
     def _matrix(self):
         signed = self.indices.view(np.int32 if self.indices.itemsize == 4 else np.int64)
         return sparse.csr_array((self.data, signed, self.indptr), shape=self.shape)
 
     def apply(self, theta):
-        """X theta."""
-        return self._matrix() @ theta
+        """X theta, in the rows' precision."""
+        return self._matrix() @ theta.astype(self.data.dtype, copy=False)
 
     def adjoint(self, r):
-        """X' r."""
-        return self._matrix().T @ r
+        """X' r, in the rows' precision."""
+        return self._matrix().T @ r.astype(self.data.dtype, copy=False)
+
+
+class Centred(NamedTuple):
+    """A design whose columns are measured from a centre, without storing the difference.
+
+    Examples
+    --------
+    >>> d = Centred(Dense(np.array([[1.0, 2.0], [3.0, 4.0]])), np.array([2.0, 3.0]))
+    >>> d.apply(np.array([1.0, 1.0])), d.adjoint(np.array([1.0, 1.0]))
+    (array([-2.,  2.]), array([0., 0.]))
+    """
+
+    design: object
+    centre: np.ndarray
+
+    @property
+    def shape(self):
+        """Rows and columns."""
+        return self.design.shape
+
+    def norms(self, p):
+        """At least the p-norm of every row."""
+        return self.design.norms(p) + np.linalg.norm(self.centre, p)
+
+    def apply(self, theta):
+        """(X - 1 c') theta."""
+        return self.design.apply(theta) - self.centre @ theta
+
+    def adjoint(self, r):
+        """(X - 1 c')' r."""
+        return self.design.adjoint(r) - np.multiply.outer(self.centre, r.sum(axis=0))

@@ -1,5 +1,7 @@
 """The batch Reflectron: stacking, merging, the automatic step, and what it converges to."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -8,7 +10,8 @@ from scipy.optimize import minimize, root
 from tunefree.constraints import L1Ball, Simplex
 from tunefree.designs import CSR, Dense
 from tunefree.engine.run import run
-from tunefree.learners.mirror import Configuration, Mirror, Sheet
+from tunefree.learners.mirror import Mirror
+from tunefree.learners.mirror_state import Configuration, Sheet
 from tunefree.links import LINKS, Logistic
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power, Spectral
 
@@ -26,7 +29,7 @@ def _problem(n=40, d=60, k=1, seed=0, noise=0.1, link=LINKS["logistic"]):
     return X, y + noise * rng.uniform(-1, 1, y.shape), theta
 
 
-def _sheet(X, y, held=False):
+def _sheet(X, y, held=-1):
     return Sheet(Dense(X), y, np.ones(len(X)), held)
 
 
@@ -42,7 +45,8 @@ def _values(learner, X, y, theta=None, passes=80):
         before = state.accepted[0]
         state, done = learner.turn(learner.scan(state, _sheet(X, y)))
         if state.accepted[0] > before:
-            values.append(_matching(learner.link, X, y, state.now.theta[0], state.now.offset[0]))
+            theta, offset = learner.read(state)
+            values.append(_matching(learner.link, X, y, theta, offset))
         if done:
             break
     return np.array(values), state
@@ -65,7 +69,7 @@ GEOMETRIES = [
 @pytest.mark.parametrize("first_step", [1e-4, 1.0, 1e4])
 def test_the_automatic_step_lets_the_matching_loss_fall(configuration, first_step):
     X, y, _ = _problem()
-    learner = Mirror(Logistic(), (configuration,), first_step=first_step, patience=1000)
+    learner = Mirror(Logistic(), (configuration,), first_step=first_step, patience=1000, last=True)
     values, _ = _values(learner, X, y)
     assert len(values) > 10
     assert np.diff(values).max() <= 1e-13
@@ -75,7 +79,7 @@ def test_the_automatic_step_lets_the_matching_loss_fall(configuration, first_ste
 @pytest.mark.parametrize("name", LINKS)
 def test_the_matching_loss_falls_for_every_link(name):
     X, y, _ = _problem(link=LINKS[name])
-    learner = Mirror(LINKS[name], (Configuration(Hypentropy(1e-4)),), patience=1000)
+    learner = Mirror(LINKS[name], (Configuration(Hypentropy(1e-4)),), patience=1000, last=True)
     values, _ = _values(learner, X, y)
     assert np.diff(values).max() <= 1e-13 * max(1.0, np.abs(values).max())
 
@@ -83,7 +87,9 @@ def test_the_matching_loss_falls_for_every_link(name):
 def test_a_fixed_step_that_is_too_long_does_not_settle():
     """The automatic step is worth something: a long fixed step oscillates without overflow."""
     X, y, _ = _problem(n=200, d=5)
-    learner = Mirror(Logistic(), (Configuration(Euclidean(), None, 200.0),), patience=1000)
+    learner = Mirror(
+        Logistic(), (Configuration(Euclidean(), None, 200.0),), patience=1000, last=True
+    )
     values, _ = _values(learner, X, y)
     assert np.isfinite(values).all()
     assert np.diff(values[-20:]).max() > 1e-3
@@ -92,7 +98,7 @@ def test_a_fixed_step_that_is_too_long_does_not_settle():
 def test_stacked_configurations_do_what_each_does_alone():
     X, y, _ = _problem(k=2)
     configurations = (*GEOMETRIES[:6], Configuration(Euclidean(), None, 0.5))
-    sheets = Source((_sheet(X[:30], y[:30]), _sheet(X[30:], y[30:], True)))
+    sheets = Source((_sheet(X[:30], y[:30]), _sheet(X[30:], y[30:], 0)))
     together = Mirror(Logistic(), configurations, patience=20)
     state = run(together, together.init(60, 2), sheets, max_passes=60).state
     for c, configuration in enumerate(configurations):
@@ -134,7 +140,7 @@ def test_the_best_point_is_that_of_the_lowest_hold_out_risk():
     X, y, _ = _problem(noise=0.3)
     X_val, y_val, _ = _problem(seed=1, noise=0.3)
     learner = Mirror(Logistic(), (Configuration(Euclidean()),), patience=30)
-    sheets = Source((_sheet(X, y), _sheet(X_val, y_val, True)))
+    sheets = Source((_sheet(X, y), _sheet(X_val, y_val, 0)))
     result = run(learner, learner.init(60), sheets)
     theta, offset = learner.read(result.state)
     risk = np.mean((Logistic().mean(X_val @ theta.T + offset) - y_val) ** 2)
@@ -143,11 +149,53 @@ def test_the_best_point_is_that_of_the_lowest_hold_out_risk():
     assert result.state.best_at[0] < result.state.accepted[0] - 1
 
 
-def test_a_run_ends_at_its_horizon():
+def test_turning_a_sweep_leaves_its_state_as_it_was():
     X, y, _ = _problem()
-    learner = Mirror(Logistic(), (Configuration(Hypentropy(1e-4)),), horizon=12.5, last=True)
-    state = run(learner, learner.init(60), Source((_sheet(X, y),)), max_passes=500).state
-    assert state.time[0] == pytest.approx(12.5, rel=1e-12)
+    learner = Mirror(Logistic(), (Configuration(Hypentropy(1e-3)), Configuration(Euclidean())))
+    state = learner.scan(learner.init(60), _sheet(X, y))
+    for _ in range(4):
+        before = pickle.dumps(state)
+        first, second = learner.turn(state)[0], learner.turn(state)[0]
+        assert pickle.dumps(state) == before
+        assert pickle.dumps(first) == pickle.dumps(second)
+        state = learner.scan(first, _sheet(X, y))
+
+
+def test_members_share_steps_and_learn_from_their_own_rows():
+    """With a fixed step each member is a run of its own without the rows held out from it."""
+    X, y, _ = _problem()
+    held = np.arange(40) % 4 - 1  # -1: all members learn
+    configuration = Configuration(Hypentropy(1e-2), None, 0.7)
+    learner = Mirror(Logistic(), (configuration,), members=3, patience=1000)
+    state = learner.init(60, offset=np.array([[0.0], [0.1], [0.2]]))
+    sheet = _sheet(X, y)._replace(held=held)
+    for _ in range(10):
+        state, _ = learner.turn(learner.scan(state, sheet))
+    risks = []
+    for member in range(3):
+        rows = held != member
+        alone = Mirror(Logistic(), (configuration,), patience=1000, last=True)
+        one = alone.init(60, offset=np.array([0.1 * member]))
+        for _ in range(10):
+            one, _ = alone.turn(alone.scan(one, _sheet(X[rows], y[rows])))
+        assert np.allclose(one.now.theta[0, 0], state.now.theta[0, member], rtol=1e-10)
+        mean = Logistic().mean(X[~rows] @ one.now.theta[0, 0, 0] + one.now.offset[0, 0])
+        risks.append(np.sum((mean - y[~rows, 0]) ** 2))
+    assert state.held_risk[0] == pytest.approx(sum(risks) / np.sum(held >= 0), rel=1e-9)
+
+
+def test_a_configuration_that_another_has_overtaken_ends_early():
+    X, y, _ = _problem(n=100, d=200, noise=0.3)
+    X_val, y_val, _ = _problem(n=100, d=200, seed=1, noise=0.3)
+    sheets = Source((_sheet(X, y), _sheet(X_val, y_val, 0)))
+    geometries = (Configuration(Euclidean()), Configuration(Hypentropy(1e-6)))
+    for behind in (None, 10):
+        learner = Mirror(Logistic(), geometries, patience=100, behind=behind)
+        state = run(learner, learner.init(200), sheets).state
+        lead = learner.chosen(state)
+        waited = state.accepted - state.mark_at
+        assert state.mark_at.max() < 100 and waited[lead] == 101
+        assert waited[1 - lead] == (101 if behind is None else 11)
 
 
 def test_a_run_that_stands_still_ends():

@@ -8,7 +8,8 @@ from tunefree import bounds
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.learners.mirror import Configuration, Mirror, Sheet
+from tunefree.learners.mirror import Mirror
+from tunefree.learners.mirror_state import Configuration, Sheet
 from tunefree.links import Logistic
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm
 
@@ -34,14 +35,14 @@ class Source:
         return iter(self.sheets)
 
 
-def _sheet(X, y, held=False):
+def _sheet(X, y, held=-1):
     return Sheet(Dense(X), y[:, None], np.ones(len(y)), held)
 
 
 def _learn(sets, configurations, passes, patience=10**6):
     (X, y, _), (X_held, y_held, _), _ = sets
     learner = Mirror(Logistic(), tuple(configurations), intercept=False, patience=patience)
-    source = Source(_sheet(X, y), _sheet(X_held, y_held, True))
+    source = Source(_sheet(X, y), _sheet(X_held, y_held, 0))
     return run(learner, learner.init(X.shape[1]), source, max_passes=passes).state
 
 
@@ -60,7 +61,8 @@ def test_figure_1a_the_test_error_rises_after_its_minimum():
     state = _learn(sets, (Configuration(Hypentropy(1e-4)),), 800)
     X, _, mean = sets[2]
     chosen, last = (
-        np.mean((expit(X @ t[0, 0]) - mean) ** 2) for t in (state.best.theta, state.now.theta)
+        np.mean((expit(X @ t) - mean) ** 2)
+        for t in (state.best.theta[0, 0], state.now.theta[0, 0, 0])
     )
     assert last > 1.2 * chosen
 

@@ -7,8 +7,16 @@ models".
 import numpy as np
 
 
-def reflectron_step(radius, slope, *, convexity=1.0, weight=1.0):
-    r"""The step of Theorem 4.1: sigma / (2 C^2 B L). Safe, and far below the best one.
+def reflectron_step(radius, slope, *, convexity=1.0, weight=1.0, theorem="4.1", rounds=None):
+    r"""The step that a theorem asks for. Safe, and far below the best one.
+
+    ======  ==========================================================
+    4.1     sigma / (2 C^2 B L), full batches
+    5.1     min(sigma / (C^2 B L), 1 / sqrt(T)), one row a step
+    5.2     sigma / (C^2 B L), one row a step and noiseless targets
+    ======  ==========================================================
+
+    Theorems 5.1 and 5.2 allow 2 (1 - beta) sigma / (C^2 B L); these are for beta = 1/2.
 
     Parameters
     ----------
@@ -20,6 +28,9 @@ def reflectron_step(radius, slope, *, convexity=1.0, weight=1.0):
         sigma, strong convexity of the potential.
     weight : float, default=1.0
         B, the largest weight of the pseudogradient: 1 for GLM-tron, L for mirror descent.
+    theorem : {'4.1', '5.1', '5.2'}, default='4.1'
+    rounds : int, optional
+        T, for Theorem 5.1.
 
     Returns
     -------
@@ -27,14 +38,19 @@ def reflectron_step(radius, slope, *, convexity=1.0, weight=1.0):
 
     References
     ----------
-    Boffi, Tu and Slotine 2021, Theorem 4.1.
+    Boffi, Tu and Slotine 2021, Theorems 4.1, 5.1 and 5.2.
 
     Examples
     --------
     >>> reflectron_step(2.0, 0.25)
     0.5
+    >>> reflectron_step(2.0, 0.25, theorem="5.1", rounds=100)
+    0.1
     """
-    return float(convexity / (2.0 * radius**2 * weight * slope))
+    longest = float(convexity / (radius**2 * weight * slope))
+    if theorem == "4.1":
+        return 0.5 * longest
+    return longest if theorem == "5.2" else float(min(longest, 1.0 / np.sqrt(rounds)))
 
 
 def reflectron_risk(

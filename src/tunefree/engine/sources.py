@@ -58,6 +58,16 @@ class Whole(NamedTuple):
         yield Block(self.X, None, self.targets, self.weights, 0, epoch)
 
 
+class Sheets(NamedTuple):
+    """Blocks that are at hand: what batch learners sweep over when rows are held out."""
+
+    sheets: tuple
+
+    def blocks(self, epoch):
+        """The blocks of a pass."""
+        return iter(self.sheets)
+
+
 class Rows(NamedTuple):
     """Rows of an array in the order of their visits: what online learners pass over."""
 

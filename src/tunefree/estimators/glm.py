@@ -8,12 +8,8 @@ from sklearn.utils.metaestimators import available_if
 
 from tunefree.estimators import base
 from tunefree.estimators.glm_base import Reflectron, validation_rows
-from tunefree.links import LINKS, target_margin
-
-
-def link_range(link, unknown=(-np.inf, np.inf)):
-    """The range of a link or of the link of a name, as far as it is known."""
-    return getattr(LINKS.get(link) if isinstance(link, str) else link, "range", unknown)
+from tunefree.estimators.glm_parts import link_range
+from tunefree.links import target_margin
 
 
 class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
@@ -46,10 +42,8 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         Share of the rows held out to choose the iterate and the configuration; 'auto' is a fifth,
         or so much less that all splits are disjoint. One row in round(1 / share) is held out.
     n_splits : int or 'auto', default='auto'
-        How many disjoint shares are held out in turn, and their risks averaged; 'auto' is 10 below
+        How many disjoint shares are held out in turn, and their risks averaged; 'auto' is 5 below
         1,000 rows, else 1.
-    refit : bool, default=True
-        Then learn from all rows, in the chosen configuration, as far as the chosen iterate was.
     patience : int, default=50
         Accepted steps without progress of the hold-out risk before a configuration ends; at
         least as many as the progress took.
@@ -203,10 +197,8 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
         Share of the rows held out to choose the iterate and the configuration; 'auto' is a fifth,
         or so much less that all splits are disjoint. One row in round(1 / share) is held out.
     n_splits : int or 'auto', default='auto'
-        How many disjoint shares are held out in turn, and their risks averaged; 'auto' is 10 below
+        How many disjoint shares are held out in turn, and their risks averaged; 'auto' is 5 below
         1,000 rows, else 1.
-    refit : bool, default=True
-        Then learn from all rows, in the chosen configuration, as far as the chosen iterate was.
     patience : int, default=50
         Accepted steps without progress of the hold-out risk before a configuration ends; at
         least as many as the progress took.
