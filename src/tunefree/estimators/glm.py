@@ -8,10 +8,12 @@ from sklearn.utils.metaestimators import available_if
 
 from tunefree.estimators import base
 from tunefree.estimators.glm_base import Reflectron, validation_rows
+from tunefree.estimators.glm_docs import with_parameters
 from tunefree.estimators.glm_parts import link_range
 from tunefree.links import target_margin
 
 
+@with_parameters
 class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with no step size to choose.
 
@@ -19,56 +21,14 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     potential decides which of the predictors that fit is found, in place of a penalty, and rows
     held out decide which potential, and when to stop. The default step needs no constant.
 
-    Parameters
-    ----------
-    link : str or link, default='logistic'
-        The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
-        with a nondecreasing ``mean(s)``.
-    potential : str, potential or list, default='auto'
-        The geometry: a name of `tunefree.potentials.POTENTIALS`, a part, or a list of these to
-        choose from. 'auto' is the Euclidean potential and the hypentropy of beta 1e-4, 1e-6, 1e-8,
-        1e-12.
-    constraint : str, constraint, None or list, default=None
-        A set to project onto, from `tunefree.constraints`.
-    step : 'auto', float > 0 or list, default='auto'
-        Every combination of potential, constraint and step is learned, all in the same passes.
-    weight : None, 'slope' or callable, default=None
-        Weight of the residuals: 1 (GLM-tron), the link's slope (mirror descent on the square
-        loss), or a function of the margins; other than None it needs a number as step.
-    init : array-like of shape (n_features,) or (n_outputs, n_features), optional
-        A prior guess to start from: on data that can be fitted exactly, the fit is its Bregman
-        projection onto the interpolating predictors.
-    validation_fraction : float in [0, 1) or 'auto', default='auto'
-        Share of the rows held out to choose the iterate and the configuration; 'auto' is a fifth,
-        or so much less that all splits are disjoint. One row in round(1 / share) is held out.
-    n_splits : int or 'auto', default='auto'
-        How many disjoint shares are held out in turn, and their risks averaged; 'auto' is 5 below
-        1,000 rows, else 1.
-    patience : int, default=50
-        Accepted steps without progress of the hold-out risk before a configuration ends; at
-        least as many as the progress took.
-    tol : float, default=1e-3
-        Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
-    max_iter : int, default=1000
-        Most passes.
-    fit_intercept : bool, default=True
-        Learn an intercept, free of potential and constraint.
-    standardize : bool, default=True
-        Measure columns in standard deviations, from their mean if there is an intercept, so that
-        a potential means the same for all; constraints then hold in these units.
-    keep_path : bool, default=False
-        Keep the parameters after every pass in ``coef_path_``.
-    warm_start : bool, default=False
-        Start from the last fit's parameters.
-    random_state : int, RandomState or None, default=None
-        Seed of the hash by which rows are held out.
+    {parameters}
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
     n_iter_ : int
-        Passes over the rows in all splits and the refit, rejected trials included.
+        Passes over the rows, rejected trials included.
     link_ : part
         The link in use.
     potential_, constraint_ : the chosen parts
@@ -76,10 +36,10 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         Every configuration's lowest hold-out risk and the time (sum of steps) that had it, the
         best first.
     trace_ : dict of ndarray of shape (n_passes, n_configurations)
-        Of the first split: 'risk' (mean squared error on the rows learned from), 'held_risk',
+        'risk' (mean squared error on the rows learned from), 'held_risk' (on the rows held out),
         'time', 'step', and 'move', the symmetric Bregman divergence of the last step.
     coef_path_ : ndarray of shape (n_passes, n_configurations, n_outputs, n_features)
-        Of the first split, if kept.
+        If kept.
     n_features_in_ : int
 
     Raises
@@ -168,55 +128,14 @@ def _has_probabilities(estimator):
     raise AttributeError(f"predict_proba needs a link of bounded range, not {estimator.link!r}.")
 
 
+@with_parameters
 class ReflectronClassifier(ClassifierMixin, Reflectron):
     r"""Linear classification through a link, with no step size and no penalty to choose.
 
     Two classes are one output whose mean is the probability of the second; more are one output
     each, trained on one-hot targets. See `ReflectronRegressor` for the method.
 
-    Parameters
-    ----------
-    link : str or link, default='logistic'
-        The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
-        with a nondecreasing ``mean(s)``.
-    potential : str, potential or list, default='auto'
-        The geometry: a name of `tunefree.potentials.POTENTIALS`, a part, or a list of these to
-        choose from. 'auto' is the Euclidean potential and the hypentropy of beta 1e-4, 1e-6, 1e-8,
-        1e-12.
-    constraint : str, constraint, None or list, default=None
-        A set to project onto, from `tunefree.constraints`.
-    step : 'auto', float > 0 or list, default='auto'
-        Every combination of potential, constraint and step is learned, all in the same passes.
-    weight : None, 'slope' or callable, default=None
-        Weight of the residuals: 1 (GLM-tron), the link's slope (mirror descent on the square
-        loss), or a function of the margins; other than None it needs a number as step.
-    init : array-like of shape (n_features,) or (n_outputs, n_features), optional
-        A prior guess to start from: on data that can be fitted exactly, the fit is its Bregman
-        projection onto the interpolating predictors.
-    validation_fraction : float in [0, 1) or 'auto', default='auto'
-        Share of the rows held out to choose the iterate and the configuration; 'auto' is a fifth,
-        or so much less that all splits are disjoint. One row in round(1 / share) is held out.
-    n_splits : int or 'auto', default='auto'
-        How many disjoint shares are held out in turn, and their risks averaged; 'auto' is 5 below
-        1,000 rows, else 1.
-    patience : int, default=50
-        Accepted steps without progress of the hold-out risk before a configuration ends; at
-        least as many as the progress took.
-    tol : float, default=1e-3
-        Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
-    max_iter : int, default=1000
-        Most passes.
-    fit_intercept : bool, default=True
-        Learn an intercept, free of potential and constraint.
-    standardize : bool, default=True
-        Measure columns in standard deviations, from their mean if there is an intercept, so that
-        a potential means the same for all; constraints then hold in these units.
-    keep_path : bool, default=False
-        Keep the parameters after every pass in ``coef_path_``.
-    warm_start : bool, default=False
-        Start from the last fit's parameters.
-    random_state : int, RandomState or None, default=None
-        Seed of the hash by which rows are held out.
+    {parameters}
 
     Attributes
     ----------
@@ -224,7 +143,7 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     n_iter_ : int
-        Passes over the rows in all splits and the refit, rejected trials included.
+        Passes over the rows, rejected trials included.
     link_ : part
         The link in use.
     potential_, constraint_ : the chosen parts
@@ -232,10 +151,10 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
         Every configuration's lowest hold-out risk and the time (sum of steps) that had it, the
         best first.
     trace_ : dict of ndarray of shape (n_passes, n_configurations)
-        Of the first split: 'risk' (mean squared error on the rows learned from), 'held_risk',
+        'risk' (mean squared error on the rows learned from), 'held_risk' (on the rows held out),
         'time', 'step', and 'move', the symmetric Bregman divergence of the last step.
     coef_path_ : ndarray of shape (n_passes, n_configurations, n_outputs, n_features)
-        Of the first split, if kept.
+        If kept.
     n_features_in_ : int
 
     Raises

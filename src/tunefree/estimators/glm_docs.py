@@ -1,0 +1,52 @@
+"""The parameters of the Reflectron's estimators, written once."""
+
+_PARAMETERS = """Parameters
+    ----------
+    link : str or link, default='logistic'
+        The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
+        with a nondecreasing ``mean(s)``.
+    potential : str, potential or list, default='auto'
+        The geometry: a name of `tunefree.potentials.POTENTIALS`, a part, or a list of these to
+        choose from. 'auto' is the Euclidean potential and the hypentropy of beta 1e-4, 1e-6, 1e-8,
+        1e-12.
+    constraint : str, constraint, None or list, default=None
+        A set to project onto, from `tunefree.constraints`.
+    step : 'auto', float > 0 or list, default='auto'
+        Every combination of potential, constraint and step is learned, all in the same passes.
+    weight : None, 'slope' or callable, default=None
+        Weight of the residuals: 1 (GLM-tron), the link's slope (mirror descent on the square
+        loss), or a function of the margins; other than None it needs a number as step.
+    init : array-like of shape (n_features,) or (n_outputs, n_features), optional
+        A prior guess to start from: on data that can be fitted exactly, the fit is its Bregman
+        projection onto the interpolating predictors.
+    validation_fraction : float in [0, 1) or 'auto', default='auto'
+        Share of the rows held out to choose the iterate and the configuration; 'auto' is a fifth,
+        or so much less that all splits are disjoint. One row in round(1 / share) is held out.
+    n_splits : int or 'auto', default='auto'
+        How many disjoint shares are held out, each from a member of its own that learns beside the
+        one that learns from all rows, with the same steps; 'auto' is 5 below 1,000 rows, else 1.
+    patience : int, default=50
+        Accepted steps without progress of the hold-out risk before a configuration ends; at
+        least as many as the progress took.
+    tol : float, default=1e-3
+        Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
+    max_iter : int, default=1000
+        Most passes.
+    fit_intercept : bool, default=True
+        Learn an intercept, free of potential and constraint.
+    standardize : bool, default=True
+        Measure columns in standard deviations, from their mean if there is an intercept, so that
+        a potential means the same for all; constraints then hold in these units.
+    keep_path : bool, default=False
+        Keep the parameters after every pass in ``coef_path_``.
+    warm_start : bool, default=False
+        Start from the last fit's parameters.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash by which rows are held out."""
+
+
+def with_parameters(cls):
+    """Put the parameters into a class's documentation, where it says so."""
+    if cls.__doc__:  # none under python -OO
+        cls.__doc__ = cls.__doc__.replace("{parameters}", _PARAMETERS)
+    return cls
