@@ -209,7 +209,7 @@ class Multinomial(NamedTuple):
 
 @part
 class Absolute(NamedTuple):
-    """|p - y|: the regression function is the conditional median.
+    r"""\|p - y\|: the regression function is the conditional median.
 
     Examples
     --------
@@ -234,7 +234,7 @@ class Absolute(NamedTuple):
 
 @part
 class Huber(NamedTuple):
-    """(p - y)^2 / 2, continued linearly where |p - y| exceeds `width`.
+    r"""(p - y)^2 / 2, continued linearly where \|p - y\| exceeds `width`.
 
     With a width of a few standard deviations of the target this is the *clipped squared loss* of
     the regression recipe: the squared loss, with a bound on what one row can do.
@@ -264,7 +264,7 @@ class Huber(NamedTuple):
 
 @part
 class EpsilonInsensitive(NamedTuple):
-    """max(0, |p - y| - epsilon), the loss of support vector regression.
+    r"""max(0, \|p - y\| - epsilon), the loss of support vector regression.
 
     Examples
     --------

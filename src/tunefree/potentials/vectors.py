@@ -173,7 +173,7 @@ class PNorm(Potential):
 
 @dataclass(frozen=True)
 class Hypentropy(Potential):
-    r"""Hypentropy: the Euclidean geometry for |x| below beta, that of entropy above.
+    r"""Hypentropy: the Euclidean geometry for \|x\| below beta, that of entropy above.
 
     .. math:: \psi(x) = \sum_j x_j \operatorname{asinh}(x_j/\beta) - \sqrt{x_j^2+\beta^2} + \beta
 
@@ -213,7 +213,7 @@ class Hypentropy(Potential):
         return np.arcsinh(x / self.beta)
 
     def inverse(self, w):
-        """Gradient of psi*: undoes `mirror`. Infinite for |w| > 710."""
+        r"""Gradient of psi*: undoes `mirror`. Infinite for \|w\| > 710."""
         with np.errstate(over="ignore"):
             return self.beta * np.sinh(w)
 

@@ -1,24 +1,9 @@
-"""Pictures of fitted models; matplotlib is imported when the first one is drawn."""
+"""The regularization path of least squares."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-
-def _axes(ax):
-    """The given axes, or new ones.
-
-    Raises
-    ------
-    ImportError
-        Without matplotlib.
-    """
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError("Plots need matplotlib: pip install 'tunefree[plots]'.") from error
-    return pyplot.subplots()[1]
+from tunefree.plots.base import axes, largest
 
 
 class RidgePathDisplay:
@@ -85,8 +70,8 @@ class RidgePathDisplay:
         -------
         self
         """
-        self.ax_ = ax = _axes(ax)
-        shown = np.sort(np.argsort(-np.abs(self.coefs).max(axis=0), kind="stable")[:most])
+        self.ax_ = ax = axes(ax)
+        shown = largest(np.abs(self.coefs).max(axis=0), most)
         self.lines_ = ax.plot(self.alphas, self.coefs[:, shown], **{"linewidth": 1.0, **line})
         ax.set(xscale="log", xlabel="alpha (stronger to the left)", ylabel="coefficient")
         ax.invert_xaxis()

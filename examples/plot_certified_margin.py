@@ -1,0 +1,21 @@
+"""
+A separator with a certified margin
+===================================
+
+`OptimisticPerceptron` returns an interval that holds the largest margin of the data, from both
+sides of the game that it plays.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_digits
+
+from tunefree import MarginDisplay, OptimisticPerceptron
+
+X, y = load_digits(return_X_y=True)
+X, y = X[(y == 3) | (y == 8)] / 16.0, y[(y == 3) | (y == 8)]
+model = OptimisticPerceptron("auto", stop="margin", tol=0.01).fit(X, y)
+print(model.status_, model.margin_bounds_)
+
+fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+MarginDisplay.from_estimator(model, X, y).plot(ax)
+plt.show()

@@ -1,0 +1,25 @@
+"""
+What a classifier tried, and how its risk developed
+===================================================
+
+`PiSTOLClassifier` sweeps a portfolio of learning rules and column views over the rows together.
+Every row is predicted before it is learned, so the comparison needs neither held-out rows nor a
+second fit.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_breast_cancer
+
+from tunefree import LeaderboardDisplay, PiSTOLClassifier, RiskCurveDisplay
+
+X, y = load_breast_cancer(return_X_y=True)
+model = PiSTOLClassifier(random_state=0).fit(X[:400], y[:400])
+print(f"test accuracy {model.score(X[400:], y[400:]):.3f} on raw, unscaled columns")
+
+# %%
+# The members' progressive error over the rows, and the one that was returned.
+
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+RiskCurveDisplay.from_estimator(model).plot(axes[0])
+LeaderboardDisplay.from_estimator(model).plot(axes[1])
+plt.show()

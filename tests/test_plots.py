@@ -1,0 +1,95 @@
+"""Displays draw what the estimators found."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits
+
+from tunefree import (
+    AveragedSGDRegressor,
+    ErrorCurveDisplay,
+    LeaderboardDisplay,
+    MarginDisplay,
+    OptimisticPerceptron,
+    PiSTOLClassifier,
+    ReflectronRegressor,
+    RiskCurveDisplay,
+    WeightsDisplay,
+)
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def ax():
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    yield pyplot.subplots()[1]
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    X, y = load_breast_cancer(return_X_y=True)
+    return PiSTOLClassifier(random_state=0).fit(X, y)
+
+
+def test_risk_curves_of_a_portfolio_end_at_the_leaderboard(classifier, ax):
+    display = RiskCurveDisplay.from_estimator(classifier).plot(ax)
+    assert len(display.lines_) == len(classifier.leaderboard_)
+    for line in display.lines_:
+        assert (line.get_ydata() == display.curves[line.get_label()]).all()
+        assert line.get_xdata()[-1] == 569
+
+
+def test_risk_curves_of_a_reflectron_show_both_risks(ax):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 5))
+    model = ReflectronRegressor(link="identity", potential="euclidean", random_state=0)
+    display = RiskCurveDisplay.from_estimator(model.fit(X, X[:, 0])).plot(ax)
+    solid, dashed = display.lines_
+    assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
+    assert solid.get_ydata()[-1] < solid.get_ydata()[0]
+
+
+def test_the_leaderboard_marks_the_chosen(classifier, ax):
+    display = LeaderboardDisplay.from_estimator(classifier).plot(ax)
+    widths = [bar.get_width() for bar in display.bars_]
+    assert widths == sorted(e["progressive_error"] for e in classifier.leaderboard_)
+    assert display.chosen == [e["chosen"] for e in classifier.leaderboard_]
+
+
+def test_the_margin_of_every_row_respects_the_certificate(ax):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[(y == 3) | (y == 8)], y[(y == 3) | (y == 8)]
+    model = OptimisticPerceptron().fit(X, y)
+    display = MarginDisplay.from_estimator(model, X, y).plot(ax)
+    assert display.margins.min() == pytest.approx(model.margin_bounds_.lower, rel=1e-9)
+    assert display.margins.min() <= model.margin_bounds_.upper
+    assert len(display.margins) == len(y)
+
+
+@pytest.mark.parametrize("kind", ["stem", "histogram"])
+def test_weights_are_drawn_beside_the_truth(classifier, ax, kind):
+    display = WeightsDisplay.from_estimator(classifier, truth=np.zeros(30)).plot(ax, kind=kind)
+    assert (display.weights == classifier.coef_[0]).all()
+    assert {t.get_text() for t in ax.get_legend().get_texts()} == {"learned", "true"}
+
+
+def test_error_curves_have_the_spread_of_their_repetitions(ax):
+    errors = np.array([[0.3, 0.5], [0.2, 0.2]])
+    display = ErrorCurveDisplay({"a": ([10, 100], errors)}).plot(ax)
+    low, high = display.containers_[0][1]
+    np.testing.assert_allclose(high.get_ydata() - low.get_ydata(), [0.2, 0.0])
+
+
+def test_what_cannot_be_drawn_is_refused():
+    X, y = np.arange(6.0)[:, None], np.array([0, 1, 2, 0, 1, 2])
+    with pytest.raises(ValueError, match="two classes"):
+        MarginDisplay.from_estimator(OptimisticPerceptron().fit(X, y), X, y)
+    with pytest.raises(ValueError, match="trace_"):
+        RiskCurveDisplay.from_estimator(AveragedSGDRegressor(solver="exact").fit(X, y))
+    with pytest.raises(ValueError, match="leaderboard_"):
+        LeaderboardDisplay.from_estimator(OptimisticPerceptron().fit(X, y))
+    with pytest.raises(ValueError, match="kind='bars'"):
+        WeightsDisplay(np.ones(2)).plot(kind="bars")
