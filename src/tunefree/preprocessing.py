@@ -42,15 +42,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    kinds_ : ndarray of str of shape (n_features_in_,)
+    kinds_ : ndarray of str of shape (n_features,)
         'number' or 'category'.
-    medians_ : ndarray of shape (n_features_in_,)
+    medians_ : ndarray of shape (n_features,)
         What replaces a missing number.
-    missing_ : ndarray of bool of shape (n_features_in_,)
+    missing_ : ndarray of bool of shape (n_features,)
         Number columns that get a 0/1 column of what is missing.
     levels_ : dict of str to list of str
         The levels of each categorical column, by its position written as text.
-    rare_ : ndarray of bool of shape (n_features_in_,)
+    rare_ : ndarray of bool of shape (n_features,)
         Categorical columns whose rare levels share a column.
     rare_levels_ : dict of str to list of str
     n_features_in_ : int
