@@ -14,6 +14,8 @@ _HOMES = {
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron_kernel",
     "LeaderboardDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
+    "LandmarkClassifier": "tunefree.estimators.landmarks",
+    "LandmarkRegressor": "tunefree.estimators.landmarks",
     "OptimisticPerceptron": "tunefree.estimators.perceptron",
     "PiSTOLClassifier": "tunefree.estimators.linear",
     "PiSTOLRegressor": "tunefree.estimators.regression",
