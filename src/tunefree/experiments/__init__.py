@@ -59,4 +59,9 @@ EXPERIMENTS = {
     "pistol-bound": "pistol_bound",
     "pistol-rates": "pistol_rates",
     "pistol-comparison": "pistol_comparison",
+    "reflectron-risk": "reflectron_risk",
+    "reflectron-samples": "reflectron_samples",
+    "reflectron-dimension": "reflectron_dimension",
+    "reflectron-weights": "reflectron_weights",
+    "reflectron-norms": "reflectron_norms",
 }
