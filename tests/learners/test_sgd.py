@@ -8,7 +8,8 @@ from tunefree.averaging import Geometric, Last, Polynomial, Tail, Uniform, Weigh
 from tunefree.engine.order import given_visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
-from tunefree.learners.sgd import SGD, Centred, averages, columns, squared_norms
+from tunefree.learners.coordinates import columns, squared_norms
+from tunefree.learners.sgd import SGD, Centred, averages
 from tunefree.learners.sgd_stream import StreamSGD
 
 PASSES = 3
@@ -63,19 +64,6 @@ def test_iterates_and_all_averages_equal_the_reference(n_outputs, kind, intercep
         masses = within(scheme, len(iterates)).mass(t, t + 1.0)
         direct = np.tensordot(masses / masses.sum(), iterates, axes=1)
         np.testing.assert_allclose(every[:, k], direct, rtol=0, atol=1e-12)
-
-
-def test_columns_are_scaled_by_their_largest_deviation():
-    X, y, weights = problem(1)
-    X[:, 0] = 7.0  # constant: left out
-    for data in (X, sparse.csr_array(X)):
-        view = columns(data, y, weights)
-        mean = np.average(X, axis=0, weights=weights)
-        np.testing.assert_allclose(view.mean, mean, rtol=1e-12)
-        expected = np.abs(X - mean).max(axis=0)
-        expected[0] = 0.0
-        np.testing.assert_allclose(view.scale, expected, rtol=1e-12)
-        assert np.abs(formed(view.show(data), view.centre(data))[:, 1:]).max() <= 1.0 + 1e-12
 
 
 def stream_reference(X, y, rates):

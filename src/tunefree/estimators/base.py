@@ -74,6 +74,14 @@ def canonical(X):
     return out
 
 
+def take(X, rows):
+    """Rows of an array or canonical CSR matrix, with the same index types."""
+    if not sparse.issparse(X):
+        return X[rows]
+    # SciPy selects with one index type for both arrays: the constructor narrows indptr to it.
+    return canonical(sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)[rows])
+
+
 def check_weights(sample_weight, X):
     """Weights as float64, one a row; None means 1.
 

@@ -8,22 +8,16 @@ from tunefree.averaging import AVERAGES, SUFFIXES, Geometric
 from tunefree.engine.order import Visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
+from tunefree.estimators import base
+from tunefree.learners.coordinates import Columns, columns, shown, squared_norms
 from tunefree.learners.exact import decompose
-from tunefree.learners.sgd import (
-    SGD,
-    Centred,
-    Columns,
-    averages,
-    columns,
-    compress,
-    squared_norms,
-)
+from tunefree.learners.sgd import SGD, Centred, averages, compress
 
 NAMED = {**AVERAGES, **SUFFIXES}
 _N_ALPHAS = 50
 # Up to here the eigenvectors cost less than the passes (measured: 2 to 2800 times).
 _MOST_EXACT, _MOST_CELLS = 1000, 2e8
-_FOLDS, _MOST_FOLDED, _MOST_HELD_OUT = 5, 2000, 20_000
+_FOLDS, _MOST_FOLDED, _MOST_HELD_OUT, _TRIED = 5, 2000, 20_000, 2000
 
 
 class Problem(NamedTuple):
@@ -72,22 +66,36 @@ class Problem(NamedTuple):
         return [*(Geometric(float(rate)) for rate in rates), *others]
 
 
-def pose(X, targets, weights, seed, *, intercept, scalings):
-    """The problem of rows with weights under each scaling: merged, in hashed order, centred."""
+def pose(X, targets, weights, seed, *, intercept, scaling):
+    """The problem of rows with weights: merged, in hashed order, centred.
+
+    With scaling='auto' one pass over some of the rows tells whether scaled columns suit them.
+    """
     visits = hashed_visits(X, targets, weights, seed)
     rows, totals = visits.unique()
     place = np.empty(X.shape[0], np.int64)
     place[rows] = np.arange(len(rows))
-    X, targets, visits = X[rows], targets[rows], visits._replace(rows=place[visits.rows])
-    unit, problems = float(weights.sum() / totals.sum()), []
-    for scaling in scalings:
-        view = columns(X, targets, totals, intercept=intercept, scaling=scaling)
-        Z, centre = view.show(X), view.centre(X)
-        norms = squared_norms(Z, centre)
-        problems.append(
-            Problem(Z, centre, view, targets - view.target, totals, visits, norms, unit)
-        )
-    return problems
+    X, targets = base.take(X, rows), targets[rows]
+    visits = visits._replace(rows=place[visits.rows])
+    unit = float(weights.sum() / totals.sum())
+    if scaling == "auto":
+        few, early = slice(0, _TRIED), visits.rows < _TRIED
+        part = base.take(X, few), targets[few], totals[few]
+        some = Visits(*(field[early] for field in visits)), unit
+        scaled = columns(*part, intercept=intercept)
+        raw_risk = progressive_risk(_viewed(scaled.unscaled(), *part, *some))
+        scaling = progressive_risk(_viewed(scaled, *part, *some)) < raw_risk
+    view = columns(X, targets, totals, intercept=intercept)
+    view = view if scaling else view.unscaled()
+    return _viewed(view, X, targets, totals, visits, unit)
+
+
+def _viewed(view, X, targets, totals, visits, unit):
+    """The problem of distinct rows in the coordinates of a view."""
+    Z, view = shown(X, view)
+    centre = view.centre(X)
+    norms = squared_norms(Z, centre)
+    return Problem(Z, centre, view, targets - view.target, totals, visits, norms, unit)
 
 
 def default_alphas(problem):
@@ -101,13 +109,12 @@ class Run(NamedTuple):
     basis: np.ndarray
     mix: np.ndarray
 
-    def fold(self, view, first=0, stop=None):
+    def fold(self, view, first=0, stop=None, dtype=float):
         """Coefficients (n_outputs, d, n_schemes) and intercepts (n_outputs, n_schemes)."""
-        mix, inverse = self.mix[:, first:stop], view.inverse
-        coef = np.stack([self.basis[:, :, k] @ mix for k in range(self.basis.shape[2])])
-        coef *= inverse[:, None]
-        offset = np.tensordot(view.mean * inverse, self.basis, axes=1).T @ mix
-        return coef, view.target[:, None] - offset
+        mix = self.mix[:, first:stop]
+        offset = np.tensordot(view.middle(), self.basis, axes=1).T @ mix
+        intercept = (view.target[:, None] - offset).astype(dtype)
+        return view.back(self.basis, mix, dtype), intercept
 
     def predict(self, Z, centre):
         """Predictions of all schemes, of shape (n, n_schemes, n_outputs), less the mean."""
@@ -117,15 +124,20 @@ class Run(NamedTuple):
                          optimize=True)  # fmt: skip
 
 
-def learn(problem, visits, alphas, others, n_passes, tolerance=1e-12):
-    """Run SGD over visits; the schemes are one `Geometric` an alpha, then the others."""
-    steps = int(visits.repeats.sum())
-    schemes = problem.schemes(visits, alphas, others)
+def descend(problem, visits, n_passes):
+    """Run SGD over visits and return its state."""
     learner = SGD(problem.step(), n_passes)
     source = Rows(problem.Z, problem.targets, visits)
     state = learner.init(problem.Z.shape[1], problem.targets.shape[1])
-    state = run(Centred.of(learner, problem.Z, problem.centre), state, source).state
-    kept, mix = compress(schemes, n_passes * steps + 1, tolerance)
+    return run(Centred.of(learner, problem.Z, problem.centre), state, source).state
+
+
+def learn(problem, visits, alphas, others, n_passes, tolerance=1e-12):
+    """Run SGD over visits; the schemes are one `Geometric` an alpha, then the others."""
+    schemes = problem.schemes(visits, alphas, others)
+    steps = n_passes * int(visits.repeats.sum())
+    kept, mix = compress(schemes, steps + 1, tolerance)
+    state = descend(problem, visits, n_passes)
     return Run(averages(state, kept, problem.Z, problem.centre), mix)
 
 
@@ -136,15 +148,25 @@ def held_out_risks(problem, alphas, others, n_passes):
     fold = np.arange(m) % n_folds
     risk = weight = 0.0
     for f in range(n_folds if m <= _MOST_FOLDED else 1):
-        keep, held = fold[problem.visits.rows] != f, fold == f
+        keep, held = fold[problem.visits.rows] != f, np.flatnonzero(fold == f)
         visits = Visits(*(field[keep] for field in problem.visits))
-        # Five digits are enough to choose by.
-        model = learn(problem, visits, alphas, others, n_passes, 1e-5)
+        # Three digits are enough to choose by.
+        model = learn(problem, visits, alphas, others, n_passes, 1e-3)
         totals = problem.totals[held]
-        error = model.predict(problem.Z[held], problem.centre) - problem.targets[held][:, None]
+        predicted = model.predict(base.take(problem.Z, held), problem.centre)
+        error = predicted - problem.targets[held][:, None]
         risk = risk + totals @ np.square(error).sum(axis=2)
         weight += totals.sum()
     return risk / weight
+
+
+def progressive_risk(problem):
+    """Mean squared error of one pass on its second half, every row before it is learned."""
+    step, scalars = problem.step(), descend(problem, problem.visits, 1).scalars
+    _, importance = problem.visits.order(0)
+    half = len(importance) // 2
+    errors = (np.concatenate(scalars)[half:] / (step * importance[half:, None])) ** 2
+    return float(importance[half:] @ errors.sum(axis=1) / importance[half:].sum())
 
 
 def exact_path(problem, alphas):

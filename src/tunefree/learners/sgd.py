@@ -9,11 +9,9 @@ alpha_t = -eta (<z_t, w_(t-1)> - y_t). So with c_t the share of the iterates tha
 and K averages are one product of Z' with a table of K columns: a whole regularization path from one
 run, decided after the run.
 
-Rows are learned in coordinates z = (x - mean) / scale; a sparse z is never formed: its constant
-part goes into two scalars an output.
+Sparse rows are centred without being formed: the constant part goes into two scalars an output.
 
-Source: Neu and Rosasco 2018, section 4.1; the scalars are ours. Column scaling by the largest
-deviation follows Ross, Mineiro and Langford 2013.
+Source: Neu and Rosasco 2018, section 4.1; the scalars are ours.
 """
 
 from typing import NamedTuple
@@ -27,89 +25,6 @@ from tunefree.averaging import Geometric, survival
 from tunefree.designs import CSR, Dense, count, entry, index
 
 _STRIPE = 4096
-
-
-class Columns(NamedTuple):
-    """How columns are centred and scaled: z = (x - mean) / scale.
-
-    Attributes
-    ----------
-    mean, scale : ndarray of shape (d,)
-        A scale of 0 leaves a (constant) column out.
-    target : ndarray of shape (n_outputs,)
-        Mean of the targets.
-    """
-
-    mean: np.ndarray
-    scale: np.ndarray
-    target: np.ndarray
-
-    @property
-    def inverse(self):
-        """1 / scale, and 0 for a column that is left out."""
-        return np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0.0)
-
-    def show(self, X):
-        """The rows in these coordinates; sparse rows are scaled but not centred."""
-        if sparse.issparse(X):
-            out = sparse.csr_array(X.shape)
-            out.data = X.data * self.inverse[X.indices]
-            out.indices, out.indptr = X.indices, X.indptr
-            return out
-        out = X - self.mean
-        out *= self.inverse
-        return out
-
-    def centre(self, X):
-        """What `show` leaves to subtract: the scaled means of sparse rows, else nothing."""
-        return self.mean * self.inverse if sparse.issparse(X) else np.empty(0)
-
-
-@kernel
-def _deviations(data, indices, n, mean):
-    """Largest |x - mean| of every column of n CSR rows; zeros that are not stored count."""
-    d = mean.shape[0]
-    largest, stored = np.zeros(d), np.zeros(d, np.int64)
-    for p in range(data.shape[0]):
-        j = indices[p]
-        largest[j] = max(largest[j], abs(data[p] - mean[j]))
-        stored[j] += 1
-    for j in range(d):
-        if stored[j] < n:
-            largest[j] = max(largest[j], abs(mean[j]))
-    return largest
-
-
-def columns(X, targets, weights, *, intercept=True, scaling=True):
-    """Means and largest deviations of columns.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-    targets : ndarray of shape (n, n_outputs)
-    weights : ndarray of shape (n,)
-    intercept : bool, default=True
-        Without it nothing is centred.
-    scaling : bool, default=True
-        Without it every column keeps its unit, constant ones excepted.
-
-    Returns
-    -------
-    Columns
-    """
-    share = weights / weights.sum()
-    mean, target = np.zeros(X.shape[1]), np.zeros(targets.shape[1])
-    if intercept:
-        mean, target = np.asarray(share @ X, dtype=float), share @ targets
-    if sparse.issparse(X):
-        largest, size = _deviations(X.data, X.indices, X.shape[0], mean), np.abs(mean)
-    else:
-        low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
-        largest = np.maximum(high - mean, mean - low)
-        size = np.maximum(np.abs(low), np.abs(high))
-    # Below the rounding of the mean there is no deviation.
-    largest[largest <= 1e-13 * size] = 0.0
-    return Columns(mean, largest if scaling else (largest > 0.0).astype(float), target)
 
 
 class SGDState(NamedTuple):
@@ -153,16 +68,6 @@ def _scan(design, rows, targets, importance, step, square, offsets, weights, shi
                 w[index(design, i, p)] += a * entry(design, i, p)
             shift[0, k] += a
             shift[1, k] += a * offset
-
-
-def squared_norms(Z, centre):
-    """Squared norm of every row of z less the centre."""
-    if not sparse.issparse(Z):
-        return np.einsum("ij,ij->i", Z, Z)
-    ones = sparse.csr_array(Z.shape)
-    ones.data, ones.indices, ones.indptr = Z.data * Z.data, Z.indices, Z.indptr
-    square = ones.sum(axis=1) - 2.0 * (Z @ centre) + centre @ centre
-    return np.maximum(square, 0.0)
 
 
 @part

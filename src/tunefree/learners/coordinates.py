@@ -1,0 +1,216 @@
+r"""The coordinates in which averaged SGD learns: columns centred and scaled, private ones merged.
+
+SGD for least squares sees the products of rows and nothing else. Columns that only one row holds
+(most words of a text collection) enter the products of that row with itself alone, so they may be
+replaced by one column of that row, of the same length: the learner makes the same steps on fewer
+columns, and a weight of the user's column j is the weight at place[j] times share[j].
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tunefree._jit import kernel
+
+_STRIPE = 4096
+
+
+class Columns(NamedTuple):
+    """How columns become coordinates: z = (x - mean) / scale, with private columns merged.
+
+    Attributes
+    ----------
+    mean, scale : ndarray of shape (d,)
+        A scale of 0 leaves a (constant) column out.
+    target : ndarray of shape (n_outputs,)
+        Mean of the targets.
+    place, share : ndarray of shape (d,) or None
+        Which coordinate a column goes to, and with which factor; None: column j is coordinate j.
+    width : int or None
+        How many coordinates there are.
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+    target: np.ndarray
+    place: np.ndarray | None = None
+    share: np.ndarray | None = None
+    width: int | None = None
+
+    @property
+    def inverse(self):
+        """1 / scale, and 0 for a column that is left out."""
+        return np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0.0)
+
+    @property
+    def factor(self):
+        """What a column's values are multiplied with."""
+        return self.inverse if self.share is None else self.inverse * self.share
+
+    def unscaled(self):
+        """The same with every column in its unit, constant ones excepted."""
+        return self._replace(scale=(self.scale > 0.0).astype(float))
+
+    def show(self, X):
+        """The rows in these coordinates; sparse rows are scaled but not centred."""
+        if not sparse.issparse(X):
+            out = X - self.mean
+            out *= self.inverse
+            return out
+        indices = X.indices if self.place is None else self.place[X.indices]
+        width = X.shape[1] if self.place is None else self.width
+        return _csr(X.data * self.factor[X.indices], indices, X.indptr, width)
+
+    def middle(self):
+        """The mean in these coordinates, before it is subtracted."""
+        middle = self.mean * self.factor
+        if self.place is None:
+            return middle
+        return np.bincount(self.place, middle, minlength=self.width)
+
+    def centre(self, X):
+        """What `show` leaves to subtract: the `middle` of sparse rows, else nothing."""
+        return self.middle() if sparse.issparse(X) else np.empty(0)
+
+    def back(self, weights, mix, dtype=float):
+        """Combinations of weights, as weights of the user's columns.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (width, r, n_outputs)
+        mix : ndarray of shape (r, n_combinations)
+        dtype : dtype, default=float
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, d, n_combinations)
+        """
+        factor, d = self.factor[:, None], len(self.mean)
+        out = np.empty((weights.shape[2], d, mix.shape[1]), dtype)
+        for start in range(0, d, _STRIPE):
+            part = slice(start, start + _STRIPE)
+            rows = weights[part if self.place is None else self.place[part]]
+            for k in range(len(out)):
+                np.multiply(rows[:, :, k] @ mix, factor[part], out=out[k, part])
+        return out
+
+
+def _csr(data, indices, indptr, width):
+    """A CSR array whose index types are not touched."""
+    out = sparse.csr_array((len(indptr) - 1, width))
+    out.data, out.indices, out.indptr = data, indices, indptr
+    return out
+
+
+@kernel
+def _deviations(data, indices, n, mean):
+    """Largest |x - mean| of every column of n CSR rows; zeros that are not stored count."""
+    d = mean.shape[0]
+    largest, stored = np.zeros(d), np.zeros(d, np.int64)
+    for p in range(data.shape[0]):
+        j = indices[p]
+        largest[j] = max(largest[j], abs(data[p] - mean[j]))
+        stored[j] += 1
+    for j in range(d):
+        if stored[j] < n:
+            largest[j] = max(largest[j], abs(mean[j]))
+    return largest
+
+
+def columns(X, targets, weights, *, intercept=True):
+    """Means and largest deviations of columns.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, d)
+    targets : ndarray of shape (n, n_outputs)
+    weights : ndarray of shape (n,)
+    intercept : bool, default=True
+        Without it nothing is centred.
+
+    Returns
+    -------
+    Columns
+    """
+    share = weights / weights.sum()
+    mean, target = np.zeros(X.shape[1]), np.zeros(targets.shape[1])
+    if intercept:
+        mean, target = np.asarray(share @ X, dtype=float), share @ targets
+    if sparse.issparse(X):
+        largest, size = _deviations(X.data, X.indices, X.shape[0], mean), np.abs(mean)
+    else:
+        low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
+        largest = np.maximum(high - mean, mean - low)
+        size = np.maximum(np.abs(low), np.abs(high))
+    # Below the rounding of the mean there is no deviation.
+    largest[largest <= 1e-13 * size] = 0.0
+    return Columns(mean, largest, target)
+
+
+@kernel
+def _merge(data, indices, indptr, inverse):
+    """Scale CSR rows and merge the columns that a single row holds."""
+    n, d = indptr.shape[0] - 1, inverse.shape[0]
+    held, place = np.zeros(d, np.uint8), np.zeros(d, indices.dtype)
+    for p in range(data.shape[0]):
+        held[indices[p]] = min(2, held[indices[p]] + 1)
+    share = (held > 1).astype(np.float64)
+    width, private = 0, 0
+    for j in range(d):
+        # Shared columns keep their order; private ones wait for their row.
+        place[j] = width if held[j] > 1 else -1
+        width += held[j] > 1
+        private += held[j] == 1
+    size = data.shape[0] - private + min(n, private)
+    values, places = np.empty(size), np.empty(size, indices.dtype)
+    ends = np.zeros(n + 1, indptr.dtype)
+    q = 0
+    for i in range(n):
+        own = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            z = data[p] * inverse[j]
+            if place[j] >= 0:
+                values[q], places[q] = z, place[j]
+                q += 1
+            else:
+                own += z * z
+        if own > 0.0:
+            own = np.sqrt(own)
+            for p in range(indptr[i], indptr[i + 1]):
+                j = indices[p]
+                if place[j] < 0:
+                    place[j], share[j] = width, data[p] * inverse[j] / own
+            values[q], places[q] = own, width
+            q += 1
+            width += 1
+        ends[i + 1] = q
+    return values[:q], places[:q], ends, np.maximum(place, 0), share, width
+
+
+def shown(X, view):
+    """The rows to learn in the coordinates of `view`, and the view with private columns merged.
+
+    Examples
+    --------
+    >>> X = sparse.csr_array(np.array([[1.0, 3.0, 4.0], [2.0, 0.0, 0.0]]))
+    >>> Z, view = shown(X, columns(X, np.zeros((2, 1)), np.ones(2), intercept=False).unscaled())
+    >>> Z.toarray()
+    array([[1., 5.],
+           [2., 0.]])
+    >>> view.back(np.array([[[1.0]], [[10.0]]]), np.ones((1, 1))).ravel()
+    array([1., 6., 8.])
+    """
+    if not sparse.issparse(X):
+        return view.show(X), view
+    *rows, place, share, width = _merge(X.data, X.indices, X.indptr, view.inverse)
+    return _csr(*rows, width), view._replace(place=place, share=share, width=width)
+
+
+def squared_norms(Z, centre):
+    """Squared norm of every row of z less the centre."""
+    if not sparse.issparse(Z):
+        return np.einsum("ij,ij->i", Z, Z)
+    square = _csr(Z.data * Z.data, Z.indices, Z.indptr, Z.shape[1]).sum(axis=1)
+    return np.maximum(square - 2.0 * (Z @ centre) + centre @ centre, 0.0)
