@@ -26,6 +26,7 @@ _HOMES = {
     "TablePreprocessor": "tunefree.preprocessing",
     "WeightsDisplay": "tunefree.plots",
     "load_model": "tunefree.persistence",
+    "open_source": "tunefree.engine.sources",
     "save_model": "tunefree.persistence",
     "sgd_ridge_path": "tunefree.estimators.ridge",
 }

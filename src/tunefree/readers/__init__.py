@@ -1,4 +1,4 @@
-"""Data files into arrays: libsvm and csv text, plain or compressed, from a path or standard input.
+"""Data files into arrays: libsvm, csv (plain, compressed, from stdin), parquet, Arrow, NumPy.
 
 Errors are `DataError` and name the file, the line and the column.
 """
@@ -9,16 +9,30 @@ import re
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from tunefree.readers.errors import DataError
+from tunefree.readers.arrays import array_blocks
+from tunefree.readers.arrow import frame_blocks
+from tunefree.readers.errors import DataError, Skipped
 from tunefree.readers.layout import TARGET, WEIGHT, Column
 from tunefree.readers.libsvm import read_libsvm
 from tunefree.readers.opening import chunks, name_of
 from tunefree.readers.table import read_table
 
-__all__ = ["Column", "DataError", "FORMATS", "Table", "read"]
+__all__ = ["Column", "DataError", "FORMATS", "Skipped", "Table", "format_of", "read"]
 
-FORMATS = {"libsvm": "libsvm", "svm": "libsvm", "svmlight": "libsvm", "csv": "csv", "tsv": "csv"}
+FORMATS = {
+    "libsvm": "libsvm",
+    "svm": "libsvm",
+    "svmlight": "libsvm",
+    "csv": "csv",
+    "tsv": "csv",
+    "parquet": "parquet",
+    "arrow": "arrow",
+    "feather": "arrow",
+    "npy": "npy",
+    "npz": "npz",
+}
 _PACKED = (".gz", ".zst")
 # a label and index:value pairs, or one of the two; a csv cell holds a delimiter
 _LIBSVM_LINE = re.compile(rb"\s*([^\s,;:]+(?!\S))?(\s*(qid|\d+):[^\s,;:]+(?!\S))*\s*(#.*)?\n?")
@@ -72,17 +86,19 @@ def read(
     zero_based="auto",
     target_type=None,
     unseen="error",
+    skipped=None,
 ):
     r"""Read a data file.
 
-    The format follows from the name (``.libsvm``, ``.svm``, ``.csv``, ``.tsv``; ``.gz`` may
-    follow) or else from the first line.
+    The format follows from the name (``.libsvm``, ``.svm``, ``.csv``, ``.tsv``, after which
+    ``.gz`` or ``.zst`` may follow; ``.parquet``, ``.arrow``, ``.npy``, ``.npz``) or else from the
+    first line.
 
     Parameters
     ----------
     source : str, path-like, binary file or iterable of bytes
         A path, ``"-"`` for standard input, an open file, or pieces of text.
-    format : {"libsvm", "csv", None}
+    format : {"libsvm", "csv", "parquet", "arrow", "npy", "npz", None}
         The format; ``"csv"`` covers tabs and semicolons too.
     target : str, int, Column, False or None
         csv: name or position of the target column, negative from the end, or a `Column` that may be
@@ -102,6 +118,8 @@ def read(
         csv: `float` or `str`; None takes numbers if all targets are, else text.
     unseen : {"error", "ignore"}
         libsvm: what to do about an index beyond `n_features`.
+    skipped : Skipped or None
+        Where malformed rows are counted and left out; None makes them errors.
 
     Returns
     -------
@@ -122,11 +140,16 @@ def read(
     >>> table.X.toarray().tolist(), table.y.tolist()
     ([[0.5, 0.0], [0.0, 3.0]], [1.0, -1.0])
     """
-    path, pieces = name_of(source), chunks(source)
+    path, pieces, feature_names = name_of(source), chunks(source), columns
     if format is None:
         format, pieces = _sniff(path, pieces)
     elif format not in FORMATS:
         raise ValueError(f"format must be one of {sorted(FORMATS)}, not {format!r}")
+    columns = {"target": target, "weight_column": weight_column, "n_features": n_features}
+    if FORMATS[format] not in ("libsvm", "csv"):
+        return _read_arrays(
+            source, path, FORMATS[format], columns, target_type, skipped, feature_names
+        )
     named = _Named(path, pieces)
     if FORMATS[format] == "libsvm":
         X, y, zero_based, ignored = read_libsvm(
@@ -135,16 +158,16 @@ def read(
             zero_based=zero_based,
             n_features=n_features,
             unseen=unseen,
+            skipped=skipped,
         )
         return Table(X, y, None, None, path, zero_based, ignored=ignored)
     X, y, weight, layout = read_table(
         named,
-        target=target,
         header=header,
-        weight_column=weight_column,
-        n_features=n_features,
-        columns=columns,
+        columns=feature_names,
         target_type=target_type,
+        skipped=skipped,
+        **columns,
     )
     return Table(
         X,
@@ -154,6 +177,38 @@ def read(
         path,
         target=layout.find(TARGET),
         weight_column=layout.find(WEIGHT),
+    )
+
+
+def _read_arrays(source, path, format, columns, target_type, skipped, feature_names):
+    """Read a file that is not text."""
+    if not isinstance(source, (str, os.PathLike)) or path == "<stdin>":
+        raise DataError(f"{format} data must be a file", path)
+    if format in ("npy", "npz"):
+        found = list(array_blocks(path, format, skipped=skipped, **columns))
+    else:
+        columns = columns | {"columns": feature_names, "target_type": target_type}
+        found = list(frame_blocks(path, format, skipped=skipped, **columns))
+    if not sum(block[0].shape[0] for block in found):
+        raise DataError("the file is empty: it holds no row", path)
+    X, y, weight = (
+        None if parts[0] is None else _joined(parts) for parts in list(zip(*found, strict=True))[:3]
+    )
+    if target_type is str and y is not None and y.dtype.kind == "f":
+        y = y.astype(str)
+    if columns["n_features"] is not None and X.shape[1] != columns["n_features"]:
+        words = f"the file has {X.shape[1]} features, but {columns['n_features']} are expected"
+        raise DataError(words, path)
+    layout = found[0][3]
+    if layout is None:
+        return Table(X, y, weight, None, path)
+    names, target, weight_column = layout.feature_names, layout.find(TARGET), layout.find(WEIGHT)
+    return Table(X, y, weight, names, path, target=target, weight_column=weight_column)
+
+
+def _joined(parts):
+    return (
+        sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
     )
 
 
@@ -167,15 +222,31 @@ class _Named:
         return iter(self._pieces)
 
 
-def _sniff(path, pieces):
-    """Tell the format by the suffix, or by the first line that is neither blank nor a comment."""
+def format_of(path):
+    """Tell the format by the suffix; None if it says nothing.
+
+    Examples
+    --------
+    >>> format_of("a.CSV.gz"), format_of("b.npz"), format_of("c")
+    ('csv', 'npz', None)
+    """
     stem = path
     while stem.lower().endswith(_PACKED):
         stem = os.path.splitext(stem)[0]
-    suffix = os.path.splitext(stem)[1].lower().lstrip(".")
-    if suffix in FORMATS:
-        return suffix, pieces
+    return FORMATS.get(os.path.splitext(stem)[1].lower().lstrip("."))
+
+
+def _sniff(path, pieces):
+    """Tell the format by the suffix, or by the first line that is neither blank nor a comment."""
+    if format_of(path):
+        return format_of(path), pieces
     pieces = iter(pieces)
+    kind, head = sniff_text(pieces)
+    return kind, itertools.chain([head], pieces)
+
+
+def sniff_text(pieces):
+    """Tell libsvm from csv by the first line; also returns the text that was read for it."""
     head = b""
     while (line := re.search(rb"^[^\S\n]*[^\s#].*\n", head, re.MULTILINE)) is None:
         piece = next(pieces, None)
@@ -184,4 +255,4 @@ def _sniff(path, pieces):
             break
         head += piece
     fits = line is None or _LIBSVM_LINE.fullmatch(line[0]) or not _DELIMITER.search(line[0])
-    return ("libsvm" if fits else "csv"), itertools.chain([head], pieces)
+    return ("libsvm" if fits else "csv"), head

@@ -54,7 +54,87 @@ def fault(message, path, text, at, first_line):
     """
     start = text.rfind(b"\n", 0, at) + 1
     line = first_line + text.count(b"\n", 0, at)
-    return DataError(message, path, line, len(decoded(text[start:at])) + 1)
+    error = DataError(message, path, line, len(decoded(text[start:at])) + 1)
+    error.at = at
+    return error
+
+
+class Skipped:
+    """Counts the malformed rows that are left out.
+
+    Attributes
+    ----------
+    count : int
+        How many.
+    first : DataError or None
+        What was wrong with the first one.
+    """
+
+    def __init__(self):
+        self.count, self.first = 0, None
+
+    def add(self, error, count=1):
+        """Leave out a row, or several.
+
+        Parameters
+        ----------
+        error : DataError
+            What is wrong.
+        count : int
+            With how many rows.
+        """
+        self.count += count
+        self.first = self.first or error
+
+
+def sound_parts(text, line, parse, skipped):
+    r"""Parse whole lines; where one is malformed, leave it out if that is asked for.
+
+    Parameters
+    ----------
+    text : bytes
+        Whole lines.
+    line : int
+        The number of the first of them.
+    parse : callable
+        (text, line) -> block; raises what `fault` makes.
+    skipped : Skipped or None
+        Where malformed lines are counted; None makes them errors.
+
+    Yields
+    ------
+    block
+        What `parse` gave.
+    rest : int
+        Bytes of the text not yet parsed.
+    line : int
+        The number of the line that comes next.
+
+    Examples
+    --------
+    >>> def parse(text, line):
+    ...     if b"x" in text:
+    ...         raise fault("an x", "file", text, text.index(b"x"), line)
+    ...     return text
+    >>> skipped = Skipped()
+    >>> list(sound_parts(b"a\nb\nx\nc\n", 1, parse, skipped)), str(skipped.first)
+    ([(b'a\nb\n', 2, 4), (b'c\n', 0, 5)], 'file:3:1: an x')
+    """
+    while text:
+        try:
+            block = parse(text, line)
+        except DataError as error:
+            if skipped is None or not hasattr(error, "at"):
+                raise
+            skipped.add(error)
+            start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1
+            before, text = text[:start], text[stop:]
+            if before:  # it was the first fault
+                yield parse(before, line), len(text), error.line + 1
+            line = error.line + 1
+        else:
+            yield block, 0, line + text.count(b"\n")
+            return
 
 
 def excerpt(text, at, stops):

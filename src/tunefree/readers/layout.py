@@ -216,7 +216,48 @@ def plan(
     cells = split_cells(line, delimiter)
     if header is None:
         header = not any(map(_is_number, cells))
-    names, width = (cells if header else None), len(cells)
+    return assign(
+        cells if header else None, len(cells), place, delimiter=delimiter, target=target,
+        weight_column=weight_column, n_features=n_features, columns=columns,
+    )  # fmt: skip
+
+
+def assign(
+    names,
+    width,
+    place,
+    *,
+    delimiter="",
+    target=None,
+    weight_column=None,
+    n_features=None,
+    columns=None,
+):
+    """Decide what columns are that are known by number, and by name if they have names.
+
+    Parameters
+    ----------
+    names : list of str or None
+        Their names.
+    width : int
+        How many there are.
+    place : tuple
+        File and perhaps line, for messages.
+    delimiter : str
+        What separates two cells, for text.
+    target, weight_column, n_features, columns
+        As for `tunefree.readers.read`.
+
+    Returns
+    -------
+    Layout
+        The columns' meaning.
+
+    Raises
+    ------
+    DataError
+        As for `plan`.
+    """
     slots = np.full(width, IGNORED, np.int64)
     if names is not None and len(set(names)) < width:
         twice = next(name for name in names if names.count(name) > 1)

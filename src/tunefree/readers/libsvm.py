@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse
 
 from tunefree._jit import kernel
-from tunefree.readers.errors import DataError, excerpt, fault
+from tunefree.readers.errors import DataError, excerpt, fault, sound_parts
 from tunefree.readers.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
-from tunefree.readers.opening import chunks, name_of, whole_lines
+from tunefree.readers.opening import name_of, placed_lines
 
 _FINE, _LABEL, _INDEX, _NEGATIVE, _HUGE, _COLON, _VALUE, _ZERO = range(8)
 _MOST_DIGITS = 18  # of an index: what int64 holds without overflow
@@ -135,7 +135,77 @@ def _parse(text, bare, lowest, highest, labels, starts, indices, values, slow):
     return row, slows, ordered, _FINE, at
 
 
-def blocks(source, *, labelled=True, zero_based="auto", n_features=None):
+class _Parser:
+    """Parses whole lines; its buffers serve one text after the other."""
+
+    def __init__(self, path, labelled, zero_based, n_features):
+        self.path, self.labelled, self.room = path, labelled, 0
+        self.lowest = 1 if zero_based is False else 0
+        most = np.iinfo(np.int64).max
+        self.highest = most if n_features is None else n_features - (zero_based is True)
+
+    def _grow(self, room):
+        self.room = room
+        rows, entries = room // 2 + 1, room // _SMALLEST_ENTRY + 1
+        self.labels, self.starts = np.empty(rows), np.zeros(rows + 1, np.int64)
+        self.indices, self.values = np.empty(entries, np.int64), np.empty(entries)
+        self.slow = np.empty((entries, 2), np.int64)
+
+    def __call__(self, text, line):
+        """Parse lines, the first of which has the number `line`."""
+        if len(text) > self.room:
+            self._grow(len(text))
+        labels, starts, indices, values = self.labels, self.starts, self.indices, self.values
+        rows, slows, ordered, outcome, at = _parse(
+            np.frombuffer(text, np.uint8), not self.labelled, self.lowest, self.highest,
+            labels, starts, indices, values, self.slow,
+        )  # fmt: skip
+        faults = [] if outcome == _FINE else [(at, _words(outcome, text, at, self.highest))]
+        for place, begin in self.slow[:slows].tolist():
+            number = python_number(text, begin)
+            if not np.isfinite(number):
+                what = _VALUE if place >= 0 else _LABEL
+                faults.append((begin, _words(what, text, begin, self.highest)))
+            if place >= 0:
+                values[place] = number
+            else:
+                labels[-1 - place] = number
+        n = starts[rows] if rows else 0
+        block = Block(
+            labels[:rows].copy(), starts[: rows + 1].copy(), indices[:n].copy(), values[:n].copy()
+        )
+        if not ordered and not _sort_rows(block):
+            at, index = _repetition(text)
+            faults.append((at, f"feature {index} occurs twice in this row"))
+        if faults:
+            at, words = min(faults)
+            raise fault(words, self.path, text, at, line)
+        return block
+
+
+def placed_blocks(
+    source, *, labelled=True, zero_based="auto", n_features=None, skipped=None, place=(0, 1)
+):
+    """`blocks`, each with the place after it: the byte of the content and the line to go on from.
+
+    Parameters
+    ----------
+    source, labelled, zero_based, n_features, skipped
+        As for `blocks`.
+    place : tuple of int
+        Where to begin.
+
+    Yields
+    ------
+    Block, tuple of int
+    """
+    parse = _Parser(name_of(source), labelled, zero_based, n_features)
+    for text, line, after in placed_lines(source, place):
+        for block, rest, next_line in sound_parts(text, line, parse, skipped):
+            yield block, (after[0] - rest, next_line)
+
+
+def blocks(source, *, labelled=True, zero_based="auto", n_features=None, skipped=None):
     """Read libsvm text block by block: memory does not grow with the file.
 
     Parameters
@@ -148,6 +218,8 @@ def blocks(source, *, labelled=True, zero_based="auto", n_features=None):
         Whether indices start from 0. False makes an index 0 an error; True and "auto" allow it.
     n_features : int or None
         The largest number of features allowed.
+    skipped : Skipped or None
+        Where malformed lines are counted and left out; None makes them errors.
 
     Yields
     ------
@@ -159,43 +231,9 @@ def blocks(source, *, labelled=True, zero_based="auto", n_features=None):
     DataError
         Malformed text, with file, line and column.
     """
-    path = name_of(source)
-    lowest = 1 if zero_based is False else 0
-    highest = np.iinfo(np.int64).max if n_features is None else n_features - (zero_based is True)
-    line, room = 1, 0
-    for text in whole_lines(chunks(source)):
-        if len(text) > room:
-            room = len(text)
-            rows, entries = room // 2 + 1, room // _SMALLEST_ENTRY + 1
-            labels, starts = np.empty(rows), np.zeros(rows + 1, np.int64)
-            indices, values = np.empty(entries, np.int64), np.empty(entries)
-            slow = np.empty((entries, 2), np.int64)
-        rows, slows, ordered, outcome, at = _parse(
-            np.frombuffer(text, np.uint8), not labelled, lowest, highest,
-            labels, starts, indices, values, slow,
-        )  # fmt: skip
-        faults = [] if outcome == _FINE else [(at, _words(outcome, text, at, highest))]
-        for place, begin in slow[:slows].tolist():
-            number = python_number(text, begin)
-            if not np.isfinite(number):
-                what = _VALUE if place >= 0 else _LABEL
-                faults.append((begin, _words(what, text, begin, highest)))
-            if place >= 0:
-                values[place] = number
-            else:
-                labels[-1 - place] = number
-        n = starts[rows]
-        block = Block(
-            labels[:rows].copy(), starts[: rows + 1].copy(), indices[:n].copy(), values[:n].copy()
-        )
-        if not ordered and not _sort_rows(block):
-            at, index = _repetition(text)
-            faults.append((at, f"feature {index} occurs twice in this row"))
-        if faults:
-            at, words = min(faults)
-            raise fault(words, path, text, at, line)
+    options = {"labelled": labelled, "zero_based": zero_based, "n_features": n_features}
+    for block, _ in placed_blocks(source, skipped=skipped, **options):
         yield block
-        line += text.count(b"\n")
 
 
 def _sort_rows(block):
@@ -220,7 +258,9 @@ def _repetition(text):
     raise AssertionError("called for a text without a repeated index")
 
 
-def read_libsvm(source, *, labelled=True, zero_based="auto", n_features=None, unseen="error"):
+def read_libsvm(
+    source, *, labelled=True, zero_based="auto", n_features=None, unseen="error", skipped=None
+):
     r"""Read libsvm text into one sparse matrix.
 
     Parameters
@@ -235,6 +275,8 @@ def read_libsvm(source, *, labelled=True, zero_based="auto", n_features=None, un
         The number of columns; by default the largest index decides.
     unseen : {"error", "ignore"}
         What to do about an index beyond `n_features`.
+    skipped : Skipped or None
+        Where malformed lines are counted and left out; None makes them errors.
 
     Returns
     -------
@@ -262,7 +304,8 @@ def read_libsvm(source, *, labelled=True, zero_based="auto", n_features=None, un
     labels, counts, indices, values = [], [], [], []
     smallest, largest = np.iinfo(np.int64).max, -1
     bound = None if unseen == "ignore" else n_features
-    for block in blocks(source, labelled=labelled, zero_based=zero_based, n_features=bound):
+    options = {"labelled": labelled, "zero_based": zero_based, "n_features": bound}
+    for block in blocks(source, skipped=skipped, **options):
         if len(block.indices):
             smallest = min(smallest, block.indices.min())
             largest = max(largest, block.indices.max())

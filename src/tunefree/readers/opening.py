@@ -5,6 +5,7 @@ import gzip
 import io
 import itertools
 import os
+import stat
 import sys
 import zlib
 
@@ -39,10 +40,11 @@ def name_of(source):
     return str(getattr(source, "name", "<stream>"))
 
 
-def chunks(source, size=CHUNK):
+def chunks(source, size=CHUNK, start=0):
     """Yield the bytes of a source, decompressed, in pieces of at most `size`.
 
-    Compression is recognised by the first bytes, not by the name.
+    Compression is recognised by the first bytes, not by the name. A regular file that ends before
+    the size it had when it was opened is an error.
 
     Parameters
     ----------
@@ -51,6 +53,8 @@ def chunks(source, size=CHUNK):
         pieces of plain text, which are passed on as they are.
     size : int
         The largest piece, in bytes.
+    start : int
+        Leave out so many bytes of the (decompressed) content; a plain file is not read up to there.
 
     Yields
     ------
@@ -60,7 +64,7 @@ def chunks(source, size=CHUNK):
     Raises
     ------
     DataError
-        The compressed data are truncated or damaged.
+        The compressed data are truncated or damaged, or the file shrinks while it is read.
     OSError
         The file cannot be opened or read.
 
@@ -72,25 +76,52 @@ def chunks(source, size=CHUNK):
     """
     path = name_of(source)
     if not isinstance(source, (str, os.PathLike)) and not hasattr(source, "read"):
-        yield from source
+        yield from _from_byte(source, start)
         return
     with contextlib.ExitStack() as stack:
+        opened = None
         if not isinstance(source, (str, os.PathLike)):
             stream = source
         elif os.fspath(source) == "-":
             stream = sys.stdin.buffer
         else:
-            stream = stack.enter_context(open(source, "rb", buffering=0))
+            stream = opened = stack.enter_context(open(source, "rb", buffering=0))
         head = piece = stream.read(size)
         while piece and len(head) < len(_ZSTD):  # a pipe may give less than was asked for
             piece = stream.read(size)
             head += piece
+        before, regular = 0, stream is opened and stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+        if regular and start and not head.startswith((_GZIP, _ZSTD)):
+            stream.seek(start)
+            head, before, start = b"", start, 0
         pieces = itertools.chain([head], iter(lambda: stream.read(size), b""))
+        if regular:
+            pieces = _whole_file(pieces, stream, before, path)
         if head.startswith(_GZIP):
             pieces = _gunzip(pieces, size, path)
         elif head.startswith(_ZSTD):
             pieces = _unzstd(pieces, path)
-        yield from filter(None, pieces)
+        yield from _from_byte(filter(None, pieces), start)
+
+
+def _whole_file(pieces, stream, read, path):
+    """Pass on what is read of a file, and complain if it ends before its size at the start."""
+    size = os.fstat(stream.fileno()).st_size
+    if read > size + 1:  # one: the newline that ends the last line in any case
+        raise DataError(f"the file has {size} bytes, and reading is to go on at {read}", path)
+    for piece in pieces:
+        read += len(piece)
+        yield piece
+    if read < size:
+        raise DataError(f"the file shrank while it was read: {read} of {size} bytes", path)
+
+
+def _from_byte(pieces, start):
+    """Leave out the first `start` bytes."""
+    for piece in pieces:
+        if start < len(piece):
+            yield piece[start:]
+        start = max(0, start - len(piece))
 
 
 class _Stream(io.RawIOBase):
@@ -181,3 +212,39 @@ def whole_lines(pieces):
     rest = b"".join(held)
     if rest:
         yield rest if rest.endswith(b"\n") else rest + b"\n"
+
+
+def placed_lines(source, place=(0, 1)):
+    r"""Yield whole lines, with the place of the first and the place after the last.
+
+    Parameters
+    ----------
+    source : str, path-like, binary file or iterable of bytes
+        As for `chunks`.
+    place : tuple of int
+        Where to begin: a byte of the content, and the number of the line there.
+
+    Yields
+    ------
+    text : bytes
+        One or more whole lines.
+    line : int
+        The number of the first.
+    after : tuple of int
+        The place after the last.
+
+    Examples
+    --------
+    >>> from tunefree.readers.opening import placed_lines
+    >>> list(placed_lines([b"a\nb", b"\nc"]))
+    [(b'a\n', 1, (2, 2)), (b'b\n', 2, (4, 3)), (b'c\n', 3, (6, 4))]
+    """
+    start, line = place
+    pieces = chunks(source, start=start)
+    first = next(pieces, b"")
+    if start == 0 and first.startswith(_BYTE_ORDER_MARK):
+        start += len(_BYTE_ORDER_MARK)
+    for text in whole_lines(itertools.chain([first], pieces)):
+        after = start + len(text), line + text.count(b"\n")
+        yield text, line, after
+        start, line = after

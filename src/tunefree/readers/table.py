@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree._jit import kernel
-from tunefree.readers.errors import DataError, decoded, excerpt, fault
+from tunefree.readers.errors import DataError, decoded, excerpt, fault, sound_parts
 from tunefree.readers.layout import TARGET, WEIGHT, Layout, plan
 from tunefree.readers.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
-from tunefree.readers.opening import chunks, name_of, whole_lines
+from tunefree.readers.opening import name_of, placed_lines
 
 _FINE, _CELL, _FEW, _MANY, _UNCLOSED, _EMPTY, _NEGATIVE, _LONG = range(8)
 _LONGEST_LABEL = 256  # bytes: a longer class name is a wrong column or a lost quote
@@ -45,6 +45,14 @@ class Block(NamedTuple):
     labels: bytes
     stray: DataError | None
     layout: Layout
+
+    def texts(self):
+        """The targets as text."""
+        return _split_labels(self.labels)
+
+
+def _split_labels(labels):
+    return np.array(decoded(labels).replace('""', '"').split("\n")[:-1], dtype=np.str_)
 
 
 @kernel
@@ -149,7 +157,43 @@ def _join(text, spans, joined):
     return at
 
 
-def blocks(source, *, target_type=None, **columns):
+def placed_blocks(source, *, target_type=None, skipped=None, place=(0, 1), layout=None, **columns):
+    """`blocks`, each with the place after it: the byte of the content and the line to go on from.
+
+    Parameters
+    ----------
+    source, target_type, skipped, **columns
+        As for `blocks`.
+    place : tuple of int
+        Where to begin.
+    layout : Layout or None
+        The meaning of the columns, for a place other than the first.
+
+    Yields
+    ------
+    Block, tuple of int
+    """
+    path = name_of(source)
+    layout = None if place == (0, 1) else layout
+
+    def parse(text, line):
+        return _read_block(text, layout, path, line, target_type)
+
+    for text, line, after in placed_lines(source, place):
+        if layout is None and (first := re.search(rb"^.*\S.*\n", text, re.MULTILINE)):
+            line += text.count(b"\n", 0, first.start())
+            layout = plan(first[0], (path, line), **columns)
+            text = text[first.start() :]
+            if layout.names is not None:
+                text, line = text[len(first[0]) :], line + 1
+                if not text:  # so that a file of a header alone says what it has
+                    yield _read_block(b"\n", layout, path, line, target_type), after
+        if layout is not None:
+            for block, rest, next_line in sound_parts(text, line, parse, skipped):
+                yield block, (after[0] - rest, next_line)
+
+
+def blocks(source, *, target_type=None, skipped=None, **columns):
     """Read delimited text block by block: memory does not grow with the file.
 
     Parameters
@@ -158,6 +202,8 @@ def blocks(source, *, target_type=None, **columns):
         As for `tunefree.readers.opening.chunks`.
     target_type : type or None
         `float` makes a target that is not a number an error.
+    skipped : Skipped or None
+        Where malformed lines are counted and left out; None makes them errors.
     **columns
         ``target, header, weight_column, n_features, columns``, as for `tunefree.readers.read`.
 
@@ -171,26 +217,17 @@ def blocks(source, *, target_type=None, **columns):
     DataError
         Malformed text, with file, line and column.
     """
-    path, line, layout = name_of(source), 1, None
-    for text in whole_lines(chunks(source)):
-        at = 0
-        if layout is None and (first := re.search(rb"^.*\S.*\n", text, re.MULTILINE)):
-            at = first.start()
-            layout = plan(first[0], (path, line + text.count(b"\n", 0, at)), **columns)
-            if layout.names is not None:
-                at = first.end()
-        if layout is not None:
-            yield _read_block(text, at, layout, path, line, target_type)
-        line += text.count(b"\n")
+    for block, _ in placed_blocks(source, target_type=target_type, skipped=skipped, **columns):
+        yield block
 
 
-def _read_block(text, at, layout, path, line, target_type):
+def _read_block(text, layout, path, line, target_type):
     most = len(text) // len(layout.slots) + 1
     X, y, weight = np.empty((most, layout.n_features)), np.empty(most), np.empty(most)
     spans, slow = np.empty((most, 2), np.int64), np.empty((len(text) // 4 + 1, 3), np.int64)
     array = np.frombuffer(text, np.uint8)
     rows, slows, outcome, at, column = _parse(
-        array, at, ord(layout.delimiter), layout.slots, X, y, weight, spans, slow
+        array, 0, ord(layout.delimiter), layout.slots, X, y, weight, spans, slow
     )
     faults = [] if outcome == _FINE else [(at, outcome, column)]
     for row, where, begin in slow[:slows].tolist():
@@ -220,7 +257,7 @@ def _read_block(text, at, layout, path, line, target_type):
     return Block(X, y, weight, labels, stray, layout)
 
 
-def read_table(source, *, target_type=None, **columns):
+def read_table(source, *, target_type=None, skipped=None, **columns):
     r"""Read delimited text into arrays.
 
     Parameters
@@ -229,6 +266,8 @@ def read_table(source, *, target_type=None, **columns):
         As for `blocks`.
     target_type : type or None
         `float` or `str`; None takes numbers if all targets are, else text.
+    skipped : Skipped or None
+        Where malformed lines are counted and left out; None makes them errors.
     **columns
         As for `blocks`.
 
@@ -256,7 +295,7 @@ def read_table(source, *, target_type=None, **columns):
     >>> X.tolist(), y.tolist(), layout.feature_names
     ([[1.0, 2.0], [3.0, 4.0]], ['cat', 'dog'], ['a', 'b'])
     """
-    read = list(blocks(source, target_type=target_type, **columns))
+    read = list(blocks(source, target_type=target_type, skipped=skipped, **columns))
     if not sum(len(block.X) for block in read):
         raise DataError("the file is empty: it holds no row", name_of(source))
     layout = read[0].layout
@@ -265,17 +304,16 @@ def read_table(source, *, target_type=None, **columns):
         y = None
     else:
         stray = next((block.stray for block in read if block.stray), None)
-        numbers = y[~np.isnan(y)]
-        if stray and target_type is None and _looks_numeric(numbers, len(y)):
+        if stray and target_type is None and looks_numeric(y, len(y)):
             raise stray
         if stray or target_type is str:
-            labels = decoded(b"".join(block.labels for block in read)).replace('""', '"')
-            y = np.array(labels.split("\n")[:-1])
+            y = _split_labels(b"".join(block.labels for block in read))
     return X, y, (weight if layout.find(WEIGHT) else None), layout
 
 
-def _looks_numeric(numbers, rows):
+def looks_numeric(numbers, rows):
     """Whether a target with some text is a column of numbers with a few bad cells."""
+    numbers = numbers[~np.isnan(numbers)]
     return len(numbers) > 0.9 * rows and len(np.unique(numbers)) > 20
 
 

@@ -1,0 +1,248 @@
+"""Readers: files, arrays and iterators as pieces ``(X, y, weight, place)``, from any place on.
+
+A reader has a `name`, says whether it can be read again (`again`), and gives from `pieces(place)`
+the rows after a place, each piece with the place after it.
+"""
+
+import itertools
+
+import numpy as np
+from scipy import sparse
+
+from tunefree.readers.arrays import array_blocks
+from tunefree.readers.arrow import frame_batches, frame_blocks
+from tunefree.readers.errors import DataError
+from tunefree.readers.finite import finite_rows
+from tunefree.readers.layout import TARGET, WEIGHT, assign
+from tunefree.readers.libsvm import placed_blocks as libsvm_blocks
+from tunefree.readers.table import looks_numeric
+from tunefree.readers.table import placed_blocks as table_blocks
+
+_ENTRIES = 500_000
+_START = (0, 1)
+
+
+class Replay:
+    """An iterator that can be looked into: until it is read for good it can be read from the start.
+
+    Examples
+    --------
+    >>> pieces = Replay("file", iter([1, 2, 3]))
+    >>> next(iter(pieces)), list(pieces.for_good())
+    (1, [1, 2, 3])
+    """
+
+    def __init__(self, name, items):
+        self.name, self.items, self.kept = name, iter(items), []
+
+    def __iter__(self):
+        """Read from the start, keeping what is read."""
+        yield from list(self.kept)
+        for item in self.items:
+            self.kept.append(item)
+            yield item
+
+    def for_good(self):
+        """Read from the start and keep nothing."""
+        while self.kept:
+            yield self.kept.pop(0)
+        yield from self.items
+
+
+class Named:
+    """Pieces of text with the name of their file."""
+
+    def __init__(self, name, pieces):
+        self.name, self.pieces = name, pieces
+
+    def __iter__(self):
+        return iter(self.pieces)
+
+
+class _Text:
+    """What libsvm and csv share."""
+
+    feature_names = target = weight_column = None
+
+    def __init__(self, source, name):
+        self.source, self.name = source, name
+        self.again = not isinstance(source, Replay)
+
+    def _open(self, look):
+        if self.again:
+            return self.source
+        return Named(self.name, iter(self.source) if look else self.source.for_good())
+
+
+class Libsvm(_Text):
+    """LIBSVM text; the number of columns may grow from piece to piece."""
+
+    def __init__(self, source, name, *, n_features=None, zero_based="auto"):
+        super().__init__(source, name)
+        self.n_features = n_features
+        if zero_based == "auto":
+            first = next(libsvm_blocks(self._open(look=True)), None)
+            zero_based = bool(first and np.any(first[0].indices == 0))
+        self.zero_based = zero_based
+
+    def pieces(self, place, skipped):
+        """The rows after a place."""
+        options = {"zero_based": self.zero_based, "n_features": self.n_features}
+        width = self.n_features or 0
+        for block, after in libsvm_blocks(
+            self._open(look=False), skipped=skipped, place=place or _START, **options
+        ):
+            indices = block.indices if self.zero_based else block.indices - 1
+            width = max(width, int(indices.max(initial=-1)) + 1)
+            narrow = np.int32 if width < 2**31 else np.int64
+            X = sparse.csr_array(
+                (block.values, indices.astype(narrow), block.starts),
+                shape=(len(block.labels), max(width, 1)),
+            )
+            X.has_canonical_format = True
+            yield X, block.labels, None, after
+
+
+class Csv(_Text):
+    """Delimited text; whether targets are text follows from its first megabyte."""
+
+    def __init__(self, source, name, *, target_type=None, **columns):
+        super().__init__(source, name)
+        self.columns, self.target_type = columns, target_type
+        first = next(table_blocks(self._open(look=True), **columns), None)
+        if first is None:
+            raise DataError("the file is empty: it holds no row", name)
+        self.layout = first[0].layout
+        self.n_features, self.feature_names = self.layout.n_features, self.layout.feature_names
+        self.target, self.weight_column = self.layout.find(TARGET), self.layout.find(WEIGHT)
+        if target_type is None:
+            if first[0].stray and looks_numeric(first[0].y, len(first[0].y)):
+                raise first[0].stray
+            self.target_type = str if first[0].stray else float
+
+    def pieces(self, place, skipped):
+        """The rows after a place."""
+        for block, after in table_blocks(
+            self._open(look=False), target_type=self.target_type, skipped=skipped,
+            place=place or _START, layout=self.layout, **self.columns,
+        ):  # fmt: skip
+            y = None
+            if self.target:
+                y = block.y if self.target_type is float else block.texts()
+            yield block.X, y, block.weight if self.weight_column else None, after
+
+
+class Frame:
+    """Parquet and Arrow files; a place is a number of rows."""
+
+    again = True
+
+    def __init__(self, path, name, *, format, **columns):
+        self.path, self.name, self.format, self.columns = path, name, format, columns
+        first = next(self._blocks(0, None), None)
+        if first is None:
+            raise DataError("the file is empty: it holds no row", name)
+        X, _, _, layout, _ = first
+        self.n_features = X.shape[1]
+        self.feature_names = layout and layout.feature_names
+        self.target = layout and layout.find(TARGET)
+        self.weight_column = layout and layout.find(WEIGHT)
+
+    def _blocks(self, start, skipped):
+        return frame_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)
+
+    def pieces(self, place, skipped):
+        """The rows after a place."""
+        for X, y, weight, _, rows in self._blocks(*(place or (0,)), skipped):
+            yield X, y, weight, (rows,)
+
+
+class Archive(Frame):
+    """NumPy files; a place is a number of rows."""
+
+    def _blocks(self, start, skipped):
+        return array_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)
+
+
+class Arrays:
+    """Arrays in memory or mapped to it, a stretch of rows at a time."""
+
+    again, feature_names, target, weight_column = True, None, None, None
+
+    def __init__(self, X, y=None, weight=None):
+        self.name, self.parts = "the arrays", (X, y, weight)
+        self.n_features = X.shape[1]
+
+    def pieces(self, place, skipped):
+        """The rows after a place."""
+        X, y, weight = self.parts
+        entries = X.nnz if sparse.issparse(X) else X.size
+        size = max(1, int(_ENTRIES * X.shape[0] // max(entries, 1)))
+        for start in range(*(place or (0,)), X.shape[0], size):
+            part = slice(start, start + size)
+            rows = X[part] if sparse.issparse(X) else np.asarray(X[part])
+            taken = (None if a is None else np.asarray(a[part]) for a in (y, weight))
+            yield (
+                *finite_rows(rows, *taken, self.name, start, skipped),
+                (min(start + size, X.shape[0]),),
+            )
+
+
+class Pieces:
+    """A user's iterator of ``(X, y)`` or ``(X, y, weight)``, or a function that makes one."""
+
+    feature_names = target = weight_column = None
+
+    def __init__(self, items, hasher=None):
+        self.items, self.name, self.hasher = items, "the iterator", hasher
+        self.again = callable(items) or iter(items) is not items
+        if not self.again:
+            self.items = Replay(self.name, items)
+        self.n_features = hasher.n_features if hasher else None
+
+    def pieces(self, place, skipped):
+        """The rows after a place, which is a number of pieces and of rows."""
+        leave_out, row = place or (0, 0)
+        items = self.items() if callable(self.items) else self.items
+        items = items if self.again else items.for_good()
+        for k, (X, y, *weight) in enumerate(itertools.islice(items, leave_out, None), leave_out):
+            X = self.hasher.rows(X) if self.hasher else X
+            X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+            if X.ndim != 2 or X.dtype.kind not in "fiub":
+                words = f"X has the shape {X.shape} and the type {X.dtype}, not rows of numbers"
+                raise DataError(f"piece {k + 1}: {words} (hashed=2**18 takes text)", self.name)
+            y, weight = np.asarray(y), np.asarray(weight[0], np.float64) if weight else None
+            if len(y) != X.shape[0] or (weight is not None and len(weight) != len(y)):
+                raise DataError(f"piece {k + 1} has X and y of different lengths", self.name)
+            n = X.shape[0]
+            yield *finite_rows(X, y, weight, self.name, row, skipped), (k + 1, row + n)
+            row += n
+
+
+class Hashed:
+    """A parquet, Arrow or csv file whose columns may hold text: all are hashed by their names."""
+
+    again, feature_names = True, None
+
+    def __init__(self, path, name, hasher, *, format, target=None, weight_column=None):
+        self.path, self.name, self.hasher, self.format = path, name, hasher, format
+        self.n_features = hasher.n_features
+        first = next(frame_batches(path, format), None)
+        if first is None:
+            raise DataError("the file is empty: it holds no row", name)
+        names = first.schema.names
+        layout = assign(names, len(names), (name,), target=target, weight_column=weight_column)
+        self.target, self.weight_column = layout.find(TARGET), layout.find(WEIGHT)
+
+    def pieces(self, place, skipped):
+        """The rows after a place."""
+        (start,) = place or (0,)
+        for batch in frame_batches(self.path, self.format, start):
+            rows = batch.to_pylist()
+            y, weight = (
+                None if column is None else np.array([row.pop(column.name) for row in rows])
+                for column in (self.target, self.weight_column)
+            )
+            X = self.hasher.rows(rows)
+            yield *finite_rows(X, y, weight, self.name, start, skipped), (start + len(rows),)
+            start += len(rows)

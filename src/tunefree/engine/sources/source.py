@@ -1,0 +1,212 @@
+"""`open_source`: files, pipes, arrays and iterators as one kind of thing, a `Source`."""
+
+import os
+
+from sklearn.feature_extraction import FeatureHasher
+
+from tunefree.engine.sources import readers
+from tunefree.engine.sources.chunks import Chunk, Mark, ahead, on_grid, shuffled
+from tunefree.readers import FORMATS, format_of, sniff_text
+from tunefree.readers.errors import Skipped
+from tunefree.readers.opening import chunks as text_pieces
+from tunefree.readers.opening import name_of
+
+
+class Source:
+    """Rows that need not fit into memory.
+
+    Made by `open_source`. A source that can be read again serves several passes; `name` says what
+    it is, and `n_features` how many columns there are, None while that is open.
+
+    Parameters
+    ----------
+    reader : object
+        Of `tunefree.engine.sources.readers`.
+    window : int
+        Shuffle rows within windows of so many; 0 keeps their order.
+    seed : int
+        Of the shuffling.
+    on_bad_row : {"error", "skip"}
+    """
+
+    def __init__(self, reader, *, window=0, seed=0, on_bad_row="error"):
+        self.reader, self.window, self.seed, self.on_bad_row = reader, window, seed, on_bad_row
+        self.name, self.again, self.n_features = reader.name, reader.again, reader.n_features
+        self.skipped = Skipped()
+
+    def chunks(self, mark=None, epoch=0, rows=None):
+        """Rows in order, read ahead by a thread.
+
+        Parameters
+        ----------
+        mark : Mark, optional
+            Where to begin.
+        epoch : int
+            The number of the pass: it decides the order within windows.
+        rows : int, optional
+            Cut chunks on a grid of so many rows.
+
+        Yields
+        ------
+        Chunk
+        """
+        mark = mark or Mark()
+        found = self._marked(mark)
+        if self.window:
+            found = shuffled(found, self.window, self.seed, epoch, mark)
+        elif rows or mark.skip:
+            found = on_grid(found, rows or 4096, mark)
+        return ahead(found)
+
+    def _marked(self, mark):
+        skipped = None
+        if self.on_bad_row == "skip":
+            self.skipped = skipped = Skipped()
+            skipped.count = mark.skipped
+        rows = mark.rows
+        for X, y, weight, place in self.reader.pieces(mark.place, skipped):
+            rows += X.shape[0]
+            if X.shape[0]:
+                count = skipped.count if skipped else 0
+                yield Chunk(X, y, weight, Mark(place, rows, skipped=count))
+
+    def identity(self):
+        """What a checkpoint remembers of a source, to notice another one."""
+        path, size = getattr(self.reader, "path", getattr(self.reader, "source", None)), None
+        if isinstance(path, str) and os.path.isfile(path):
+            size = os.path.getsize(path)
+        return {"name": self.name, "bytes": size, "window": self.window, "seed": self.seed,
+                "on_bad_row": self.on_bad_row}  # fmt: skip
+
+
+class _Hasher:
+    """Rows of strings or of names and values as sparse rows of numbers."""
+
+    def __init__(self, n_features):
+        self.n_features = n_features
+
+    def rows(self, X):
+        """Rows as CSR: each a mapping of names to numbers or text, or a list of strings."""
+        X = list(X)
+        mappings = bool(X) and isinstance(X[0], dict)
+        if mappings:  # what is missing has no entry
+            X = [{k: v for k, v in row.items() if v is not None} for row in X]
+        hasher = FeatureHasher(self.n_features, input_type="dict" if mappings else "string")
+        return hasher.transform(X)
+
+
+def open_source(
+    data,
+    *,
+    name=None,
+    format=None,
+    target=None,
+    header=None,
+    weight_column=None,
+    n_features=None,
+    zero_based="auto",
+    target_type=None,
+    hashed=None,
+    window=0,
+    seed=0,
+    on_bad_row="error",
+):
+    r"""Open data of any size for ``fit_source``.
+
+    Parameters
+    ----------
+    data : path, arrays, iterable, function or Source
+        A libsvm, csv, parquet, Arrow, ``.npy`` or ``.npz`` file (text also as ``.gz`` or ``.zst``);
+        ``"-"`` for standard input; a pair (X, y) or triple (X, y, weight) of arrays, which may be
+        memory maps; an iterable of such pairs or triples, or a function that returns one, so that
+        it can be read again.
+    name : str, optional
+        What to call it in messages.
+    format : {'libsvm', 'csv', 'parquet', 'arrow', 'npy', 'npz'}, optional
+        By default the suffix or the first line tells.
+    target, header, weight_column
+        As for ``tunefree train``: the target column (by default the last), whether a csv file has a
+        header, the column of weights.
+    n_features : int, optional
+        Number of columns of libsvm text; by default it grows as larger indices come.
+    zero_based : bool or 'auto', default='auto'
+        libsvm: whether indices count from 0; 'auto' says so if one occurs in the first megabyte.
+    target_type : {float, str, None}, default=None
+        csv: what targets are; None tells by the first megabyte.
+    hashed : int, optional
+        Hash features into so many columns (scikit-learn's FeatureHasher): rows may then be lists of
+        strings, mappings of names to numbers or text, or lines of a csv, parquet or Arrow file with
+        named columns.
+    window : int, default=0
+        Shuffle within windows of so many rows, in an order that `seed` and the pass decide.
+    seed : int, default=0
+    on_bad_row : {'error', 'skip'}, default='error'
+        What to do about a malformed row. Skipped rows are counted in ``source.skipped``.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    DataError
+        The data cannot be read; the message names file, line and column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import PiSTOLRegressor, open_source
+    >>> rng = np.random.default_rng(0)
+    >>> def pieces():
+    ...     for _ in range(10):
+    ...         X = rng.standard_normal((100, 3))
+    ...         yield X, X @ [1.0, 2.0, 3.0]
+    >>> PiSTOLRegressor().fit_source(open_source(pieces)).coef_.round(1).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    if isinstance(data, Source):
+        return data
+    if on_bad_row not in ("error", "skip"):
+        raise ValueError(f"on_bad_row={on_bad_row!r} is neither 'error' nor 'skip'.")
+    if format is not None and format not in FORMATS:
+        raise ValueError(f"format={format!r} is none of {', '.join(sorted(FORMATS))}.")
+    hasher = _Hasher(hashed) if hashed else None
+    columns = {"target": target, "weight_column": weight_column}
+    options = {"window": window, "seed": seed, "on_bad_row": on_bad_row}
+    if not isinstance(data, str | os.PathLike | readers.Replay):
+        return Source(_from_memory(data, hasher), **options)
+    if isinstance(data, readers.Replay):
+        path, name = None, name or data.name
+    else:
+        path, name = os.fspath(data), name or name_of(data)
+    kind = FORMATS.get(format) or (path and FORMATS.get(format_of(path)))
+    if kind in ("parquet", "arrow") or (hasher and kind == "csv"):
+        reader = (
+            readers.Hashed(path, name, hasher, format=kind, **columns)
+            if hasher
+            else readers.Frame(path, name, format=kind, target_type=target_type, **columns)
+        )
+    elif hasher:
+        raise ValueError("hashed= is for iterators, and for csv, parquet and Arrow files.")
+    elif kind in ("npy", "npz"):
+        reader = readers.Archive(path, name, format=kind, **columns)
+    else:
+        text = readers.Replay(name, text_pieces(path)) if path == "-" else path or data
+        if kind is None:
+            kind, _ = sniff_text(text_pieces(text) if isinstance(text, str) else iter(text))
+        if kind == "libsvm":
+            reader = readers.Libsvm(text, name, n_features=n_features, zero_based=zero_based)
+        else:
+            reader = readers.Csv(text, name, target_type=target_type, header=header, **columns)
+    return Source(reader, **options)
+
+
+def _from_memory(data, hasher):
+    """A reader of arrays, or of an iterator of them."""
+    if isinstance(data, tuple) and len(data) in (2, 3) and hasattr(data[0], "shape"):
+        if hasher:
+            raise ValueError("hashed= is for rows of text, not for arrays.")
+        return readers.Arrays(*data)
+    if not (callable(data) or hasattr(data, "__iter__")):
+        raise ValueError(f"data is a {type(data).__name__}: no path, arrays or iterable of pieces.")
+    return readers.Pieces(data, hasher)
