@@ -238,6 +238,14 @@ class RunningMoments:
                 self.counts,
             )
 
+    def columns(self, d):
+        """Count d columns from now on: those that are new have been 0."""
+        known = min(d, len(self.mean))
+        for name in ("mean", "square", "largest"):
+            wide = np.zeros(d)
+            wide[:known] = getattr(self, name)[:known]
+            setattr(self, name, wide)
+
     def moments(self):
         """The moments so far."""
         total = max(self.total, 1e-300)

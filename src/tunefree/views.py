@@ -113,6 +113,15 @@ class View(NamedTuple):
         out[:, X.shape[1] :] = self.bias
         return Dense(out)
 
+    def columns(self, d):
+        """The view of rows with d columns, of sparse data: new columns count for nothing yet."""
+        if self.scale is None:
+            return self
+        scale = np.zeros(d)
+        known = min(d, len(self.scale))
+        scale[:known] = self.scale[:known]
+        return self._replace(scale=scale)
+
     def fold(self, weights):
         """Coefficients (d, n_outputs) and intercepts (n_outputs,) on the raw columns."""
         coef, intercept = weights, np.zeros(weights.shape[1])

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.engine.order import given_visits
-from tunefree.engine.sources import Block
+from tunefree.engine.sources import Block, widened
 from tunefree.learners.progress import risks
 from tunefree.moments import RunningMoments
 
@@ -131,6 +131,22 @@ class Stream:
         ready = copy.deepcopy(self)
         ready._open()
         return ready
+
+    def columns(self, d):
+        """Learn rows of d columns from now on (sparse streams only)."""
+        self.pending = [(widened(X, d), y, w) for X, y, w in self.pending]
+        if self.moments is not None:
+            self.moments.columns(d)
+        if self.scale is not None and self.state is not None:
+            self.scale.columns(d)
+        if self.state is not None:
+            self.state = self.portfolio.columns(self.state, d)
+
+    def end_pass(self):
+        """End a pass of several: the best members go on."""
+        if self.state is None:
+            self._open()
+        self.state, _ = self.portfolio.turn(self.state)
 
     def outputs(self, index, sign):
         """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""

@@ -11,12 +11,12 @@ from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
 from tunefree.estimators.fitting import (
-    ReadOnDemand,
     new_columns,
     resume,
     run_passes,
     visits_of,
 )
+from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.settings import (
     MOST_WHITENED,
     MOST_WHITENED_STREAM,
@@ -46,7 +46,7 @@ def _has_probabilities(estimator):
     )
 
 
-class PiSTOLClassifier(ClassifierMixin, ReadOnDemand, BaseEstimator):
+class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
     The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of

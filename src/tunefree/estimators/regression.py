@@ -10,7 +10,8 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
-from tunefree.estimators.fitting import ReadOnDemand, resume, run_passes, visits_of
+from tunefree.estimators.fitting import resume, run_passes, visits_of
+from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.settings import (
     MOST_WHITENED,
     MOST_WHITENED_STREAM,
@@ -39,7 +40,7 @@ def _array(X):
     return X.toarray() if sparse.issparse(X) else X
 
 
-class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, ReadOnDemand, BaseEstimator):
+class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimator):
     r"""Linear regression that needs no tuning, on raw columns and targets of any scale.
 
     Each coordinate learns :math:`w_j = b g_j / (X_j \sqrt{V_j}) \exp(g_j^2 / (2 V_j))` from the

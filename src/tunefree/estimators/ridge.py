@@ -9,7 +9,7 @@ from tunefree._array import seed_of
 from tunefree.averaging import Geometric, Last, Tail, Uniform
 from tunefree.engine.order import given_visits
 from tunefree.estimators import base
-from tunefree.estimators.fitting import ReadOnDemand
+from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.ridge_problem import (
     NAMED,
     check_parameters,
@@ -29,7 +29,7 @@ _MOST_KEPT = 2e7
 _OTHERS = (Last(), Tail(0.25), Tail(0.5), Uniform())
 
 
-class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, ReadOnDemand, BaseEstimator):
+class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimator):
     r"""Least squares by SGD, regularized by how its iterates are averaged.
 
     SGD with the constant step eta visits the rows in the order of their hash. Averages of its
@@ -262,6 +262,12 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, ReadOnDemand, BaseE
         self.solver_, self.n_iter_ = "stream", 1
         self._forget_read()
         return self
+
+    def _columns(self, d):
+        self._stream = StreamSGD().columns(self._stream, d)
+
+    def _end_pass(self):
+        """The stream goes on."""
 
     def _read_stream(self):
         learner = StreamSGD()

@@ -9,6 +9,7 @@ median -+ cap q95|x - median|.
 import numpy as np
 from scipy import sparse
 
+from tunefree.learners.outputs import resized
 from tunefree.losses import Huber
 from tunefree.moments import column_caps
 
@@ -123,6 +124,12 @@ class TargetScale:
     def standardise(self, y):
         """Targets in units of the scale about the location."""
         return (y - self.m) / self.s
+
+    def columns(self, d):
+        """Know d columns from now on (of sparse data, which have no limits)."""
+        for name, nothing in (("low", -np.inf), ("high", np.inf), ("seen_low", np.inf),
+                              ("seen_high", -np.inf), ("mean_x", 0.0)):  # fmt: skip
+            setattr(self, name, resized(getattr(self, name), d, fill=nothing))
 
     def add(self, X, y, weights):
         """Take in clipped rows: running means and ranges, and the window of latest targets."""

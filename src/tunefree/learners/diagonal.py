@@ -16,7 +16,7 @@ from tunefree._jit import Kernel, fast_exp, kernel, part
 from tunefree.averaging import Uniform, mass
 from tunefree.designs import count, entry, index
 from tunefree.learners import rules
-from tunefree.learners.outputs import dot, outputs, width
+from tunefree.learners.outputs import dot, outputs, resized, width
 from tunefree.losses import SmoothedHinge, bound, slopes
 
 # The fields of a record.
@@ -218,6 +218,10 @@ class Diagonal(NamedTuple):
         for field in (GRADIENT, WEIGHT, SUM):
             records[:, field] *= sign
         return state._replace(records=records)
+
+    def columns(self, state, d, bias):
+        """Give the state d columns before its last one, if that is the constant's, or in all."""
+        return state._replace(records=resized(state.records, d, bias))
 
     def scan(self, state, design, targets, weights, scores=None):
         """Learn a block of rows in order.

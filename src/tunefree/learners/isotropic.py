@@ -16,7 +16,7 @@ from tunefree._jit import Kernel, part
 from tunefree.averaging import Uniform, mass
 from tunefree.designs import count, entry
 from tunefree.learners import rules
-from tunefree.learners.outputs import axpy2, dot, outputs, width
+from tunefree.learners.outputs import axpy2, dot, outputs, resized, width
 from tunefree.learners.rules import MASS, N_SCALARS, SQUARED_NORM, SUM
 from tunefree.losses import SmoothedHinge, bound, slopes
 
@@ -179,6 +179,10 @@ class Isotropic(NamedTuple):
         return state._replace(
             vectors=state.vectors[:, :, index] * sign, scalars=state.scalars[index].copy()
         )
+
+    def columns(self, state, d, bias):
+        """Give the state d columns before its last one, if that is the constant's, or in all."""
+        return state._replace(vectors=resized(state.vectors, d, bias))
 
     def scan(self, state, design, targets, weights, scores=None):
         """Learn a block of rows in order.

@@ -123,6 +123,16 @@ class Portfolio(NamedTuple):
             record(state.progress, self.classify, scored, predictions, block.targets, block.weights)
         return state
 
+    def columns(self, state, d):
+        """Give the members d columns: a stream's rows may turn out to be wider."""
+        views = state.views
+        members = tuple(
+            s if s is None else m.learner.columns(s, d, views[m.view].bias != 0.0)
+            for m, s in zip(self.members, state.members, strict=True)
+        )
+        views = {name: view.columns(d) for name, view in views.items()}
+        return state._replace(members=members, views=views)
+
     def turn(self, state):
         """End a pass: choose after the first, start the averages anew at half time."""
         epoch, members, chosen = state.epoch + 1, state.members, state.chosen

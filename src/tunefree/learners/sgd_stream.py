@@ -15,7 +15,9 @@ from scipy import sparse
 
 from tunefree._jit import Kernel, part
 from tunefree.designs import CSR, Dense, count, entry, index
+from tunefree.learners.outputs import resized
 
+_BY_COLUMN = ("weights", "sums", "largest")
 ROUNDS, LARGEST_NORM, RESTART, WEIGHT = 0, 1, 2, 3
 
 
@@ -166,6 +168,11 @@ class StreamSGD(NamedTuple):
         log = -np.log1p(np.array(self.rates))
         _scan(design, rows, targets, importance, log, *state[1:])
         return state
+
+    def columns(self, state, d):
+        """Give the state d columns before the constant (sparse streams only)."""
+        wide = {name: resized(getattr(state, name), d, True) for name in _BY_COLUMN}
+        return state._replace(**wide)
 
     def risks(self, state):
         """Progressive mean squared errors of the tail, the rates and the last iterate."""

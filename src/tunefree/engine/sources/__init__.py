@@ -5,7 +5,7 @@ the files and iterators; `source` puts them together.
 """
 
 from tunefree.engine.sources.blocks import Block, Rows, Whole
-from tunefree.engine.sources.chunks import Chunk, Mark
+from tunefree.engine.sources.chunks import Chunk, Mark, joined, widened
 from tunefree.engine.sources.source import Source, open_source
 
-__all__ = ["Block", "Chunk", "Mark", "Rows", "Source", "Whole", "open_source"]
+__all__ = ["Block", "Chunk", "Mark", "Rows", "Source", "Whole", "joined", "open_source", "widened"]

@@ -77,14 +77,16 @@ class Chunk(NamedTuple):
 
 
 def widened(X, d):
-    """A CSR matrix with d columns, which shares its memory; arrays as they are.
+    """A CSR matrix as one of d columns, which shares its memory; arrays as they are.
+
+    No entry may lie beyond.
 
     Examples
     --------
     >>> widened(sparse.csr_array(np.eye(2)), 5).shape
     (2, 5)
     """
-    if not sparse.issparse(X) or X.shape[1] >= d:
+    if not sparse.issparse(X) or X.shape[1] == d:
         return X
     return sparse.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], d))
 

@@ -1,5 +1,6 @@
 """`open_source`: files, pipes, arrays and iterators as one kind of thing, a `Source`."""
 
+import hashlib
 import os
 
 from sklearn.feature_extraction import FeatureHasher
@@ -32,7 +33,7 @@ class Source:
     def __init__(self, reader, *, window=0, seed=0, on_bad_row="error"):
         self.reader, self.window, self.seed, self.on_bad_row = reader, window, seed, on_bad_row
         self.name, self.again, self.n_features = reader.name, reader.again, reader.n_features
-        self.skipped = Skipped()
+        self.feature_names, self.skipped = reader.feature_names, Skipped()
 
     def chunks(self, mark=None, epoch=0, rows=None):
         """Rows in order, read ahead by a thread.
@@ -72,10 +73,12 @@ class Source:
 
     def identity(self):
         """What a checkpoint remembers of a source, to notice another one."""
-        path, size = getattr(self.reader, "path", getattr(self.reader, "source", None)), None
+        path = getattr(self.reader, "path", getattr(self.reader, "source", None))
+        begin = None
         if isinstance(path, str) and os.path.isfile(path):
-            size = os.path.getsize(path)
-        return {"name": self.name, "bytes": size, "window": self.window, "seed": self.seed,
+            with open(path, "rb") as file:
+                begin = hashlib.sha256(file.read(4096)).hexdigest()
+        return {"first bytes": begin, "window": self.window, "seed": self.seed,
                 "on_bad_row": self.on_bad_row}  # fmt: skip
 
 

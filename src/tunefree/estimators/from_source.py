@@ -1,0 +1,143 @@
+"""``fit_source``: learn from rows that come in chunks and need not fit into memory."""
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from tunefree.engine.sources import Mark, joined, open_source, widened
+from tunefree.estimators import base
+from tunefree.estimators.fitting import ReadOnDemand
+
+# Rows that are held back while they are of a single class.
+_MOST_HELD = 1 << 20
+
+
+class FitsSource(ReadOnDemand):
+    """``fit_source`` by ``partial_fit``, for a learner that does not depend on where chunks end."""
+
+    @base.all_or_nothing
+    def fit_source(self, source, *, classes=None, checkpoint=None, on_chunk=None):
+        """Learn from a source of any size, in the order of its rows and in flat memory.
+
+        One pass, unless `max_iter` is a number. The result is that of `partial_fit` on the rows;
+        the chunks' sizes make no difference.
+
+        Parameters
+        ----------
+        source : Source or anything that `tunefree.open_source` takes
+        classes : array-like, optional
+            For classifiers: classes to expect. More may appear at any time.
+        checkpoint : Checkpoint, optional
+            Saves the run now and then, and when it is interrupted; resumes it with the same bits.
+        on_chunk : callable, optional
+            Called with (estimator, rows seen, pass) after each chunk.
+
+        Returns
+        -------
+        self
+        """
+        source = open_source(source)
+        n_passes = 1 if self.max_iter == "auto" else int(self.max_iter)
+        if n_passes > 1 and not source.again:
+            raise ValueError(
+                f"max_iter={n_passes} needs a source that can be read again, and {source.name} "
+                "cannot: give a file, or a function that makes the iterator."
+            )
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
+        self._stream = self._run = None
+        run = _Run(self, source, n_passes, classes, on_chunk)
+        if checkpoint is None:
+            run.go()
+        else:
+            with checkpoint.watch(run):
+                run.go(checkpoint)
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        return self
+
+    def _columns(self, d):
+        """Give the learner d columns, where that is known only as rows come."""
+        self._stream.columns(d)
+
+    def _end_pass(self):
+        """Prepare the learner for another pass."""
+        self._stream.end_pass()
+
+
+class _Run:
+    """The passes of a `fit_source`, and where they are.
+
+    Attributes
+    ----------
+    mark : Mark or None
+        Where reading goes on; None while rows are held back.
+    epoch : int
+    width : int
+        Columns of the rows so far.
+    """
+
+    def __init__(self, estimator, source, n_passes, classes, on_chunk):
+        self.estimator, self.source, self.n_passes = estimator, source, n_passes
+        self.classes, self.on_chunk = classes, on_chunk
+        self.mark, self.epoch, self.width, self.held = Mark(), 0, 0, []
+
+    def go(self, checkpoint=None):
+        """Make the passes that are left."""
+        while self.epoch < self.n_passes:
+            for chunk in self.source.chunks(self.mark or Mark(), self.epoch):
+                if checkpoint is not None:
+                    checkpoint.begin()
+                self._learn(chunk)
+                if checkpoint is not None:
+                    checkpoint.end(self)
+                if self.on_chunk is not None:
+                    self.on_chunk(self.estimator, chunk.mark.row, self.epoch)
+            if self.held:
+                self._flush(last=True)
+            if self.width == 0:
+                raise ValueError(f"{self.source.name} has no rows.")
+            self.epoch, self.mark = self.epoch + 1, Mark()
+            if self.epoch < self.n_passes:
+                self.estimator._end_pass()
+        if self.estimator.n_features_in_ != self.width:
+            self._set_columns(self.width)
+
+    def _learn(self, chunk):
+        if chunk.y is None:
+            raise ValueError(f"{self.source.name} has no targets to learn from.")
+        self.width = max(self.width, chunk.X.shape[1])
+        begun = self.estimator._stream is not None
+        if not begun and is_classifier(self.estimator) and self.classes is None:
+            self.held.append(chunk)
+            self._flush()
+        else:
+            self._fit(chunk)
+        self.mark = None if self.held else chunk.mark
+
+    def _flush(self, last=False):
+        """Learn the rows held back, once they are of two classes."""
+        seen = np.unique(np.concatenate([np.unique(c.y) for c in self.held]))
+        rows = sum(map(len, self.held))
+        if len(seen) < 2 and (last or rows > _MOST_HELD):
+            raise ValueError(
+                f"All of the first {rows} rows of {self.source.name} have the class {seen[0]!r}: "
+                "a classifier needs two. Give classes=, or window= to shuffle."
+            )
+        if len(seen) >= 2:
+            chunk, self.held = joined(self.held), []
+            self._fit(chunk)
+
+    def _fit(self, chunk):
+        X, estimator = chunk.X, self.estimator
+        if estimator._stream is not None:
+            known = estimator.n_features_in_
+            if X.shape[1] > known and hasattr(X, "indptr"):
+                known = max(X.shape[1], 2 * known)  # so that widening costs O(1) a column
+                self._set_columns(known)
+            X = widened(X, known)
+        options = {"classes": self.classes} if is_classifier(estimator) else {}
+        estimator.partial_fit(X, chunk.y, sample_weight=chunk.weight, **options)
+
+    def _set_columns(self, d):
+        self.estimator._columns(d)
+        self.estimator.n_features_in_ = d
