@@ -9,6 +9,7 @@ from tunefree._version import __version__
 
 _HOMES = {
     "AveragedSGDRegressor": "tunefree.estimators.ridge",
+    "Checkpoint": "tunefree.persistence",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
     "ErrorCurveDisplay": "tunefree.plots",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron_kernel",

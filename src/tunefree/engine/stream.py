@@ -109,6 +109,7 @@ class Stream:
         self.moments = self._no_moments(X.shape[1])
         if self.scale is not None:
             self.scale.open(X, targets)
+            self.portfolio = self.scale.begin(self.portfolio, X)
         self.moments.add(X if self.scale is None else self.scale.clip(X), weights)
         views = self._make_views()
         self.moments = self._no_moments(X.shape[1])
@@ -141,12 +142,14 @@ class Stream:
             self.scale.columns(d)
         if self.state is not None:
             self.state = self.portfolio.columns(self.state, d)
+        return self
 
     def end_pass(self):
         """End a pass of several: the best members go on."""
         if self.state is None:
             self._open()
         self.state, _ = self.portfolio.turn(self.state)
+        return self
 
     def outputs(self, index, sign):
         """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""

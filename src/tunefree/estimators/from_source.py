@@ -12,7 +12,11 @@ _MOST_HELD = 1 << 20
 
 
 class FitsSource(ReadOnDemand):
-    """``fit_source`` by ``partial_fit``, for a learner that does not depend on where chunks end."""
+    """``fit_source`` by ``partial_fit``, for a learner that does not depend on where chunks end.
+
+    It lives in ``_stream``, which has ``columns(d)``, where the number of columns is known only as
+    rows come, and ``end_pass()``; both return what to go on with.
+    """
 
     @base.all_or_nothing
     def fit_source(self, source, *, classes=None, checkpoint=None, on_chunk=None):
@@ -55,14 +59,6 @@ class FitsSource(ReadOnDemand):
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         return self
 
-    def _columns(self, d):
-        """Give the learner d columns, where that is known only as rows come."""
-        self._stream.columns(d)
-
-    def _end_pass(self):
-        """Prepare the learner for another pass."""
-        self._stream.end_pass()
-
 
 class _Run:
     """The passes of a `fit_source`, and where they are.
@@ -98,7 +94,7 @@ class _Run:
                 raise ValueError(f"{self.source.name} has no rows.")
             self.epoch, self.mark = self.epoch + 1, Mark()
             if self.epoch < self.n_passes:
-                self.estimator._end_pass()
+                self.estimator._stream = self.estimator._stream.end_pass()
         if self.estimator.n_features_in_ != self.width:
             self._set_columns(self.width)
 
@@ -120,7 +116,7 @@ class _Run:
         rows = sum(map(len, self.held))
         if len(seen) < 2 and (last or rows > _MOST_HELD):
             raise ValueError(
-                f"All of the first {rows} rows of {self.source.name} have the class {seen[0]!r}: "
+                f"All of the first {rows} rows of {self.source.name} have the class {seen[0]}: "
                 "a classifier needs two. Give classes=, or window= to shuffle."
             )
         if len(seen) >= 2:
@@ -139,5 +135,5 @@ class _Run:
         estimator.partial_fit(X, chunk.y, sample_weight=chunk.weight, **options)
 
     def _set_columns(self, d):
-        self.estimator._columns(d)
+        self.estimator._stream = self.estimator._stream.columns(d)
         self.estimator.n_features_in_ = d

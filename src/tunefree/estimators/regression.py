@@ -283,6 +283,8 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
     def _open_stream(self, X):
         sparse_data, d = sparse.issparse(X), X.shape[1]
         members = self._members(1, d, sparse_data, d <= MOST_WHITENED_STREAM)
+        if sparse_data:  # columns may come that the first rows do not show: no scales of those
+            members = tuple(m._replace(view="raw") for m in members)
         scale = TargetScale(self.loss, self.cap, self.fit_intercept)
         portfolio = Portfolio(members, False, 1, last=self.average == "last")
         return Stream(

@@ -263,12 +263,6 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         self._forget_read()
         return self
 
-    def _columns(self, d):
-        self._stream = StreamSGD().columns(self._stream, d)
-
-    def _end_pass(self):
-        """The stream goes on."""
-
     def _read_stream(self):
         learner = StreamSGD()
         schemes = [Tail(0.5), *map(Geometric, learner.rates), Last()]

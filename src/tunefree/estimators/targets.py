@@ -58,6 +58,13 @@ def with_width(portfolio, width):
     )
 
 
+def _with_wealth(member, b):
+    rule = member.learner.rule
+    if not getattr(rule, "squares", False):
+        return member
+    return member._replace(learner=member.learner._replace(rule=rule._replace(b=b)))
+
+
 def residual_width(predictions, targets):
     """Huber's 1.345 standard deviations, robustly, of the latest progressive residuals."""
     r = np.abs(predictions[-_WINDOW:] - targets[-_WINDOW:])
@@ -158,6 +165,17 @@ class TargetScale:
             self.seen_low = np.clip(X[rows].min(axis=0), self.low, self.high)
             self.seen_high = np.clip(X[rows].max(axis=0), self.low, self.high)
         return self
+
+    def begin(self, portfolio, X):
+        """The portfolio for a stream that begins with these rows.
+
+        How many columns a sparse stream has is not known, only how many entries its rows have: they
+        share the wealth that the columns share in memory.
+        """
+        if not sparse.issparse(X):
+            return portfolio
+        share = min(0.1, X.shape[0] / max(1, X.nnz))
+        return portfolio._replace(members=tuple(_with_wealth(m, share) for m in portfolio.members))
 
     def renew(self, portfolio, state):
         """Every 64 rows of a stream: the loss's width after the latest 256 targets or residuals."""

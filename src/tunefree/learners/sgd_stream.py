@@ -50,6 +50,14 @@ class StreamState(NamedTuple):
     clock: np.ndarray
     risks: np.ndarray
 
+    def columns(self, d):
+        """The state with d columns before the constant (sparse streams only)."""
+        return self._replace(**{name: resized(getattr(self, name), d, True) for name in _BY_COLUMN})
+
+    def end_pass(self):
+        """The state for another pass: the stream goes on."""
+        return self
+
 
 @Kernel
 def _scan(design, rows, targets, importance, log, weights, sums, masses, largest, clock, risks):
@@ -168,11 +176,6 @@ class StreamSGD(NamedTuple):
         log = -np.log1p(np.array(self.rates))
         _scan(design, rows, targets, importance, log, *state[1:])
         return state
-
-    def columns(self, state, d):
-        """Give the state d columns before the constant (sparse streams only)."""
-        wide = {name: resized(getattr(state, name), d, True) for name in _BY_COLUMN}
-        return state._replace(**wide)
 
     def risks(self, state):
         """Progressive mean squared errors of the tail, the rates and the last iterate."""

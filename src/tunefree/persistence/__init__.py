@@ -1,6 +1,7 @@
 """Model files: versioned, checksummed, written whole or not at all; nothing in them is executed."""
 
 from tunefree.persistence.atomic import write_atomically
+from tunefree.persistence.checkpoints import Checkpoint
 from tunefree.persistence.container import (
     describe_model,
     load_model,
@@ -11,6 +12,7 @@ from tunefree.persistence.container import (
 from tunefree.persistence.values import ModelError
 
 __all__ = [
+    "Checkpoint",
     "ModelError",
     "describe_model",
     "load_model",

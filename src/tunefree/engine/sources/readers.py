@@ -11,7 +11,7 @@ from scipy import sparse
 
 from tunefree.readers.arrays import array_blocks
 from tunefree.readers.arrow import frame_batches, frame_blocks
-from tunefree.readers.errors import DataError
+from tunefree.readers.errors import DataError, Skipped
 from tunefree.readers.finite import finite_rows
 from tunefree.readers.layout import TARGET, WEIGHT, assign
 from tunefree.readers.libsvm import placed_blocks as libsvm_blocks
@@ -64,9 +64,10 @@ class _Text:
 
     feature_names = target = weight_column = None
 
-    def __init__(self, source, name):
+    def __init__(self, source, name, lenient):
         self.source, self.name = source, name
         self.again = not isinstance(source, Replay)
+        self.look = Skipped() if lenient else None  # malformed rows while only looking
 
     def _open(self, look):
         if self.again:
@@ -77,11 +78,11 @@ class _Text:
 class Libsvm(_Text):
     """LIBSVM text; the number of columns may grow from piece to piece."""
 
-    def __init__(self, source, name, *, n_features=None, zero_based="auto"):
-        super().__init__(source, name)
+    def __init__(self, source, name, *, lenient=False, n_features=None, zero_based="auto"):
+        super().__init__(source, name, lenient)
         self.n_features = n_features
         if zero_based == "auto":
-            first = next(libsvm_blocks(self._open(look=True)), None)
+            first = next(libsvm_blocks(self._open(look=True), skipped=self.look), None)
             zero_based = bool(first and np.any(first[0].indices == 0))
         self.zero_based = zero_based
 
@@ -106,10 +107,10 @@ class Libsvm(_Text):
 class Csv(_Text):
     """Delimited text; whether targets are text follows from its first megabyte."""
 
-    def __init__(self, source, name, *, target_type=None, **columns):
-        super().__init__(source, name)
+    def __init__(self, source, name, *, lenient=False, target_type=None, **columns):
+        super().__init__(source, name, lenient)
         self.columns, self.target_type = columns, target_type
-        first = next(table_blocks(self._open(look=True), **columns), None)
+        first = next(table_blocks(self._open(look=True), skipped=self.look, **columns), None)
         if first is None:
             raise DataError("the file is empty: it holds no row", name)
         self.layout = first[0].layout

@@ -198,9 +198,11 @@ def open_source(
         if kind is None:
             kind, _ = sniff_text(text_pieces(text) if isinstance(text, str) else iter(text))
         if kind == "libsvm":
-            reader = readers.Libsvm(text, name, n_features=n_features, zero_based=zero_based)
+            columns = {"n_features": n_features, "zero_based": zero_based}
+            reader = readers.Libsvm(text, name, lenient=on_bad_row == "skip", **columns)
         else:
-            reader = readers.Csv(text, name, target_type=target_type, header=header, **columns)
+            columns |= {"target_type": target_type, "header": header}
+            reader = readers.Csv(text, name, lenient=on_bad_row == "skip", **columns)
     return Source(reader, **options)
 
 
