@@ -4,8 +4,19 @@
 the files and iterators; `source` puts them together.
 """
 
-from tunefree.engine.sources.blocks import Block, Rows, Whole
+from tunefree.engine.sources.blocks import Block, Rows, Sheets, Whole
 from tunefree.engine.sources.chunks import Chunk, Mark, joined, widened
 from tunefree.engine.sources.source import Source, open_source
 
-__all__ = ["Block", "Chunk", "Mark", "Rows", "Source", "Whole", "joined", "open_source", "widened"]
+__all__ = [
+    "Block",
+    "Chunk",
+    "Mark",
+    "Rows",
+    "Sheets",
+    "Source",
+    "Whole",
+    "joined",
+    "open_source",
+    "widened",
+]
