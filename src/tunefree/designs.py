@@ -173,3 +173,74 @@ class Centred(NamedTuple):
     def adjoint(self, r):
         """(X - 1 c')' r."""
         return self.design.adjoint(r) - np.multiply.outer(self.centre, r.sum(axis=0))
+
+
+class Shared(NamedTuple):
+    """Weights shared by the outputs: y_i = u(A(x_i) theta), the rows of all A(x_i) in one design.
+
+    The pseudogradient is the mean of A(x_i)' r_i over the samples, so `outputs` times that over the
+    rows.
+
+    Examples
+    --------
+    >>> d = Shared.of(np.arange(12.0).reshape(2, 3, 2))
+    >>> d.shape, d.outputs
+    ((6, 2), 3)
+    >>> Shared.of(lambda x: np.outer([1.0, -1.0], x), np.eye(2)).apply(np.array([2.0, 3.0]))
+    array([ 2., -2.,  3., -3.])
+    """
+
+    design: object
+    outputs: int
+
+    @classmethod
+    def of(cls, A, X=None):
+        """Take matrices, or a function of a row that makes one.
+
+        Parameters
+        ----------
+        A : array-like of shape (n, k, p), list of n matrices (k, p), or callable
+            A callable takes a row of X and returns a matrix, dense or sparse.
+        X : ndarray of shape (n, d), optional
+            Rows for the callable.
+
+        Raises
+        ------
+        ValueError
+            If the matrices differ in shape, or hold NaN or infinity.
+        """
+        if callable(A):
+            A = [A(x) for x in X]
+        if isinstance(A, np.ndarray) and A.dtype != object:
+            shapes = {A.shape[1:]}
+        else:
+            A = [m if sparse.issparse(m) else np.asarray(m) for m in A]
+            shapes = {np.shape(m) for m in A}
+        shape = shapes.pop() if len(shapes) == 1 else ()
+        if len(shape) != 2:
+            raise ValueError(
+                "Shared weights need one matrix (k, p) a row, all of one shape: an array "
+                "(n, k, p), a list of n matrices, or a function of a row that makes one."
+            )
+        if any(sparse.issparse(m) for m in A):
+            rows = sparse.csr_array(sparse.vstack([sparse.csr_array(m) for m in A], format="csr"))
+            values, design = rows.data, CSR.from_scipy(rows)
+        else:
+            values = np.asarray(A, dtype=float).reshape(-1, shape[1])
+            design = Dense(np.ascontiguousarray(values))
+        if not np.isfinite(values).all():
+            raise ValueError("A matrix of shared weights holds NaN or infinity.")
+        return cls(design, shape[0])
+
+    @property
+    def shape(self):
+        """Rows of all matrices, and columns."""
+        return self.design.shape
+
+    def apply(self, theta):
+        """A(x_i) theta, one after another."""
+        return self.design.apply(theta)
+
+    def adjoint(self, r):
+        """The sum of A(x_i)' r_i."""
+        return self.design.adjoint(r)

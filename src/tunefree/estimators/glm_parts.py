@@ -7,6 +7,7 @@ import numpy as np
 from tunefree.bounds import reflectron_step
 from tunefree.constraints import CONSTRAINTS
 from tunefree.learners.mirror_state import Configuration
+from tunefree.learners.subspace import LowRank, of_singular_values
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy
 
@@ -57,7 +58,10 @@ def combinations(potential, constraint, step):
                 f"step={s!r} is neither 'auto' nor a positive number nor one of "
                 f"{', '.join(THEOREMS)}."
             )
-    return tuple(Configuration(*each) for each in product(potentials, constraints, steps))
+    return tuple(
+        (LowRank if of_singular_values(*each[:2]) else Configuration)(*each)
+        for each in product(potentials, constraints, steps)
+    )
 
 
 def check_weight(weight, steps):

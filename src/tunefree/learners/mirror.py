@@ -227,7 +227,7 @@ class Mirror(NamedTuple):
             for _ in range(_MOST_SHRINKAGES):
                 with np.errstate(invalid="ignore", over="ignore"):
                     dual = state.now.dual[i] - step[c] * state.gradient[i]
-                    thetas[i], duals[i] = configuration.place(dual)
+                    thetas[i], duals[i] = configuration.place(dual, state.now.theta[i])
                 goes[i] = np.isfinite(thetas[i]).all() and np.isfinite(duals[i]).all()
                 if goes[i] or configuration.step is not None:
                     break

@@ -22,8 +22,15 @@ class Configuration(NamedTuple):
     constraint: object = None
     step: float | None = None
 
-    def place(self, duals):
-        """The predictors of duals of shape (members, k, d), and the duals of those predictors."""
+    def place(self, duals, near=None):
+        """The predictors of duals of shape (members, k, d), and the duals of those predictors.
+
+        Parameters
+        ----------
+        duals : ndarray
+        near : ndarray of the same shape, optional
+            The predictors before this step: a hint.
+        """
         if self.constraint is not None:
             pairs = [self.constraint.project(dual, self.potential) for dual in duals]
             return np.array([theta for theta, _ in pairs]), np.array([dual for _, dual in pairs])

@@ -1,0 +1,230 @@
+r"""The Reflectron in continuous time: a flow, and what is known along it.
+
+.. math::
+    \frac{d}{dt}\nabla\psi(\theta) = -g(\theta)
+    \qquad\text{or}\qquad
+    \dot\theta = -(\nabla^2\psi(\theta))^{-1} g(\theta)
+
+The first is the mirror flow, whose unknown is the dual w; the second the natural-gradient flow,
+whose unknown is theta. They are the same curve. Any method of `scipy.integrate.solve_ivp` follows
+it; forward Euler with the step lambda is the batch iteration of `learners.mirror`.
+
+Where the inverse Hessian vanishes (at 0, for the p-norms and powers below 2) the natural-gradient
+flow cannot leave: it starts from small random numbers there, and other flows at the minimiser.
+
+Source: Boffi and Slotine 2020, eq. 5, 7 and 8.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from tunefree.pseudogradient import residuals
+
+METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
+SMALL = 1e-3  # standard deviation of a random start
+STATIONARY = 1e-6  # |g| relative to |g| at the start
+_LOOK_AHEAD = 1e-4  # of the time so far: over which the slope of the hold-out risk is taken
+
+
+class Sample(NamedTuple):
+    """Rows to learn from, or to measure the risk on.
+
+    Attributes
+    ----------
+    design : object with `apply` and `adjoint`
+    targets : ndarray of shape (n, k)
+    weights : ndarray of shape (n,)
+    """
+
+    design: object
+    targets: np.ndarray
+    weights: np.ndarray
+
+    def risk(self, link, theta, offset):
+        """Mean squared error, summed over the outputs."""
+        r = link.mean(self.design.apply(theta.T) + offset) - self.targets
+        return float(self.weights @ (r * r).sum(axis=1) / self.weights.sum())
+
+
+class Flow(NamedTuple):
+    """The field on rows; the unknowns are laid out as one vector.
+
+    Attributes
+    ----------
+    sample : Sample
+    link : a part of `tunefree.links`
+    potential : a part of `tunefree.potentials`
+    weight : None, 'slope' or callable
+        The pseudogradient's weight.
+    natural : bool
+        Follow theta, not the dual.
+    intercept : bool
+        Learn an intercept, outside the potential.
+    """
+
+    sample: Sample
+    link: object
+    potential: object
+    weight: object = None
+    natural: bool = False
+    intercept: bool = False
+
+    @property
+    def shape(self):
+        """Outputs and columns."""
+        return self.sample.targets.shape[1], self.sample.design.shape[1]
+
+    def point(self, unknowns):
+        """Parameters (k, d) and intercepts (k,)."""
+        k, d = self.shape
+        state = unknowns[: k * d].reshape(k, d)
+        return state if self.natural else self.potential.inverse(state), unknowns[k * d :]
+
+    def gradient(self, theta, offset):
+        """The pseudogradient, (k, d) and (k,)."""
+        design, targets, weights = self.sample
+        r, _ = residuals(self.link, self.weight, design.apply(theta.T) + offset, targets)
+        r *= (weights / weights.sum() * getattr(design, "outputs", 1))[:, None]
+        return np.ascontiguousarray(design.adjoint(r).T), r.sum(axis=0) * self.intercept
+
+    def field(self, t, unknowns):
+        """The time derivative of the unknowns."""
+        theta, offset = self.point(unknowns)
+        g, slope = self.gradient(theta, offset)
+        if self.natural:
+            g = self.potential.metric_solve(theta, g)
+        return -np.concatenate([g.ravel(), slope])
+
+    def start(self, theta=None, offset=None, rng=None):
+        """The unknowns at time 0.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (k, d), optional
+            The potential's minimiser by default, or small random numbers where the natural flow
+            cannot leave it.
+        offset : ndarray of shape (k,), optional
+        rng : numpy Generator, optional
+
+        Raises
+        ------
+        ValueError
+            If the potential has no inverse Hessian, or the natural flow cannot leave `theta`.
+        """
+        if self.natural and not hasattr(self.potential, "metric_solve"):
+            raise ValueError(
+                f"The natural-gradient flow needs the inverse Hessian of {self.potential!r}, "
+                "which has no metric_solve(): follow the mirror flow, which is the same curve."
+            )
+        given = theta is not None
+        minimiser = self.potential.inverse(np.zeros(self.shape))
+        theta = np.asarray(theta, dtype=float) if given else minimiser
+        offset = np.zeros(self.shape[0]) if offset is None else np.asarray(offset, dtype=float)
+        if not self.natural:
+            return np.concatenate([self.potential.mirror(theta).ravel(), offset])
+        if not self.potential.metric_solve(theta, np.ones(self.shape)).any():
+            if given:
+                raise ValueError(
+                    "The natural-gradient flow cannot leave init=0, where the inverse Hessian of "
+                    f"{self.potential!r} vanishes: give small numbers, or no init for a random one."
+                )
+            rng = np.random.default_rng() if rng is None else rng
+            theta = SMALL * rng.standard_normal(self.shape)
+        return np.concatenate([theta.ravel(), offset])
+
+
+class Piece(NamedTuple):
+    """A stretch of a followed flow.
+
+    Attributes
+    ----------
+    times : ndarray of shape (m,)
+        The integrator's own steps, with both ends.
+    states : ndarray of shape (m, n_unknowns)
+    between : callable
+        Time -> unknowns, between the steps as well.
+    events : dict of ndarray
+        Times of 'rise' and 'stationary'.
+    ended : str
+        'horizon', 'rise' or 'stationary'.
+    n_evaluations : int
+        Calls of the field, those of the events included.
+    """
+
+    times: np.ndarray
+    states: np.ndarray
+    between: object
+    events: dict
+    ended: str
+    n_evaluations: int
+
+
+def follow(flow, start, stop, unknowns, *, held=None, method="DOP853", rtol=1e-6, atol=1e-9,
+           until=()):  # fmt: skip
+    """Follow a flow from one time to another, or until an event.
+
+    Parameters
+    ----------
+    flow : Flow
+    start, stop : float
+    unknowns : ndarray
+        At the time `start`.
+    held : Sample, optional
+        Rows whose risk is watched.
+    method : str
+        A method of `scipy.integrate.solve_ivp`.
+    rtol, atol : float
+        Tolerances of a step.
+    until : collection of str
+        Events that end it: 'rise' (of the risk on held) and 'stationary'.
+
+    Returns
+    -------
+    Piece
+
+    Raises
+    ------
+    ValueError
+        If the integrator gives up.
+    """
+    calls = [0]
+
+    def field(t, y):
+        calls[0] += 1
+        with np.errstate(over="ignore", invalid="ignore"):
+            return flow.field(t, y)
+
+    def size(y):
+        calls[0] += 1
+        return np.sqrt(sum(np.sum(part * part) for part in flow.gradient(*flow.point(y))))
+
+    initial = size(flow.start()) if not flow.natural else size(unknowns)
+
+    def stationary(t, y):
+        return size(y) - STATIONARY * initial
+
+    def rise(t, y):
+        h, slope = _LOOK_AHEAD * t + 1e-10 * stop, field(t, y)
+        after = held.risk(flow.link, *flow.point(y + h * slope))
+        return after - held.risk(flow.link, *flow.point(y - h * slope))
+
+    watched = {"stationary": stationary} | ({} if held is None else {"rise": rise})
+    for name, event in watched.items():
+        event.terminal, event.direction = name in until, -1.0 if name == "stationary" else 1.0
+    found = solve_ivp(
+        field, (start, stop), unknowns, method=method, rtol=rtol, atol=atol, dense_output=True,
+        events=list(watched.values()),
+    )  # fmt: skip
+    if found.status < 0:
+        raise ValueError(
+            f"The integrator {method} gave up at time {found.t[-1]:g} of {stop:g}: {found.message} "
+            "Give a shorter horizon, another method, or larger tolerances."
+        )
+    events = dict(zip(watched, found.t_events, strict=True))
+    ended = "horizon"
+    for name in until:
+        if found.status == 1 and len(events.get(name, ())):
+            ended = name
+    return Piece(found.t, found.y.T, found.sol, events, ended, calls[0])
