@@ -26,6 +26,7 @@ _HOMES = {
     "RiskCurveDisplay": "tunefree.plots",
     "TablePreprocessor": "tunefree.preprocessing",
     "WeightsDisplay": "tunefree.plots",
+    "flow": "tunefree.estimators.trajectory",
     "load_model": "tunefree.persistence",
     "open_source": "tunefree.engine.sources",
     "save_model": "tunefree.persistence",

@@ -7,7 +7,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from tunefree._array import seed_of
 from tunefree.designs import CSR, Dense, Shared
-from tunefree.estimators.glm_base import named
+from tunefree.estimators.glm_parts import check_weight, named
 from tunefree.learners import flow as flows
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS
@@ -74,7 +74,7 @@ class Trajectory:
 
 def flow(
     X, y, *, link="logistic", potential="euclidean", natural=False, weight=None, horizon=100.0,
-    method="DOP853", rtol=1e-6, atol=1e-9, X_val=None, y_val=None, until=(), init=None,
+    method="DOP853", rtol=1e-6, atol=None, X_val=None, y_val=None, until=(), init=None,
     fit_intercept=False, random_state=None,
 ):  # fmt: skip
     r"""Follow the Reflectron's flow and return the whole trajectory.
@@ -98,8 +98,12 @@ def flow(
         The last time. A step of the batch iteration is as much time as it is long.
     method : str, default='DOP853'
         'RK23', 'RK45', 'DOP853', 'Radau', 'BDF' or 'LSODA' of `scipy.integrate.solve_ivp`.
-    rtol, atol : float, default=1e-6 and 1e-9
-        Tolerances of the integrator.
+    rtol : float, default=1e-6
+        Relative tolerance of a step.
+    atol : float or None, default=None
+        Absolute tolerance; None is 1e-9 for the dual, and 1e-25 for the natural-gradient flow,
+        where parameters near 0 stand for duals that are not: |theta| = 1e-9 is a dual of 0.14 for
+        the power 1.1.
     X_val, y_val : optional
         Rows on which the risk is watched.
     until : collection of 'rise' and 'stationary', default=()
@@ -146,8 +150,7 @@ def flow(
         raise ValueError("until='rise' needs rows on which the risk is watched: give X_val, y_val.")
     if not (isinstance(horizon, int | float) and 0.0 < horizon < np.inf):
         raise ValueError(f"horizon={horizon!r} is not a positive number.")
-    if weight is not None and weight != "slope" and not callable(weight):
-        raise ValueError(f"weight={weight!r} is none of None, 'slope', a function.")
+    check_weight(weight, ())
     link = named(link, LINKS, "link", "mean")
     check_increasing(link)
     potential = named(potential, POTENTIALS, "potential", "inverse")

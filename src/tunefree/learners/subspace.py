@@ -145,10 +145,11 @@ def _leading(dual, base, ball, near, tolerance):
         rest = np.sqrt(max(total - float(np.sum(s * s)), 0.0))
         answer = _answer(s, rest, count, base, ball)
         if answer is not None and answer.tail <= 0.5 * tolerance * answer.size:
-            gaps = np.maximum(s[:-1] - s[-1], 1e-3 * s[:-1])
-            moves = (answer.values[:-1] - answer.values[-1]) / gaps
-            moves = moves * np.linalg.norm(image - left * s, axis=0)[:-1]
-            if np.linalg.norm(moves) <= 0.5 * tolerance * answer.size:
+            residuals = np.linalg.norm(image - left * s, axis=0)
+            moves = _moves(s, answer.values, residuals) / answer.size
+            if np.ndim(answer.dual):
+                moves += _moves(s, answer.dual, residuals) / np.linalg.norm(answer.dual)
+            if moves <= 0.5 * tolerance:
                 return _assembled(dual, left, right, answer)
         elif len(s) >= most:
             return None
@@ -165,6 +166,12 @@ def _turned(dual, image):
     squares, turn = np.linalg.eigh(right.T @ right)
     s = np.sqrt(np.maximum(squares[::-1], 1e-30 * squares[-1]))
     return left @ turn[:, ::-1], right @ turn[:, ::-1] / s, s
+
+
+def _moves(s, values, residuals):
+    """How far residuals of the singular vectors can move a function of the values."""
+    gaps = np.maximum(s[:-1] - s[-1], 1e-3 * s[:-1])
+    return np.linalg.norm((values[:-1] - values[-1]) / gaps * residuals[:-1])
 
 
 def _answer(s, rest, count, base, ball):
