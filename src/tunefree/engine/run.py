@@ -38,7 +38,8 @@ def run(learner, state, source, *, max_passes=None, on_block=None, on_pass=None)
     learner : object with the verbs scan and turn
     state : NamedTuple
         From ``learner.init`` or an earlier run.
-    source : object with ``blocks(epoch)``
+    source : object with ``blocks(epoch)``, or with ``sweep(learner, state, epoch)``
+        A source whose blocks lie elsewhere has them scanned there, and gives the merged state.
     max_passes : int or None
         Upper limit of passes.
     on_block : callable or None
@@ -66,10 +67,13 @@ def run(learner, state, source, *, max_passes=None, on_block=None, on_pass=None)
     observe = getattr(learner, "observe", None)
     trace, done, epoch = [], False, 0
     while not done and (max_passes is None or epoch < max_passes):
-        for block in source.blocks(epoch):
-            state = learner.scan(state, block)
-            if on_block is not None:
-                on_block(state, block)
+        if hasattr(source, "sweep"):
+            state = source.sweep(learner, state, epoch)
+        else:
+            for block in source.blocks(epoch):
+                state = learner.scan(state, block)
+                if on_block is not None:
+                    on_block(state, block)
         state, done = learner.turn(state)
         epoch += 1
         if observe is not None:

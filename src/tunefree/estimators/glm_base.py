@@ -147,14 +147,14 @@ class Reflectron(BaseEstimator):
             )  # fmt: skip
         if self.keep_path:
             self.coef_path_ = np.array(path)
-        self._note(learner, result)
+        self._publish(learner, result, columns, X.dtype)
+
+    def _publish(self, learner, result, columns, dtype):
+        """Set out the predictor in the user's units, what was tried, and what was chosen."""
         theta, offset = learner.read(result.state)
         coef = theta / columns.scale
-        self.coef_ = coef.astype(X.dtype)
-        self.intercept_ = (offset - coef @ columns.centre).astype(X.dtype)
-
-    def _note(self, learner, result):
-        """Set out what was tried, and what was chosen."""
+        self.coef_ = coef.astype(dtype)
+        self.intercept_ = (offset - coef @ columns.centre).astype(dtype)
         self.trace_ = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
         state, configurations = result.state, learner.configurations
         self.leaderboard_ = [

@@ -223,11 +223,17 @@ class OptimisticPerceptron(LinearDecisions, Separator):
         for X, _, weights in _Reread(blocks, self.classes_, 0).pieces():
             self.n_features_in_ = d = X.shape[1]
             largest = max(largest, np.max(squared_norms(X), where=weights > 0.0, initial=0.0))
+        return self._stream(lambda k: _Reread(blocks, self.classes_, k, d), largest)
+
+    def _stream(self, source_of, largest):
+        """Play with O(n_features) numbers on `source_of(k)`, the rows as class k against the rest.
+
+        `largest` is the largest squared norm of a row.
+        """
         bias, goal, fits = self._bias(largest), self._goal(), []
         game, norm = self._game(Linear(bias), goal), Linear().norm
         for k in range(len(self.classes_)) if len(self.classes_) > 2 else [1]:
-            source = _Reread(blocks, self.classes_, k, d)
-            result = run(game, game.init(), source, max_passes=self.max_iter + 1)
+            result = run(game, game.init(), source_of(k), max_passes=self.max_iter + 1)
             s, c = result.state, result.state.certificate
             w = s.w if c.w is None else c.w
             w = w / (norm(w) or 1.0)
@@ -235,7 +241,7 @@ class OptimisticPerceptron(LinearDecisions, Separator):
                 w, None, c.lower, c.upper, result.converged, s.n_updates, s.n_operations, s.n_sweeps
             )
             fits.append((fit, status(fit, goal.floor(s.radius))))
-        w = np.stack([f.w for f, _ in fits])
+        w, d = np.stack([f.w for f, _ in fits]), self.n_features_in_
         self.coef_, self.intercept_ = w[:, :d], bias * w[:, d] if bias else np.zeros(len(w))
         self.intercept_scale_ = bias
         self._publish(fits)
