@@ -359,3 +359,31 @@ def test_other_estimators_train_and_score(here, name, data, kind):
     assert type(load_model("m")) is kind
     scores = json.loads(run("eval", "m", data, "--json").stdout)
     assert scores["n"] == 200 and scores.get("r2", 1.0) > 0.9 and scores.get("error", 0.0) < 0.1
+
+
+@pytest.mark.parametrize("solver", ["sgd", "exact"])
+def test_the_path_is_what_the_library_finds(here, solver):
+    result = run("path", "data.csv", "--alphas", "100,1,.01", "--solver", solver, "-o", "p.csv")
+    model = tunefree.AveragedSGDRegressor(
+        "geometric", solver=solver, alphas=[100, 1, 0.01], random_state=0
+    ).fit(ROWS, VALUES)
+    shown = np.genfromtxt(result.stdout.splitlines(), delimiter=",", names=True)
+    np.testing.assert_array_equal(shown["alpha"], model.alphas_)
+    np.testing.assert_array_equal(shown["validation_mse"], model.validation_scores_)
+    written = np.genfromtxt(here / "p.csv", delimiter=",", names=True)
+    np.testing.assert_array_equal(written["intercept"], model.intercepts_)
+    np.testing.assert_array_equal(np.transpose([written[c] for c in "abc"]), model.coefs_)
+    found = json.loads(run("path", "data.csv", "--solver", solver, "--json").stdout)
+    assert found["solver"] == solver and len(found["path"]) == 50
+    assert min(found["path"], key=lambda row: row["validation_mse"])["alpha"] == found["alpha"]
+
+
+def test_the_path_is_drawn_and_bad_input_is_named(here):
+    pytest.importorskip("matplotlib")
+    run("path", "data.libsvm", "--plot", "p.png")
+    assert (here / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert "--alphas 1,x" in run("path", "data.csv", "--alphas", "1,x", code=2).stderr
+    assert "--alphas 0" in run("path", "data.csv", "--alphas", "0", code=2).stderr
+    assert "none/p.csv" in run("path", "data.csv", "-o", "none/p.csv", code=2).stderr
+    assert "--target" in run("path", "data.libsvm", "--target", "y", code=2).stderr
+    assert "kinds.csv:2" in run("path", "kinds.csv", code=3).stderr

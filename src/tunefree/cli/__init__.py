@@ -1,4 +1,4 @@
-"""The command line: ``tunefree demo | train | predict | eval | inspect``.
+"""The command line: ``tunefree demo | train | predict | eval | path | inspect``.
 
 Heavy imports wait until a command runs, so that help is instant.
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 
 Task = StrEnum("Task", ["auto", "classification", "regression"])
 Estimator = StrEnum("Estimator", ["auto", "pistol", "reflectron", "ridge", "separator"])
+Solver = StrEnum("Solver", ["auto", "sgd", "exact"])
 Format = StrEnum("Format", ["libsvm", "csv"])
 
 DataFile = Annotated[
@@ -44,6 +45,11 @@ Weight = Annotated[
     str | None, typer.Option(help="csv: name or position of a column of row weights")
 ]
 FormatOption = Annotated[Format | None, typer.Option(help="overrule suffix and content")]
+Features = Annotated[
+    int | None, typer.Option(min=1, help="libsvm: number of features, if more than occur")
+]
+Passes = Annotated[int | None, typer.Option(min=1, help="passes over the data (default: chosen)")]
+Seed = Annotated[int, typer.Option(min=0, help="the same seed gives the same model")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object to stdout")]
 
 
@@ -79,13 +85,9 @@ def train(
             "the penalty chosen; separator: a hyperplane with a certified margin"
         ),
     ] = Estimator.auto,
-    n_features: Annotated[
-        int | None, typer.Option(min=1, help="libsvm: number of features, if more than occur")
-    ] = None,
-    passes: Annotated[
-        int | None, typer.Option(min=1, help="passes over the data (default: chosen)")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="the same seed gives the same model")] = 0,
+    n_features: Features = None,
+    passes: Passes = None,
+    seed: Seed = 0,
     format: FormatOption = None,
     json: Json = False,
 ):
@@ -157,6 +159,56 @@ def evaluate(
             target=target,
             header=header,
             weight_column=weight_column,
+            format=format and str(format),
+        )
+
+
+@app.command()
+def path(
+    data: DataFile,
+    alphas: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="penalties, as in Ridge (default: 50 for the data)"),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="FILE", help="write every coefficient there, as csv"),
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="PNG", help="draw the path there (needs matplotlib)")
+    ] = None,
+    solver: Annotated[
+        Solver, typer.Option(help="auto: exact where that is cheaper, else averages of SGD")
+    ] = Solver.auto,
+    target: Target = None,
+    header: Header = None,
+    weight_column: Weight = None,
+    n_features: Features = None,
+    passes: Passes = None,
+    seed: Seed = 0,
+    format: FormatOption = None,
+    json: Json = False,
+):
+    """Print the regularization path of least squares for DATA: every penalty with its score.
+
+    The score is the mean squared error on rows held out (or left out one by one).
+    """
+    with outcomes():
+        from tunefree.cli.ridge_path import run_path
+
+        run_path(
+            data,
+            alphas,
+            solver=str(solver),
+            out=out,
+            plot=plot,
+            seed=seed,
+            passes=passes,
+            as_json=json,
+            target=target,
+            header=header,
+            weight_column=weight_column,
+            n_features=n_features,
             format=format and str(format),
         )
 

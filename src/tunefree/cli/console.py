@@ -89,6 +89,19 @@ def failing(code, path):
         stop(str(problem), code)
 
 
+def check_writable(path):
+    """Stop, before any work, if a file could not be written.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    """
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        stop(f"{path} cannot be written", USAGE)
+
+
 def answer(text):
     """Write a result to stdout.
 

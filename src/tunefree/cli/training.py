@@ -6,7 +6,17 @@ import time
 
 import numpy as np
 
-from tunefree.cli.console import BAD_DATA, FAILED, USAGE, answer, failing, note, stop, working
+from tunefree.cli.console import (
+    BAD_DATA,
+    FAILED,
+    USAGE,
+    answer,
+    check_writable,
+    failing,
+    note,
+    stop,
+    working,
+)
 from tunefree.persistence import save_model
 from tunefree.persistence.container import MAGIC
 from tunefree.readers import DataError, read
@@ -132,13 +142,7 @@ def run_train(data, model, *, task, name, seed, passes, as_json, **options):
         For `tunefree.readers.read`.
     """
     _check_output(model)
-    with failing(BAD_DATA, data), working(f"reading {data}"):
-        kind = float if task == "regression" else None
-        table = read(data, target_type=kind, **options)
-        _check_rows(table)
-    for option in ("target", "weight_column", "header"):
-        if table.zero_based is not None and options[option] is not None:
-            stop(f"--{option.replace('_', '-')} is for csv, but {data} is libsvm", USAGE)
+    table = read_rows(data, float if task == "regression" else None, options)
     reason = "as you said"
     if task == "auto":
         task, reason = guess_task(table.y)
@@ -159,13 +163,36 @@ def run_train(data, model, *, task, name, seed, passes, as_json, **options):
 
 def _check_output(model):
     """Refuse early what could not be written, or would replace something else than a model."""
-    folder = os.path.dirname(os.path.realpath(model))
-    if os.path.isdir(model) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        stop(f"{model} cannot be written", USAGE)
+    check_writable(model)
     if os.path.isfile(model) and os.path.getsize(model):
         with failing(USAGE, model), open(model, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 stop(f"{model} exists and is not a model: it will not be overwritten", USAGE)
+
+
+def read_rows(data, kind, options):
+    """Read rows to learn from.
+
+    Parameters
+    ----------
+    data : str
+        The file.
+    kind : type or None
+        What the targets must be.
+    options : dict
+        For `tunefree.readers.read`.
+
+    Returns
+    -------
+    Table
+    """
+    with failing(BAD_DATA, data), working(f"reading {data}"):
+        table = read(data, target_type=kind, **options)
+        _check_rows(table)
+    for option in ("target", "weight_column", "header"):
+        if table.zero_based is not None and options[option] is not None:
+            stop(f"--{option.replace('_', '-')} is for csv, but {data} is libsvm", USAGE)
+    return table
 
 
 def _check_rows(table):
