@@ -1,0 +1,234 @@
+"""The blocked engine: several kernel learners, one sweep over the rows.
+
+Members may differ in bandwidth, rule, loss, and in the rows that they learn (a weight of 0 leaves a
+row out); they share the rows, the distances, and the values of their bandwidth. Blocks of `BLOCK`
+rows: the past by matrix products, the block itself exactly (`learners.kernel`).
+"""
+
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree.learners import kernel as single
+from tunefree.learners.support import TILE, Support, bandwidths, base, products
+
+BLOCK = 128
+
+
+class Member(NamedTuple):
+    """A learner and the bandwidth under which it learns.
+
+    Parameters
+    ----------
+    gamma : float or None
+        None for a kernel without bandwidths.
+    learner : Isotropic
+    name : str
+    """
+
+    gamma: float | None
+    learner: NamedTuple
+    name: str = ""
+
+
+class Rows(NamedTuple):
+    """A block of rows to learn.
+
+    Attributes
+    ----------
+    rows : ndarray or CSR of shape (n, d), or None
+        None if the engine holds all values in a cache.
+    numbers : ndarray of shape (n,) or None
+        Which of the rows in memory they are; None on a stream, where every row is new.
+    squares : ndarray of shape (n,)
+        Values of the kernel of the rows with themselves.
+    targets : ndarray of shape (n, n_outputs)
+    weights : ndarray of shape (n,), or (n_members, n)
+    """
+
+    rows: object
+    numbers: np.ndarray | None
+    squares: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+class Blocked:
+    """Members that learn together.
+
+    Parameters
+    ----------
+    kernel : part
+        A kernel of `tunefree.kernels`.
+    members : sequence of Member
+    n_outputs : int
+    like : ndarray or CSR
+        Rows of the kind to come; of float32 or float64, which is the precision of values.
+    n_rows : int or None
+        How many rows there are in memory; None on a stream.
+    cache : ndarray of shape (n_rows, n_rows), optional
+        The `base` of all rows, in the order in which the first pass visits them.
+
+    Attributes
+    ----------
+    support : Support
+        Rows with coefficients (with a cache: none; row i has slot i).
+    states : list of KernelState
+    """
+
+    def __init__(self, kernel, members, n_outputs, like, n_rows=None, cache=None):
+        self.kernel, self.members, self.n_outputs = kernel, list(members), n_outputs
+        self.support, self.cache, self.dtype = Support(like), cache, like.dtype
+        self.states = [single.start(0, n_outputs) for _ in self.members]
+        # How many slots have coefficients, and the slot of each row in memory.
+        self.n_slots, self.slot_of = 0, None
+        if cache is not None:
+            self.slot_of = np.arange(len(cache))
+        elif n_rows is not None:
+            self.slot_of = np.full(n_rows, -1)
+        self._tables, self._scored = None, None
+
+    @property
+    def gammas(self):
+        """The different bandwidths, ascending."""
+        found = {m.gamma for m in self.members}
+        return [None] if found == {None} else sorted(found)
+
+    def _layout(self):
+        """For each bandwidth its members."""
+        return [[i for i, m in enumerate(self.members) if m.gamma == g] for g in self.gammas]
+
+    def _columns(self, member):
+        s = self.states[member]
+        return [s.z, s.u] if self._scored else [s.z]
+
+    def _mirror(self):
+        """Coefficients in the precision of the values, laid out for one product a bandwidth."""
+        if self._tables is None:
+            self._tables = [
+                np.hstack([a for i in members for a in self._columns(i)]).astype(self.dtype)
+                for members in self._layout()
+            ]
+        return self._tables
+
+    def learn(self, team, block, scored=False):
+        """Learn a block of rows in order.
+
+        Parameters
+        ----------
+        team : Workers
+        block : Rows
+        scored : bool, default=False
+
+        Returns
+        -------
+        list of ndarray
+            For each member what `learners.kernel.learn` calls scores.
+        """
+        if scored != self._scored:
+            self._scored, self._tables = scored, None
+        n, k, layout = len(block.targets), self.n_outputs, self._layout()
+        width = k * (1 + scored)
+        weights = np.broadcast_to(block.weights, (len(self.members), n))
+        own, tile_of = self._values(block)
+        known = products(team, self.kernel, self.gammas, tile_of, self.n_slots, self._mirror())
+        jobs = []
+        for level, K in enumerate(bandwidths(self.kernel, own, self.gammas)):
+            K = K.copy() if level + 1 < len(layout) else K
+            for place, i in enumerate(layout[level]):
+                if known[level] is None:
+                    H = np.zeros((n, width))
+                else:
+                    H = known[level][:, place * width : (place + 1) * width]
+                jobs.append((i, K, H[:, :k], H[:, width - k :]))
+
+        def solve(job):
+            i, K, known, lagged = job
+            own = block.squares, block.targets, weights[i]
+            learner, state = self.members[i].learner, self.states[i]
+            return i, single.learn(learner, state, own, K, known, lagged, scored)
+
+        found = dict(team.map(solve, jobs))
+        slots = self._place(block, found.values())
+        placed = slots >= 0
+        for i, (step, lag, _) in found.items():
+            np.add.at(self.states[i].z, slots[placed], step.T[placed])
+            np.add.at(self.states[i].u, slots[placed], lag.T[placed])
+        slots = np.unique(slots[placed])
+        for table, members in zip(self._mirror(), layout, strict=True):
+            table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
+        return [found[i][2] for i in range(len(self.members))]
+
+    def _values(self, block):
+        """Distances or values within the block, and those with tiles of the support."""
+        if self.cache is not None:
+            r = block.numbers
+            return self.cache[np.ix_(r, r)], lambda a, b: self.cache[r, a:b]
+        held = self.support.rows
+        return (
+            base(self.kernel, block.rows, block.rows),
+            lambda a, b: base(self.kernel, block.rows, held[a:b]),
+        )
+
+    def _place(self, block, found):
+        """The rows' slots; rows that get their first coefficient are given one."""
+        numbers = block.numbers
+        if self.cache is not None:
+            self._grow(int(numbers.max()) + 1)
+            return numbers
+        moved = np.flatnonzero(np.any([step.any(axis=0) for step, _, _ in found], axis=0))
+        if numbers is None:
+            slots, new = np.full(len(block.targets), -1), moved
+            slots[new] = self.n_slots + np.arange(len(new))
+        else:
+            fresh = moved[self.slot_of[numbers[moved]] < 0]
+            _, first = np.unique(numbers[fresh], return_index=True)
+            new = fresh[np.sort(first)]  # a row that stands several times in the block counts once
+            self.slot_of[numbers[new]] = self.n_slots + np.arange(len(new))
+            slots = self.slot_of[numbers]
+        self.support.append(block.rows[new])
+        self._grow(self.n_slots + len(new))
+        return slots
+
+    def _grow(self, n):
+        """Count n slots at least, with room for them."""
+        self.n_slots = max(n, self.n_slots)
+        room = len(self.states[0].z)
+        if n <= room:
+            return
+        room = max(2 * room, n, TILE)
+        for i, s in enumerate(self.states):
+            z, u = np.zeros((room, self.n_outputs)), np.zeros((room, self.n_outputs))
+            z[: len(s.z)], u[: len(s.u)] = s.z, s.u
+            self.states[i] = s._replace(z=z, u=u)
+        self._tables = None
+
+    def restart(self):
+        """Start the averages of all members anew."""
+        for s in self.states:
+            single.restart(s)
+        self._tables = None
+
+    def keep(self, chosen):
+        """Go on with some members only."""
+        self.members = [self.members[i] for i in chosen]
+        self.states = [self.states[i] for i in chosen]
+        self._tables = None
+
+    def mean(self, i):
+        """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""
+        return single.mean(self.states[i], self.n_slots)
+
+    def last(self, i):
+        """A member's last iterate."""
+        return single.last(self.members[i].learner, self.states[i], self.n_slots)
+
+    def branch(self):
+        """A copy that learns on its own; the rows held so far are shared."""
+        other = copy(self)
+        other.support = self.support.branch()
+        other.states = [type(s)(*(a.copy() for a in s)) for s in self.states]
+        other.slot_of = None if self.slot_of is None else self.slot_of.copy()
+        other.members, other._tables = list(self.members), None
+        return other
