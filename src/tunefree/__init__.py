@@ -15,6 +15,7 @@ _HOMES = {
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron_kernel",
     "LeaderboardDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
+    "KernelPiSTOLClassifier": "tunefree.estimators.kernel",
     "LandmarkClassifier": "tunefree.estimators.landmarks",
     "LandmarkRegressor": "tunefree.estimators.landmarks",
     "OptimisticPerceptron": "tunefree.estimators.perceptron",

@@ -1,0 +1,242 @@
+"""Kernel PiSTOL for classification: no step size, no bandwidth, no regularization to tune."""
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree._array import seed_of
+from tunefree.estimators import base
+from tunefree.estimators.fitting import visits_of
+from tunefree.estimators.kernel_base import KernelEstimator
+from tunefree.estimators.kernel_fitting import Problem
+from tunefree.estimators.settings import SETTINGS
+from tunefree.learners.progress import temperature
+from tunefree.losses import LOSSES
+
+_RULES = {"auto": "global", **{name: name for name in ("paper", "theorem-1", "dowg", "global")}}
+
+
+def mistakes(decisions, targets):
+    """1 for every row whose largest decision is not that of its class."""
+    if targets.shape[1] == 1:
+        return ((decisions[:, 0] > 0.0) != (targets[:, 0] > 0.0)).astype(float)
+    return (decisions.argmax(axis=1) != targets.argmax(axis=1)).astype(float)
+
+
+class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
+    r"""Kernel classifier that needs no tuning: parameter-free learning in feature space.
+
+    The predictor of each class is :math:`f(x) = \sum_i c_i k(x_i, x)`, trained by PiSTOL: with the
+    sum g of the negative gradients, :math:`f = (b/\alpha) \exp(\|g\|^2 / (2 \alpha))\, g`, where
+    :math:`\alpha` grows with the gradients, so that neither a step size nor a regularizer is
+    chosen. With ``gamma='auto'`` a grid of bandwidths around the median heuristic is learned on the
+    first rows under three scalings of the columns, each row predicted before it is learned; the
+    three best go on, and are read after several passes. Every tenth row is left out by a second set
+    of learners beside them, whose errors there weight the read-outs that make up the predictor.
+
+    Parameters
+    ----------
+    kernel : str or callable, default='rbf'
+        'rbf', 'laplacian', 'polynomial', 'linear', 'cosine', another kernel of
+        `sklearn.metrics.pairwise`, a function of two matrices or of two rows, a part with
+        ``gram(A, B)``, or 'precomputed': X is the matrix of values.
+    gamma : 'auto', 'scale' or float, default='auto'
+        'auto' learns the bandwidth of 'rbf' and 'laplacian' ('scale' for other kernels); 'scale' is
+        1 / (n_features variance of X), and a number is taken as it is.
+    degree, coef0 : float, default=3 and 1
+        Of the 'polynomial' kernel.
+    setting : {'auto', 'paper', 'theorem-1', 'dowg'}, default='auto'
+        Constants of the rule: ours (b = sqrt(alpha), a = 1/4), those of the paper's experiments,
+        those of its Theorem 1, or distance over weighted gradients instead of PiSTOL.
+    loss : str or part, default='auto'
+        A loss of `tunefree.losses`; 'auto' is 'smoothed_hinge'.
+    average : {'auto', 'uniform', 'last-pass', 'last'}, default='auto'
+        'auto' weights the averages of single passes by their errors on left-out rows; else the
+        average of all iterates, of those of the last pass, or the last iterate, of all rows.
+    max_iter : int or 'auto', default='auto'
+        Most passes; 'auto' is up to 12, with 200,000 visits of rows in all (1 or, for 'last-pass',
+        3 if an average is named).
+    standardize : bool or 'auto', default='auto'
+        Standardise columns first. 'auto': with ``gamma='auto'`` the columns as given, standardised
+        columns and standardised logarithms compete; with 'scale' or a number columns stay as given.
+    precision : {'auto', 'single', 'double'}, default='auto'
+        Of kernel values; sums are always of double precision. 'auto' is single for kernels whose
+        values do not exceed 1, else that of X.
+    class_weight : dict, 'balanced' or None, default=None
+        Weights of the classes.
+    shuffle : bool, default=True
+        Learn in the order of a hash of the rows' content, with equal rows merged: the result does
+        not depend on the order of the rows, and a weight of 2 equals a row given twice.
+    n_jobs : int or None, default=None
+        Threads; None and -1 are all cores. Results do not depend on it.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    dual_coef_ : ndarray of shape (n_bandwidths, n_outputs, n_support)
+        Coefficients of the support rows, one output for two classes.
+    gamma_ : ndarray of shape (n_bandwidths,)
+        Bandwidths in the coordinates of learning.
+    support_ : ndarray of shape (n_support,)
+        Which rows of the input have a coefficient.
+    coordinates_ : Coordinates
+        How rows are shown to the kernel; `name` says which view won.
+    expansion_ : Expansion
+        The predictor as a function of rows in these coordinates.
+    leaderboard_ : list of dict
+        Bandwidths tried, with their progressive errors.
+    trace_ : dict
+        'rows' and 'progressive_error' of every bandwidth tried; 'read_outs': bandwidth, pass, error
+        on left-out rows and weight.
+    n_iter_ : int
+        Passes made.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, labels of one class, weights that are all zero, gamma <= 0, a kernel
+        that is not symmetric or not finite, a precomputed one that is not square, or more rows than
+        memory holds.
+
+    References
+    ----------
+    Orabona 2014, "Simultaneous model selection and optimization through parameter-free stochastic
+    learning", Algorithm 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import KernelPiSTOLClassifier
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> y = np.hypot(*X.T) > 1.2
+    >>> model = KernelPiSTOLClassifier(random_state=0).fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:], y[300:]) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel="rbf",
+        gamma="auto",
+        *,
+        degree=3,
+        coef0=1,
+        setting="auto",
+        loss="auto",
+        average="auto",
+        max_iter="auto",
+        standardize="auto",
+        precision="auto",
+        class_weight=None,
+        shuffle=True,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.setting = setting
+        self.loss = loss
+        self.average = average
+        self.max_iter = max_iter
+        self.standardize = standardize
+        self.precision = precision
+        self.class_weight = class_weight
+        self.shuffle = shuffle
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check(self):
+        kernel = self._check_common()
+        if self.setting not in _RULES:
+            raise ValueError(f"setting={self.setting!r} is none of {', '.join(_RULES)}.")
+        losses = [k for k, v in LOSSES.items() if v.task == "classification"]
+        if isinstance(self.loss, str) and self.loss not in ("auto", *losses):
+            raise ValueError(f"loss={self.loss!r} is none of auto, {', '.join(losses)}.")
+        return kernel
+
+    def _learner(self, n_rows):
+        name = "smoothed_hinge" if self.loss == "auto" else self.loss
+        return SETTINGS[_RULES[self.setting]](LOSSES.get(name, name), n_rows)
+
+    @base.all_or_nothing
+    def fit(self, X, y, sample_weight=None):
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Or the kernel's values, of shape (n_samples, n_samples), for kernel='precomputed'.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+
+        Returns
+        -------
+        self
+        """
+        kernel = self._check()
+        X, y = base.check_rows_and_targets(self, X, y)
+        weights = base.check_weights(sample_weight, X)
+        self._check_values(kernel, X)
+        kept = np.flatnonzero(weights)
+        base.encode_labels(y)
+        classes, codes = base.encode_labels(y[kept])
+        if len(classes) < 2:
+            raise ValueError(
+                f"y has only one class ({classes[0]}): a classifier needs rows of at least two."
+            )
+        weights = base.balanced(self.class_weight, classes, codes, weights[kept])
+        targets, labels = base.signs(codes, len(classes)), codes[:, None].astype(float)
+        seed, X = seed_of(self.random_state), X if len(kept) == X.shape[0] else X[kept]
+        visits, _, _ = visits_of(X, labels, weights, self.shuffle, seed)
+        problem = Problem(X, visits, kept)
+        self.classes_ = classes
+        coefs, publish, decisions, seen, w = self._learn(
+            kernel,
+            problem,
+            targets[problem.stored],
+            self._learner(len(visits.rows)),
+            True,
+            mistakes,
+        )
+        a = temperature(decisions, seen, w)
+        publish([a * c for c in coefs])
+        return self
+
+    def decision_function(self, X):
+        """Log-odds of the second class, or of every class against the others.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Or kernel values of shape (n_samples, n_samples_fit) for kernel='precomputed'.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self, "expansion_")
+        scores = self._values(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """The most likely class of every row, shape (n_samples,)."""
+        scores = self.decision_function(X)
+        return self.classes_[base.chosen(scores.reshape(len(scores), -1))]
+
+    def predict_proba(self, X):
+        """Probabilities of the classes, shape (n_samples, n_classes).
+
+        They are calibrated on rows that the predictor had not learned.
+        """
+        return base.probabilities(self.decision_function(X), joint=True)
+
+    def predict_log_proba(self, X):
+        """Logarithms of `predict_proba`."""
+        return np.log(self.predict_proba(X))

@@ -1,0 +1,158 @@
+"""The kernel estimators' common face: rows in, an expansion over support rows out."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree.estimators import base
+from tunefree.estimators.kernel_fitting import (
+    check_kernel,
+    check_memory,
+    check_precomputed,
+    choose,
+    data_of,
+    is_single,
+    kernels_of,
+    resolved,
+    try_function,
+)
+from tunefree.kernels import Precomputed
+from tunefree.learners.expansion import Expansion
+from tunefree.learners.progress import recent_rows
+from tunefree.learners.support import n_threads, workers
+from tunefree.learners.tournament import blend, race, read_outs, train
+
+# Rows are predicted in blocks of a multiple of this size.
+_ALIGNED = 16
+AVERAGES = ("auto", "uniform", "last-pass", "last")
+
+
+def check_passes(max_iter):
+    """Refuse a number of passes that is none."""
+    whole = isinstance(max_iter, int | np.integer) and not isinstance(max_iter, bool)
+    if max_iter != "auto" and (not whole or max_iter < 1):
+        raise ValueError(f"max_iter={max_iter!r} is neither 'auto' nor a positive integer.")
+
+
+class KernelEstimator(BaseEstimator):
+    """Prediction and the tournament; subclasses know parameters and targets."""
+
+    def _check_common(self):
+        if self.average not in AVERAGES:
+            raise ValueError(f"average={self.average!r} is none of {', '.join(AVERAGES)}.")
+        check_passes(self.max_iter)
+        return check_kernel(self)
+
+    def _check_values(self, kernel, X):
+        """Refuse before work starts what is no kernel, or more than memory holds."""
+        check_precomputed(kernel, X)
+        try_function(kernel, X)
+
+    def _learn(self, kernel, problem, targets, learner, classify, loss_of):
+        """Run the tournament and set the predictor.
+
+        Parameters
+        ----------
+        kernel : part
+        problem : Problem
+        targets : ndarray of shape (n_stored, n_outputs)
+        learner : Isotropic
+        classify : bool
+        loss_of : callable
+            (decisions, targets) -> loss of every row, for the choice.
+
+        Returns
+        -------
+        coefs : list of ndarray of shape (n_slots, n_outputs)
+        publish : callable
+            Sets the predictor from such a list.
+        decisions, targets, weights : ndarray
+            Of rows that the predictor behind the decisions had not learned.
+        """
+        n, k = targets.shape
+        single = is_single(self, kernel, problem.X.dtype)
+        check_memory(n, problem.X.shape[1], k, 6, 4 if single else 8)
+        kernel = resolved(self, kernel, problem)
+        visits = int(problem.visits.repeats.sum())
+        with workers(self.n_jobs) as team:
+            choice = choose(self, team, kernel, problem, targets, learner, classify)
+            data = data_of(team, kernel, problem, choice.view, targets)
+            trace = dict(choice.trace)
+            if self.average == "auto":
+                when = read_outs(visits, None if self.max_iter == "auto" else self.max_iter)
+                outcome = race(team, kernel, data, choice.gammas, learner, when, loss_of)
+                engine, n_passes = outcome.engine, outcome.n_passes
+                coefs, decisions, shares = blend(outcome, normalise=classify)
+                gammas, coefs = list(coefs), list(coefs.values())
+                seen, weights = targets[outcome.held], problem.weights[outcome.held]
+                trace["read_outs"] = [
+                    {"gamma": r.gamma, "pass": r.passes, "error": r.error, "weight": float(w)}
+                    for r, w in zip(outcome.read_outs, shares, strict=True)
+                ]
+            else:
+                gammas = [
+                    choice.leaderboard[0]["gamma"] if choice.leaderboard else choice.gammas[0]
+                ]
+                few = 3 if self.average == "last-pass" else 1
+                n_passes = few if self.max_iter == "auto" else self.max_iter
+                engine, progress = train(
+                    team, kernel, data, gammas[0], learner, n_passes,
+                    suffix=self.average == "last-pass", classify=classify,
+                )  # fmt: skip
+                last = self.average == "last"
+                coefs = [engine.last(0) if last else engine.mean(0)]
+                decisions, seen, weights = recent_rows(progress)
+                decisions = decisions[:, int(last)]
+        self.n_iter_, self.trace_, self.leaderboard_ = n_passes, trace, choice.leaderboard
+        self.coordinates_ = choice.view
+
+        def publish(coefs):
+            self._publish(problem, data, engine, kernels_of(kernel, gammas), coefs)
+
+        return coefs, publish, decisions, seen, weights
+
+    def _publish(self, problem, data, engine, kernels, coefs):
+        """Rows with a coefficient make up the predictor."""
+        room = engine.n_slots
+        coefs = [np.pad(c, ((0, room - len(c)), (0, 0))) for c in coefs]
+        kept = np.flatnonzero(np.any([c.any(axis=1) for c in coefs], axis=0))
+        number_of = np.empty(room, np.int64)
+        placed = (engine.slot_of >= 0) & (engine.slot_of < room)
+        number_of[engine.slot_of[placed]] = np.flatnonzero(placed)
+        numbers = number_of[kept]
+        self.support_ = problem.given[numbers]
+        support = self.support_ if data.rows is None else data.rows[numbers]
+        dtype = engine.dtype
+        coefs = tuple(c[kept].astype(dtype) for c in coefs)
+        self.expansion_ = Expansion(kernels, support, coefs)
+
+    @property
+    def dual_coef_(self):
+        """Coefficients of the support rows, shape (n_bandwidths, n_outputs, n_support)."""
+        check_is_fitted(self, "expansion_")
+        return np.stack([c.T for c in self.expansion_.coefs])
+
+    @property
+    def gamma_(self):
+        """The bandwidths of the predictor, shape (n_bandwidths,)."""
+        check_is_fitted(self, "expansion_")
+        return np.array([getattr(k, "gamma", np.nan) for k in self.expansion_.kernels])
+
+    def _values(self, X):
+        """The predictor's values, shape (n, n_outputs), of the type of X."""
+        X = base.check_rows(self, X)
+        f, dtype = self.expansion_, X.dtype
+        if not isinstance(f.kernels[0], Precomputed):
+            X = self.coordinates_.show(X)
+        n = X.shape[0]
+        if not sparse.issparse(X):
+            # Full blocks: a row's arithmetic does not depend on how many others come with it.
+            X = np.pad(X, ((0, -n % _ALIGNED), (0, 0)))
+        return f(X, n_threads(self.n_jobs))[:n].astype(dtype)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags

@@ -1,0 +1,314 @@
+"""Choosing bandwidth and number of passes while learning: what the kernel estimators run.
+
+1. *Scout*: one pass over the first rows under every view and bandwidth of a grid, each row
+   predicted before it is learned. The best three bandwidths of the best view go on.
+2. *Race*: passes over all rows, once without every tenth row and once with it, side by side (they
+   share the kernel's values). After passes 1, 2, 3, 5, 8, 12 the average of the pass is read and
+   its error e on the left-out rows noted.
+3. *Blend*: the read-outs, each divided by the size of its decisions, are added with the weights
+   p exp(-2 (e - e_min) / SE), p the pass and SE the standard error of e.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree.learners.blocked import BLOCK, Blocked, Member, Rows
+from tunefree.learners.portfolio import rms
+from tunefree.learners.progress import record, risks, start_progress
+from tunefree.learners.support import base, products
+
+READ_OUTS = (1, 2, 3, 5, 8, 12)
+# Visits of rows worth making, and rows up to which the distances of all pairs are kept.
+VISITS, CACHED = 200_000, 16_384
+SCOUTED = 6_000
+KEPT = 3
+_HELD = 10
+
+
+class Data(NamedTuple):
+    """Rows in memory, in the order in which the first pass visits them.
+
+    Attributes
+    ----------
+    rows : ndarray or CSR of shape (n, d), or None
+        In the coordinates of learning; None where `cache` has all there is.
+    squares : ndarray of shape (n,)
+    targets : ndarray of shape (n, n_outputs)
+    order : callable
+        epoch -> (numbers, weights) of the visits of a pass.
+    cache : ndarray of shape (n, n) or None
+    """
+
+    rows: object
+    squares: np.ndarray
+    targets: np.ndarray
+    order: object
+    cache: np.ndarray | None = None
+
+    def block(self, numbers, weights):
+        """Rows to learn."""
+        rows = None if self.cache is not None else self.rows[numbers]
+        return Rows(rows, numbers, self.squares[numbers], self.targets[numbers], weights)
+
+    def tiles(self, kernel, numbers, held):
+        """The distances of some rows and tiles of the rows in `held`."""
+        if self.cache is not None:
+            return lambda a, b: self.cache[numbers, a:b]
+        rows = self.rows[numbers]
+        return lambda a, b: base(kernel, rows, held[a:b])
+
+
+def pairs(team, kernel, rows):
+    """The `base` of all pairs of rows, from half of them."""
+    n, size = rows.shape[0], 512
+    out = np.empty((n, n), rows.dtype)
+
+    def tile(corner):
+        i, j = corner
+        a, b = slice(i, i + size), slice(j, j + size)
+        out[a, b] = base(kernel, rows[a], rows[b])
+        if i != j:
+            out[b, a] = out[a, b].T
+
+    starts = range(0, n, size)
+    team.map(tile, [(i, j) for i in starts for j in starts if i <= j])
+    return out
+
+
+def passage(team, engine, data, epoch, *, most=None, shares=None, scored=None):
+    """Make a pass.
+
+    Parameters
+    ----------
+    team : Workers
+    engine : Blocked
+    data : Data
+    epoch : int
+    most : int, optional
+        Visit only rows with smaller numbers.
+    shares : ndarray of shape (n_members, n), optional
+        Multiply the weights of the rows.
+    scored : callable, optional
+        Called with (scores, targets, weights) of every block.
+    """
+    numbers, weights = data.order(epoch)
+    if most is not None:
+        chosen = numbers < most
+        numbers, weights = numbers[chosen], weights[chosen]
+    for start in range(0, len(numbers), BLOCK):
+        r, w = numbers[start : start + BLOCK], weights[start : start + BLOCK]
+        block = data.block(r, w if shares is None else w * shares[:, r])
+        scores = engine.learn(team, block, scored is not None)
+        if scored is not None:
+            scored(scores, block.targets, w)
+
+
+def scout(team, kernel, data, members, classify, most):
+    """One pass of all members over the first rows; returns the record of their predictions."""
+    k = data.targets.shape[1]
+    progress = start_progress(len(members), k, most)
+    engine = Blocked(kernel, members, k, _like(data), n_rows=len(data.targets), cache=data.cache)
+    passage(
+        team, engine, data, 0, most=most,
+        scored=lambda s, y, w: record(progress, classify, k, [p[0] for p in s], y, w),
+    )  # fmt: skip
+    return progress
+
+
+def _like(data):
+    return data.rows[:0] if data.rows is not None else data.cache[:0]
+
+
+class ReadOut(NamedTuple):
+    """What a member had learned after a pass.
+
+    Attributes
+    ----------
+    gamma : float or None
+    passes : int
+    error, spread : float
+        Mean loss of the left-out rows and its standard error.
+    size : float
+        Root mean square of the left-out decisions.
+    coef : ndarray of shape (n_slots, n_outputs)
+    decisions : ndarray of shape (n_held, n_outputs)
+    """
+
+    gamma: float | None
+    passes: int
+    error: float
+    spread: float
+    size: float
+    coef: np.ndarray
+    decisions: np.ndarray
+
+
+class Race(NamedTuple):
+    """What a race leaves behind.
+
+    Attributes
+    ----------
+    engine : Blocked
+    read_outs : list of ReadOut
+    held : ndarray
+        Numbers of the left-out rows.
+    n_passes : int
+    """
+
+    engine: Blocked
+    read_outs: list
+    held: np.ndarray
+    n_passes: int
+
+
+def read_outs(n_visits, max_iter=None):
+    """After which passes to read."""
+    most = max(1, VISITS // max(1, n_visits)) if max_iter is None else max_iter
+    chosen = [p for p in READ_OUTS if p <= most]
+    return chosen if max_iter is None or max_iter in chosen else [*chosen, max_iter]
+
+
+def left_out(n):
+    """The rows that half of the members do not learn: every tenth, 1 at least."""
+    return np.arange(_HELD - 1, n, _HELD) if n >= _HELD else np.array([n - 1])
+
+
+def race(team, kernel, data, gammas, learner, when, loss_of):
+    """Passes over all rows, read on rows left out.
+
+    Parameters
+    ----------
+    team : Workers
+    kernel : part
+    data : Data
+    gammas : sequence of float or None
+    learner : Isotropic
+    when : list of int
+        After which passes to read.
+    loss_of : callable
+        (decisions, targets) -> loss of every row.
+
+    Returns
+    -------
+    Race
+    """
+    n, k = data.targets.shape
+    held = left_out(n)
+    members = [Member(g, learner, name) for g in gammas for name in ("part", "all")]
+    engine = Blocked(kernel, members, k, _like(data), n_rows=n, cache=data.cache)
+    shares = np.ones((len(members), n))
+    shares[0::2, held] = 0.0
+    found = []
+    for epoch in range(when[-1]):
+        engine.restart()
+        passage(team, engine, data, epoch, shares=shares)
+        if epoch + 1 not in when:
+            continue
+        new = _read(team, data, engine, held, epoch + 1, loss_of)
+        found += new
+        best = min(found, key=lambda r: r.error)
+        far = [r.error > best.error + 2.0 * best.spread for r in new]
+        if all(far):
+            break
+        alive = [2 * i + j for i, out in enumerate(far) if not out for j in (0, 1)]
+        engine.keep(alive)
+        shares = shares[alive]
+    return Race(engine, found, held, epoch + 1)
+
+
+def _read(team, data, engine, held, passes, loss_of):
+    gammas = engine.gammas
+    parts = [engine.mean(i) for i in range(0, len(engine.members), 2)]
+    decisions = decide(team, data, engine, held, gammas, parts)
+    out = []
+    for i, (gamma, f) in enumerate(zip(gammas, decisions, strict=True)):
+        loss = loss_of(f, data.targets[held])
+        error, spread = float(loss.mean()), _spread(loss)
+        out.append(ReadOut(gamma, passes, error, spread, rms(f), engine.mean(2 * i + 1), f))
+    return out
+
+
+def _spread(loss):
+    """Standard error of a mean; no smaller than that of a rare mistake."""
+    return float(np.sqrt(max(loss.var(), 1e-3 * max(1.0, loss.max(initial=0.0))) / len(loss)))
+
+
+def decide(team, data, engine, numbers, gammas, coefs):
+    """Decisions of rows in memory for each bandwidth."""
+    held, out = engine.support.rows, []
+    tables = [c.astype(engine.dtype) for c in coefs]
+    for start in range(0, len(numbers), BLOCK):
+        r = numbers[start : start + BLOCK]
+        tile_of = data.tiles(engine.kernel, r, held)
+        out.append(products(team, engine.kernel, gammas, tile_of, engine.n_slots, tables))
+    k = data.targets.shape[1]
+    empty = np.zeros((len(numbers), k))
+    return [
+        empty if out[0][g] is None else np.vstack([o[g] for o in out]) for g in range(len(gammas))
+    ]
+
+
+def shortlist(progress, keep=KEPT):
+    """Which members go on: the best by progressive risk over the last half of the rows."""
+    return sorted(np.argsort(risks(progress), kind="stable")[:keep].tolist())
+
+
+def blend(outcome, normalise):
+    """The weighted read-outs.
+
+    Parameters
+    ----------
+    outcome : Race
+    normalise : bool
+        Divide by the size of decisions.
+
+    Returns
+    -------
+    coefs : dict
+        Bandwidth to coefficients of shape (n_slots, n_outputs).
+    decisions : ndarray of shape (n_held, n_outputs)
+        The same blend of what had not learned the left-out rows.
+    weights : ndarray
+        Of each read-out; they add up to 1.
+    """
+    best = min(outcome.read_outs, key=lambda r: r.error)
+    weights = np.array(
+        [r.passes * np.exp(-2.0 * (r.error - best.error) / best.spread) for r in outcome.read_outs]
+    )
+    weights /= weights.sum()
+    coefs, decisions, n = {}, 0.0, outcome.engine.n_slots
+    for r, w in zip(outcome.read_outs, weights, strict=True):
+        share = w / r.size if normalise else w
+        total = coefs.setdefault(r.gamma, np.zeros((n, r.coef.shape[1])))
+        total[: len(r.coef)] += share * r.coef
+        decisions = decisions + share * r.decisions
+    return coefs, decisions, weights
+
+
+def train(team, kernel, data, gamma, learner, n_passes, *, suffix=False, classify=True):
+    """Passes of a single learner.
+
+    Parameters
+    ----------
+    suffix : bool, default=False
+        Start the average anew with each pass.
+
+    Returns
+    -------
+    engine : Blocked
+    progress : Progress
+        Of the running average and of the iterate in the first pass.
+    """
+    n, k = data.targets.shape
+    engine = Blocked(kernel, [Member(gamma, learner)], k, _like(data), n, data.cache)
+    progress = start_progress(2, k, n)
+
+    def scored(scores, y, w):
+        record(progress, classify, k, [scores[0][0], scores[0][1]], y, w)
+
+    for epoch in range(n_passes):
+        if suffix:
+            engine.restart()
+        passage(team, engine, data, epoch, scored=scored if epoch == 0 else None)
+    return engine, progress
