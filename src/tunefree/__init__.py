@@ -31,7 +31,7 @@ _HOMES = {
     "load_model": "tunefree.persistence",
     "open_source": "tunefree.engine.sources",
     "save_model": "tunefree.persistence",
-    "sgd_ridge_path": "tunefree.estimators.ridge",
+    "sgd_ridge_path": "tunefree.estimators.ridge_path",
 }
 
 __all__ = [*sorted(_HOMES), "__version__"]

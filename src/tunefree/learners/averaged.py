@@ -9,23 +9,37 @@ from joblib import Parallel, delayed
 from tunefree.averaging import within
 
 
-def _chunk(iterates, schemes, start):
-    """Weighted sums (n_schemes, ...) and masses (n_schemes,) of the iterates from `start` on."""
+def chunk_sums(iterates, schemes, start=0):
+    """What one worker does: sums of consecutive iterates, weighted by every scheme, and masses.
+
+    Parameters
+    ----------
+    iterates : ndarray of shape (m, ...)
+        The iterates start, start + 1, ...
+    schemes : sequence of parts with the verb ``mass``
+    start : int, default=0
+
+    Returns
+    -------
+    sums : ndarray of shape (n_schemes, ...)
+    masses : ndarray of shape (n_schemes,)
+    """
     times = np.arange(start, start + len(iterates), dtype=float)
     table = np.array([scheme.mass(times, times + 1.0) for scheme in schemes])
     return np.tensordot(table, iterates, axes=1), table.sum(axis=1)
 
 
-def average_iterates(iterates, schemes, *, n_jobs=1, prefer="processes"):
+def average_iterates(iterates, schemes, *, n_jobs=1, prefer="threads"):
     """Averages of stored iterates w_0, w_1, ... under several schemes.
 
     Parameters
     ----------
     iterates : ndarray of shape (n, ...)
+        Threads share it; processes share a `numpy.memmap`, and get a copy of anything else.
     schemes : sequence of parts of `tunefree.averaging`
     n_jobs : int, default=1
         How many workers, and chunks.
-    prefer : {'processes', 'threads'}, default='processes'
+    prefer : {'threads', 'processes'}, default='threads'
 
     Returns
     -------
@@ -40,9 +54,9 @@ def average_iterates(iterates, schemes, *, n_jobs=1, prefer="processes"):
     schemes = [within(scheme, len(iterates)) for scheme in schemes]
     bounds = np.linspace(0, len(iterates), n_jobs + 1).astype(int)
     parts = Parallel(n_jobs=n_jobs, prefer=prefer)(
-        delayed(_chunk)(iterates[a:b], schemes, a)
+        delayed(chunk_sums)(iterates[a:b], schemes, a)
         for a, b in zip(bounds[:-1], bounds[1:], strict=True)
     )
-    total = sum(mass for _, mass in parts)
-    summed = sum(weighted for weighted, _ in parts)
+    summed = sum(part for part, _ in parts)
+    total = sum(masses for _, masses in parts)
     return summed / total.reshape((-1,) + (1,) * (summed.ndim - 1))
