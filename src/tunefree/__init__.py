@@ -28,6 +28,8 @@ _HOMES = {
     "TablePreprocessor": "tunefree.preprocessing",
     "WeightsDisplay": "tunefree.plots",
     "flow": "tunefree.estimators.trajectory",
+    "TuneFreeClassifier": "tunefree.estimators.auto",
+    "TuneFreeRegressor": "tunefree.estimators.auto",
     "load_model": "tunefree.persistence",
     "open_source": "tunefree.engine.sources",
     "save_model": "tunefree.persistence",

@@ -57,7 +57,24 @@ def test_heavy_tails_call_for_the_squashed_view():
     Z = rng.normal(size=(400, 3))
     X, y = np.sinh(3 * Z), np.sin(2 * Z[:, 0])
     model = LandmarkRegressor(random_state=0).fit(X[:300], y[:300])
-    assert model.view_name_ == "squashed" and model.score(X[300:], y[300:]) > 0.8
+    assert model.parts_[0].curved and model.score(X[300:], y[300:]) > 0.8
+
+
+def test_columns_that_do_not_matter_are_found_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 15))
+    y = np.sin(2 * X[:, 0]) * X[:, 1]
+    model = LandmarkRegressor(random_state=0).fit(X[:600], y[:600])
+    weight = 1.0 / (model.parts_[-1].scale * X.std(axis=0))
+    assert set(np.argsort(-weight)[:2]) == {0, 1} and weight[:2].min() > 5 * weight[2:].max()
+    assert model.score(X[600:], y[600:]) > 0.9
+
+
+def test_like_takes_over_what_was_found():
+    X, y, _ = curve()
+    one = LandmarkRegressor(random_state=0).fit(X[:100], y[:100, 0])
+    two = LandmarkRegressor(random_state=0).fit(X, y[:, 0], like=one)
+    assert two.gamma_ == one.gamma_ and two.parts_ is one.parts_
 
 
 def test_probabilities_are_calibrated():

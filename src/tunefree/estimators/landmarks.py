@@ -8,14 +8,10 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import seed_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
+from tunefree.estimators.landmark_search import MORE, Search, risks, show
 from tunefree.learners.nystroem import ALPHAS, place, solve
 from tunefree.learners.progress import temperature
-from tunefree.squash import squash_of, standardise_of
 
-# Bandwidths tried, relative to one over the median squared distance of two rows.
-_GRID = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
-# Rows and landmarks of the two rounds of the search.
-_SCOUTS, _FEW, _MORE = 3000, 200, 500
 # Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.
 _MOST_ROWS, _MOST_LEFT_OUT = 50_000, 20_000_000
 
@@ -25,7 +21,7 @@ class _Landmark(BaseEstimator):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def _learn(self, X, targets, labels, weights, affine):
+    def _learn(self, X, targets, labels, weights, affine, like):
         if self.n_landmarks != "auto" and not (
             isinstance(self.n_landmarks, int | np.integer) and self.n_landmarks > 0
         ):
@@ -34,63 +30,26 @@ class _Landmark(BaseEstimator):
         rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
         rows, totals = rows[:_MOST_ROWS], totals[:_MOST_ROWS]
         X, y = X[rows], targets[rows]
-        squash = squash_of(X)
-        views = {
-            "standardised": (standardise_of(X, totals),),
-            "squashed": (squash, standardise_of(squash.show(X), totals)),
-        }
-        shown = {name: _show(view, X) for name, view in views.items()}
-        name, gamma, saturated = self._search(shown, y, totals)
-        Z, n = shown[name], len(rows)
+        found = Search(X, y, totals).result() if like is None else like._found()
+        self.parts_, self.gamma_, self.saturated_, self.leaderboard_ = found
+        n, Z = len(rows), show(self.parts_, X)
         m = _affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
-        if saturated and self.n_landmarks == "auto":
-            m = min(m, _MORE)
-        marks = place(Z[: min(m, n)], gamma)
+        if self.saturated_ and self.n_landmarks == "auto":
+            m = min(m, MORE)
+        marks = place(Z[: min(m, n)], self.gamma_)
         most = max(1000, _MOST_LEFT_OUT // (len(ALPHAS) * y.shape[1]))
         solution = solve(marks, lambda a, b: Z[a:b], n, y, totals, most=most)
-        risk = _risks(solution, y, totals)
+        risk = risks(solution, y, totals)
         i = int(np.argmin(risk.mean(axis=0)))
-        self.view_, self.view_name_ = views[name], name
         self.landmarks_ = marks._replace(basis=np.empty((0, 0)))
-        self.gamma_, self.alpha_ = gamma, float(ALPHAS[i])
+        self.alpha_ = float(ALPHAS[i])
         self.leave_one_out_risk_ = float(risk[:, i].mean())
         left_out = solution.left_out[:, i]
         return solution.coef[:, i], solution.intercept[i], left_out, y[:most], totals[:most]
 
-    def _search(self, shown, y, weights):
-        """View and bandwidth of least leave-one-out error, and whether landmarks are enough."""
-        s = min(len(y), _SCOUTS)
-        y, weights, tried, gammas = y[:s], weights[:s], {}, {}
-
-        def risk(name, factor, m):
-            if (name, factor, m) not in tried:
-                Z = shown[name][:s]
-                marks = place(Z[:m], factor * gammas[name])
-                solution = solve(marks, lambda a, b: Z[a:b], s, y, weights)
-                table = _risks(solution, y, weights)
-                tried[name, factor, m] = table[:, int(np.argmin(table.mean(axis=0)))]
-            return tried[name, factor, m].mean()
-
-        for name, Z in shown.items():
-            gammas[name] = 1.0 / _median_distance(Z[:s])
-            for factor in _GRID:
-                risk(name, factor, _FEW)
-        coarse = sorted(tried, key=lambda key: tried[key].mean())
-        second = [coarse[0], *coarse[1:3]] if s > _FEW else coarse[:1]
-        best, factor, _ = min(second, key=lambda key: risk(key[0], key[1], _MORE))
-        for nearby in (factor / 2, 2 * factor):
-            risk(best, nearby, _MORE)
-        final = {key: table for key, table in tried.items() if key[2] == _MORE}
-        best, factor, _ = min(final, key=lambda key: final[key].mean())
-        risk(best, factor, _FEW)
-        gain = tried[best, factor, _FEW] - tried[best, factor, _MORE]
-        saturated = gain.mean() <= gain.std() / np.sqrt(s)
-        self.leaderboard_ = [
-            {"view": k[0], "gamma": k[1] * gammas[k[0]], "landmarks": min(k[2], s),
-             "leave_one_out_risk": float(tried[k].mean())}
-            for k in sorted(tried, key=lambda key: tried[key].mean())
-        ]  # fmt: skip
-        return best, float(factor * gammas[best]), bool(saturated)
+    def _found(self):
+        check_is_fitted(self, "landmarks_")
+        return self.parts_, self.gamma_, self.saturated_, self.leaderboard_
 
     def _scores(self, X):
         check_is_fitted(self, "landmarks_")
@@ -99,7 +58,7 @@ class _Landmark(BaseEstimator):
         coef = self.dual_coef_.astype(X.dtype, copy=False)
         for start in range(0, X.shape[0], 2048):
             Z = X[start : start + 2048]
-            Z = _show(self.view_, Z.toarray() if sparse.issparse(Z) else Z)
+            Z = show(self.parts_, Z.toarray() if sparse.issparse(Z) else Z)
             out[start : start + 2048] = self.landmarks_.values(Z) @ coef + self._offsets()
         return out
 
@@ -110,28 +69,6 @@ class _Landmark(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _show(view, X):
-    for part in view:
-        X = part.show(X)
-    return X
-
-
-def _risks(solution, y, weights):
-    """Squared leave-one-out errors of every row and penalty, times the rows' shares of weight."""
-    n = len(solution.left_out)
-    square = np.square(solution.left_out - y[:n, None]).sum(axis=2)
-    return square * (weights[:n] / weights[:n].mean())[:, None]
-
-
-def _median_distance(Z):
-    half = len(Z) // 2
-    if half == 0:
-        return 1.0
-    square = np.square(Z[:half] - Z[half : 2 * half]).sum(axis=1)
-    square = square[square > 0.0]
-    return float(np.median(square)) if len(square) else 1.0
 
 
 def _affordable(n):
@@ -148,8 +85,9 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     r"""Kernel ridge regression on landmarks, in which leave-one-out errors choose everything.
 
     :math:`f(x) = b + \sum_j a_j \exp(-\gamma \|v(x) - v(c_j)\|^2)` with rows of the data as
-    landmarks c_j. A search on at most 4,000 rows picks the view v (standardised columns, or columns
-    on a robust logarithmic scale first) and the bandwidth gamma; one eigendecomposition on all rows
+    landmarks c_j. A search on at most 3,000 rows picks the view v (standardised columns, or columns
+    on a robust logarithmic scale first, each then weighted by how much the function found so far
+    depends on it) and the bandwidth gamma; one eigendecomposition on all rows
     then gives the leave-one-out error of every ridge penalty, and the best is taken.
 
     Parameters
@@ -166,8 +104,10 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     intercept_ : float or ndarray of shape (n_targets,)
     landmarks_ : part
         Landmarks under the view, and gamma.
-    view_ : tuple of parts
-    view_name_ : str
+    parts_ : tuple of parts
+        The view: a squash where it helped, standardised columns, and their relevance.
+    saturated_ : bool
+        Whether 500 landmarks were no better than 200.
     gamma_, alpha_ : float
     leave_one_out_risk_ : float
         Mean squared leave-one-out error, summed over targets.
@@ -182,8 +122,10 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
 
     References
     ----------
-    Williams and Seeger 2001, "Using the Nystroem method to speed up kernel machines"; the rules of
-    choice are this library's.
+    Williams and Seeger 2001, "Using the Nystroem method to speed up kernel machines";
+    Radhakrishnan, Beaglehole, Pandit and Belkin 2024, "Mechanism for feature learning in neural
+    networks and backpropagation-free machine learning models" (relevance by average squared
+    gradients; here of columns only). The rules of choice are this library's.
 
     Examples
     --------
@@ -194,7 +136,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     True
     """
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, like=None):
         """Learn from rows in memory.
 
         Parameters
@@ -203,6 +145,8 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
+        like : estimator, optional
+            A fitted one of this class whose view and bandwidth are taken over, without a search.
 
         Returns
         -------
@@ -213,7 +157,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         kept, X = weights > 0, _dense(X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         X, targets, weights = X[kept], targets[kept], weights[kept]
-        coef, intercept, *_ = self._learn(X, targets, targets, weights, affine=True)
+        coef, intercept, *_ = self._learn(X, targets, targets, weights, True, like)
         self.dual_coef_ = coef.astype(X.dtype)
         self._flat = np.ndim(y) == 1
         self.intercept_ = X.dtype.type(intercept[0]) if self._flat else intercept.astype(X.dtype)
@@ -245,7 +189,7 @@ class LandmarkClassifier(ClassifierMixin, _Landmark):
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_landmarks, n_outputs)
     intercept_ : ndarray of shape (n_outputs,)
-    landmarks_, view_, view_name_, gamma_, alpha_, leaderboard_, leave_one_out_risk_
+    landmarks_, parts_, gamma_, alpha_, leaderboard_, leave_one_out_risk_
         See `LandmarkRegressor`.
     n_features_in_ : int
 
@@ -267,7 +211,7 @@ class LandmarkClassifier(ClassifierMixin, _Landmark):
     True
     """
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, like=None):
         """Learn from rows in memory.
 
         Parameters
@@ -276,6 +220,8 @@ class LandmarkClassifier(ClassifierMixin, _Landmark):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
+        like : estimator, optional
+            A fitted one of this class whose view and bandwidth are taken over, without a search.
 
         Returns
         -------
@@ -292,7 +238,7 @@ class LandmarkClassifier(ClassifierMixin, _Landmark):
                 "two."
             )
         targets, labels = base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
-        coef, intercept, out, seen, w = self._learn(X, targets, labels, weights, affine=False)
+        coef, intercept, out, seen, w = self._learn(X, targets, labels, weights, False, like)
         a = temperature(out, seen, w)
         self.dual_coef_ = (a * coef).astype(X.dtype)
         self.intercept_ = (a * intercept).astype(X.dtype)

@@ -16,6 +16,8 @@ from scipy.linalg import solve_triangular
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
 _BLOCK = 2048
+# Coordinates of all rows are kept for the second sweep if they are no more numbers than this.
+_MOST_KEPT = 2e7
 
 
 class Landmarks(NamedTuple):
@@ -102,8 +104,11 @@ def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None):
     gram, sums, cross = np.zeros((width, width)), np.zeros(width), np.zeros((width, k))
     level = weights @ targets / total
     parts = [(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
+    kept = [] if n * width <= _MOST_KEPT else None
     for start, stop in parts:
         F = marks.values(rows(start, stop)) @ marks.basis
+        if kept is not None:
+            kept.append(F.copy())
         w = weights[start:stop, None]
         F *= np.sqrt(w)
         gram += F.T @ F
@@ -115,17 +120,17 @@ def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None):
     values, vectors = np.linalg.eigh(gram)
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
     table = (vectors.T @ cross)[:, None] * inverse[:, :, None]
-    turn = marks.basis @ vectors
-    coef = np.tensordot(turn, table, axes=1)
+    coef = np.tensordot(marks.basis @ vectors, table, axes=1)
     mean = (sums / total) @ vectors
     intercept = level - np.tensordot(mean, table, axes=1)
     most = n if most is None else min(most, n)
     left_out = np.empty((most, len(alphas), k))
-    for start, stop in parts:
-        stop = min(stop, most)
-        if start >= stop:
+    for i, (start, stop) in enumerate(parts):
+        if start >= most:
             break
-        F = marks.values(rows(start, stop)) @ turn - mean
+        F = marks.values(rows(start, stop)) @ marks.basis if kept is None else kept[i]
+        stop = min(stop, most)
+        F = F[: stop - start] @ vectors - mean
         w, y = weights[start:stop, None], targets[start:stop, None]
         # A row that its own fit passes through says nothing: its prediction is the mean's.
         rest = np.maximum(1.0 - w * (np.square(F) @ inverse) - w / total, 0.0)[:, :, None]

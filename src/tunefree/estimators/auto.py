@@ -1,0 +1,314 @@
+"""The promise: one call that picks among the library's learners on the evidence of the data."""
+
+import time
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree._array import seed_of
+from tunefree.engine.order import hashed_visits
+from tunefree.estimators import base
+from tunefree.estimators.candidates import Fitted, candidates, shape_of
+from tunefree.estimators.race import Budget, choose, leading_entry, race, weighted_mean
+from tunefree.estimators.verdict import Report
+from tunefree.preprocessing import TablePreprocessor
+
+_FAMILIES = ("auto", "linear", "kernel")
+
+
+class _TuneFree(BaseEstimator):
+    def __init__(self, family="auto", *, budget=None, random_state=None):
+        self.family = family
+        self.budget = budget
+        self.random_state = random_state
+
+    def _numbers(self, X, y, sample_weight, **checks):
+        """The preprocessor, rows of numbers, targets and weights; no row weighs nothing."""
+        if self.family not in _FAMILIES:
+            raise ValueError(f"family={self.family!r} is none of {', '.join(_FAMILIES)}.")
+        Budget(self.budget, 1.0)
+        table = TablePreprocessor().fit(X, sample_weight=sample_weight)
+        Z, y = base.check_rows_and_targets(self, table.transform(X), y, **checks)
+        self.n_features_in_ = table.n_features_in_
+        if hasattr(table, "feature_names_in_"):
+            self.feature_names_in_ = table.feature_names_in_
+        weights = base.check_weights(sample_weight, Z)
+        kept = weights > 0
+        return (table, Z, y, weights) if kept.all() else (table, Z[kept], y[kept], weights[kept])
+
+    def _race(self, table, X, y, labels, weights, groups, task, n_outputs):
+        """Judge the candidates, and fit the winner on all rows."""
+        start, seed = time.perf_counter(), seed_of(self.random_state)
+        affine = task == "regression" and not sparse.issparse(X)
+        rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
+        X, y, groups = X[rows], y[rows], groups[rows]
+        shape = shape_of(X, n_outputs)
+        entrants, left = candidates(task, self.family, X, n_outputs, seed)
+        if not entrants:
+            raise ValueError(
+                f"family={self.family!r} has no candidate for {shape.d} columns: " +
+                "; ".join(f"{name}: {why}" for name, why in left.items())
+            )  # fmt: skip
+        budget = Budget(self.budget, shape.pass_work)
+        entries = race(entrants, shape, X, y, totals, groups, self._losses, budget)
+        winner, reason = choose(entries, totals)
+        begin = time.perf_counter()
+        fitted = winner.candidate.fit(X, y, totals, self._leader(entries, winner, X, y, totals))
+        refit = time.perf_counter() - begin
+        self.table_, self.view_, self.model_ = table, fitted.view, fitted.model
+        self.chosen_, self.seconds_ = winner.candidate.name, time.perf_counter() - start
+        self.leaderboard_ = _leaderboard(entries, winner, totals, shape)
+        passes = budget.spent + winner.candidate.passes(shape)
+        self.n_iter_ = max(1, int(round(passes)))
+        self.report_ = Report(
+            type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
+            f"{reason} It was fitted again on all rows.", float(passes), float(budget.passes),
+            self.seconds_, refit,
+        )  # fmt: skip
+
+    def _leader(self, entries, winner, X, y, weights):
+        """The kernel on landmarks whose findings the last fit takes over.
+
+        With one hold-out it is the one judged; after several folds it is fitted to all rows.
+        """
+        leading = leading_entry(entries)
+        if leading is not None and len(leading.leaders) == 1:
+            return leading.leaders[0]
+        return leading.candidate.fit(X, y, weights).model if winner.candidate.dear else None
+
+    def _show(self, X):
+        check_is_fitted(self, "model_")
+        return Fitted(self.view_, self.model_).show(self.table_.transform(X))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def _leaderboard(entries, winner, weights, shape):
+    """One dict a candidate, the chosen one first, then by risk."""
+    board = []
+    for e in entries:
+        known = len(e.losses) > 0
+        risk, error = weighted_mean(e.losses, weights[e.rows]) if known else (None, None)
+        board.append(
+            {
+                "candidate": e.candidate.name,
+                "risk": float(risk) if known else None,
+                "risk_se": float(error) if known else None,
+                "seconds": float(e.seconds),
+                "passes": float(e.candidate.passes(shape)),
+                "rows": len(e.rows),
+                "chosen": e is winner,
+                "status": e.status,
+            }
+        )
+    return sorted(board, key=lambda r: (not r["chosen"], r["risk"] is None, r["risk"] or 0.0))
+
+
+class TuneFreeClassifier(ClassifierMixin, _TuneFree):
+    r"""Classification in one call: candidates race on rows that they have not seen.
+
+    Any table goes in: raw numbers of any scale, sparse matrices, pandas and polars columns with
+    categories and missing values. Linear PiSTOL, the same on squashed columns, a kernel on
+    landmarks and kernel PiSTOL are judged from cheap to dear by their errors on left-out rows
+    (five folds below 2,000 rows, else one hold-out of at most 5,000). Candidates that can no longer
+    win are stopped; ties within one standard error of the difference go to the cheapest; the winner
+    is fitted again on all rows.
+
+    Parameters
+    ----------
+    family : {'auto', 'linear', 'kernel'}, default='auto'
+        Which candidates to consider.
+    budget : float, str or None, default=None
+        Passes over the data that may be spent, judging and fitting together: one is a multiply-add
+        for every stored entry and class. The first candidate is always run. None is 3e12
+        multiply-adds. Text such as '60s' is seconds of wall time; the choice then depends on the
+        machine.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash that orders rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    chosen_ : str
+        The winner's name.
+    model_ : estimator
+        The winner, fitted on the class numbers of all rows.
+    view_ : tuple of parts
+        What columns go through before `model_`.
+    table_ : TablePreprocessor
+    leaderboard_ : list of dict
+        For every candidate, the chosen one first: validation 'risk' (share of errors) and its
+        standard error 'risk_se', 'seconds' of judging, 'passes' of one fit, 'rows' scored,
+        'chosen', 'status'.
+    report_ : part
+        Says what was chosen and why: text in the shell, a table in notebooks.
+    seconds_ : float
+    n_iter_ : int
+        Passes spent.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    Raises
+    ------
+    ValueError
+        For infinite values, labels of one class, weights that are all zero.
+
+    References
+    ----------
+    Blum, Kalai and Langford 1999, "Beating the hold-out"; the rule is in docs/selection.md.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tunefree import TuneFreeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = TuneFreeClassifier(family="linear", random_state=0).fit(X[:400], y[:400])
+    >>> bool(model.score(X[400:], y[400:]) > 0.95)
+    True
+    """
+
+    @base.all_or_nothing
+    def fit(self, X, y, sample_weight=None):
+        """Judge the candidates and fit the winner.
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+
+        Returns
+        -------
+        self
+        """
+        table, X, y, weights = self._numbers(X, y, sample_weight)
+        self.classes_, codes = base.encode_labels(y)
+        k = len(self.classes_)
+        if k < 2:
+            raise ValueError(
+                f"y has only one class ({self.classes_[0]}): a classifier needs rows of at least "
+                "two."
+            )
+        labels = codes[:, None].astype(float)
+        self._race(table, X, codes, labels, weights, codes, "classification", 1 if k == 2 else k)
+        return self
+
+    def _losses(self, fitted, X, y):
+        """Mistakes and log-losses of rows whose class numbers are known."""
+        shown, known = fitted.show(X), fitted.model.classes_
+        p = np.full((len(y), len(self.classes_)), 1e-12)
+        p[:, known] = np.maximum(fitted.model.predict_proba(shown), 1e-12)
+        wrong = (fitted.model.predict(shown) != y).astype(float)
+        return wrong, -np.log(p[np.arange(len(y)), y])
+
+    def decision_function(self, X):
+        """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
+        shown = self._show(X)
+        return self.model_.decision_function(shown)
+
+    def predict(self, X):
+        """The most likely class of every row, shape (n_samples,)."""
+        shown = self._show(X)
+        return self.classes_[self.model_.predict(shown)]
+
+    def predict_proba(self, X):
+        """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
+        shown = self._show(X)
+        return self.model_.predict_proba(shown)
+
+    def predict_log_proba(self, X):
+        """Logarithms of `predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+
+class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
+    r"""Regression in one call: candidates race on rows that they have not seen.
+
+    As `TuneFreeClassifier`, with exact ridge regression as one more candidate, judged by squared
+    errors.
+
+    Parameters
+    ----------
+    family : {'auto', 'linear', 'kernel'}, default='auto'
+        Which candidates to consider.
+    budget : float, str or None, default=None
+        See `TuneFreeClassifier`.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash that orders rows.
+
+    Attributes
+    ----------
+    chosen_, model_, view_, table_, report_, seconds_, n_iter_
+        See `TuneFreeClassifier`.
+    leaderboard_ : list of dict
+        See `TuneFreeClassifier`; the risk is the mean squared error, for several targets the mean
+        over them in units of their variances.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    Raises
+    ------
+    ValueError
+        For infinite values, missing targets, weights that are all zero.
+
+    References
+    ----------
+    The rule is in docs/selection.md.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from tunefree import TuneFreeRegressor
+    >>> X, y = load_diabetes(return_X_y=True, scaled=False)
+    >>> model = TuneFreeRegressor(family="linear", random_state=0).fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:], y[300:]) > 0.4)
+    True
+    """
+
+    @base.all_or_nothing
+    def fit(self, X, y, sample_weight=None):
+        """Judge the candidates and fit the winner.
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+
+        Returns
+        -------
+        self
+        """
+        table, X, y, weights = self._numbers(X, y, sample_weight, multi_output=True, numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        targets = y.reshape(len(y), -1)
+        spread = np.ones(1)
+        if targets.shape[1] > 1:
+            variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
+            spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
+        self._spread = spread
+        groups = np.zeros(len(y), dtype=np.int64)
+        self._race(table, X, y, targets, weights, groups, "regression", targets.shape[1])
+        del self._spread
+        return self
+
+    def _losses(self, fitted, X, y):
+        """Squared errors, twice: nothing else breaks ties."""
+        off = (fitted.model.predict(fitted.show(X)) - y).reshape(len(y), -1)
+        square = (np.square(off.astype(np.float64)) / self._spread).sum(axis=1)
+        return square, square
+
+    def predict(self, X):
+        """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
+        shown = self._show(X)
+        return self.model_.predict(shown)

@@ -1,0 +1,262 @@
+"""The race: candidates judged on the same rows that they have not seen, from cheap to dear.
+
+Rows are put into folds in their hash order. With few rows every fold is left out in turn; with many
+one fold is the hold-out. All comparisons are of the same rows, so that what they share cancels: the
+standard error is that of the mean difference. The rule is written down in docs/selection.md.
+"""
+
+import re
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+# Below this many rows every fold is left out in turn; the most rows of a single hold-out.
+_FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
+# Fewer rows than this tell nothing about which candidate is better.
+_FEWEST_ROWS = 40
+# A candidate is stopped when it is worse by so many standard errors; one is a tie.
+_LOST, _TIE = 2.5, 1.0
+# Multiply-adds allowed when no budget is given: two to three minutes of one core.
+_DEFAULT_WORK = 3e12
+
+
+class Entry(NamedTuple):
+    """What became of a candidate.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    losses, second : ndarray of shape (n_scored,)
+        Losses of the rows scored (mistakes or squared errors), and what breaks ties (log-losses).
+    rows : ndarray of shape (n_scored,)
+        Which rows these are.
+    seconds : float
+    status : str
+        'finished', 'stopped', or why it was not run.
+    leaders : tuple of estimator
+        The kernel on landmarks as fitted for every fold.
+    """
+
+    candidate: object
+    losses: np.ndarray
+    second: np.ndarray
+    rows: np.ndarray
+    seconds: float
+    status: str
+    leaders: tuple = ()
+
+
+def folds_of(groups):
+    """Fold number of every row, even within each group, and how many folds there are.
+
+    Parameters
+    ----------
+    groups : ndarray of int of shape (n,)
+        Class numbers, or zeros; rows in random order.
+
+    Examples
+    --------
+    >>> folds_of(np.array([0, 0, 0, 0, 0, 1, 1]))
+    (array([0, 1, 2, 3, 4, 0, 1]), 5)
+    """
+    n = len(groups)
+    count = _FOLDS if n < _FEW_ROWS else max(_FOLDS, -(-n // _MOST_HELD))
+    fold = np.empty(n, dtype=np.int64)
+    for group in np.unique(groups):
+        members = np.flatnonzero(groups == group)
+        fold[members] = np.arange(len(members)) % count
+    return fold, count
+
+
+class Budget:
+    """Passes (or seconds) that may be spent, and those that were.
+
+    Parameters
+    ----------
+    given : None, float or str
+        Passes; text such as "30s" is seconds, for which results depend on the machine.
+    pass_work : float
+        Multiply-adds of one pass.
+    """
+
+    def __init__(self, given, pass_work):
+        self.seconds = np.inf
+        self.passes = _DEFAULT_WORK / max(pass_work, 1.0)
+        if isinstance(given, str):
+            found = re.fullmatch(r"\s*(\d+\.?\d*)\s*s\s*", given)
+            if not found or not float(found[1]) > 0:
+                raise ValueError(f"budget={given!r} is neither passes nor seconds such as '30s'.")
+            self.seconds = float(found[1])
+        elif given is not None:
+            if isinstance(given, bool) or not isinstance(given, int | float | np.number):
+                raise ValueError(f"budget={given!r} is neither passes nor seconds such as '30s'.")
+            if not given > 0:
+                raise ValueError(f"budget={given!r} is not positive.")
+            self.passes = float(given)
+        self.spent, self.start = 0.0, time.perf_counter()
+
+    def allows(self, passes):
+        """Whether so many passes more are within the budget."""
+        if self.spent + passes > self.passes:
+            return False
+        elapsed = time.perf_counter() - self.start
+        rate = elapsed / self.spent if self.spent else 0.0
+        return elapsed + rate * passes <= self.seconds
+
+
+def weighted_mean(values, weights):
+    """Mean and its standard error.
+
+    Examples
+    --------
+    >>> mean, se = weighted_mean(np.array([0.0, 1.0]), np.ones(2))
+    >>> float(mean), round(float(se), 3)
+    (0.5, 0.354)
+    """
+    total = weights.sum()
+    mean = weights @ values / total
+    return mean, np.sqrt(np.square(weights * (values - mean)).sum()) / total
+
+
+def difference(one, other, weights):
+    """Mean of (one's losses less the other's) on the rows both were scored on, and its error."""
+    n = min(len(one.losses), len(other.losses))
+    return weighted_mean(one.losses[:n] - other.losses[:n], weights[one.rows[:n]])
+
+
+def race(candidates, shape, X, y, weights, groups, score, budget):
+    """Judge candidates on rows they have not seen.
+
+    Parameters
+    ----------
+    candidates : list of Candidate
+        From cheap to dear.
+    shape : Shape
+    X, y, weights
+        Rows in random order, none twice.
+    groups : ndarray of int of shape (n,)
+        What is to be spread evenly over the folds.
+    score : callable
+        (Fitted, X, y) -> two losses of every row.
+    budget : Budget
+
+    Returns
+    -------
+    list of Entry
+    """
+    fold, count = folds_of(groups)
+    used = range(_FOLDS) if shape.n < _FEW_ROWS else range(1)
+    entries, comparable = [], shape.n >= _FEWEST_ROWS and _learnable(groups, fold, used)
+    for candidate in candidates:
+        refit = candidate.passes(shape)
+        train = shape.rows(max(1, int(shape.n * (1 - 1 / count))))
+        price = len(used) * candidate.passes(train) * train.n / shape.n
+        reason = None
+        if not comparable:
+            reason = "too few rows to compare" if entries else "finished"
+        elif entries and not budget.allows(price + refit):
+            reason = f"would take {price + refit:.0f} passes, beyond the budget"
+        elif candidate.dear and not _pays(entries, weights):
+            reason = "not tried: the kernel on landmarks does not pay"
+        if reason is not None:
+            entries.append(_unscored(candidate, reason))
+            continue
+        entries.append(_judge(candidate, X, y, weights, fold, used, score, entries))
+        budget.spent += price
+    return entries
+
+
+def _unscored(candidate, reason):
+    nothing = np.empty(0)
+    return Entry(candidate, nothing, nothing, np.empty(0, dtype=np.int64), 0.0, reason)
+
+
+def _learnable(groups, fold, used):
+    """Whether the rows learned from have two groups, or all rows are of one (regression)."""
+    if len(np.unique(groups)) == 1:
+        return True
+    return all(len(np.unique(groups[fold != f])) > 1 for f in used)
+
+
+def leading_entry(entries):
+    """The entry of the kernel on landmarks, if that was judged on all folds."""
+    found = [e for e in entries if e.candidate.leads and e.status == "finished" and e.leaders]
+    return found[0] if found else None
+
+
+def _pays(entries, weights):
+    """Whether the kernel on landmarks beat the best linear candidate by a standard error."""
+    leading = leading_entry(entries)
+    others = [e for e in entries if e.candidate.family == "linear" and e.status == "finished"]
+    if leading is None or not others:
+        return leading is not None
+    mean, error = difference(leading, best_of(others, weights), weights)
+    return mean < -_TIE * error
+
+
+def _judge(candidate, X, y, weights, fold, used, score, entries):
+    """Score a candidate fold by fold, as long as it can still win."""
+    losses, second, rows, fits = [], [], [], []
+    leaders = [e for e in entries if e.status == "finished" and len(e.losses)]
+    start = time.perf_counter()
+    leading = leading_entry(entries)
+    for i, f in enumerate(used):
+        held, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
+        leader = None if leading is None else leading.leaders[i]
+        fitted = candidate.fit(X[kept], y[kept], weights[kept], leader)
+        fits += [fitted.model] if candidate.leads else []
+        one, two = score(fitted, X[held], y[held])
+        losses, second, rows = [*losses, one], [*second, two], [*rows, held]
+        entry = Entry(
+            candidate, np.concatenate(losses), np.concatenate(second), np.concatenate(rows),
+            time.perf_counter() - start, "finished", tuple(fits),
+        )  # fmt: skip
+        if leaders and f != used[-1]:
+            mean, error = difference(entry, best_of(leaders, weights), weights)
+            if mean > _LOST * error and mean > 0.0:
+                return entry._replace(status=f"stopped after {f + 1} of {len(used)} folds")
+    return entry
+
+
+def best_of(entries, weights):
+    """The entry of least mean loss, the second loss deciding between equals."""
+
+    def risk(e):
+        w = weights[e.rows]
+        return w @ e.losses / w.sum(), w @ e.second / w.sum()
+
+    return min(entries, key=risk)
+
+
+def choose(entries, weights):
+    """The winner, and the sentence that says why.
+
+    The candidate of least risk wins, unless cheaper ones are within one standard error of it: then
+    the cheapest of these, if its second loss is not worse by more than two.
+
+    Returns
+    -------
+    Entry
+    str
+    """
+    scored = [e for e in entries if e.status == "finished" and len(e.losses)]
+    if not scored:
+        return entries[0], "There were too few rows to compare candidates: the cheapest is taken."
+    best = best_of(scored, weights)
+    for entry in scored:
+        if entry is best:
+            return best, f"{best.candidate.name!r} had the least validation risk."
+        mean, error = difference(entry, best, weights)
+        w = weights[best.rows]
+        extra, spread = weighted_mean(entry.second - best.second, w)
+        if mean <= _TIE * error and extra <= 2.0 * spread:
+            if mean == 0.0:
+                return entry, f"{entry.candidate.name!r} equals the best and is the cheapest."
+            words = (
+                f"{best.candidate.name!r} had the least validation risk, but by less than one "
+                f"standard error of the difference: the tie goes to {entry.candidate.name!r}, "
+                "which is cheaper."
+            )
+            return entry, words
+    return best, ""

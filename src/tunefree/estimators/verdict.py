@@ -1,0 +1,90 @@
+"""What a `TuneFree` estimator says about its choice."""
+
+from html import escape
+from typing import NamedTuple
+
+
+class Report(NamedTuple):
+    """What was tried, what was chosen and why: text in the shell, a table in notebooks.
+
+    Attributes
+    ----------
+    estimator, task : str
+    shape : tuple of int
+        Distinct rows, columns as numbers, outputs.
+    leaderboard : list of dict
+    left_out : dict of str to str
+        Candidates that do not suit the data, and why.
+    reason : str
+    passes, budget : float
+        Passes spent and allowed.
+    seconds, refit_seconds : float
+    """
+
+    estimator: str
+    task: str
+    shape: tuple
+    leaderboard: list
+    left_out: dict
+    reason: str
+    passes: float
+    budget: float
+    seconds: float
+    refit_seconds: float
+
+    def heading(self):
+        """The first line."""
+        n, d, _ = self.shape
+        return f"{self.estimator}: {n} distinct rows, {d} columns as numbers"
+
+    def closing(self):
+        """What was spent."""
+        return (
+            f"{self.passes:.0f} passes of {self.budget:.0f} allowed, in {self.seconds:.2f} s "
+            f"({self.refit_seconds:.2f} s for the last fit)."
+        )
+
+    def table(self):
+        """Header and rows of text: candidate, risk, standard error, seconds, what became of it."""
+        kind = "error" if self.task == "classification" else "squared error"
+        rows = [("candidate", f"validation {kind}", "standard error", "seconds", "")]
+        for r in self.leaderboard:
+            risk, error = (
+                ("", "") if r["risk"] is None else (f"{r['risk']:.4g}", f"{r['risk_se']:.2g}")
+            )
+            status = "chosen" if r["chosen"] else r["status"].replace("finished", "")
+            rows.append((r["candidate"], risk, error, f"{r['seconds']:.2f}", status))
+        return rows
+
+    def __repr__(self):
+        rows = self.table()
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        lines = [self.heading(), ""]
+        for row in rows:
+            cells = [row[0].ljust(widths[0])]
+            cells += [cell.rjust(w) for cell, w in zip(row[1:4], widths[1:4], strict=True)]
+            lines.append("  ".join([*cells, row[4]]).rstrip())
+        lines += ["", self.reason, self.closing()]
+        lines += [f"Not suited: {name} ({why})." for name, why in self.left_out.items()]
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+    def _repr_html_(self):
+        head, *body = self.table()
+        cells = "".join(f"<th>{escape(c)}</th>" for c in head)
+        rows = "".join(
+            f"<tr{' style=font-weight:bold' if row[4] == 'chosen' else ''}>"
+            + "".join(f"<td>{escape(c)}</td>" for c in row)
+            + "</tr>"
+            for row in body
+        )
+        left = "".join(
+            f"<p>Not suited: {escape(name)} ({escape(why)}).</p>"
+            for name, why in self.left_out.items()
+        )
+        return (
+            f"<p>{escape(self.heading())}</p><table><thead><tr>{cells}</tr></thead>"
+            f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
+            f"<p>{escape(self.closing())}</p>{left}"
+        )
