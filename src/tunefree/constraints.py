@@ -272,13 +272,18 @@ class NonNegative:
     array([1.5, 0. ])
     """
 
+    def dual_bounds(self, potential):
+        """Where the set bounds each dual on its own: the bounds; None if it does not."""
+        if hasattr(potential, "simplex"):
+            return -np.inf, np.inf
+        return (0.0, np.inf) if _is_odd(potential) else None
+
     def project(self, dual, potential):
         """The nearest point of the set, and its dual."""
-        if hasattr(potential, "simplex"):
-            return potential.inverse(dual), dual
-        if not _is_odd(potential):
+        bounds = self.dual_bounds(potential)
+        if bounds is None:
             raise _no_rule(self, potential, "use a potential of the entries")
-        dual = np.maximum(dual, 0.0)
+        dual = np.maximum(dual, bounds[0])
         return potential.inverse(dual), dual
 
     def contains(self, theta, tolerance=1e-9):
@@ -312,12 +317,18 @@ class Box:
         if not self.low < self.high:
             raise ValueError(f"low={self.low!r} is not below high={self.high!r}.")
 
+    def dual_bounds(self, potential):
+        """Where the set bounds each dual on its own: the bounds; None if it does not."""
+        if not (_is_separable(potential) and _is_odd(potential)):
+            return None
+        return tuple(potential.mirror(np.array([self.low, self.high], dtype=float)))
+
     def project(self, dual, potential):
         """The nearest point of the set, and its dual."""
-        if not (_is_separable(potential) and _is_odd(potential)):
+        bounds = self.dual_bounds(potential)
+        if bounds is None:
             raise _no_rule(self, potential, "use a separable one (Euclidean, Hypentropy, Power)")
-        bounds = potential.mirror(np.array([self.low, self.high], dtype=float))
-        dual = np.clip(dual, bounds[0], bounds[1])
+        dual = np.clip(dual, *bounds)
         return np.clip(potential.inverse(dual), self.low, self.high), dual
 
     def contains(self, theta, tolerance=1e-9):

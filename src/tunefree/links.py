@@ -88,7 +88,7 @@ class Identity(NamedTuple):
 
     def slope(self, s):
         """u'(s)."""
-        return np.ones_like(s)
+        return 1.0 + 0.0 * s
 
     def inverse(self, y):
         """The s with u(s) = y."""
@@ -291,11 +291,11 @@ class LeakyRelu(NamedTuple):
 
     def mean(self, s):
         """u(s)."""
-        return np.where(s > 0.0, s, self.a * s)
+        return np.maximum(s, 0.0) + self.a * np.minimum(s, 0.0)
 
     def slope(self, s):
         """u'(s)."""
-        return np.where(s > 0.0, 1.0, self.a)
+        return self.a + (1.0 - self.a) * (s > 0.0)
 
     def inverse(self, y):
         """The s with u(s) = y."""
@@ -330,11 +330,11 @@ class ClippedIdentity(NamedTuple):
 
     def mean(self, s):
         """u(s)."""
-        return np.clip(s, self.low, self.high)
+        return np.minimum(np.maximum(s, self.low), self.high)
 
     def slope(self, s):
         """u'(s)."""
-        return np.where((s > self.low) & (s < self.high), 1.0, 0.0)
+        return 1.0 * ((s > self.low) & (s < self.high))
 
     def inverse(self, y):
         """The s with u(s) = y."""
@@ -342,7 +342,7 @@ class ClippedIdentity(NamedTuple):
 
     def matching(self, s):
         """U(s), the integral of u, up to a constant."""
-        c = np.clip(s, self.low, self.high)
+        c = self.mean(s)
         return c * (s - 0.5 * c)
 
     def bound(self):

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from tunefree.potentials.coordinates import Exponential, Linear, NormPower, Root, Sinh
+
+_LARGEST_POWER = 40.0
 _NEWTON_STEPS = 200  # five are usual
 
 
@@ -12,6 +15,10 @@ class Potential:
     """What every potential can do."""
 
     separable = odd = False
+
+    def coordinates(self, size):
+        """The part of `tunefree.potentials.coordinates` for so many entries; None without one."""
+        return None
 
     def divergence(self, x, y):
         """psi(x) - psi(y) - <grad psi(y), x - y>."""
@@ -43,6 +50,10 @@ class Euclidean(Potential):
         return x
 
     inverse = mirror
+
+    def coordinates(self, size):
+        """One coordinate at a time."""
+        return Linear()
 
     def metric_solve(self, x, g):
         """Inverse Hessian of psi at x, times g."""
@@ -131,6 +142,11 @@ class PNorm(Potential):
             return np.zeros_like(g)
         v = x / size
         return (np.abs(v) ** (2.0 - p) * g - (2.0 - p) * np.sum(v * g) * v) / (p - 1.0)
+
+    def coordinates(self, size):
+        """One coordinate at a time, while powers stay within floating point."""
+        q = self._dual(size)
+        return NormPower(q) if q <= _LARGEST_POWER else None
 
     def convexity(self, size, radius=None):
         """Strong convexity, and the exponent of the norm it is in."""
@@ -221,6 +237,10 @@ class Hypentropy(Potential):
         """Inverse Hessian of psi at x, times g."""
         return np.hypot(x, self.beta) * g
 
+    def coordinates(self, size):
+        """One coordinate at a time."""
+        return Sinh(float(self.beta))
+
     def convexity(self, size, radius=np.inf):
         """Strong convexity on an l1 ball, and the exponent of the norm it is in."""
         return 1.0 / (radius + size * self.beta), 1.0
@@ -275,6 +295,10 @@ class Entropy(Potential):
         """Inverse Hessian of psi at x, within the simplex, times g."""
         return x * (g - np.sum(x * g))
 
+    def coordinates(self, size):
+        """One coordinate at a time."""
+        return Exponential()
+
     def divergence(self, x, y):
         """The Kullback-Leibler divergence of x from y."""
         return float(np.sum(special.rel_entr(x, y)))
@@ -327,6 +351,10 @@ class Power(Potential):
         """Gradient of psi*: undoes `mirror`."""
         with np.errstate(over="ignore"):
             return np.sign(w) * (np.abs(w) / self.q) ** (1.0 / (self.q - 1.0))
+
+    def coordinates(self, size):
+        """One coordinate at a time."""
+        return Root(float(self.q))
 
     def metric_solve(self, x, g):
         """Inverse Hessian of psi at x, times g: 0 where x is, if q < 2."""

@@ -1,0 +1,242 @@
+"""The stochastic Reflectron: lazy steps are the plain recursion, whatever the chunks."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tunefree import bounds
+from tunefree.averaging import AVERAGES
+from tunefree.constraints import Box, L1Ball, NonNegative, Simplex
+from tunefree.designs import Dense
+from tunefree.learners.batches import Batches
+from tunefree.learners.clock import risk
+from tunefree.learners.lazy import Lazy
+from tunefree.learners.mirror import Mirror
+from tunefree.learners.mirror_state import Configuration, Sheet
+from tunefree.learners.stochastic import stochastic
+from tunefree.links import LINKS, Logistic
+from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power
+
+SCHEMES = {"none": None, **AVERAGES}
+GEOMETRIES = [
+    Configuration(Euclidean()),
+    Configuration(PNorm(1.5)),
+    Configuration(PNorm("log")),
+    Configuration(Hypentropy(1e-2)),
+    Configuration(Power(1.5)),
+    Configuration(Entropy()),
+    Configuration(Euclidean(), NonNegative()),
+    Configuration(PNorm(1.5), NonNegative()),
+    Configuration(Hypentropy(1e-2), Box(-0.1, 0.3)),
+]
+
+
+def _rows(n=300, d=20, k=2, seed=0, noise=0.1, density=0.3, link=LINKS["logistic"]):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d)) * (rng.random((n, d)) < density)
+    theta = np.zeros((k, d))
+    theta[:, :3] = rng.dirichlet(np.ones(3), k)
+    y = link.mean(X @ theta.T) + noise * rng.uniform(-1, 1, (n, k))
+    return X, y, theta
+
+
+def _reference(link, configuration, scheme, X, y, importance, steps, by_slope=False):
+    """Equations 9 and 10 row by row, and the average as a sum."""
+    (k, d), total = (y.shape[1], X.shape[1]), 0.0
+    theta, dual = (a[0] for a in configuration.place(np.zeros((1, k, d))))
+    theta, dual = np.array(theta), np.array(dual)
+    for j in range(k):
+        theta[j], dual[j] = (a[0, 0] for a in configuration.place(np.zeros((1, 1, d))))
+    b, sums, b_sum, iterates = np.zeros(k), np.zeros((k, d)), np.zeros(k), 0
+    for x, target, w, step in zip(X, y, importance, steps, strict=True):
+        mass = 1.0 if scheme is None else scheme.mass(float(iterates), iterates + 1.0)
+        sums, b_sum, total = sums + mass * theta, b_sum + mass * b, total + mass
+        s = theta @ x + b
+        r = link.mean(s) - target
+        if by_slope:
+            r = r * link.slope(s)
+        dual = dual - step * w * np.outer(r, x)
+        for j in range(k):
+            theta[j], dual[j] = (a[0, 0] for a in configuration.place(dual[None, None, j]))
+        b, iterates = b - step * w * r, iterates + 1
+    return (theta, b) if scheme is None else (sums / total, b_sum / total)
+
+
+@pytest.mark.parametrize("configuration", GEOMETRIES, ids=repr)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_lazy_steps_are_equations_9_and_10(configuration, scheme):
+    X, y, _ = _rows()
+    rng = np.random.default_rng(1)
+    importance, steps = rng.uniform(0.5, 2.0, 300), np.full(300, 0.3)
+    learner = stochastic(Logistic(), configuration, SCHEMES[scheme], None, True, 20)
+    assert isinstance(learner, Lazy)
+    state = learner.scan(learner.init(20, 2), X, y, importance, steps)
+    theta, offset = learner.read(state)
+    expected = _reference(Logistic(), configuration, SCHEMES[scheme], X, y, importance, steps)
+    assert np.allclose(theta, expected[0], rtol=1e-9, atol=1e-12)
+    assert np.allclose(offset, expected[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("weight", [None, "slope"])
+def test_every_link_steps_alike_in_python_and_in_kernels(name, weight):
+    X, y, _ = _rows(link=LINKS[name])
+    ones, steps = np.ones(300), np.full(300, 0.1)
+    configuration = Configuration(Hypentropy(0.1))
+    learner = stochastic(LINKS[name], configuration, None, weight, True, 20)
+    theta, _ = learner.read(learner.scan(learner.init(20, 2), X, y, ones, steps))
+    expected, _ = _reference(
+        LINKS[name], configuration, None, X, y, ones, steps, weight is not None
+    )
+    assert np.allclose(theta, expected, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("configuration", GEOMETRIES[:4], ids=repr)
+def test_chunks_make_no_difference_to_the_last_bit(configuration, size):
+    X, y, _ = _rows(2100)
+    ones, steps = np.ones(2100), np.full(2100, 0.2)
+    learner = stochastic(Logistic(), configuration, AVERAGES["uniform"], None, True, 20, size)
+    whole = learner.read(learner.scan(learner.init(20, 2), X, y, ones, steps))
+    for rows in (1, 64, 1000):
+        state = learner.init(20, 2)
+        for start in range(0, 2100, rows):
+            part = slice(start, start + rows)
+            state = learner.scan(state, X[part], y[part], ones[part], steps[part])
+        for a, b in zip(whole, learner.read(state), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("constraint", [None, NonNegative()])
+def test_sparse_rows_give_the_same(size, constraint):
+    X, y, _ = _rows()
+    configuration = Configuration(PNorm(1.3), constraint)
+    learner = stochastic(Logistic(), configuration, AVERAGES["geometric"], None, True, 20, size)
+    dense, stored = (
+        learner.read(learner.scan(learner.init(20, 2), rows, y, np.ones(300), np.full(300, 0.3)))
+        for rows in (X, sparse.csr_array(X))
+    )
+    assert np.allclose(dense[0], stored[0], rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [Configuration(Euclidean(), L1Ball(0.5)), Configuration(Hypentropy(1e-3), L1Ball(0.5)),
+     Configuration(PNorm(1.5), Simplex(0.7)), Configuration(PNorm(1.02))],
+    ids=repr,
+)  # fmt: skip
+def test_other_geometries_step_by_projection(configuration):
+    X, y, _ = _rows(k=1)
+    learner = stochastic(Logistic(), configuration, AVERAGES["polynomial"], None, True, 20)
+    assert isinstance(learner, Batches)
+    ones, steps = np.ones(300), np.full(300, 0.3)
+    theta, _ = learner.read(learner.scan(learner.init(20, 1), X, y, ones, steps))
+    expected, _ = _reference(Logistic(), configuration, AVERAGES["polynomial"], X, y, ones, steps)
+    assert np.allclose(theta, expected, rtol=1e-9, atol=1e-12)
+    if configuration.constraint is not None:
+        assert configuration.constraint.contains(theta[0])
+
+
+def test_batches_of_all_rows_are_full_batch_steps():
+    X, y, _ = _rows(density=1.0)
+    configuration = Configuration(Hypentropy(1e-2), None, 0.8)
+    batch = Mirror(Logistic(), (configuration,), last=True)
+    state, sheet = batch.init(20, 2), Sheet(Dense(X), y, np.ones(300))
+    for _ in range(7):
+        state, _ = batch.turn(batch.scan(state, sheet))
+    learner = stochastic(Logistic(), configuration, None, None, True, 20, 300)
+    walk = learner.init(20, 2)
+    for _ in range(7):
+        walk = learner.scan(walk, X, y, np.ones(300), np.full(300, 0.8))
+    theta, offset = learner.read(walk)
+    assert np.allclose(theta, state.trial.theta[0, 0], rtol=1e-10)
+    assert np.allclose(offset, state.trial.offset[0, 0], rtol=1e-10)
+
+
+def test_many_small_steps_find_the_predictor_of_the_batch_form():
+    """Equation 9 converges to where equation 7 does: the minimum of the matching loss."""
+    X, y, _ = _rows(400, 5, 1, density=1.0)
+    configuration = Configuration(Hypentropy(0.1))
+    batch = Mirror(Logistic(), (configuration,), patience=10**6, last=True)
+    state, sheet = batch.init(5), Sheet(Dense(X), y, np.ones(400))
+    for _ in range(300):
+        state, done = batch.turn(batch.scan(state, sheet))
+        if done:
+            break
+    target, _ = batch.read(state)
+    learner = stochastic(Logistic(), configuration, AVERAGES["polynomial"], None, True, 5)
+    walk, errors, rng = learner.init(5), [], np.random.default_rng(0)
+    for epoch in range(300):
+        order = rng.permutation(400)
+        walk = learner.scan(walk, X[order], y[order], np.ones(400), np.full(400, 0.05))
+        if epoch in (20, 299):
+            errors.append(np.abs(learner.read(walk)[0] - target).max())
+    assert errors[1] < 2e-3 * np.abs(target).max() and errors[1] < errors[0]
+
+
+def test_the_risk_is_that_of_predictions_made_before_learning():
+    X, y, _ = _rows(60, k=1)
+    for size, scheme in ((1, None), (1, AVERAGES["uniform"]), (4, AVERAGES["uniform"])):
+        learner = stochastic(Logistic(), GEOMETRIES[3], scheme, None, True, 20, size)
+        state, squares = learner.init(20), []
+        for i in range(0, 60, size):
+            part = slice(i, i + size)
+            # The average that predicts a row holds the iterate that steps on it.
+            shown = learner.scan(learner.init(20), X[: i + size], y[: i + size],
+                                 np.ones(i + size), np.r_[np.full(i, 0.3), np.zeros(size)])  # fmt: skip
+            theta, offset = learner.read(shown)
+            squares += list((Logistic().mean(X[part] @ theta[0] + offset) - y[part, 0]) ** 2)
+            state = learner.scan(state, X[part], y[part], np.ones(size), np.full(size, 0.3))
+        assert risk(state) == pytest.approx(np.mean(squares), rel=1e-9)
+
+
+def test_a_step_that_is_too_long_ends_in_an_infinite_risk():
+    X, y, _ = _rows()
+    for size in (1, 3):
+        learner = stochastic(LINKS["identity"], GEOMETRIES[0], None, None, True, 20, size)
+        state = learner.scan(learner.init(20, 2), X, y, np.ones(300), np.full(300, 1e150))
+        assert risk(state) == np.inf
+
+
+# --- Theorems ------------------------------------------------------------------------------------
+
+
+def _walk(potential, constraint, theta, step, rounds, noise, seed):
+    """Mean risk of the iterates so far on fresh rows x in [-1, 1]^d, after powers of two rounds."""
+    rng, d = np.random.default_rng(seed), len(theta)
+    X = rng.uniform(-1, 1, (rounds, d))
+    y = Logistic().mean(X @ theta)
+    if noise:
+        y = (rng.random(rounds) < y).astype(float)
+    fresh = rng.uniform(-1, 1, (500, d))
+    truth = Logistic().mean(fresh @ theta)
+    configuration = Configuration(potential, constraint)
+    learner = stochastic(Logistic(), configuration, None, None, False, d)
+    state, lowest, at, marks = learner.init(d), np.inf, [], [2**i for i in range(4, 20)]
+    for t in range(rounds):
+        state = learner.scan(state, X[t : t + 1], y[t : t + 1, None], np.ones(1), np.array([step]))
+        if t % 8 == 0:
+            risks = np.mean((Logistic().mean(fresh @ learner.read(state)[0][0]) - truth) ** 2)
+            lowest = min(lowest, risks)
+        if t + 1 in marks:
+            at.append(lowest)
+    return np.array(at)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("potential", [Euclidean(), PNorm(1.5)], ids=repr)
+def test_theorem_5_2_holds_and_falls_like_one_over_t(potential, seed):
+    theta = np.zeros(8)
+    theta[:2] = 1.5, -1.0
+    sigma, p = potential.convexity(8)
+    C = 8.0 ** (1.0 - 1.0 / p)
+    step = bounds.reflectron_step(C, 0.25, convexity=sigma, theorem="5.2")
+    lowest = _walk(potential, None, theta, step, 1024, False, seed)
+    promised = [
+        2.0 * bounds.reflectron_stochastic(2.0**i, C, 0.25, potential.value(theta), 0.05,
+                                           convexity=sigma)
+        for i in range(4, 11)
+    ]  # fmt: skip
+    assert (lowest <= promised).all()
+    assert lowest[-1] < lowest[0] / 8.0
