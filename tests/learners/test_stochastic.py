@@ -183,8 +183,8 @@ def test_the_risk_is_that_of_predictions_made_before_learning():
         for i in range(0, 60, size):
             part = slice(i, i + size)
             # The average that predicts a row holds the iterate that steps on it.
-            shown = learner.scan(learner.init(20), X[: i + size], y[: i + size],
-                                 np.ones(i + size), np.r_[np.full(i, 0.3), np.zeros(size)])  # fmt: skip
+            n, steps = i + size, np.r_[np.full(i, 0.3), np.zeros(size)]
+            shown = learner.scan(learner.init(20), X[:n], y[:n], np.ones(n), steps)
             theta, offset = learner.read(shown)
             squares += list((Logistic().mean(X[part] @ theta[0] + offset) - y[part, 0]) ** 2)
             state = learner.scan(state, X[part], y[part], np.ones(size), np.full(size, 0.3))

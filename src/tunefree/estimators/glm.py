@@ -84,7 +84,7 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         -------
         self
         """
-        self._check()
+        self._check(self.solver == "batch")
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -97,6 +97,30 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         self._fit(X, targets, weights, np.zeros(len(targets)), validation)
         if np.ndim(y) == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+        return self
+
+    @base.all_or_nothing
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from the next rows of a stream, one stochastic step each (or a few together).
+
+        Columns are taken in the units given. Every row is predicted before it is learned; these
+        risks choose among potentials and steps. The chunks' sizes make no difference.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        reset = "link_" not in vars(self)
+        X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
+        weights = base.check_weights(sample_weight, X)
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        self._learn(X, targets, weights, np.ndim(y) == 1)
         return self
 
     def _warn_outside(self, targets):
@@ -195,7 +219,7 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
         -------
         self
         """
-        self._check()
+        self._check(self.solver == "batch")
         X, y = base.check_rows_and_targets(self, X, y)
         weights = base.check_weights(sample_weight, X)
         classes, codes = base.encode_labels(y)
@@ -212,6 +236,42 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
             validation = X_val, y_val, np.ones(X_val.shape[0])
         self.classes_ = classes
         self._fit(X, self._targets(codes, len(classes)), weights, codes, validation)
+        return self
+
+    @base.all_or_nothing
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from the next rows of a stream, one stochastic step each (or a few together).
+
+        Columns are taken in the units given. Every row is predicted before it is learned; these
+        risks choose among potentials and steps. The chunks' sizes make no difference.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), optional
+            All labels that may come; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        reset = "link_" not in vars(self)
+        X, y = base.check_rows_and_targets(self, X, y, reset=reset)
+        weights = base.check_weights(sample_weight, X)
+        if reset and classes is None:
+            raise ValueError("The first call of partial_fit needs classes: all labels to come.")
+        known = np.unique(classes) if reset else self.classes_
+        if len(known) < 2:
+            raise ValueError(f"classes has only {len(known)} label: a classifier needs two.")
+        if classes is not None and not np.array_equal(np.unique(classes), known):
+            raise ValueError(f"classes={classes!r} differ from those of the first call.")
+        if not np.isin(y, known).all():
+            raise ValueError("y has labels that are not among the classes of the first call.")
+        targets = self._targets(np.searchsorted(known, y), len(known))
+        self._learn(X, targets, weights, False)
+        self.classes_ = known
         return self
 
     def _levels(self):

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -12,11 +13,16 @@ from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Sheets
 from tunefree.estimators import base
-from tunefree.estimators.glm_parts import check_weight, combinations, named, with_steps
+from tunefree.estimators.fitting import ReadOnDemand
+from tunefree.estimators.glm_features import fitted_map, is_kernel
+from tunefree.estimators.glm_parts import check_steps, combinations, named, with_steps
+from tunefree.estimators.glm_stochastic import check_walks, on_stream, paced, passes, scheme_of
 from tunefree.estimators.units import Columns
 from tunefree.learners.mirror import Mirror
 from tunefree.learners.mirror_state import NONE, Sheet
+from tunefree.learners.walks import Walks
 from tunefree.links import LINKS, target_margin
+from tunefree.potentials import Euclidean
 from tunefree.pseudogradient import check_increasing
 
 # Fewer distinct rows than this are too few to hold any out.
@@ -41,8 +47,11 @@ def validation_rows(estimator, X_val, y_val):
     return base.check_rows(estimator, X_val)
 
 
-class Reflectron(BaseEstimator):
+class Reflectron(ReadOnDemand, BaseEstimator):
     """What both estimators share."""
+
+    _ON_DEMAND = ("coef_", "intercept_", "potential_", "constraint_", "leaderboard_")
+    _LEARNER = ("_stream", "_dtype", "_flat")
 
     def __init__(
         self,
@@ -52,6 +61,10 @@ class Reflectron(BaseEstimator):
         *,
         step="auto",
         weight=None,
+        feature_map=None,
+        solver="batch",
+        average="uniform",
+        batch_size=1,
         init=None,
         validation_fraction="auto",
         n_splits="auto",
@@ -69,6 +82,10 @@ class Reflectron(BaseEstimator):
         self.constraint = constraint
         self.step = step
         self.weight = weight
+        self.feature_map = feature_map
+        self.solver = solver
+        self.average = average
+        self.batch_size = batch_size
         self.init = init
         self.validation_fraction = validation_fraction
         self.n_splits = n_splits
@@ -81,32 +98,52 @@ class Reflectron(BaseEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
 
-    def _check(self):
+    def _check(self, batch=True):
         share = self.validation_fraction
         if share != "auto" and not (isinstance(share, int | float) and 0.0 <= share < 1.0):
             raise ValueError(f"validation_fraction={share!r} is neither 'auto' nor in [0, 1).")
-        for name in ("max_iter", "patience", "n_splits"):
+        for name in ("max_iter", "patience", "n_splits", "batch_size"):
             value = getattr(self, name)
             if name == "n_splits" and value == "auto":
                 continue
             if not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{name}={value!r} is not a positive integer.")
+        if self.solver not in ("batch", "stochastic"):
+            raise ValueError(f"solver={self.solver!r} is neither 'batch' nor 'stochastic'.")
         link = named(self.link, LINKS, "link", "mean")
         check_increasing(link)
-        configurations = combinations(self.potential, self.constraint, self.step)
-        check_weight(self.weight, [c.step for c in configurations])
-        return link, configurations
+        potential = self.potential
+        if is_kernel(self.feature_map):
+            euclidean = isinstance(potential, str) and potential in ("auto", "euclidean")
+            if not (euclidean or isinstance(potential, Euclidean)):
+                raise ValueError(
+                    "A kernel as feature_map needs potential='euclidean' (the Alphatron): other "
+                    "potentials need coordinates, so give features in their place."
+                )
+            potential = Euclidean()
+        configurations = combinations(potential, self.constraint, self.step)
+        check_steps([c.step for c in configurations], self.weight, link, batch)
+        return link, configurations, scheme_of(self.average)
 
     def _fit(self, X, targets, weights, strata, validation):
         """Learn from checked rows; `strata` numbers groups to hold out the same share of."""
-        link, configurations = self._check()
+        batch = self.solver == "batch"
+        link, configurations, scheme = self._check(batch)
         kept = weights > 0.0
         if not kept.all():
             X, targets, weights, strata = X[kept], targets[kept], weights[kept], strata[kept]
-        visits = hashed_visits(X, targets, weights, seed_of(self.random_state))
+        seed = seed_of(self.random_state)
+        visits = hashed_visits(X, targets, weights, seed)
         rows, weights = visits.unique()
-        X, targets, strata = X[rows], targets[rows], strata[rows]
-        held = np.full(len(rows), NONE) if validation is not None else self._held(strata)
+        features = fitted_map(self.feature_map, X[rows], weights, self.standardize, seed)
+        if features is not None:
+            X = features.transform(X)
+            if validation is not None:
+                validation = (features.transform(validation[0]), *validation[1:])
+        self.feature_map_, self._stream = features, None
+        held = np.full(len(rows), NONE)
+        if validation is None:
+            held = self._held(strata[rows], self.n_splits if batch else 1)
         choosing = validation is not None or held.max() > NONE
         # Of very few rows none are held out: the risk on the rows learned from chooses.
         if not choosing and len(rows) >= _FEWEST_ROWS and len(configurations) > 1:
@@ -115,7 +152,18 @@ class Reflectron(BaseEstimator):
                 "X_val and y_val, a positive validation_fraction, or a single potential, "
                 "constraint and step."
             )
-        columns = Columns.of(X, weights, self.fit_intercept, self.standardize)
+        learn = self._sweep if batch else self._walk
+        learn(link, configurations, scheme, X, targets, weights, visits, held, validation)
+
+    def _units(self, X, weights, centred):
+        scaled = self.standardize and not is_kernel(self.feature_map)
+        return Columns.of(X, weights, centred, scaled)
+
+    def _sweep(self, link, configurations, scheme, X, targets, weights, visits, held, validation):
+        """The batch form."""
+        rows, _ = visits.unique()
+        X, targets, choosing = X[rows], targets[rows], validation is not None or held.max() > NONE
+        columns = self._units(X, weights, self.fit_intercept)
         sheets = [Sheet(columns.design(X), targets, weights, held)]
         if validation is not None:
             X_val, y_val, w_val = validation
@@ -151,29 +199,123 @@ class Reflectron(BaseEstimator):
 
     def _publish(self, learner, result, columns, dtype):
         """Set out the predictor in the user's units, what was tried, and what was chosen."""
-        theta, offset = learner.read(result.state)
+        self.trace_ = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
+        state, self.n_iter_, self.link_ = result.state, result.n_passes, learner.link
+        self._note(
+            (float(state.score[c]), float(state.best_time[c]), learner.configurations[c])
+            for c in np.argsort(state.score, kind="stable")
+        )
+        self._predict_with(*learner.read(state), columns, dtype)
+
+    def _walk(self, link, configurations, scheme, X, targets, weights, visits, held, validation):
+        """The stochastic form: passes in the order of the rows' hash."""
+        (rows, _), k = visits.unique(), targets.shape[1]
+        columns = self._units(X[rows], weights, self.fit_intercept and not sparse.issparse(X))
+        sheet = Sheet(None, targets[rows], weights, held)
+        start = self._start(link, columns, sheet, 1 + max(0, held.max()), X.shape[1])
+        if start[1] is not None:
+            start = start[0], np.reshape(start[1], (-1, k))[-1]  # the member that holds rows out
+        spelt, paces = paced(
+            configurations, link, self.weight, self.fit_intercept, X.shape[1],
+            self.max_iter * len(rows),
+        )  # fmt: skip
+
+        def make(c=slice(None)):
+            chosen = (spelt[c], paces[c]) if isinstance(c, slice) else ([spelt[c]], [paces[c]])
+            return Walks.begin(link, *chosen, scheme, self.weight, self.fit_intercept,
+                               self.batch_size, X.shape[1], k, start)  # fmt: skip
+
+        Z, choosing = columns.rows(X), validation is not None or held.max() > NONE
+        X_held, y_held, w_held = Z[rows], targets[rows], weights
+        if validation is not None:
+            X_held, y_held, w_held = columns.rows(validation[0]), *validation[1:]
+        elif choosing:
+            X_held, y_held, w_held = (a[held > NONE] for a in (X_held, y_held, w_held))
+
+        def measure(theta, offset):
+            with np.errstate(over="ignore", invalid="ignore"):
+                squares = np.square(link.mean(X_held @ theta.T + offset) - y_held).sum(axis=1)
+            return float(w_held @ squares / w_held.sum())
+
+        learns = np.zeros(X.shape[0], bool)
+        learns[rows[held == NONE]] = True
+        out = passes(make, Z, targets, visits, learns, measure, most=self.max_iter, tol=self.tol,
+                     refit=choosing and validation is None, choosing=choosing)  # fmt: skip
+        self.trace_, self.n_iter_, self.link_ = {"held_risk": out.trace}, out.n_passes, link
+        if self.keep_path:
+            self.coef_path_ = np.full((len(out.path), len(spelt), k, X.shape[1]), np.nan)
+            for epoch, points in enumerate(out.path):
+                for c, theta in points:
+                    self.coef_path_[epoch, c] = theta / columns.scale
+        self._note(out.board)
+        self._predict_with(out.theta, out.offset, columns, X.dtype)
+
+    def _note(self, board):
+        """Set out what was tried, the best first, and what was chosen."""
+        board = list(board)
+        self.leaderboard_ = [
+            {
+                "potential": repr(configuration.potential),
+                "constraint": repr(configuration.constraint),
+                "step": configuration.step or "auto",
+                "risk": risk,
+                "time": time,
+            }
+            for risk, time, configuration in board
+        ]
+        chosen = board[0][2]
+        self.potential_, self.constraint_ = chosen.potential, chosen.constraint
+
+    def _predict_with(self, theta, offset, columns, dtype):
+        """Set the predictor in the user's units."""
         coef = theta / columns.scale
         self.coef_ = coef.astype(dtype)
         self.intercept_ = (offset - coef @ columns.centre).astype(dtype)
-        self.trace_ = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
-        state, configurations = result.state, learner.configurations
-        self.leaderboard_ = [
-            {
-                "potential": repr(configurations[c].potential),
-                "constraint": repr(configurations[c].constraint),
-                "step": configurations[c].step or "auto",
-                "risk": float(state.score[c]),
-                "time": float(state.best_time[c]),
-            }
-            for c in np.argsort(state.score, kind="stable")
-        ]
-        chosen = configurations[learner.chosen(state)]
-        self.potential_, self.constraint_ = chosen.potential, chosen.constraint
-        self.n_iter_, self.link_ = result.n_passes, learner.link
 
-    def _held(self, strata):
+    def _learn(self, X, targets, weights, flat):
+        """Learn from the next rows of a stream."""
+        link, configurations, scheme = self._check(batch=False)
+        if self.feature_map is not None:
+            raise ValueError(
+                "partial_fit knows no feature_map: transform the rows before you give them."
+            )
+        stream, d, k = self.__dict__.get("_stream"), X.shape[1], targets.shape[1]
+        if stream is not None and stream.n_outputs() != k:
+            raise ValueError(f"y has {k} outputs, and this model {stream.n_outputs()}.")
+        if stream is None:
+            start = None, None
+            if self.init is not None or "coef_" in vars(self):
+                begun = vars(self).get("coef_", self.init)
+                start = (
+                    np.asarray(begun, dtype=np.float64).reshape(-1, d),
+                    np.reshape(vars(self).get("intercept_", np.zeros(k)), -1).astype(np.float64),
+                )
+                if len(start[0]) != k:
+                    raise ValueError(f"y has {k} outputs, and this model {len(start[0])}.")
+            spelt, paces = paced(
+                configurations, link, self.weight, self.fit_intercept, d, self.max_iter
+            )
+            stream = Walks.begin(link, spelt, paces, scheme, self.weight, self.fit_intercept,
+                                 self.batch_size, d, k, start)  # fmt: skip
+        self._stream = on_stream(stream, X, targets, weights)
+        self._dtype, self._flat, self.link_, self.feature_map_ = X.dtype, flat, link, None
+        self._forget_read()
+
+    def _check_learner(self):
+        if self.__dict__.get("_stream") is not None:
+            check_walks(self._stream, self.n_features_in_)
+
+    def _read_stream(self):
+        runs = sorted(self._stream.runs, key=lambda run: run.risk())
+        self._note((run.risk(), self._stream.seen, run.configuration) for run in runs)
+        d = self.n_features_in_
+        self._predict_with(*runs[0].read(), Columns(np.zeros(d), np.ones(d)), self._dtype)
+        if self._flat:
+            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+
+    def _held(self, strata, n_splits):
         """The member from which each row is held out; the given order is that of a hash."""
-        n_splits, share = self.n_splits, self.validation_fraction
+        share = self.validation_fraction
         if n_splits == "auto":
             n_splits = _SPLITS if len(strata) < _FEW_ROWS else 1
         if share == "auto":
@@ -208,8 +350,10 @@ class Reflectron(BaseEstimator):
         return theta, offset
 
     def _margins(self, X):
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "link_")
         X = base.check_rows(self, X)
+        if getattr(self, "feature_map_", None) is not None:
+            X = self.feature_map_.transform(X)
         return X @ self.coef_.reshape(-1, X.shape[1]).T + np.reshape(self.intercept_, -1)
 
     def __sklearn_tags__(self):

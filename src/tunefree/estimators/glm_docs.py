@@ -11,11 +11,25 @@ _PARAMETERS = """Parameters
         1e-12.
     constraint : str, constraint, None or list, default=None
         A set to project onto, from `tunefree.constraints`.
-    step : 'auto', float > 0 or list, default='auto'
-        Every combination of potential, constraint and step is learned, all in the same passes.
+    step : 'auto', float > 0, 'theorem-4.1', 'theorem-5.1', 'theorem-5.2' or list, default='auto'
+        The theorems' steps follow from the longest row and the potential's convexity: safe and
+        slow. In stochastic form 'auto' tries multiples of Theorem 5.2's side by side. Every
+        combination of potential, constraint and step is learned, all in the same passes.
     weight : None, 'slope' or callable, default=None
         Weight of the residuals: 1 (GLM-tron), the link's slope (mirror descent on the square
         loss), or a function of the margins; other than None it needs a number as step.
+    feature_map : callable, transformer, kernel or str, optional
+        What to learn on in place of the columns: a function of rows, an object with ``fit`` and
+        ``transform``, or a part of `tunefree.kernels` or its name: the Alphatron, whose potential
+        is the Euclidean one. Kernels compare rows in standardised columns; 'rbf' and 'laplacian'
+        take their bandwidth from the median distance.
+    solver : {'batch', 'stochastic'}, default='batch'
+        Full batches, or passes of steps of ``batch_size`` rows; `partial_fit` is stochastic.
+    average : None, 'uniform', 'polynomial', 'geometric' or scheme, default='uniform'
+        Which average of the stochastic iterates to read; None is the last one.
+    batch_size : int, default=1
+        Rows a stochastic step. With 1, a step costs only the entries of its row, unless there is
+        a constraint other than 'non_negative' or 'box'.
     init : array-like of shape (n_features,) or (n_outputs, n_features), optional
         A prior guess to start from: on data that can be fitted exactly, the fit is its Bregman
         projection onto the interpolating predictors.
@@ -31,7 +45,7 @@ _PARAMETERS = """Parameters
     tol : float, default=1e-3
         Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
     max_iter : int, default=1000
-        Most passes.
+        Most passes; stochastic ones end after 5 without progress.
     fit_intercept : bool, default=True
         Learn an intercept, free of potential and constraint.
     standardize : bool, default=True

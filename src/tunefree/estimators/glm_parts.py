@@ -64,21 +64,28 @@ def combinations(potential, constraint, step):
     )
 
 
-def check_weight(weight, steps):
-    """Refuse a weight that is none, or that needs a number as step.
+def check_steps(steps, weight, link, batch=True):
+    """Refuse a weight that is none, and steps that do not go with it or with the link.
 
     Raises
     ------
     ValueError
     """
+    if any(isinstance(s, str) for s in steps) and (
+        callable(weight) or not hasattr(link, "bound")
+    ):  # fmt: skip
+        raise ValueError(
+            "A step from a theorem needs a link with a bound and weight=None or 'slope': give a "
+            "number as step."
+        )
     if weight is None:
         return
     if weight != "slope" and not callable(weight):
         raise ValueError(f"weight={weight!r} is none of None, 'slope', a function.")
-    if None in steps:
+    if batch and any(s is None for s in steps):
         raise ValueError(
             "step='auto' needs weight=None, whose pseudogradient is that of a convex "
-            "function: give a number as step."
+            "function: give a number as step, or solver='stochastic'."
         )
 
 
@@ -107,24 +114,38 @@ def with_steps(configurations, design, link, weight, intercept, rounds):
     )  # fmt: skip
 
 
-def _theorem(configuration, design, link, weight, intercept, rounds):
+def geometry(configuration, size):
+    """Strong convexity (None if there is none) and the exponent of the norm that measures rows.
+
+    Raises
+    ------
+    ValueError
+        If a step that comes from a theorem needs it.
+    """
     potential, constraint, step = configuration
-    radius = getattr(constraint, "radius", np.inf) if getattr(constraint, "p", 1.0) == 1.0 else 0.0
-    sigma = 0.0
-    if hasattr(potential, "convexity") and radius > 0.0:
-        sigma, p = potential.convexity(design.shape[1], radius)
-    if not sigma > 0.0 or not hasattr(link, "bound") or callable(weight):
+    radius = getattr(constraint, "radius", getattr(constraint, "total", np.inf))
+    if getattr(constraint, "p", 1.0) != 1.0:
+        radius = np.inf
+    sigma, p = None, 2.0
+    if hasattr(potential, "convexity"):
+        sigma, p = potential.convexity(size, radius)
+    if isinstance(step, str) and not (sigma is not None and sigma > 0.0):
         raise ValueError(
-            f"step={step!r} needs a link with a bound, weight None or 'slope', and a strongly "
-            f"convex potential (hypentropy is one on an l1 ball: give constraint=L1Ball(radius)), "
-            f"and {potential!r} with {constraint!r} is not: give step='auto' or a number."
+            f"step={step!r} needs a strongly convex potential (hypentropy is one on an l1 ball: "
+            f"give constraint=L1Ball(radius)), and {potential!r} with {constraint!r} is not: "
+            "give step='auto' or a number."
         )
-    norm = float(design.norms(np.inf if p == 1.0 else p / (p - 1.0)).max())
+    return sigma, np.inf if p == 1.0 else p / (p - 1.0)
+
+
+def _theorem(configuration, design, link, weight, intercept, rounds):
+    sigma, exponent = geometry(configuration, design.shape[1])
+    norm = float(design.norms(exponent).max())
     if intercept:  # one more column of ones, with the Euclidean potential
         norm, sigma = np.hypot(norm, 1.0), min(sigma, 1.0)
     return reflectron_step(
         norm, link.bound(), convexity=sigma, weight=1.0 if weight is None else link.bound(),
-        theorem=THEOREMS[step], rounds=rounds,
+        theorem=THEOREMS[configuration.step], rounds=rounds,
     )  # fmt: skip
 
 

@@ -39,11 +39,18 @@ class Columns(NamedTuple):
         deviation = np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
         return cls(mean * top, np.where(deviation > 0.0, deviation * top, 1.0))
 
-    def design(self, X):
-        """Rows in these units, in their own precision."""
+    def rows(self, X):
+        """Rows in these units, in their own precision; sparse rows are not centred."""
         if not sparse.issparse(X):
-            rows = np.ascontiguousarray((X - self.centre) / self.scale, dtype=X.dtype)
+            return np.ascontiguousarray((X - self.centre) / self.scale, dtype=X.dtype)
+        X = X.copy()
+        X.data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
+        return X
+
+    def design(self, X):
+        """The same as a design, sparse rows centred, too."""
+        rows = self.rows(X)
+        if not sparse.issparse(X):
             return Dense(rows)
-        data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
-        rows = CSR(data, X.indices, X.indptr, X.shape[1])
+        rows = CSR.from_scipy(rows)
         return Centred(rows, self.centre / self.scale) if self.centre.any() else rows

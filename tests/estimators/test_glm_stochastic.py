@@ -1,0 +1,253 @@
+"""The Reflectron's stochastic form, its streams, and features behind the estimators."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tunefree import ReflectronClassifier, ReflectronRegressor, load_model, save_model
+from tunefree.constraints import Box, L1Ball
+from tunefree.kernels import RBF
+from tunefree.links import Logistic
+from tunefree.potentials import Euclidean, Hypentropy, PNorm
+
+
+@pytest.mark.filterwarnings("default")
+@parametrize_with_checks(
+    [ReflectronRegressor(link="identity", solver="stochastic", max_iter=20),
+     ReflectronClassifier(solver="stochastic", max_iter=20)]
+)  # fmt: skip
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def _problem(n=300, d=40, seed=0, outputs=1):
+    rng = np.random.default_rng(seed)
+    X, theta = rng.uniform(-1, 1, (n, d)), np.zeros((outputs, d))
+    theta[:, :3] = 3.0 * rng.standard_normal((outputs, 3))
+    mean = 1.0 / (1.0 + np.exp(-(X @ theta.T) - 0.5))
+    y = mean + 0.1 * rng.uniform(-1, 1, mean.shape)
+    return (X, y[:, 0], mean[:, 0]) if outputs == 1 else (X, y, mean)
+
+
+def _walk(**parameters):
+    return ReflectronRegressor(solver="stochastic", random_state=0, **parameters)
+
+
+def test_passes_in_memory_come_near_the_batch_form():
+    X, y, mean = _problem(1500)
+    X, y, fresh, truth = X[:500], y[:500], X[500:], mean[500:]
+    batch = ReflectronRegressor(random_state=0).fit(X, y)
+    errors = [np.mean((m.predict(fresh) - truth) ** 2) for m in (batch, _walk().fit(X, y))]
+    assert errors[1] < 3.0 * errors[0] < 3e-3
+    assert np.var(truth) > 0.05
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weights_are_repetitions(seed):
+    rng = np.random.default_rng(seed)
+    X, y, _ = _problem(30, 5, seed)
+    weights = rng.integers(0, 4, 30)
+    repeated = rng.permutation(np.repeat(np.arange(30), weights))
+    a = _walk(max_iter=8).fit(X, y, sample_weight=weights)
+    b = _walk(max_iter=8).fit(X[repeated], y[repeated])
+    assert np.abs(a.coef_ - b.coef_).max() <= 1e-10
+
+
+@pytest.mark.parametrize("size", [1, 16])
+@pytest.mark.parametrize("constraint", [None, "non_negative", L1Ball(3.0)])
+def test_a_streams_chunks_make_no_difference_to_the_last_bit(size, constraint):
+    X, y, _ = _problem(1300)
+    parameters = {"potential": ["euclidean", "hypentropy"], "batch_size": size, "step": [0.1, 1.0]}
+    whole = _walk(constraint=constraint, **parameters).partial_fit(X, y)
+    for rows in (7, 640):
+        model = _walk(constraint=constraint, **parameters)
+        for start in range(0, 1300, rows):
+            model.partial_fit(X[start : start + rows], y[start : start + rows])
+        np.testing.assert_array_equal(model.coef_, whole.coef_)
+        assert model.leaderboard_ == whole.leaderboard_
+
+
+def test_a_stream_chooses_potential_and_step_and_learns():
+    X, y, mean = _problem(6000, 200)
+    stream = _walk().partial_fit(X[:5000], y[:5000])
+    error = np.mean((stream.predict(X[5000:]) - mean[5000:]) ** 2)
+    assert error < 0.02 * np.var(mean)
+    assert 1 <= len(stream.leaderboard_) <= 8
+    assert isinstance(stream.potential_, Hypentropy)
+    stored = _walk().partial_fit(sparse.csr_array(X[:5000]), y[:5000])
+    assert np.allclose(stored.coef_, stream.coef_, rtol=1e-6, atol=1e-9)
+
+
+def test_streams_of_labels_and_of_several_targets():
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(np.tile(np.arange(150), 20))
+    names = np.array(["a", "b", "c"])[y]
+    model = ReflectronClassifier(potential="euclidean")
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    for part in np.array_split(order, 10):
+        model.partial_fit(Z[part], names[part], classes=["a", "b", "c"])
+    assert model.score(Z, names) > 0.85
+    assert np.allclose(model.predict_proba(Z).sum(axis=1), 1.0)
+    X, y, mean = _problem(3000, 10, outputs=3)
+    several = _walk().partial_fit(X, y)
+    assert several.coef_.shape == (3, 10)
+    assert np.mean((several.predict(X) - mean) ** 2) < 5e-3
+
+
+def test_a_stream_goes_on_from_a_fit_and_from_a_prior():
+    X, y, _ = _problem(400)
+    before = ReflectronRegressor(random_state=0).fit(X, y)
+    model = ReflectronRegressor(random_state=0, step=1e-9, potential="euclidean").fit(X, y)
+    model.coef_, model.intercept_ = before.coef_, before.intercept_
+    model.partial_fit(X, y)
+    assert np.allclose(model.coef_, before.coef_, atol=1e-6)
+    begun = _walk(step=1e-9, potential="euclidean", init=before.coef_).partial_fit(X, y)
+    assert np.allclose(begun.coef_, before.coef_, atol=1e-6)
+    lone = _walk(step=1e-9, potential="euclidean", average=None).fit(X, y)
+    assert lone.n_iter_ < 20
+
+
+def test_float32_streams_stay_in_float32():
+    X, y, _ = _problem()
+    model = _walk().partial_fit(X.astype(np.float32), y.astype(np.float32))
+    assert model.coef_.dtype == model.predict(X.astype(np.float32)).dtype == np.float32
+
+
+def test_a_model_file_keeps_the_stream(tmp_path):
+    X, y, _ = _problem(200)
+    model = _walk(potential=["euclidean", "hypentropy"]).partial_fit(X[:100], y[:100])
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    for one in (model, again):
+        one.partial_fit(X[100:], y[100:])
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+
+
+@pytest.mark.parametrize("step", ["theorem-4.1", "theorem-5.1", "theorem-5.2"])
+@pytest.mark.parametrize("solver", ["batch", "stochastic"])
+def test_the_steps_of_theorems(step, solver):
+    X, y, mean = _problem(400, 10)
+    parameters = {"standardize": False, "fit_intercept": False, "validation_fraction": 0.0}
+    model = ReflectronRegressor(
+        solver=solver, step=step, potential=PNorm(1.5), max_iter=100, patience=100,
+        random_state=0, **parameters,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    sigma, C = 0.5, np.max(np.sum(np.abs(X) ** 3, axis=1) ** (1 / 3))
+    if solver == "batch":
+        step_41 = sigma / (2.0 * C * C * 0.25)
+        expected = {"theorem-4.1": step_41, "theorem-5.1": 0.1, "theorem-5.2": 2 * step_41}[step]
+        assert model.trace_["step"][0, 0] == pytest.approx(min(expected, 2 * step_41), rel=1e-12)
+    assert np.mean((model.predict(X) - mean) ** 2) < 0.5 * np.var(mean)
+
+
+def test_theorems_steps_need_what_the_theorems_need():
+    X, y, _ = _problem(50)
+    for parameters in ({"potential": "hypentropy"}, {"potential": "power"},
+                       {"potential": "euclidean", "weight": np.abs}):  # fmt: skip
+        with pytest.raises(ValueError, match="give"):
+            ReflectronRegressor(step="theorem-4.1", **parameters).fit(X, y)
+    ReflectronRegressor(step="theorem-4.1", potential="hypentropy", constraint="l1",
+                        max_iter=3).fit(X, y)  # fmt: skip
+
+
+# --- Features and kernels ------------------------------------------------------------------------
+
+
+def _rings(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 2))
+    return X, (np.hypot(*X.T) < 0.75).astype(int)
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [PolynomialFeatures(2), lambda X: np.c_[X, X**2], RBFSampler(random_state=0), "rbf", RBF(2.0)],
+    ids=["transformer", "function", "fourier", "name", "kernel"],
+)
+@pytest.mark.parametrize("solver", ["batch", "stochastic"])
+def test_features_make_rings_separable(feature_map, solver):
+    X, y = _rings()
+    fresh, labels = _rings(seed=1)
+    model = ReflectronClassifier(feature_map=feature_map, solver=solver, random_state=0).fit(X, y)
+    assert model.score(fresh, labels) > 0.9
+    assert model.n_features_in_ == 2
+
+
+def test_the_kernel_form_is_the_alphatron():
+    """alpha <- alpha - step / n (u(K alpha) - y), from 0."""
+    X, y = _rings(60)
+    kernel, step, passes = RBF(1.5), 2.0, 25
+    model = ReflectronRegressor(
+        feature_map=kernel, step=step, max_iter=passes + 1, patience=1000, fit_intercept=False,
+        standardize=False, validation_fraction=0.0, random_state=0,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="passes were not enough"):
+        model.fit(X, y)
+    K, alpha = kernel.gram(X, X), np.zeros(60)
+    for _ in range(passes):
+        alpha -= step / 60 * (Logistic().mean(K @ alpha) - y)
+    assert np.allclose(model.predict(X), Logistic().mean(K @ alpha), atol=1e-7)
+    fresh, _ = _rings(20, 3)
+    expected = Logistic().mean(kernel.gram(fresh, X) @ alpha)
+    assert np.allclose(model.predict(fresh), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"solver": "sgd"}, "neither 'batch' nor 'stochastic'"),
+        ({"average": "mean"}, "average='mean' is none of"),
+        ({"batch_size": 0}, "not a positive integer"),
+        ({"feature_map": "gauss"}, "is none of rbf"),
+        ({"feature_map": 3}, "neither a function nor a transformer nor a kernel"),
+        ({"feature_map": "rbf", "potential": "hypentropy"}, "needs potential='euclidean'"),
+        ({"feature_map": lambda X: X[:-1]}, "finite numbers of shape"),
+        ({"feature_map": lambda X: X * np.nan}, "finite numbers of shape"),
+        ({"step": "theorem-9"}, "nor one of theorem-4.1"),
+        ({"solver": "stochastic", "step": 1e300, "link": "identity", "potential": Euclidean()},
+         "No step was finite"),
+        ({"solver": "stochastic", "potential": PNorm(1.5), "constraint": L1Ball(0.0001)}, None),
+        ({"solver": "stochastic", "potential": Euclidean(), "constraint": Box(0.0, 1.0)}, None),
+    ],
+)  # fmt: skip
+def test_bad_parameters_are_refused_in_one_sentence(parameters, message):
+    X, y, _ = _problem(50, 4)
+    model = ReflectronRegressor(random_state=0, max_iter=5, **parameters)
+    if message is None:
+        assert np.isfinite(model.fit(X, y).coef_).all()
+        return
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+
+
+def test_bad_streams_are_refused_and_change_nothing():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = ReflectronClassifier()
+    with pytest.raises(ValueError, match="needs classes"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="needs two"):
+        model.partial_fit(X, y, classes=[1])
+    model.partial_fit(X[:100], y[:100], classes=[0, 1])
+    coef = model.coef_.copy()
+    with pytest.raises(ValueError, match="not among the classes"):
+        model.partial_fit(X, y + 5)
+    with pytest.raises(ValueError, match="differ from those"):
+        model.partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(X * np.nan, y)
+    np.testing.assert_array_equal(model.coef_, coef)
+    several = _walk().partial_fit(X, np.c_[y, y])
+    with pytest.raises(ValueError, match="outputs"):
+        several.partial_fit(X, y)
+    with pytest.raises(ValueError, match="knows no feature_map"):
+        ReflectronRegressor(feature_map=abs).partial_fit(X, y)
