@@ -15,7 +15,13 @@ from tunefree.engine.sources import Sheets
 from tunefree.estimators import base
 from tunefree.estimators.fitting import ReadOnDemand
 from tunefree.estimators.glm_features import fitted_map, is_kernel
-from tunefree.estimators.glm_parts import check_steps, combinations, named, with_steps
+from tunefree.estimators.glm_parts import (
+    check_theorems,
+    check_weight,
+    combinations,
+    named,
+    with_steps,
+)
 from tunefree.estimators.glm_stochastic import check_walks, on_stream, paced, passes, scheme_of
 from tunefree.estimators.units import Columns
 from tunefree.learners.mirror import Mirror
@@ -122,7 +128,9 @@ class Reflectron(ReadOnDemand, BaseEstimator):
                 )
             potential = Euclidean()
         configurations = combinations(potential, self.constraint, self.step)
-        check_steps([c.step for c in configurations], self.weight, link, batch)
+        steps = [c.step for c in configurations]
+        check_weight(self.weight, steps if batch else ())
+        check_theorems(steps, self.weight, link)
         return link, configurations, scheme_of(self.average)
 
     def _fit(self, X, targets, weights, strata, validation):

@@ -64,28 +64,36 @@ def combinations(potential, constraint, step):
     )
 
 
-def check_steps(steps, weight, link, batch=True):
-    """Refuse a weight that is none, and steps that do not go with it or with the link.
+def check_weight(weight, steps=()):
+    """Refuse a weight that is none, or that needs a number as step.
 
     Raises
     ------
     ValueError
     """
-    if any(isinstance(s, str) for s in steps) and (
-        callable(weight) or not hasattr(link, "bound")
-    ):  # fmt: skip
-        raise ValueError(
-            "A step from a theorem needs a link with a bound and weight=None or 'slope': give a "
-            "number as step."
-        )
     if weight is None:
         return
     if weight != "slope" and not callable(weight):
         raise ValueError(f"weight={weight!r} is none of None, 'slope', a function.")
-    if batch and any(s is None for s in steps):
+    if any(s is None for s in steps):
         raise ValueError(
             "step='auto' needs weight=None, whose pseudogradient is that of a convex "
             "function: give a number as step, or solver='stochastic'."
+        )
+
+
+def check_theorems(steps, weight, link):
+    """Refuse steps from theorems where these do not apply.
+
+    Raises
+    ------
+    ValueError
+    """
+    named = [s for s in steps if isinstance(s, str)]
+    if named and (callable(weight) or not hasattr(link, "bound")):
+        raise ValueError(
+            f"step={named[0]!r} needs a link with a bound and weight=None or 'slope': give a "
+            "number as step."
         )
 
 
