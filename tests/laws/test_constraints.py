@@ -24,6 +24,17 @@ MATRIX = [Euclidean(), Spectral(Euclidean()), Spectral(PNorm(1.1)), Spectral(Hyp
 PAIRS = [
     *[(c, p) for c in (L1Ball(0.7), Simplex(0.7), NonNegative()) for p in ODD],
     *[(c, p) for c in (L2Ball(0.7), LpBall(1.5, 0.7), Box(-0.1, 0.2)) for p in SEPARABLE],
+    *[
+        (c, p)
+        for c in (
+            LpBall(1.3, 0.7),
+            LpBall(2.0, 0.7),
+            LpBall(3.0, 0.7),
+            Box(-0.1, 0.2),
+            Box(0.05, 0.3),
+        )
+        for p in (PNorm(1.2), PNorm("log"), PNorm(2.0))
+    ],
     (LpBall(1.1, 0.7), PNorm(1.1)),
     (LpBall(1.5, 0.7), PNorm(1.5)),
     (LpBall(1.0, 0.7), PNorm(1.5)),
@@ -34,6 +45,15 @@ PAIRS = [
     (SchattenBall(1.5, 0.7), Spectral(Hypentropy(1e-3))),
     (L2Ball(0.7), Spectral(Hypentropy(1e-3))),
 ]
+
+
+# Exact optima by a conic solver: a program in cvxpy for the value of each potential.
+CONIC = [
+    (c, p)
+    for c in (L1Ball(0.7), L2Ball(0.7), LpBall(1.5, 0.7), Simplex(0.7), NonNegative(),
+              Box(-0.1, 0.2))
+    for p in (Euclidean(), PNorm(1.5), PNorm(1.2), Hypentropy(0.1), Power(1.5))
+]  # fmt: skip
 
 
 def _dual(constraint, potential, seed):
@@ -82,6 +102,74 @@ def test_l1_projection_agrees_with_a_general_solver(potential):
     assert objective(np.r_[np.maximum(x, 0), np.maximum(-x, 0)]) <= solved.fun + 1e-9
 
 
+def _objective(potential, w0):
+    """psi(x) - <w0, x>, its gradient, and the starting dual's own constraint functions."""
+    return (lambda x: potential.value(x) - w0 @ x), (lambda x: potential.mirror(x) - w0)
+
+
+def _feasible(constraint, n):
+    """A constraint for SciPy: bounds and functions that must not be negative."""
+    bounds, functions = [(None, None)] * n, []
+    if isinstance(constraint, NonNegative | Simplex):
+        bounds = [(0.0, None)] * n
+    if isinstance(constraint, Box):
+        bounds = [(constraint.low, constraint.high)] * n
+    if isinstance(constraint, Simplex):
+        functions = [{"type": "eq", "fun": lambda x: x.sum() - constraint.total}]
+    if isinstance(constraint, LpBall):
+        # The p-th power is smooth where the norm is not.
+        functions = [{"type": "ineq", "fun": lambda x: constraint.radius**constraint.p
+                      - np.sum(np.abs(x) ** constraint.p)}]  # fmt: skip
+    return bounds, functions
+
+
+# The l1 ball is not smooth: the test above splits it in two orthants.
+SMOOTH = [(c, p) for c, p in CONIC if not isinstance(c, L1Ball)]
+
+
+@pytest.mark.parametrize("constraint, potential", SMOOTH, ids=repr)
+def test_no_feasible_point_of_a_general_solver_is_better(constraint, potential):
+    w0 = potential.mirror(np.random.default_rng(8).standard_normal(4))
+    x, _ = constraint.project(w0, potential)
+    value, slope = _objective(potential, w0)
+    bounds, functions = _feasible(constraint, 4)
+    solved = minimize(
+        value, np.full(4, constraint.total / 4 if isinstance(constraint, Simplex) else 0.1),
+        jac=slope, method="SLSQP", bounds=bounds, constraints=functions,
+        options={"ftol": 1e-13, "maxiter": 2000},
+    )  # fmt: skip
+    assert constraint.contains(x, 1e-9)
+    assert value(x) <= solved.fun + 1e-7
+    assert abs(value(x) - solved.fun) <= 1e-4  # and the solver comes near
+
+
+@pytest.mark.parametrize("constraint, potential", CONIC, ids=repr)
+def test_projections_agree_with_a_conic_solver(constraint, potential):
+    cp = pytest.importorskip("cvxpy")
+    w0 = potential.mirror(np.random.default_rng(9).standard_normal(6))
+    x = cp.Variable(6)
+    if isinstance(potential, Euclidean):
+        psi = 0.5 * cp.sum_squares(x)
+    elif isinstance(potential, PNorm):
+        psi = 0.5 * cp.square(cp.norm(x, potential.p))
+    elif isinstance(potential, Power):
+        psi = cp.sum(cp.power(cp.abs(x), potential.q))
+    else:  # hypentropy is the least of two entropies: x = a - c
+        a, c, b = cp.Variable(6), cp.Variable(6), potential.beta
+        psi = cp.sum(cp.kl_div(2.0 * a, b) + cp.kl_div(2.0 * c, b)) / 2.0
+    sets = {
+        L1Ball: lambda: [cp.norm(x, 1) <= constraint.radius],
+        LpBall: lambda: [cp.norm(x, constraint.p) <= constraint.radius],
+        Simplex: lambda: [x >= 0, cp.sum(x) == constraint.total],
+        NonNegative: lambda: [x >= 0],
+        Box: lambda: [x >= constraint.low, x <= constraint.high],
+    }[type(constraint)]()
+    if isinstance(potential, Hypentropy):
+        sets.append(x == a - c)
+    cp.Problem(cp.Minimize(psi - w0 @ x), sets).solve(solver="CLARABEL")
+    assert np.allclose(constraint.project(w0, potential)[0], x.value, atol=2e-4)
+
+
 @pytest.mark.parametrize("potential", ODD, ids=repr)
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
 def test_l1_shrinkage_equals_the_bisection_on_its_constant(potential, scale):
@@ -113,8 +201,9 @@ def test_hypentropy_duals_that_overflow_the_inverse_are_projected():
 
 @pytest.mark.parametrize(
     "constraint, potential",
-    [(L1Ball(), Entropy()), (L1Ball(), Spectral()), (LpBall(1.3), PNorm(1.5)), (Box(), PNorm(1.5)),
-     (NuclearBall(), Hypentropy()), (Simplex(), Spectral()), (NonNegative(), Spectral())],
+    [(L1Ball(), Entropy()), (L1Ball(), Spectral()), (Box(), Entropy()),
+     (LpBall(1.5), Entropy()), (NuclearBall(), Hypentropy()), (Simplex(), Spectral()),
+     (NonNegative(), Spectral())],
     ids=repr,
 )  # fmt: skip
 def test_pairs_without_a_rule_say_what_to_do(constraint, potential):

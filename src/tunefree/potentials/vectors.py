@@ -119,9 +119,24 @@ class PNorm(Potential):
         p = self.exponent(size)
         return p / (p - 1.0)
 
+    def norm(self, x):
+        """The p-norm."""
+        return _norm(x, self.exponent(x.size))
+
+    def given_norm(self, norm, size):
+        """A separable potential whose gradient, times a scale, is this one's where ||x||_p = norm.
+
+        Returns
+        -------
+        potential : Power
+        scale : float
+        """
+        p = self.exponent(size)
+        return Power(p), norm ** (2.0 - p) / p
+
     def value(self, x):
         """psi(x)."""
-        return 0.5 * _norm(x, self.exponent(x.size)) ** 2
+        return 0.5 * self.norm(x) ** 2
 
     def conjugate(self, w):
         """psi*(w)."""

@@ -1,0 +1,41 @@
+r"""Constraints: convex sets, and Bregman projections onto them.
+
+``project(dual, potential)`` returns the point of the set that is nearest to potential.inverse(dual)
+in the potential's divergence, and the dual of that point. The dual is the state of the learner: it
+is shrunk or clipped, never rebuilt from the point.
+
+============  ==============================  ==================================================
+name          set                             rule: the new dual is
+============  ==============================  ==================================================
+l1            sum |x| <= radius               w shrunk towards 0 by a constant
+l2, lp        ||x||_p <= radius               w scaled, or v with v + mu |x(v)|^(p-1) = |w|
+simplex       x >= 0, sum x = total           (w - nu)+; w - nu for the entropy
+non-negative  x >= 0                          w+
+box           low <= x <= high                w clipped
+nuclear       sum of singular values          the l1 rule on singular values
+Schatten      ||singular values||_p           the lp rule on singular values
+============  ==============================  ==================================================
+
+The shrinking rule is the optimality condition grad psi(x) = w - tau s, s in d||x||_1, for every
+potential whose gradient keeps signs and zeros, separable or not: ||x(tau)||_1 decreases in tau, so
+a one-dimensional root is all that is left. Half a squared p-norm has every rule of separable
+potentials by one root more, that of the norm itself (`rules.by_norm`).
+
+Source: Boffi, Tu and Slotine 2021, eq. 8; Michelot 1986 and Duchi et al. 2008 for the l1 ball; the
+p-norm's rule is this library's.
+"""
+
+from tunefree.constraints.balls import L1Ball, L2Ball, LpBall
+from tunefree.constraints.orthants import Box, NonNegative, Simplex
+from tunefree.constraints.spectral import NuclearBall, SchattenBall
+
+CONSTRAINTS = {
+    "l1": L1Ball(),
+    "l2": L2Ball(),
+    "lp": LpBall(1.5),
+    "simplex": Simplex(),
+    "non_negative": NonNegative(),
+    "box": Box(),
+    "nuclear": NuclearBall(),
+    "schatten": SchattenBall(1.5),
+}

@@ -1,0 +1,167 @@
+"""Balls of norms of vectors."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from tunefree.constraints.rules import (
+    by_norm,
+    check_radius,
+    is_odd,
+    is_separable,
+    no_rule,
+    on_singular_values,
+    shrink,
+)  # fmt: skip
+
+_HALVINGS = 64
+
+
+@dataclass(frozen=True)
+class L1Ball:
+    """Vectors whose absolute values sum to at most a radius.
+
+    Parameters
+    ----------
+    radius : float > 0
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> from tunefree.potentials import Euclidean
+    >>> L1Ball(1.0).project(np.array([2.0, -1.5]), Euclidean())[0]
+    array([ 0.75, -0.25])
+    """
+
+    radius: float = 1.0
+
+    def __post_init__(self):
+        check_radius(self.radius)
+
+    def project(self, dual, potential):
+        """The nearest point of the set, and its dual."""
+        if not is_odd(potential):
+            raise no_rule(
+                self, potential, "use Simplex with the entropy, NuclearBall with Spectral"
+            )
+        theta = potential.inverse(dual)
+        if np.sum(np.abs(theta)) <= self.radius:
+            return theta, dual
+        dual = np.copysign(shrink(np.abs(dual), self.radius, potential), dual)
+        return potential.inverse(dual), dual
+
+    def contains(self, theta, tolerance=1e-9):
+        """Whether a point is in the set, up to a relative tolerance."""
+        return bool(np.sum(np.abs(theta)) <= self.radius * (1.0 + tolerance))
+
+    def size(self, theta):
+        """The norm that the ball bounds."""
+        return float(np.sum(np.abs(theta)))
+
+
+@dataclass(frozen=True)
+class LpBall:
+    """Vectors of p-norm at most a radius, p >= 1.
+
+    Parameters
+    ----------
+    p : float >= 1
+    radius : float > 0
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> from tunefree.potentials import Euclidean
+    >>> LpBall(2.0, 1.0).project(np.array([3.0, -4.0]), Euclidean())[0]
+    array([ 0.6, -0.8])
+    """
+
+    p: float = 2.0
+    radius: float = 1.0
+
+    def __post_init__(self):
+        check_radius(self.radius)
+        if not (isinstance(self.p, int | float) and 1.0 <= self.p < np.inf):
+            raise ValueError(f"p={self.p!r} is not a number of at least 1.")
+
+    def size(self, theta):
+        """The norm that the ball bounds."""
+        top = float(np.max(np.abs(theta), initial=0.0))
+        if not 0.0 < top < np.inf:
+            return top
+        return top * float(np.sum((np.abs(theta) / top) ** self.p)) ** (1.0 / self.p)
+
+    def project(self, dual, potential):
+        """The nearest point of the set, and its dual."""
+        if self.p == 1.0:
+            return L1Ball(self.radius).project(dual, potential)
+        if hasattr(potential, "base") and self.p == 2.0:
+            return on_singular_values(self, dual, potential.base)
+        if not is_odd(potential):
+            raise no_rule(
+                self, potential, "use Simplex with the entropy, SchattenBall with Spectral"
+            )
+        theta = potential.inverse(dual)
+        size = self.size(theta)
+        if size <= self.radius:
+            return theta, dual
+        own = potential.exponent(dual.size) if hasattr(potential, "exponent") else None
+        if own == self.p:  # half the square of the ball's own norm
+            return theta * (self.radius / size), dual * (self.radius / size)
+        if not is_separable(potential):
+            return by_norm(self, dual, potential)
+        dual = np.copysign(self._pull(np.abs(dual), potential), dual)
+        return potential.inverse(dual), dual
+
+    def _pull(self, a, potential):
+        """Solve v + mu inverse(v)^(p-1) = a for every entry, and mu for the radius."""
+
+        def solve(mu):
+            low, high = np.zeros_like(a), a.copy()
+            for _ in range(_HALVINGS):
+                v = 0.5 * (low + high)
+                below = v + mu * potential.inverse(v) ** (self.p - 1.0) < a
+                low, high = np.where(below, v, low), np.where(below, high, v)
+            return 0.5 * (low + high)
+
+        def excess(log_mu):
+            return self.size(potential.inverse(solve(np.exp(log_mu)))) / self.radius - 1.0
+
+        # The root is bracketed by doubling from where mu alone would bring the largest entry in.
+        log_mu = float(np.log(np.max(a)) - (self.p - 1.0) * np.log(self.radius))
+        low = high = log_mu
+        while excess(low) < 0.0:
+            low -= 2.0
+        while excess(high) > 0.0:
+            high += 2.0
+        return solve(np.exp(brentq(excess, low, high, xtol=1e-15, rtol=1e-15, maxiter=200)))
+
+    def contains(self, theta, tolerance=1e-9):
+        """Whether a point is in the set, up to a relative tolerance."""
+        return bool(self.size(theta) <= self.radius * (1.0 + tolerance))
+
+
+def L2Ball(radius=1.0):
+    """Vectors of Euclidean norm at most a radius: ``LpBall(2.0, radius)``.
+
+    Parameters
+    ----------
+    radius : float > 0
+
+    Returns
+    -------
+    LpBall
+
+    Examples
+    --------
+    >>> L2Ball(3.0)
+    LpBall(p=2.0, radius=3.0)
+    """
+    return LpBall(2.0, radius)

@@ -1,0 +1,138 @@
+"""Sets that bound entries: the simplex, the nonnegative orthant, boxes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from tunefree.constraints.rules import (
+    by_norm,
+    check_radius,
+    is_odd,
+    is_separable,
+    no_rule,
+    shrink,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """Non-negative vectors with a given sum.
+
+    Parameters
+    ----------
+    total : float > 0
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> from tunefree.potentials import Euclidean
+    >>> Simplex().project(np.array([1.5, 1.0, -2.0]), Euclidean())[0]
+    array([0.75, 0.25, 0.  ])
+    """
+
+    total: float = 1.0
+
+    def __post_init__(self):
+        check_radius(self.total, "total")
+
+    def project(self, dual, potential):
+        """The nearest point of the set, and its dual."""
+        if not is_odd(potential):
+            if hasattr(potential, "base") or not hasattr(potential, "simplex"):
+                raise no_rule(self, potential, "use Entropy, Euclidean, PNorm or Hypentropy")
+            dual = dual - logsumexp(dual) + np.log(self.total)
+            return np.exp(dual), dual
+        # A shift of the whole dual does not change the answer: one with a larger sum is shrunk.
+        shift = float(np.max(np.abs(potential.mirror(np.full(dual.shape, self.total / dual.size)))))
+        raised = dual - np.min(dual) + shift
+        while np.sum(potential.inverse(raised)) < self.total:
+            shift *= 2.0
+            raised = dual - np.min(dual) + shift
+        dual = shrink(raised, self.total, potential)
+        return potential.inverse(dual), dual
+
+    def contains(self, theta, tolerance=1e-9):
+        """Whether a point is in the set, up to a relative tolerance."""
+        gap = abs(float(np.sum(theta)) - self.total)
+        return bool(np.min(theta) >= 0.0 and gap <= self.total * tolerance)
+
+
+@dataclass(frozen=True)
+class NonNegative:
+    """Vectors without negative entries.
+
+    Examples
+    --------
+    >>> from tunefree.potentials import Euclidean
+    >>> NonNegative().project(np.array([1.5, -2.0]), Euclidean())[0]
+    array([1.5, 0. ])
+    """
+
+    def dual_bounds(self, potential):
+        """Where the set bounds each dual on its own: the bounds; None if it does not."""
+        if hasattr(potential, "simplex"):
+            return -np.inf, np.inf
+        return (0.0, np.inf) if is_odd(potential) else None
+
+    def project(self, dual, potential):
+        """The nearest point of the set, and its dual."""
+        bounds = self.dual_bounds(potential)
+        if bounds is None:
+            raise no_rule(self, potential, "use a potential of the entries")
+        dual = np.maximum(dual, bounds[0])
+        return potential.inverse(dual), dual
+
+    def contains(self, theta, tolerance=1e-9):
+        """Whether a point is in the set."""
+        return bool(np.min(theta) >= 0.0)
+
+
+@dataclass(frozen=True)
+class Box:
+    """Vectors whose entries lie between two bounds; an infinite bound is none.
+
+    Parameters
+    ----------
+    low, high : float
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> from tunefree.potentials import Euclidean
+    >>> Box(-1.0, 1.0).project(np.array([1.5, -0.5]), Euclidean())[0]
+    array([ 1. , -0.5])
+    """
+
+    low: float = -1.0
+    high: float = 1.0
+
+    def __post_init__(self):
+        if not self.low < self.high:
+            raise ValueError(f"low={self.low!r} is not below high={self.high!r}.")
+
+    def dual_bounds(self, potential):
+        """Where the set bounds each dual on its own: the bounds; None if it does not."""
+        if not (is_separable(potential) and is_odd(potential)):
+            return None
+        return tuple(potential.mirror(np.array([self.low, self.high], dtype=float)))
+
+    def project(self, dual, potential):
+        """The nearest point of the set, and its dual."""
+        bounds = self.dual_bounds(potential)
+        if bounds is None and hasattr(potential, "given_norm"):
+            return by_norm(self, dual, potential)
+        if bounds is None:
+            raise no_rule(self, potential, "use a potential of the entries, off the simplex")
+        dual = np.clip(dual, *bounds)
+        return np.clip(potential.inverse(dual), self.low, self.high), dual
+
+    def contains(self, theta, tolerance=1e-9):
+        """Whether a point is in the set."""
+        return bool(np.min(theta) >= self.low and np.max(theta) <= self.high)
