@@ -216,6 +216,17 @@ class Blocked:
         self.states = [self.states[i] for i in chosen]
         self._tables = None
 
+    def rebuild(self, rows, tables):
+        """Go on with other support rows on a stream; `tables` holds each member's [z, u]."""
+        self.support = Support(rows)
+        self.support.append(rows)
+        self.n_slots, k = rows.shape[0], self.n_outputs
+        self.states = [
+            s._replace(z=t[:, :k].copy(), u=t[:, k:].copy())
+            for s, t in zip(self.states, tables, strict=True)
+        ]
+        self._tables = None
+
     def mean(self, i):
         """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""
         return single.mean(self.states[i], self.n_slots)

@@ -4,16 +4,14 @@ f(x) = sum_k sum_s k(x, x_s) c_ks is the predictor of every kernel learner here.
 share the support, as the bandwidths of one family do; their distances are then computed once.
 """
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from tunefree.distances import decay, squared_distances, squared_norms
 from tunefree.kernels import RBF, Linear
+from tunefree.learners.support import workers
 
 # A block of kernel values stays in a core's cache.
 ROWS, SUPPORT = 512, 1024
@@ -55,7 +53,7 @@ class Expansion(NamedTuple):
         ----------
         X : ndarray or CSR of shape (n, d)
         n_jobs : int, optional
-            Threads: None is 1 and -1 all cores, as in scikit-learn.
+            Threads; None and -1 are all cores.
 
         Returns
         -------
@@ -63,11 +61,9 @@ class Expansion(NamedTuple):
             float64.
         """
         starts = range(0, X.shape[0], ROWS)
-        with blas().limit(limits=1, user_api="blas"):
+        with workers(n_jobs) as team:
             values = self._block_values()
-            blocks = Parallel(n_jobs=n_jobs, backend="threading")(
-                delayed(values)(X[start : start + ROWS]) for start in starts
-            )
+            blocks = team.map(lambda start: values(X[start : start + ROWS]), starts)
         return np.concatenate([np.zeros((0, self.n_outputs)), *blocks])
 
     @property
@@ -162,9 +158,3 @@ class Distances(Grams):
 def density(X):
     """The share of entries that are stored."""
     return X.nnz / max(1, X.shape[0] * X.shape[1])
-
-
-@cache
-def blas():
-    """The libraries of linear algebra, found once."""
-    return ThreadpoolController()
