@@ -167,3 +167,59 @@ def test_the_realizable_guarantee_is_above_the_measured_training_risk():
     lowest = np.minimum.accumulate([t["risk"][0] for t in result.trace])
     for rounds, risk in enumerate(lowest, 1):
         assert risk <= bounds.reflectron_realizable(rounds, C, 0.25, 0.5 * theta @ theta)
+
+
+def test_stochastic_guarantees_equal_values_computed_by_hand():
+    # T = 4: the step is min(2 * .5 / (1 * 1), 1 / 2) = 1/2; beta-bar = 1 - 1/4 = 3/4; b = 1;
+    # log(3 / delta) = 2; drift = 1/2; noise = (2 + 1/2) sqrt(2 * 4 * 2) = 10
+    # regret = 4/3 (1 / (1/2) + 10 + 1/2 * 1/2 * 4) = 4/3 * 13
+    noisy = bounds.reflectron_stochastic_noisy(4, 1.0, 1.0, 1.0, 2.0, 3.0 * np.exp(-2.0))
+    assert noisy == pytest.approx((2.0 + 52.0 / 3.0) / (8.0 * (3.0 - np.e)), rel=1e-12)
+    assert bounds.reflectron_step(2.0, 0.25, theorem="5.2") == 1.0
+    assert bounds.reflectron_step(2.0, 0.25, theorem="5.1", rounds=400) == 0.05
+
+
+def test_guarantees_of_the_flow_equal_values_computed_by_hand():
+    # log(2 / delta) = 8: eta = 2 (1 + 2) / 10 = .6; 2 L C W eta = 2 * .25 * 2 * .5 * .6 = .3
+    delta, common = 2.0 * np.exp(-8.0), (100, 0.5, 2.0, 0.25)
+    learned = bounds.reflectron_flow_risk(*common, delta, training=True)
+    assert learned == pytest.approx(0.3, rel=1e-12)
+    # 4 * 8 * .25 * 2 * .5 / 10 = .8; 2 sqrt(2 * 8 / 100) = .8
+    assert bounds.reflectron_flow_risk(*common, delta) == pytest.approx(1.9, rel=1e-12)
+    # four outputs apart: 2 * .3 + 4 * 4 sqrt(2) * 4 * .025 + 8 * .4
+    apart = bounds.reflectron_flow_risk(*common, delta, n_outputs=4)
+    assert apart == pytest.approx(0.6 + 1.6 * np.sqrt(2.0) + 3.2, rel=1e-12)
+    # and together: 4 * 8 sqrt(2) * 8 * .25 * .5 * 1 / 10
+    shared = bounds.reflectron_flow_risk(*common, delta, n_outputs=4, row_radius=1.0)
+    assert shared == pytest.approx(0.6 + 3.2 * np.sqrt(2.0) + 3.2, rel=1e-12)
+    assert bounds.reflectron_flow_time(100, 0.5, 2.0, delta, n_outputs=4) == pytest.approx(
+        0.5 / (2.0 * 2.0 * 2.0 * 0.6), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_flows_guarantee_is_above_the_measured_risk(outputs):
+    """20 runs of small steps up to the time of the proof; the best of them, as the theorem says."""
+    rng, d, n = np.random.default_rng(11), 10, 400
+    time = bounds.reflectron_flow_time(n, 1.0, 1.0, 0.05, n_outputs=outputs)
+    promised = bounds.reflectron_flow_risk(n, 1.0, 1.0, 0.25, 0.05, n_outputs=outputs)
+    within = bounds.reflectron_flow_risk(n, 1.0, 1.0, 0.25, 0.05, n_outputs=outputs, training=True)
+    for _ in range(20):
+        theta = rng.standard_normal((outputs, d))
+        theta /= np.linalg.norm(theta)
+        X = rng.standard_normal((n, d))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        y = (rng.random((n, outputs)) < expit(X @ theta.T)).astype(float)
+        steps = 20
+        learner = Mirror(
+            Logistic(), (Configuration(Euclidean(), None, time / steps),), intercept=False,
+            patience=10**6, last=True,
+        )  # fmt: skip
+        state, risks = learner.init(d, outputs), []
+        sheet = Sheet(Dense(X), y, np.ones(n))
+        for _ in range(steps):
+            state, _ = learner.turn(learner.scan(state, sheet))
+            gap = expit(X @ learner.read(state)[0].T) - expit(X @ theta.T)
+            risks.append(np.mean(np.sum(gap * gap, axis=1)))
+        assert min(risks) <= within
+        assert min(risks) <= promised

@@ -1,10 +1,12 @@
 """The papers' guarantees as numbers, one module a paper.
 
-`pistol` (regret), `separation` (rounds and mistakes), `reflectron` (risk of generalized linear
-models), `averaging` (excess risk of geometric averages). All functions are offered here, too.
+`pistol` (regret), `separation` (rounds and mistakes), `reflectron`, `stochastic` and `flow` (risk of
+generalized linear models), `averaging` (excess risk of geometric averages). All functions are
+offered here, too.
 """
 
 from tunefree.bounds.averaging import geometric_excess_risk
+from tunefree.bounds.flow import reflectron_flow_risk, reflectron_flow_time
 from tunefree.bounds.pistol import (
     phi,
     pistol_regret,
@@ -18,9 +20,12 @@ from tunefree.bounds.reflectron import (
     reflectron_risk_l1,
     reflectron_risk_norm,
     reflectron_step,
-    reflectron_stochastic,
 )
 from tunefree.bounds.separation import game_gap, perceptron_mistakes, separation_budget
+from tunefree.bounds.stochastic import (
+    reflectron_stochastic,
+    reflectron_stochastic_noisy,
+)
 
 __all__ = [
     "game_gap",
@@ -31,11 +36,14 @@ __all__ = [
     "pistol_regret_coordinates",
     "pistol_regret_root",
     "pistol_regret_smooth",
+    "reflectron_flow_risk",
+    "reflectron_flow_time",
     "reflectron_realizable",
     "reflectron_risk",
     "reflectron_risk_l1",
     "reflectron_risk_norm",
     "reflectron_step",
     "reflectron_stochastic",
+    "reflectron_stochastic_noisy",
     "separation_budget",
 ]
