@@ -1,7 +1,7 @@
 """The papers' guarantees as numbers, one module a paper.
 
-`pistol` (regret), `separation` (rounds and mistakes), `reflectron`, `stochastic` and `flow` (risk of
-generalized linear models), `averaging` (excess risk of geometric averages). All functions are
+`pistol` (regret), `separation` (rounds and mistakes), `reflectron`, `stochastic` and `flow` (risk
+of generalized linear models), `averaging` (excess risk of geometric averages). All functions are
 offered here, too.
 """
 
