@@ -12,6 +12,7 @@ from scipy import sparse
 
 from tunefree.engine.order import given_visits
 from tunefree.engine.sources import Block, widened
+from tunefree.guards import Guard
 from tunefree.learners.progress import risks
 from tunefree.moments import RunningMoments
 
@@ -37,15 +38,19 @@ class Stream:
         False freezes the views of the first rows.
     scale : object, optional
         Says how columns are clipped and targets standardised; see `tunefree.estimators.targets`.
+    guarded : bool, default=False
+        Take entries, and targets if there is a scale, that are far beyond all before them as
+        missing; see `tunefree.guards`.
     """
 
     # What a model file keeps.
     _SAVED = ("portfolio", "views", "sparse", "renew", "scale", "seen", "state", "moments",
-              "pending")  # fmt: skip
+              "pending", "guarded", "guards")  # fmt: skip
 
-    def __init__(self, portfolio, views, *, sparse, renew=True, scale=None):
+    def __init__(self, portfolio, views, *, sparse, renew=True, scale=None, guarded=False):
         self.portfolio, self.views = portfolio, views
         self.sparse, self.renew, self.scale = sparse, renew, scale
+        self.guarded, self.guards = guarded, ()
         self.seen, self.state, self.moments, self.pending = 0, None, None, []
 
     def n_outputs(self):
@@ -81,11 +86,24 @@ class Stream:
             if self.seen == FIRST:
                 self._open()
             return
-        self._scan(X, targets, weights)
+        self._scan(*self._guard(X, targets), weights)
         self.seen += len(targets)
         doubled = self.seen >= FIRST and (self.seen & (self.seen - 1)) == 0
         if self.renew and doubled:
             self.state = self.state._replace(views=self._make_views())
+
+    def _guard(self, X, targets):
+        """Rows and targets without what is far beyond all before."""
+        if self.guards:
+            X = self.guards[0].screen(X)
+        if len(self.guards) > 1:
+            targets = self.guards[1].screen(targets)
+        return X, targets
+
+    @property
+    def struck(self):
+        """How many rows had an entry or a target that was taken as missing."""
+        return sum(guard.struck for guard in self.guards)
 
     def _scan(self, X, targets, weights):
         standard = targets
@@ -106,6 +124,10 @@ class Stream:
             np.vstack([p[1] for p in self.pending]),
             np.concatenate([p[2] for p in self.pending]),
         )
+        if self.guarded:
+            guarded = (X,) if self.scale is None else (X, targets)
+            self.guards = tuple(map(Guard.opened, guarded))
+            X, targets = self._guard(X, targets)
         self.moments = self._no_moments(X.shape[1])
         if self.scale is not None:
             self.scale.open(X, targets)
@@ -136,6 +158,7 @@ class Stream:
     def columns(self, d):
         """Learn rows of d columns from now on (sparse streams only)."""
         self.pending = [(widened(X, d), y, w) for X, y, w in self.pending]
+        self.guards = tuple(g.columns(d) if k == 0 else g for k, g in enumerate(self.guards))
         if self.moments is not None:
             self.moments.columns(d)
         if self.scale is not None and self.state is not None:

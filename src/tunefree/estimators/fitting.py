@@ -6,6 +6,7 @@ from tunefree.engine.order import given_visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.stream import Stream
 from tunefree.estimators.restoring import check_learner
+from tunefree.guards import Guard
 
 
 def visits_of(X, labels, weights, shuffle, seed, affine=False):
@@ -84,7 +85,7 @@ class ReadOnDemand:
             self.__dict__.pop(name, None)
 
 
-def resume(portfolio, state, scale=None):
+def resume(portfolio, state, scale=None, *, n_columns, guarded):
     """A stream that goes on where `fit` ended, with the columns' statistics of `fit`.
 
     Raises
@@ -98,7 +99,11 @@ def resume(portfolio, state, scale=None):
             "save_model(model, path, learner=True), or fit it again."
         )
     dense = any(view.dense for view in state.views.values())
-    stream = Stream(portfolio, None, sparse=not dense, renew=False, scale=scale)
+    stream = Stream(portfolio, None, sparse=not dense, renew=False, scale=scale, guarded=guarded)
+    if guarded:
+        shifts = [view.shift for view in state.views.values() if view.shift is not None]
+        stream.guards = (Guard.of(shifts[0] if shifts else np.zeros(n_columns)),)
+        stream.guards += () if scale is None else (Guard.of(scale.m),)
     stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
     return stream
 

@@ -28,6 +28,7 @@ from tunefree.estimators.settings import (
     stream_members,
     view_set,
 )
+from tunefree.guards import screened
 from tunefree.learners.portfolio import Member, Portfolio, rms
 from tunefree.learners.progress import recent_rows, temperature
 from tunefree.losses import LOSSES
@@ -94,7 +95,7 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         Every member's name and progressive error (a share of rows), the chosen ones first.
     trace_ : dict
         'rows' seen, the 'progressive_error' of every member up to there, and each member's
-        effective 'scale' after every pass.
+        effective 'scale' after every pass; of a stream also how many rows had entries 'struck'.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -201,7 +202,8 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from the next chunk of a stream, in the order given.
 
-        The chunks' sizes make no difference, to the last bit.
+        The chunks' sizes make no difference, to the last bit. Entries ten times beyond all before
+        in their column are taken as missing, until they keep coming (`tunefree.guards`).
 
         Parameters
         ----------
@@ -219,7 +221,8 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         self._check()
         stream = getattr(self, "_stream", None)
         if stream is None and "coef_" in vars(self):
-            stream = resume(*(getattr(self, "_run", None) or (None, None)))
+            run, d = getattr(self, "_run", None) or (None, None), self.n_features_in_
+            stream = resume(*run, n_columns=d, guarded=self.setting == "auto")
         X, y = base.check_rows_and_targets(self, X, y, reset=stream is None)
         weights = base.check_weights(sample_weight, X)
         seen, _ = base.encode_labels(y)
@@ -255,6 +258,7 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         candidates = ready.best() if self.setting == "auto" else None
         coef, intercept = self._read(ready.portfolio, ready.state, candidates=candidates)
         self._publish(ready.portfolio, ready.state, coef, intercept, 1, self._dtype)
+        self.trace_["struck"] = ready.struck
 
     def _check(self):
         losses = [k for k, v in LOSSES.items() if v.task == "classification"]
@@ -288,6 +292,7 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         views = view_set(members, self.fit_intercept)
         if sparse_data:
             X = base.canonical(sparse.csr_array(X)) if density < 0.25 else X
+            X = screened(X, rows) if self.setting == "auto" else X
             m = moments(X, rows, totals, centred=False)
             caps = None
         else:
@@ -313,7 +318,8 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         whiten = d <= MOST_WHITENED_STREAM
         members = self._members(1, 1, sparse_data, whiten, stream=True)
         portfolio = Portfolio(members, True, 1, last=self.average == "last", unseen=True)
-        return Stream(portfolio, view_set(members, self.fit_intercept), sparse=sparse_data)
+        views, guarded = view_set(members, self.fit_intercept), self.setting == "auto"
+        return Stream(portfolio, views, sparse=sparse_data, guarded=guarded)
 
     def _validation(self, X_val, y_val):
         if y_val is None:

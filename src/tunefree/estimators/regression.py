@@ -21,6 +21,7 @@ from tunefree.estimators.settings import (
     view_set,
 )
 from tunefree.estimators.targets import DELTA, TargetScale, residual_width, with_width
+from tunefree.guards import screened
 from tunefree.learners.portfolio import Member, Portfolio
 from tunefree.learners.progress import recent_rows
 from tunefree.losses import LOSSES, Huber
@@ -171,6 +172,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
         X = base.canonical(sparse.csr_array(X)) if not dense else _array(X)
         seed = seed_of(self.random_state)
         visits, rows, totals = visits_of(X, targets, weights, self.shuffle, seed, affine=dense)
+        X = screened(X, rows) if not dense and self.cap is not None else X
         if warm:
             portfolio, state, scale = self._run
             X, state = base.stored(X, state.views), state._replace(epoch=1)
@@ -202,7 +204,9 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
         """Learn from the next chunk of a stream, in the order given.
 
         The columns' and targets' scales come from the first 64 rows, the loss's width from the
-        latest 256. The chunks' sizes make no difference, to the last bit.
+        latest 256. The chunks' sizes make no difference, to the last bit. Entries and targets ten
+        times beyond all before are taken as missing, until they keep coming; ``cap=None`` learns
+        them.
 
         Parameters
         ----------
@@ -218,7 +222,8 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
         stream = getattr(self, "_stream", None)
         if stream is None and "coef_" in vars(self):
             *learner, scale = getattr(self, "_run", None) or (None, None, None)
-            stream = resume(*learner, scale=scale)
+            d, guarded = self.n_features_in_, self.cap is not None
+            stream = resume(*learner, scale, n_columns=d, guarded=guarded)
         X, y = base.check_rows_and_targets(
             self, X, y, reset=stream is None, multi_output=True, numeric=True
         )
@@ -240,6 +245,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
         self._publish(
             ready.portfolio, ready.state, ready.scale, coef, intercept, 1, self._dtype, self._flat
         )
+        self.trace_["struck"] = ready.struck
 
     def _check(self):
         losses = [k for k, v in LOSSES.items() if v.task == "regression"]
@@ -293,6 +299,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
             sparse=sparse_data,
             renew=False,
             scale=scale,
+            guarded=self.cap is not None,
         )
 
     def _validation(self, X_val, y_val, scale):

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.engine.stream import Stream
+from tunefree.guards import Guard
 from tunefree.learners.portfolio import Member, Portfolio, PortfolioState
 from tunefree.learners.progress import N_SLOTS
 from tunefree.learners.sgd_stream import StreamSGD, StreamState
@@ -136,6 +137,9 @@ def check_stream(stream, n_columns, n_outputs):
     for X, targets, weights in stream.pending:
         require(X.shape == (len(weights), n_columns) and targets.shape == (len(weights), n_outputs))
         require(sparse.issparse(X) == stream.sparse and weights.ndim == 1)
+    fresh = Guard.of(np.zeros(n_columns)), Guard.of(np.zeros(n_outputs or 0))
+    require(type(stream.guards) is tuple and len(stream.guards) <= 2)
+    require(same_form(stream.guards, fresh[: len(stream.guards)]))
     if stream.state is not None:
         check_state(stream.portfolio, stream.state, n_columns, n_outputs)
     if stream.moments is not None:

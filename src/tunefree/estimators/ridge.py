@@ -221,8 +221,9 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from the next chunk of a stream, in the order given; after `fit`, go on from it.
 
-        Dense columns count from the first row, scales follow the largest entries seen, and every
-        average is scored on rows before they are learned. The chunks' sizes make no difference.
+        Dense columns count from the first row, scales follow the largest entries, every average is
+        scored on rows before they are learned. Chunks make no difference. What is ten times beyond
+        all before it counts as missing (`tunefree.guards`).
 
         Parameters
         ----------

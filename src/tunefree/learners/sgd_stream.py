@@ -15,6 +15,7 @@ from scipy import sparse
 
 from tunefree._jit import Kernel, part
 from tunefree.designs import CSR, Dense, count, entry, index
+from tunefree.guards import Guard
 from tunefree.learners.outputs import resized
 
 _BY_COLUMN = ("weights", "sums", "largest")
@@ -40,6 +41,8 @@ class StreamState(NamedTuple):
         Rounds, N, round of the next restart of the tail, weight of the risks.
     risks : ndarray of shape (n_averages + 1,)
         Discounted squared errors of the averages and of the iterate on rows not yet learned.
+    guards : (Guard, Guard)
+        Of the rows and of the targets.
     """
 
     origin: np.ndarray
@@ -49,10 +52,13 @@ class StreamState(NamedTuple):
     largest: np.ndarray
     clock: np.ndarray
     risks: np.ndarray
+    guards: tuple
 
     def columns(self, d):
         """The state with d columns before the constant (sparse streams only)."""
-        return self._replace(**{name: resized(getattr(self, name), d, True) for name in _BY_COLUMN})
+        rows, targets = self.guards
+        tables = {name: resized(getattr(self, name), d, True) for name in _BY_COLUMN}
+        return self._replace(guards=(rows.columns(d), targets), **tables)
 
     def end_pass(self):
         """The state for another pass: the stream goes on."""
@@ -166,15 +172,23 @@ class StreamSGD(NamedTuple):
         largest[-1] = intercept
         sums, masses = np.zeros((n_columns + 1, n_averages, len(start))), np.zeros(n_averages)
         origin = np.empty(0) if origin is None else np.array(origin, dtype=np.float64)
-        return StreamState(origin, w, sums, masses, largest, np.zeros(4), np.zeros(n_averages + 1))
+        centre = origin if len(origin) else np.zeros(n_columns)
+        guards = Guard.of(centre), Guard.of(start)
+        risks = np.zeros(n_averages + 1)
+        return StreamState(origin, w, sums, masses, largest, np.zeros(4), risks, guards)
 
     def scan(self, state, X, rows, targets, importance):
         """Learn rows of an array or CSR matrix in order; `targets` has one line a visit."""
+        if not np.array_equal(rows, np.arange(X.shape[0])):
+            X, rows = X[rows], np.arange(len(rows))
+        if len(state.origin) and sparse.issparse(X):
+            X = X.toarray()
+        X, targets = state.guards[0].screen(X), state.guards[1].screen(targets)
         if len(state.origin):
-            X = (X.toarray() if sparse.issparse(X) else X) - state.origin
+            X = X - state.origin
         design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
         log = -np.log1p(np.array(self.rates))
-        _scan(design, rows, targets, importance, log, *state[1:])
+        _scan(design, rows, targets, importance, log, *state[1:-1])
         return state
 
     def risks(self, state):

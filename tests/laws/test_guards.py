@@ -1,0 +1,131 @@
+"""One absurd row does not ruin a stream; clean rows pass as they are."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tunefree import AveragedSGDRegressor, PiSTOLClassifier, PiSTOLRegressor
+from tunefree.guards import Guard, screened
+
+ESTIMATORS = [PiSTOLClassifier, PiSTOLRegressor, AveragedSGDRegressor]
+
+
+def problem(estimator, kind, seed=0, n=1400):
+    """Rows, targets and test rows; columns in units that differ by 10^4."""
+    rng = np.random.default_rng(seed)
+    if kind == "sparse":
+        X = rng.exponential(size=(n, 20)) * (rng.random((n, 20)) < 0.2)
+    else:
+        X = (rng.normal(size=(n, 8)) @ rng.normal(size=(8, 8)) + 5.0) * np.logspace(-2, 2, 8)
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = z @ rng.normal(size=X.shape[1]) + 0.3 * rng.normal(size=n)
+    y = (y > 0).astype(int) if estimator is PiSTOLClassifier else y
+    return X[:800], y[:800], X[800:], y[800:]
+
+
+def absurd(kind, d, seed):
+    rng = np.random.default_rng(seed)
+    if kind == "huge":
+        return np.full(d, 1e149)
+    if kind == "tiny":
+        return np.full(d, 1e-300)
+    return rng.choice([-1, 1], d) * 10.0 ** rng.uniform(-300, 149.9, d)
+
+
+def kept(X, kind):
+    return sparse.csr_array(X) if kind == "sparse" else X
+
+
+@pytest.mark.parametrize("row", ["mixed", "huge", "tiny", "target"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_an_absurd_row_costs_a_stream_at_most_a_twentieth(estimator, kind, row):
+    X, y, X_test, y_test = problem(estimator, kind)
+    clean = estimator(random_state=0).partial_fit(kept(X, kind), y)
+    bound = 0.95 * clean.score(kept(X_test, kind), y_test)
+    for place in (100, 600):  # 600: the last 200 rows are clean
+        label = y[0]
+        if row == "target":
+            if estimator is PiSTOLClassifier:
+                return
+            odd, label = X[0], 1e30
+        else:
+            odd = absurd(row, X.shape[1], place)
+        dirty, labels = np.insert(X, place, odd, axis=0), np.insert(y, place, label)
+        one = estimator(random_state=0).partial_fit(kept(dirty, kind), labels)
+        assert one.score(kept(X_test, kind), y_test) >= bound
+        many = estimator(random_state=0)
+        for start in range(0, len(labels), 67):
+            part = slice(start, start + 67)
+            many.partial_fit(kept(dirty[part], kind), labels[part])
+        assert many.coef_.tobytes() == one.coef_.tobytes()
+
+
+@pytest.mark.parametrize("row", ["mixed", "huge", "tiny"])
+def test_an_absurd_row_costs_sparse_rows_in_memory_at_most_a_twentieth(row):
+    X, y, X_test, y_test = problem(PiSTOLClassifier, "sparse")
+    clean = PiSTOLClassifier(random_state=0).fit(sparse.csr_array(X), y)
+    dirty = sparse.csr_array(np.insert(X, 5, absurd(row, X.shape[1], 1), axis=0))
+    model = PiSTOLClassifier(random_state=0).fit(dirty, np.insert(y, 5, 1))
+    assert model.score(X_test, y_test) >= 0.95 * clean.score(X_test, y_test)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_after_a_fit_a_stream_is_guarded_too(estimator):
+    X, y, X_test, y_test = problem(estimator, "dense")
+    model = estimator(random_state=0).fit(X[:400], y[:400])
+    before = model.score(X_test, y_test)
+    model.partial_fit(X[400:600], y[400:600])
+    model.partial_fit(np.full((1, 8), 1e149), y[:1])
+    model.partial_fit(X[600:], y[600:])
+    assert model.score(X_test, y_test) >= 0.95 * before
+
+
+def test_clean_rows_pass_as_they_are():
+    rng = np.random.default_rng(0)
+    for X in (
+        rng.normal(size=(2000, 5)),
+        rng.exponential(size=(2000, 5)),
+        rng.standard_t(3, (2000, 5)),
+    ):
+        guard = Guard.opened(X[:64])
+        assert guard.screen(X) is X
+        rows = sparse.csr_array(X)
+        assert screened(rows, np.arange(2000)) is rows
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e3, 1e140])
+def test_the_unit_of_a_column_makes_no_difference(factor):
+    rng = np.random.default_rng(1)
+    X = rng.standard_cauchy(size=(500, 4))
+    X[300, :3] *= 1e6
+    unit = 2.0 ** np.round(np.log2([1.0, factor, 1.0, 1.0 / factor]))
+    one, other = Guard.opened(X[:64]), Guard.opened(X[:64] * unit)
+    first, second = one.screen(X), other.screen(X * unit)
+    assert one.struck > 0
+    np.testing.assert_array_equal(first * unit, second)
+
+
+@pytest.mark.parametrize("jump", [1e2, 1e5, 1e100, 1e300])
+def test_a_real_change_of_scale_is_followed(jump):
+    """After log2(log10(jump)) rows in a row, or log10(jump) single ones."""
+    guard = Guard.of(np.zeros(1))
+    guard.screen(np.full((100, 1), 1e-150))
+    out = guard.screen(np.full((20, 1), 1e-150 * jump)).ravel()
+    assert np.count_nonzero(out == 0.0) <= np.ceil(np.log2(np.log10(jump))) + 1
+    assert out[-1] == 1e-150 * jump
+    if jump > 1e5:
+        return
+    guard = Guard.of(np.zeros(1))
+    guard.screen(np.full((100, 1), 1.0))
+    out = guard.screen(np.tile([[jump], [1.0]], (20, 1)))[::2].ravel()
+    assert np.count_nonzero(out == 0.0) <= np.ceil(np.log10(jump))
+    assert out[-1] == jump
+
+
+def test_absurd_rows_that_keep_coming_are_struck_for_long():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(10_000, 2))
+    X[50::100] = 1e140
+    out = Guard.opened(X[:64]).screen(X)
+    assert np.abs(out).max() < 10.0
