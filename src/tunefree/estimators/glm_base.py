@@ -184,7 +184,7 @@ class Reflectron(ReadOnDemand, BaseEstimator):
             intercept=self.fit_intercept,
             members=1 + max(0, held.max()),
             patience=self.patience,
-            behind=max(1, self.patience // _BEHIND),
+            behind=self._behind,
             tol=self.tol,
             last=not choosing,
         )  # fmt: skip
@@ -194,19 +194,23 @@ class Reflectron(ReadOnDemand, BaseEstimator):
             learner, state, Sheets(tuple(sheets)), max_passes=self.max_iter,
             on_pass=_remember(path, state, columns) if self.keep_path else None,
         )  # fmt: skip
-        if not np.isfinite(result.state.score).any():
-            raise ValueError("No step was finite: give a smaller step, or step='auto'.")
-        if not result.converged and not choosing:
-            warnings.warn(
-                f"{self.max_iter} passes were not enough for the risk to settle: give a larger "
-                "max_iter.", ConvergenceWarning, stacklevel=3,
-            )  # fmt: skip
         if self.keep_path:
             self.coef_path_ = np.array(path)
         self._publish(learner, result, columns, X.dtype)
 
+    @property
+    def _behind(self):
+        return max(1, self.patience // _BEHIND)
+
     def _publish(self, learner, result, columns, dtype):
         """Set out the predictor in the user's units, what was tried, and what was chosen."""
+        if not np.isfinite(result.state.score).any():
+            raise ValueError("No step was finite: give a smaller step, or step='auto'.")
+        if not result.converged and learner.last:
+            warnings.warn(
+                f"{self.max_iter} passes were not enough for the risk to settle: give a larger "
+                "max_iter.", ConvergenceWarning, stacklevel=4,
+            )  # fmt: skip
         self.trace_ = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
         state, self.n_iter_, self.link_ = result.state, result.n_passes, learner.link
         self._note(

@@ -1,0 +1,45 @@
+"""Estimators on a Dask cluster: ``pip install 'tunefree[dask]'``.
+
+Rows come as Dask arrays or frames, also of unknown chunk sizes; fitted attributes are local NumPy
+arrays; predictions are lazy and of the same kind as the rows; ``to_local()`` gives the estimator
+without Dask.
+
+- *Batch learners* (`ReflectronRegressor`, `ReflectronClassifier`, `OptimisticPerceptron`, and
+  `AveragedSGDRegressor` where the exact path is taken) pass over the partitions in rounds: a task a
+  partition adds up what the learner needs, sums are merged in a tree, and the client takes the
+  step. The result is that of the local fit, up to the order of the sums.
+- *Online learners* (`PiSTOLClassifier`, `PiSTOLRegressor`, `AveragedSGDRegressor` elsewhere) run on
+  their partitions independently, and the predictors are averaged by the partitions' weights. That
+  is another predictor than the sequential one; the documentation has the measured difference.
+
+A task depends on one partition only, and can be run again: a worker that dies in mid-fit changes
+nothing. A round that hangs ends after `timeout` seconds and names its partitions.
+"""
+
+from importlib import import_module
+
+_HOMES = {
+    "OptimisticPerceptron": "tunefree.dask.batch",
+    "PiSTOLClassifier": "tunefree.dask.online",
+    "PiSTOLRegressor": "tunefree.dask.online",
+    "ReflectronClassifier": "tunefree.dask.batch",
+    "ReflectronRegressor": "tunefree.dask.batch",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tunefree.dask' has no attribute {name!r}")
+    try:
+        module = import_module(_HOMES[name])
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in ("dask", "distributed"):
+            raise
+        raise ImportError("tunefree.dask needs Dask: pip install 'tunefree[dask]'.") from error
+    return getattr(module, name)
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

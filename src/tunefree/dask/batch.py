@@ -1,0 +1,155 @@
+"""Batch learners on a cluster: a round a pass, the local result up to the order of the sums."""
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+
+from tunefree._array import seed_of
+from tunefree.dask.cluster import Sheets
+from tunefree.dask.distributed import Distributed, DistributedClassifier
+from tunefree.dask.sums import joined, moments
+from tunefree.engine.order import hashed_visits
+from tunefree.engine.run import run
+from tunefree.engine.sources import Block
+from tunefree.estimators import glm, perceptron
+from tunefree.estimators.perceptron_base import check_range, double
+from tunefree.estimators.units import Columns
+from tunefree.learners.mirror import Mirror
+from tunefree.learners.mirror_state import NONE, Sheet
+from tunefree.links import target_margin
+
+
+def _numbers(part, estimator):
+    """A partition's targets as the learner wants them, and the groups to hold out alike."""
+    if not is_classifier(estimator):
+        return part.y.reshape(len(part.y), -1).astype(np.float64), np.zeros(len(part.y))
+    codes = np.searchsorted(estimator.classes_, part.y)
+    return estimator._targets(codes, len(estimator.classes_)), codes
+
+
+def _sheet(part, estimator, columns, seed):
+    """A partition's rows in the learner's units; equal rows are one, and some are held out."""
+    targets, strata = _numbers(part, estimator)
+    kept = part.weights > 0.0
+    X, targets, weights, strata = part.X[kept], targets[kept], part.weights[kept], strata[kept]
+    visits = hashed_visits(X, targets, weights, seed)
+    rows, totals = visits.unique()
+    totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
+    held = estimator._held(strata[rows], 1)
+    return Sheet(columns.design(X[rows]), targets[rows], totals, held)
+
+
+def _held_weight(sheet):
+    return float(sheet.weights[sheet.held > NONE].sum())
+
+
+class _Reflectron:
+    """`_fit_on` for both Reflectrons."""
+
+    def _fit_on(self, cluster):
+        link, configurations, _ = self._check()
+        if self.solver != "batch" or self.feature_map is not None:
+            raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
+        self.feature_map_ = self._stream = None
+        if any(isinstance(c.step, str) for c in configurations):
+            raise ValueError(
+                "A theorem's step needs all rows at hand: give step='auto' or a number."
+            )
+        worker = clone(self)
+        if is_classifier(self):
+            worker.classes_ = self.classes_
+        m = cluster.total("moments", moments, _numbers, worker, merge=joined)
+        if self.standardize:
+            columns = m.columns(self.fit_intercept)
+        else:
+            columns = Columns(np.zeros(cluster.n_columns), np.ones(cluster.n_columns))
+        blocks = cluster.each("sheet", _sheet, worker, columns, seed_of(self.random_state))
+        held = sum(cluster.gather(cluster.each("held", _held_weight, parts=blocks), "holding out"))
+        if not held and len(configurations) > 1:
+            raise ValueError(
+                f"Choosing among {len(configurations)} configurations needs rows held out: give a "
+                "positive validation_fraction, larger partitions, or a single potential."
+            )
+        learner = Mirror(
+            link, configurations, self.weight, intercept=self.fit_intercept,
+            members=2 if held else 1, patience=self.patience, behind=self._behind, tol=self.tol,
+            last=not held,
+        )  # fmt: skip
+        offset = None
+        low, high = getattr(link, "range", (np.inf, -np.inf))
+        inside = ((m.target > low) & (m.target < high)).all() and hasattr(link, "inverse")
+        if self.fit_intercept and inside:
+            offset = target_margin(link, m.target)
+        state = learner.init(cluster.n_columns, len(m.target), None, offset)
+        result = run(learner, state, Sheets(cluster, blocks), max_passes=self.max_iter)
+        self._publish(learner, result, columns, cluster.dtype)
+
+
+class ReflectronRegressor(_Reflectron, Distributed, glm.ReflectronRegressor):
+    """`tunefree.ReflectronRegressor` on rows of a Dask cluster.
+
+    Each pass is one round; sums are merged in a tree and the client takes the step. On the same
+    rows held out the result is the local one up to the order of the sums. Rows are held out of
+    every partition alike; `n_splits` and the steps of theorems are for rows in memory.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from tunefree.dask import ReflectronRegressor
+    >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
+    >>> y = X[:, 0] - 2.0 * X[:, 1]
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     model = ReflectronRegressor(link="identity", random_state=0).fit(X, y)
+    >>> model.coef_.round(2) + 0.0
+    array([ 1., -2.,  0.])
+    """
+
+    def _fit_on(self, cluster):
+        super()._fit_on(cluster)
+        if not cluster.facts[0].n_outputs:
+            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+
+
+class ReflectronClassifier(_Reflectron, DistributedClassifier, glm.ReflectronClassifier):
+    """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `ReflectronRegressor`."""
+
+
+def _signed(part, classes, k):
+    """A partition as one class against the rest, in float64 as the certificate needs it."""
+    check_range(part.X)
+    signs = np.where(part.y == classes[k], 1.0, -1.0)[:, None]
+    return Block(double(part.X), None, signs, part.weights, 0, 0)
+
+
+class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
+    """`tunefree.OptimisticPerceptron` on rows of a Dask cluster.
+
+    The paper's method, whose state has O(n_features) numbers: each pass is one round. There are no
+    `support_weights_`, which have a number for each row.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from tunefree.dask import OptimisticPerceptron
+    >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
+    >>> y = X[:, 0] > 0
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     model = OptimisticPerceptron().fit(X, y)
+    >>> model.separated_
+    True
+    """
+
+    def _fit_on(self, cluster):
+        self._check_parameters()
+        if (self.method, self.potential) != ("optimistic", "entropy"):
+            raise ValueError("On a cluster method='optimistic' and potential='entropy' are needed.")
+
+        def source_of(k):
+            return Sheets(cluster, cluster.each("signs", _signed, self.classes_, k))
+
+        self._stream(source_of, max(f.largest for f in cluster.facts))
+
+    def decision_function(self, X):
+        """Scores, lazy and of the kind of X if X is a Dask collection."""
+        return self._lazily("decision_function", X)

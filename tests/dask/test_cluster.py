@@ -1,0 +1,227 @@
+"""Rounds on a real cluster of processes: equal to the local fit, unmoved by dying workers."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_iris
+
+import tunefree
+from tunefree.constraints import L1Ball
+from tunefree.potentials import Hypentropy
+
+pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+
+import dask.array as da  # noqa: E402
+
+from tunefree import dask as tfd  # noqa: E402
+from tunefree.dask.cluster import Cluster  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning",
+    "ignore::DeprecationWarning",
+    "ignore::sklearn.exceptions.ConvergenceWarning",  # few passes are enough to compare
+)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("dask"))
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+            local_directory=folder,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):  # fmt: skip
+        yield client
+
+
+def rows(n=1200, d=12, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * np.geomspace(0.1, 50.0, d)
+    y = 1.0 / (1.0 + np.exp(-X[:, 0] * 5.0 + X[:, 1])) + 0.02 * rng.normal(size=n)
+    return X, y
+
+
+SETTINGS = [
+    {"validation_fraction": 0.0, "potential": "euclidean"},
+    {"validation_fraction": 0.0, "potential": Hypentropy(1e-4), "constraint": L1Ball(3.0)},
+    {"validation_fraction": 0.0, "potential": "p_norm", "fit_intercept": False},
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: str(s["potential"]))
+def test_a_batch_learner_equals_its_local_run(client, setting):
+    X, y = rows()
+    setting = {**setting, "max_iter": 15, "random_state": 0}
+    local = tunefree.ReflectronRegressor(**setting).fit(X, y)
+    there = tfd.ReflectronRegressor(**setting).fit(
+        da.from_array(X, chunks=(300, 12)), da.from_array(y, chunks=300)
+    )
+    np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(there.intercept_, local.intercept_, rtol=1e-10, atol=1e-10)
+    assert there.n_iter_ == local.n_iter_
+
+
+def test_the_perceptron_equals_its_run_over_blocks(client):
+    X, y = load_iris(return_X_y=True)
+    local = tunefree.OptimisticPerceptron(max_iter=40)
+    there = tfd.OptimisticPerceptron(max_iter=40)
+    local.fit_blocks(lambda: [(X[:70], y[:70]), (X[70:], y[70:])], classes=[0, 1, 2])
+    there.fit(da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40))
+    np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(there.margin_bounds_.upper, local.margin_bounds_.upper, rtol=1e-9)
+    assert there.to_local().predict(X).tolist() == local.predict(X).tolist()
+
+
+def test_weights_are_repetitions_over_partitions_of_any_size(client):
+    X, y = rows(600)
+    weights = np.random.default_rng(1).integers(0, 3, 600).astype(float)
+    repeated = np.repeat(np.arange(600), weights.astype(int))
+    setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 10}
+    a = tfd.ReflectronRegressor(**setting).fit(
+        *(da.from_array(v, chunks=130) for v in (X, y)), da.from_array(weights, chunks=130)
+    )
+    b = tfd.ReflectronRegressor(**setting).fit(
+        *(da.from_array(v[repeated], chunks=97) for v in (X, y))
+    )
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9, atol=1e-11)
+
+
+def test_pistol_averages_predictors_and_classifies_as_well(client):
+    X, y = load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], np.array(["benign", "malignant"])[y[order]]
+    local = tunefree.PiSTOLClassifier(random_state=0).fit(X[:400], y[:400])
+    there = tfd.PiSTOLClassifier(random_state=0)
+    there.fit(da.from_array(X[:400], chunks=(100, 10)), da.from_array(y[:400], chunks=100))
+    lazy = there.predict(da.from_array(X[400:], chunks=(50, 30)))
+    assert isinstance(lazy, da.Array)
+    error, alone = np.mean(lazy.compute() != y[400:]), np.mean(local.predict(X[400:]) != y[400:])
+    assert error <= alone + 0.02
+    assert there.to_local().classes_.tolist() == ["benign", "malignant"]
+    proba = there.predict_proba(da.from_array(X[400:], chunks=(50, 30)))
+    np.testing.assert_allclose(proba.compute(), there.to_local().predict_proba(X[400:]))
+
+
+def test_frames_and_unknown_chunks(client):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = rows(400, 3)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=y)
+    frame = dd.from_pandas(frame, npartitions=3)
+    setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 8}
+    from_frame = tfd.ReflectronRegressor(**setting).fit(frame[["a", "b", "c"]], frame["y"])
+    assert from_frame.feature_names_in_.tolist() == ["a", "b", "c"]
+    lazy = from_frame.predict(frame[["a", "b", "c"]])
+    assert isinstance(lazy, dd.Series)
+    unknown = frame[["a", "b", "c"]].to_dask_array()
+    assert np.isnan(unknown.chunks[0]).all()
+    from_array = tfd.ReflectronRegressor(**setting).fit(unknown, frame["y"].to_dask_array())
+    np.testing.assert_allclose(from_array.coef_, from_frame.coef_, rtol=1e-12)
+    np.testing.assert_allclose(
+        lazy.compute().to_numpy(), from_array.predict(unknown).compute(), rtol=1e-12
+    )
+
+
+def test_sparse_partitions(client):
+    X, y = rows(300)
+    X[np.abs(X) < 0.5] = 0.0
+    blocks = [sparse.csr_array(X[i : i + 100]) for i in (0, 100, 200)]
+    from dask import delayed
+
+    stacked = da.concatenate(
+        [da.from_delayed(delayed(b), shape=b.shape, dtype=float, meta=b[:0]) for b in blocks]
+    )
+    setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 10}
+    there = tfd.ReflectronRegressor(**setting).fit(stacked, da.from_array(y, chunks=100))
+    local = tunefree.ReflectronRegressor(**setting).fit(sparse.csr_array(X), y)
+    np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-9, atol=1e-10)
+
+
+def test_a_worker_killed_in_mid_fit_changes_nothing(client):
+    X, y = rows(2000)
+    arrays = da.from_array(X, chunks=(250, 12)), da.from_array(y, chunks=250)
+    model = tfd.ReflectronRegressor(
+        validation_fraction=0.0, potential="euclidean", max_iter=25, random_state=0
+    )
+    calm = model.fit(*arrays).coef_.copy()
+    pid = client.submit(os.getpid, pure=False).result()
+    killer = threading.Timer(0.8, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    struck = model.fit(*arrays).coef_
+    while killer.is_alive():
+        struck = model.fit(*arrays).coef_
+    np.testing.assert_allclose(struck, calm, rtol=0, atol=1e-10)
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_no_task_gathers_the_rows(client):
+    """Results of tasks other than the partitions themselves stay small."""
+    X, y = rows(4000, 20)
+
+    class Sizes(distributed.SchedulerPlugin):
+        def __init__(self):
+            self.seen = {}
+
+        def transition(self, key, start, finish, *args, nbytes=0, **kwargs):
+            if finish == "memory":
+                self.seen[str(key)] = max(nbytes or 0, self.seen.get(str(key), 0))
+
+    client.register_plugin(Sizes(), name="sizes")
+    tfd.ReflectronRegressor(max_iter=5, potential="euclidean").fit(
+        da.from_array(X, chunks=(500, 20)), da.from_array(y, chunks=500)
+    )
+    seen = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["sizes"].seen)
+    client.unregister_scheduler_plugin("sizes")
+    part = 500 * 22 * 8
+    ours = {k: v for k, v in seen.items() if k.startswith("tunefree-")}
+    rounds = {k: v for k, v in ours.items() if "-sheet-" not in k}
+    assert len(rounds) > 30
+    assert max(ours.values()) <= 1.2 * part
+    assert max(rounds.values()) < 0.2 * part
+
+
+def _sleepy(part):
+    time.sleep(0.0 if part.X[0, 0] < 0.5 else 5.0)
+
+
+def test_a_round_that_hangs_names_its_partition(client):
+    X = np.repeat([[0.0], [0.0], [1.0], [0.0]], 5, axis=0)
+    cluster = Cluster(da.from_array(X, chunks=(5, 1)), da.from_array(X[:, 0], chunks=5), timeout=2)
+    with pytest.raises(
+        TimeoutError, match=r"waiting: no answer within 2 s from partition (\d, )*2\b"
+    ):
+        cluster.gather(cluster.each("waiting", _sleepy), "waiting")
+
+
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda X, y: (X, y[:-100]), "y has 3 partitions and X has 4"),
+        (lambda X, y: (_with(X, 250, np.nan), y), "partition 2.*NaN"),
+        (lambda X, y: (X, _with(y, 250, np.inf)), "partition 2.*y.*infinity"),
+    ],
+)
+def test_bad_rows_are_named(client, spoil, message):
+    X, y = spoil(*rows(400))
+    with pytest.raises(ValueError, match=message):
+        tfd.ReflectronRegressor().fit(da.from_array(X, chunks=100), da.from_array(y, chunks=100))
+
+
+def _with(values, at, value):
+    values = values.copy()
+    values[at] = value
+    return values
+
+
+def test_what_is_not_a_dask_collection_is_refused(client):
+    X, y = rows(100)
+    with pytest.raises(TypeError, match="X is a ndarray, not a Dask"):
+        tfd.PiSTOLClassifier().fit(X, y > 0.5)
