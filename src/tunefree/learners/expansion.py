@@ -151,8 +151,9 @@ class Distances(Grams):
             D = squared_distances(A, B, rows[1], self.norms[block], memory)
         else:
             D = self.kernels[0].distances(A, B)
-        for k in self.kernels:
+        for k in self.kernels[:-1]:
             yield decay(D, k.gamma, out)
+        yield decay(D, self.kernels[-1].gamma, D)
 
 
 def density(X):
