@@ -5,11 +5,11 @@ import pytest
 from scipy import sparse
 
 from tunefree.averaging import Geometric, Last, Polynomial, Tail, Uniform, Weighted, within
-from tunefree.engine.order import given_visits, hashed_visits
+from tunefree.engine.order import Visits, given_visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.learners.coordinates import columns, squared_norms
-from tunefree.learners.sgd import SGD, Centred, averages
+from tunefree.learners.sgd import SGD, Setting, averages
 from tunefree.learners.sgd_stream import StreamSGD
 
 PASSES = 3
@@ -51,7 +51,7 @@ def test_iterates_and_all_averages_equal_the_reference(n_outputs, kind, intercep
     Z, centre, y, visits, step = setting(n_outputs, kind, intercept)
     learner = SGD(step, PASSES)
     source = Rows(Z, y, visits)
-    state = run(Centred.of(learner, Z, centre), learner.init(5, n_outputs), source).state
+    state = run(Setting.of(learner, Z, centre), learner.init(5, n_outputs), source).state
     iterates = reference(formed(Z, centre), y, visits, step)
     found = learner.read(state, centre if len(centre) else 0.0)
     np.testing.assert_allclose(found, iterates[-1], atol=1e-12)
@@ -64,6 +64,21 @@ def test_iterates_and_all_averages_equal_the_reference(n_outputs, kind, intercep
         masses = within(scheme, len(iterates)).mass(t, t + 1.0)
         direct = np.tensordot(masses / masses.sum(), iterates, axes=1)
         np.testing.assert_allclose(every[:, k], direct, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_outputs_that_leave_a_fold_out_learn_the_other_rows_alone(kind):
+    Z, centre, y, visits, step = setting(1, kind)
+    fold, absent = np.arange(len(y)) % 2, np.array([-1, 0, 1])
+    learner = SGD(step, PASSES)
+    every = Setting.of(learner, Z, centre, fold, absent)
+    source = Rows(Z, np.tile(y, 3), visits)
+    state = run(every, learner.init(5, 3), source).state
+    for k, f in enumerate(absent):
+        kept = Visits(*(field[fold[visits.rows] != f] for field in visits))
+        iterates = reference(formed(Z, centre), y, kept, step)
+        found = learner.read(state.only(k, k + 1), centre if len(centre) else 0.0)
+        np.testing.assert_allclose(found, iterates[-1], atol=1e-12)
 
 
 def stream_reference(X, y, rates):

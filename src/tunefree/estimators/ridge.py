@@ -15,11 +15,13 @@ from tunefree.estimators.ridge_problem import (
     check_parameters,
     choose_solver,
     default_alphas,
+    descend,
     exact_path,
+    folds,
     held_out_risks,
-    learn,
     passes,
     pose,
+    read,
     risks_on,
 )
 from tunefree.learners.sgd_stream import StreamSGD
@@ -184,22 +186,24 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         average = NAMED.get(self.average) if named else self.average
         grid = named and self.average in ("auto", "geometric")
         others = _OTHERS if named and self.average == "auto" else () if grid else (average,)
+        schemes = problem.schemes(self.alphas_, others)
         n_alphas = len(self.alphas_)
+        choose = grid and len(schemes) > 1 and len(problem.totals) > 1
+        n_folds = folds(problem)[1] if choose and validation is None else 0
+        state = descend(problem, n_passes, n_folds)
         risks = model = None
         if validation is not None:
-            model = learn(problem, problem.visits, self.alphas_, others, n_passes)
+            model = read(problem, state, schemes)
             risks = risks_on(model, problem, *validation)
-        elif grid and n_alphas + len(others) > 1 and len(problem.totals) > 1:
-            risks = held_out_risks(problem, self.alphas_, others, n_passes)
+        elif n_folds:
+            risks = held_out_risks(problem, state, schemes)
         if not grid:
             k = n_alphas
         else:
             k = int(np.argmax(self.alphas_)) if risks is None else int(np.argmin(risks))
-        schemes = problem.schemes(problem.visits, self.alphas_, others)
-        if model is None and n_alphas * self.n_features_in_ * problem.targets.shape[1] > _MOST_KEPT:
-            model = learn(problem, problem.visits, (), (schemes[k],), n_passes)
-        elif model is None:
-            model = learn(problem, problem.visits, self.alphas_, others, n_passes)
+        if model is None:
+            few = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= _MOST_KEPT
+            model = read(problem, state, schemes if few else (schemes[k],))
         return self._choose(problem, model, schemes, risks, k, n_passes)
 
     def _choose(self, problem, model, schemes, risks, k, n_passes):

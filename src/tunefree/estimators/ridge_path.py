@@ -3,7 +3,7 @@
 from scipy import sparse
 
 from tunefree.estimators.ridge import AveragedSGDRegressor
-from tunefree.estimators.ridge_problem import check_parameters, exact_path, learn, passes
+from tunefree.estimators.ridge_problem import check_parameters, descend, exact_path, passes, read
 
 
 def sgd_ridge_path(
@@ -74,6 +74,6 @@ def sgd_ridge_path(
         path, _ = exact_path(problem, alphas)
     else:
         n_passes = passes(max_iter, int(problem.visits.repeats.sum()))
-        path = learn(problem, problem.visits, alphas, (), n_passes)
+        path = read(problem, descend(problem, n_passes), problem.schemes(alphas))
     coef, intercept = path.fold(problem.columns, dtype=model._dtype)
     return alphas, *((coef[0], intercept[0]) if model._flat else (coef, intercept))

@@ -11,7 +11,7 @@ from tunefree.engine.sources import Rows
 from tunefree.estimators import base
 from tunefree.learners.coordinates import Columns, columns, shown, squared_norms
 from tunefree.learners.exact import decompose
-from tunefree.learners.sgd import SGD, Centred, averages, compress
+from tunefree.learners.sgd import SGD, Setting, averages, compress
 
 NAMED = {**AVERAGES, **SUFFIXES}
 _N_ALPHAS = 50
@@ -60,9 +60,10 @@ class Problem(NamedTuple):
         largest = float((self.visits.weights * self.norms[self.visits.rows]).max())
         return 0.5 / largest if largest > 0.0 else 1.0
 
-    def schemes(self, visits, alphas, others):
+    def schemes(self, alphas, others=()):
         """One `Geometric` an alpha, which is eta alpha / n a step, then the others."""
-        rates = self.step() * np.asarray(alphas, dtype=float) / (self.unit * visits.repeats.sum())
+        visited = self.unit * self.visits.repeats.sum()
+        rates = self.step() * np.asarray(alphas, dtype=float) / visited
         return [*(Geometric(float(rate)) for rate in rates), *others]
 
 
@@ -124,34 +125,42 @@ class Run(NamedTuple):
                          optimize=True)  # fmt: skip
 
 
-def descend(problem, visits, n_passes):
-    """Run SGD over visits and return its state."""
+def folds(problem):
+    """The fold of every row, and how many are held out: five of few rows, one of many."""
+    m = len(problem.totals)
+    n_folds = min(max(_FOLDS, m // _MOST_HELD_OUT), m)
+    return np.arange(m) % n_folds, (n_folds if m <= _MOST_FOLDED else 1)
+
+
+def descend(problem, n_passes, n_folds=0):
+    """Run SGD and return its state: outputs that learn all rows, then all but fold 0, 1, ...
+
+    The runs share every visit of a row: a second one costs a fifth of the first.
+    """
+    n_outputs = problem.targets.shape[1]
+    absent = np.repeat(np.arange(-1, n_folds), n_outputs)
     learner = SGD(problem.step(), n_passes)
-    source = Rows(problem.Z, problem.targets, visits)
-    state = learner.init(problem.Z.shape[1], problem.targets.shape[1])
-    return run(Centred.of(learner, problem.Z, problem.centre), state, source).state
+    source = Rows(problem.Z, np.tile(problem.targets, n_folds + 1), problem.visits)
+    state = learner.init(problem.Z.shape[1], len(absent))
+    setting = Setting.of(learner, problem.Z, problem.centre, folds(problem)[0], absent)
+    return run(setting, state, source).state
 
 
-def learn(problem, visits, alphas, others, n_passes, tolerance=1e-12):
-    """Run SGD over visits; the schemes are one `Geometric` an alpha, then the others."""
-    schemes = problem.schemes(visits, alphas, others)
-    steps = n_passes * int(visits.repeats.sum())
-    kept, mix = compress(schemes, steps + 1, tolerance)
-    state = descend(problem, visits, n_passes)
+def read(problem, state, schemes, tolerance=1e-12):
+    """The averages of the outputs that learned all rows, or of `state.only` some others."""
+    state = state.only(0, problem.targets.shape[1])
+    kept, mix = compress(schemes, sum(map(len, state.rows)) + 1, tolerance)
     return Run(averages(state, kept, problem.Z, problem.centre), mix)
 
 
-def held_out_risks(problem, alphas, others, n_passes):
-    """Mean squared errors of all schemes on rows held out: five folds of few rows, one of many."""
-    m = len(problem.totals)
-    n_folds = min(max(_FOLDS, m // _MOST_HELD_OUT), m)
-    fold = np.arange(m) % n_folds
-    risk = weight = 0.0
-    for f in range(n_folds if m <= _MOST_FOLDED else 1):
-        keep, held = fold[problem.visits.rows] != f, np.flatnonzero(fold == f)
-        visits = Visits(*(field[keep] for field in problem.visits))
+def held_out_risks(problem, state, schemes):
+    """Mean squared errors of all schemes on the rows that outputs of a run left out."""
+    n_outputs = problem.targets.shape[1]
+    fold, risk, weight = folds(problem)[0], 0.0, 0.0
+    for f in range(len(state.weights) // n_outputs - 1):
+        held = np.flatnonzero(fold == f)
         # Three digits are enough to choose by.
-        model = learn(problem, visits, alphas, others, n_passes, 1e-3)
+        model = read(problem, state.only((f + 1) * n_outputs, (f + 2) * n_outputs), schemes, 1e-3)
         totals = problem.totals[held]
         predicted = model.predict(base.take(problem.Z, held), problem.centre)
         error = predicted - problem.targets[held][:, None]
@@ -162,7 +171,7 @@ def held_out_risks(problem, alphas, others, n_passes):
 
 def progressive_risk(problem):
     """Mean squared error of one pass on its second half, every row before it is learned."""
-    step, scalars = problem.step(), descend(problem, problem.visits, 1).scalars
+    step, scalars = problem.step(), descend(problem, 1).scalars
     _, importance = problem.visits.order(0)
     half = len(importance) // 2
     errors = (np.concatenate(scalars)[half:] / (step * importance[half:, None])) ** 2

@@ -3,7 +3,7 @@ r"""The coordinates in which averaged SGD learns: columns centred and scaled, pr
 SGD for least squares sees the products of rows and nothing else. Columns that only one row holds
 (most words of a text collection) enter the products of that row with itself alone, so they may be
 replaced by one column of that row, of the same length: the learner makes the same steps on fewer
-columns, and a weight of the user's column j is the weight at place[j] times share[j].
+columns, and a weight of the user's column j is the weight at place[j] times factor[j].
 """
 
 from typing import NamedTuple
@@ -17,46 +17,36 @@ _STRIPE = 4096
 
 
 class Columns(NamedTuple):
-    """How columns become coordinates: z = (x - mean) / scale, with private columns merged.
+    """How columns become coordinates: z = factor (x - mean), with private columns merged.
 
     Attributes
     ----------
-    mean, scale : ndarray of shape (d,)
-        A scale of 0 leaves a (constant) column out.
+    mean : ndarray of shape (d,)
+    factor : ndarray of shape (d,)
+        1 / the largest deviation; 0 leaves a (constant) column out.
     target : ndarray of shape (n_outputs,)
         Mean of the targets.
-    place, share : ndarray of shape (d,) or None
-        Which coordinate a column goes to, and with which factor; None: column j is coordinate j.
+    place : ndarray of shape (d,) or None
+        Which coordinate a column is added to; None: column j is coordinate j.
     width : int or None
-        How many coordinates there are.
+        How many coordinates there are, if columns are merged.
     """
 
     mean: np.ndarray
-    scale: np.ndarray
+    factor: np.ndarray
     target: np.ndarray
     place: np.ndarray | None = None
-    share: np.ndarray | None = None
     width: int | None = None
-
-    @property
-    def inverse(self):
-        """1 / scale, and 0 for a column that is left out."""
-        return np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0.0)
-
-    @property
-    def factor(self):
-        """What a column's values are multiplied with."""
-        return self.inverse if self.share is None else self.inverse * self.share
 
     def unscaled(self):
         """The same with every column in its unit, constant ones excepted."""
-        return self._replace(scale=(self.scale > 0.0).astype(float))
+        return self._replace(factor=(self.factor > 0.0).astype(float))
 
     def show(self, X):
         """The rows in these coordinates; sparse rows are scaled but not centred."""
         if not sparse.issparse(X):
             out = X - self.mean
-            out *= self.inverse
+            out *= self.factor
             return out
         indices = X.indices if self.place is None else self.place[X.indices]
         width = X.shape[1] if self.place is None else self.width
@@ -145,17 +135,18 @@ def columns(X, targets, weights, *, intercept=True):
         size = np.maximum(np.abs(low), np.abs(high))
     # Below the rounding of the mean there is no deviation.
     largest[largest <= 1e-13 * size] = 0.0
-    return Columns(mean, largest, target)
+    factor = np.divide(1.0, largest, out=np.zeros(len(mean)), where=largest > 0.0)
+    return Columns(mean, factor, target)
 
 
 @kernel
-def _merge(data, indices, indptr, inverse):
+def _merge(data, indices, indptr, factor):
     """Scale CSR rows and merge the columns that a single row holds."""
-    n, d = indptr.shape[0] - 1, inverse.shape[0]
+    n, d = indptr.shape[0] - 1, factor.shape[0]
     held, place = np.zeros(d, np.uint8), np.zeros(d, indices.dtype)
     for p in range(data.shape[0]):
         held[indices[p]] = min(2, held[indices[p]] + 1)
-    share = (held > 1).astype(np.float64)
+    merged = np.where(held > 1, factor, 0.0)
     width, private = 0, 0
     for j in range(d):
         # Shared columns keep their order; private ones wait for their row.
@@ -170,7 +161,7 @@ def _merge(data, indices, indptr, inverse):
         own = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
-            z = data[p] * inverse[j]
+            z = data[p] * factor[j]
             if place[j] >= 0:
                 values[q], places[q] = z, place[j]
                 q += 1
@@ -181,12 +172,12 @@ def _merge(data, indices, indptr, inverse):
             for p in range(indptr[i], indptr[i + 1]):
                 j = indices[p]
                 if place[j] < 0:
-                    place[j], share[j] = width, data[p] * inverse[j] / own
+                    place[j], merged[j] = width, data[p] * factor[j] * factor[j] / own
             values[q], places[q] = own, width
             q += 1
             width += 1
         ends[i + 1] = q
-    return values[:q], places[:q], ends, np.maximum(place, 0), share, width
+    return values[:q], places[:q], ends, np.maximum(place, 0), merged, width
 
 
 def shown(X, view):
@@ -204,8 +195,8 @@ def shown(X, view):
     """
     if not sparse.issparse(X):
         return view.show(X), view
-    *rows, place, share, width = _merge(X.data, X.indices, X.indptr, view.inverse)
-    return _csr(*rows, width), view._replace(place=place, share=share, width=width)
+    *rows, place, factor, width = _merge(X.data, X.indices, X.indptr, view.factor)
+    return _csr(*rows, width), view._replace(factor=factor, place=place, width=width)
 
 
 def squared_norms(Z, centre):

@@ -49,25 +49,57 @@ class SGDState(NamedTuple):
     scalars: list
     epoch: int
 
+    def only(self, first, stop):
+        """The state of some of the outputs."""
+        part = slice(first, stop)
+        scalars = [block[:, part] for block in self.scalars]
+        return self._replace(weights=self.weights[part], shift=self.shift[:, part], scalars=scalars)
+
 
 @Kernel
-def _scan(design, rows, targets, importance, step, square, offsets, weights, shift, scalars):
-    """Learn rows of a design in order and store the scalars of the steps."""
+def _scan(
+    design, rows, targets, importance, step, square, offsets, fold, absent, weights, shift, scalars
+):
+    """Learn rows of a design in order and store the scalars of the steps.
+
+    Two outputs at a time: they share the row, and neither waits for the other's sum.
+    """
+    n_outputs = weights.shape[0]
     for t in range(rows.shape[0]):
         i = rows[t]
         n, offset = count(design, i), offsets[i]
-        for k in range(weights.shape[0]):
-            w, predicted = weights[k], 0.0
-            for p in range(n):
-                predicted += entry(design, i, p) * w[index(design, i, p)]
+        for k in range(0, n_outputs, 2):
+            pair = k + 1 < n_outputs
+            w, u = weights[k], weights[k + pair]
+            first, second = 0.0, 0.0
+            if pair:
+                for p in range(n):
+                    j, v = index(design, i, p), entry(design, i, p)
+                    first += v * w[j]
+                    second += v * u[j]
+            else:
+                for p in range(n):
+                    first += entry(design, i, p) * w[index(design, i, p)]
             # <z - centre, weights - s centre> with s and <weights, centre> at hand
-            predicted -= shift[1, k] + shift[0, k] * (offset - square)
-            a = step * importance[t] * (targets[t, k] - predicted)
+            first -= shift[1, k] + shift[0, k] * (offset - square)
+            a = 0.0 if fold[i] == absent[k] else step * importance[t] * (targets[t, k] - first)
             scalars[t, k] = a
-            for p in range(n):
-                w[index(design, i, p)] += a * entry(design, i, p)
             shift[0, k] += a
             shift[1, k] += a * offset
+            if pair:
+                m = k + 1
+                second -= shift[1, m] + shift[0, m] * (offset - square)
+                b = 0.0 if fold[i] == absent[m] else step * importance[t] * (targets[t, m] - second)
+                scalars[t, m] = b
+                shift[0, m] += b
+                shift[1, m] += b * offset
+                for p in range(n):
+                    j, v = index(design, i, p), entry(design, i, p)
+                    w[j] += a * v
+                    u[j] += b * v
+            else:
+                for p in range(n):
+                    w[index(design, i, p)] += a * entry(design, i, p)
 
 
 @part
@@ -98,13 +130,16 @@ class SGD(NamedTuple):
         """The state before the first row: w_0 = 0."""
         return SGDState(np.zeros((n_outputs, n_columns)), np.zeros((2, n_outputs)), [], [], 0)
 
-    def scan(self, state, block, square=0.0, offsets=None):
-        """Learn a block of rows in order; the last two arguments are `Centred`'s."""
-        offsets = np.zeros(block.X.shape[0]) if offsets is None else offsets
+    def scan(self, state, block, square=0.0, offsets=None, fold=None, absent=None):
+        """Learn a block of rows in order; the arguments after the block are `Setting`'s."""
+        n = block.X.shape[0]
+        offsets = np.zeros(n) if offsets is None else offsets
+        fold = np.zeros(n, np.int64) if fold is None else fold
+        absent = np.full(block.targets.shape[1], -1) if absent is None else absent
         design = CSR.from_scipy(block.X) if sparse.issparse(block.X) else Dense(block.X)
         scalars = np.empty(block.targets.shape)
         _scan(design, block.rows, block.targets, block.weights, self.step, square, offsets,
-              state.weights, state.shift, scalars)  # fmt: skip
+              fold, absent, state.weights, state.shift, scalars)  # fmt: skip
         state.rows.append(block.rows)
         state.scalars.append(scalars)
         return state
@@ -118,8 +153,8 @@ class SGD(NamedTuple):
         return (state.weights - state.shift[0][:, None] * centre).T
 
 
-class Centred(NamedTuple):
-    """`SGD` on rows of which a centre is subtracted on the way.
+class Setting(NamedTuple):
+    """`SGD` on rows of which a centre is subtracted on the way, with outputs that leave rows out.
 
     Parameters
     ----------
@@ -128,22 +163,28 @@ class Centred(NamedTuple):
         Squared norm of the centre.
     offsets : ndarray of shape (n,)
         Product of every row and the centre.
+    fold : ndarray of shape (n,) or None
+        The fold of every row.
+    absent : ndarray of shape (n_outputs,) or None
+        The fold that each output does not learn; None or -1 learns all.
     """
 
     learner: SGD
     square: float
     offsets: np.ndarray
+    fold: np.ndarray | None = None
+    absent: np.ndarray | None = None
 
     @classmethod
-    def of(cls, learner, Z, centre):
+    def of(cls, learner, Z, centre, fold=None, absent=None):
         """The learner for the rows of Z; an empty centre subtracts nothing."""
         if len(centre) == 0:
-            return cls(learner, 0.0, np.zeros(Z.shape[0]))
-        return cls(learner, float(centre @ centre), Z @ centre)
+            return cls(learner, 0.0, np.zeros(Z.shape[0]), fold, absent)
+        return cls(learner, float(centre @ centre), Z @ centre, fold, absent)
 
     def scan(self, state, block):
         """Learn a block of rows in order."""
-        return self.learner.scan(state, block, self.square, self.offsets)
+        return self.learner.scan(state, block, *self[1:])
 
     def turn(self, state):
         """End a pass."""
