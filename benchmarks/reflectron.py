@@ -8,13 +8,11 @@ product with the rows and one with their transpose.
 
 import argparse
 import time
-import warnings
 
 import numpy as np
 from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegressionCV
 
+from _sparse import PEERS
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
@@ -48,6 +46,10 @@ class Draw:
         """Be a source: the rows to learn from, then those held out."""
         yield Sheet(Dense(self.X), self.y[:, None], np.ones(len(self.y)))
         yield Sheet(Dense(self.X_held), self.y_held[:, None], np.ones(len(self.y_held)), 0)
+
+    def learned(self):
+        """The rows to learn from."""
+        return self.X, self.y
 
     def error(self, theta):
         """Mean squared test error against noisy targets."""
@@ -135,85 +137,40 @@ def pass_cost(draw):
 
 
 def recovery(quick):
-    """Sparse recovery from 200 rows and nothing else, beside an l1 path by cross-validation."""
-    print("\nd = 2000, n = 200, s = 20: excess risk (seconds; passes)")
-    wins = [0, 0]
+    """Sparse recovery from 200 rows and nothing else, beside l1 paths by cross-validation."""
+    print("\nd = 2000, n = 200, s = 20: excess risk (CPU seconds; passes)")
     seeds = range(100, 102) if quick else range(100, 110)
+    won, both = dict.fromkeys(PEERS, 0), dict.fromkeys(PEERS, 0)
+    for fit in (default_fit, *PEERS.values()):  # compile
+        fit(*Draw(50, 60, 5, 0).learned())
     for seed in seeds:
         draw = Draw(2000, 200, 20, seed)
-        start = time.perf_counter()
-        model = ReflectronRegressor(fit_intercept=False, random_state=0).fit(draw.X, draw.y)
-        ours, seconds = draw.excess(model.coef_), time.perf_counter() - start
-        start = time.perf_counter()
-        theta, passes = cross_validated_path(draw.X, draw.y)
-        path, path_seconds = draw.excess(theta), time.perf_counter() - start
-        start = time.perf_counter()
-        logistic, logistic_seconds = draw.excess(binarised(draw)), time.perf_counter() - start
-        wins[0] += ours < path
-        wins[1] += ours < logistic
-        print(
-            f"  {seed}: ours {ours:.5f} ({seconds:.1f} s; {model.n_iter_})  "
-            f"l1 path {path:.5f} ({path_seconds:.1f} s; {passes})  "
-            f"LogisticRegressionCV {logistic:.5f} ({logistic_seconds:.1f} s)",
-            flush=True,
-        )
-    print(f"  lower than the l1 path in {wins[0]}, than LogisticRegressionCV in {wins[1]}, "
-          f"of {len(seeds)}")  # fmt: skip
+        (theta, passes), seconds = timed(default_fit, *draw.learned())
+        ours, line = draw.excess(theta), f"  {seed}: "
+        line += f"ours {ours:.5f} ({seconds:.2f}; {passes})"
+        for name, fit in PEERS.items():
+            (theta, passes), theirs = timed(fit, *draw.learned())
+            risk = draw.excess(theta)
+            won[name] += ours < risk
+            both[name] += ours < risk and seconds < theirs
+            line += f"  {name} {risk:.5f} ({theirs:.2f}{f'; {passes}' if passes else ''})"
+        print(line, flush=True)
+    for name in PEERS:
+        print(f"  lower than {name} in {won[name]}, and in less time in {both[name]}, "
+              f"of {len(seeds)}")  # fmt: skip
 
 
-def binarised(draw):
-    """l1-penalised logistic regression by cross-validation, on y above 1/2."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", FutureWarning)
-        model = LogisticRegressionCV(
-            Cs=10, cv=5, l1_ratios=(1.0,), solver="liblinear", fit_intercept=False,
-            scoring="neg_log_loss", use_legacy_attributes=False,
-        ).fit(draw.X, draw.y > 0.5)  # fmt: skip
-    return model.coef_[0]
+def default_fit(X, y):
+    """Ours, with its defaults: parameters and passes."""
+    model = ReflectronRegressor(fit_intercept=False, random_state=0).fit(X, y)
+    return model.coef_, model.n_iter_
 
 
-def fista(X, y, penalty, theta, step, most=2000, tol=1e-6):
-    """The l1-penalised matching loss by restarted accelerated proximal gradients."""
-    ahead, momentum, passes = theta, 1.0, 0
-    while passes < most:
-        passes += 1
-        moved = ahead - step * (X.T @ (expit(X @ ahead) - y)) / len(y)
-        new = np.sign(moved) * np.maximum(np.abs(moved) - step * penalty, 0.0)
-        change, following = new - theta, (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
-        if (ahead - new) @ change > 0.0:
-            ahead, momentum = new, 1.0
-        else:
-            ahead, momentum = new + (momentum - 1.0) / following * change, following
-        theta = new
-        if np.abs(change).max() <= tol * max(1e-3, np.abs(theta).max()):
-            break
-    return theta, passes
-
-
-def l1_path(X, y, penalties):
-    """Warm-started along decreasing penalties: parameters and passes."""
-    theta, path, passes = np.zeros(X.shape[1]), [], 0
-    step = 4.0 * len(y) / np.linalg.norm(X, 2) ** 2
-    for penalty in penalties:
-        theta, more = fista(X, y, penalty, theta, step)
-        path.append(theta)
-        passes += more
-    return np.array(path), passes
-
-
-def cross_validated_path(X, y, n_folds=5, n_penalties=30):
-    """Five-fold choice of the penalty by squared error, then all rows."""
-    top = np.abs(X.T @ (0.5 - y)).max() / len(y)
-    penalties = top * np.geomspace(1.0, 1e-3, n_penalties)
-    fold, errors, passes = np.arange(len(y)) % n_folds, 0.0, 0
-    for f in range(n_folds):
-        path, more = l1_path(X[fold != f], y[fold != f], penalties)
-        means = expit(X[fold == f] @ path.T)
-        errors = errors + ((means - y[fold == f, None]) ** 2).sum(axis=0)
-        passes += more
-    path, more = l1_path(X, y, penalties[: int(np.argmin(errors)) + 1])
-    return path[-1], passes + more
+def timed(function, *args):
+    """What a function gives, and its CPU seconds."""
+    start = time.process_time()
+    out = function(*args)
+    return out, time.process_time() - start
 
 
 def projections(quick):

@@ -41,7 +41,7 @@ _PARAMETERS = """Parameters
         one that learns from all rows, with the same steps; 'auto' is 5 below 1,000 rows, else 1.
     patience : int, default=50
         Accepted steps without progress of the hold-out risk before a configuration ends; at
-        least as many as the progress took.
+        least half as many as the progress took, and half of it once another does better.
     tol : float, default=1e-3
         Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
     max_iter : int, default=1000

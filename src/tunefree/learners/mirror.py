@@ -52,8 +52,8 @@ class Mirror(NamedTuple):
     first_step : float
         Where automatic steps start; any value does.
     patience : int
-        Accepted points without progress before a configuration ends; at least as many as progress
-        took.
+        Accepted points without progress before a configuration ends; at least half as many as
+        progress took.
     behind : int or None
         The same for a configuration that has made progress, but not as far as another; None does
         not compare.
@@ -211,7 +211,7 @@ class Mirror(NamedTuple):
         """Which running configurations have waited for progress for too long."""
         at = state.mark_at[state.live]
         waited = state.accepted[state.live] - at
-        tired = waited > np.maximum(self.patience, at)
+        tired = waited > np.maximum(self.patience, at // 2)
         if self.behind is not None and len(self.configurations) > 1:
             lagging = (at > 0) & (state.score[state.live] > state.score.min())
             tired |= lagging & (waited > self.behind)
@@ -234,15 +234,16 @@ class Mirror(NamedTuple):
                 step[c] *= _SHRINKAGE
             if not goes[i] and state.accepted[c] <= 1:
                 score[c] = np.inf  # it never left the start
-        live, offsets = state.live[goes], state.now.offset[goes]
+        offsets = state.now.offset
         if self.intercept:
-            offsets = offsets - step[live, None, None] * state.offset_gradient[goes]
-        state = state._replace(
-            live=live, now=state.now.take(goes), gradient=state.gradient[goes],
-            offset_gradient=state.offset_gradient[goes], step=step, score=score,
-            trial=Point(duals[goes], thetas[goes], offsets),
-        )  # fmt: skip
-        return state, len(live) == 0
+            offsets = offsets - step[state.live, None, None] * state.offset_gradient
+        state = state._replace(step=step, score=score, trial=Point(duals, thetas, offsets))
+        if not goes.all():
+            state = state._replace(
+                live=state.live[goes], now=state.now.take(goes), trial=state.trial.take(goes),
+                gradient=state.gradient[goes], offset_gradient=state.offset_gradient[goes],
+            )  # fmt: skip
+        return state, len(state.live) == 0
 
     def chosen(self, state):
         """The configuration of the lowest risk."""
