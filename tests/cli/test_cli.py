@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 import tunefree
 from tunefree.cli import app
 from tunefree.cli.training import guess_task
+from tunefree.links import LINKS
 from tunefree.persistence import load_model
+from tunefree.potentials import POTENTIALS
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((200, 3))
@@ -359,6 +361,20 @@ def test_other_estimators_train_and_score(here, name, data, kind):
     assert type(load_model("m")) is kind
     scores = json.loads(run("eval", "m", data, "--json").stdout)
     assert scores["n"] == 200 and scores.get("r2", 1.0) > 0.9 and scores.get("error", 0.0) < 0.1
+
+
+def test_the_reflectrons_link_and_potential_are_options(here):
+    shape = ("--link", "probit", "--potential", "p_norm")
+    run("train", "kinds.csv", "m", "--estimator", "reflectron", *shape)
+    assert load_model("m").link_ == LINKS["probit"]
+    assert load_model("m").potential_ == POTENTIALS["p_norm"]
+    for wrong, message in (
+        (("--estimator", "reflectron", "--link", "logit"), "none of identity, logistic"),
+        (("--estimator", "reflectron", "--potential", "l1"), "none of auto, euclidean"),
+        (("--link", "probit"), "is for --estimator reflectron"),
+    ):
+        result = run("train", "kinds.csv", "m", *wrong, code=2)
+        assert message in result.stderr
 
 
 @pytest.mark.parametrize("solver", ["sgd", "exact"])

@@ -85,6 +85,19 @@ def train(
             "the penalty chosen; separator: a hyperplane with a certified margin"
         ),
     ] = Estimator.auto,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            help="of reflectron: the mean as a function of the score: identity, logistic, probit, "
+            "... (default: identity for regression, else logistic)"
+        ),
+    ] = None,
+    potential: Annotated[
+        str | None,
+        typer.Option(
+            help="of reflectron: the geometry: euclidean, hypentropy, p_norm, ... (default: chosen)"
+        ),
+    ] = None,
     n_features: Features = None,
     passes: Passes = None,
     seed: Seed = 0,
@@ -100,6 +113,7 @@ def train(
             model,
             task=str(task),
             name=str(estimator),
+            shape={"link": link, "potential": potential},
             seed=seed,
             passes=passes,
             as_json=json,

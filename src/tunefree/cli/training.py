@@ -61,7 +61,7 @@ def guess_task(y):
     return ("classification" if few else "regression"), reason
 
 
-def make(name, task, *, seed, passes=None):
+def make(name, task, *, seed, passes=None, shape=None):
     """Make the estimator of a name for a task.
 
     Parameters
@@ -74,6 +74,8 @@ def make(name, task, *, seed, passes=None):
         The `random_state`, where there is chance.
     passes : int or None
         Passes over the data; None lets the estimator choose.
+    shape : dict, optional
+        Of "reflectron": the names of its link and its potential, None for the defaults.
 
     Returns
     -------
@@ -85,18 +87,33 @@ def make(name, task, *, seed, passes=None):
     only = {"separator": "classification", "ridge": "regression"}.get(name, task)
     if task != only:
         stop(f"--estimator {name} is for {only}, but the task is {task}", USAGE)
+    shape = {option: value for option, value in (shape or {}).items() if value is not None}
+    for option, value in shape.items():
+        _check_shape(option, value, name)
     if name == "separator":
         return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
     options = {"random_state": seed} | passes
     if name == "ridge":
         return tunefree.AveragedSGDRegressor(**options)
     if name == "reflectron" and task == "regression":
-        return tunefree.ReflectronRegressor(link="identity", **options)
+        return tunefree.ReflectronRegressor(**{"link": "identity"} | shape | options)
     if name == "reflectron":
-        return tunefree.ReflectronClassifier(**options)
+        return tunefree.ReflectronClassifier(**shape | options)
     if task == "regression":
         return tunefree.PiSTOLRegressor(**options)
     return tunefree.PiSTOLClassifier(**options)
+
+
+def _check_shape(option, value, name):
+    """Refuse the name of a link or a potential that is none, or that nobody asks for."""
+    from tunefree.links import LINKS
+    from tunefree.potentials import POTENTIALS
+
+    if name != "reflectron":
+        stop(f"--{option} is for --estimator reflectron", USAGE)
+    known = list(LINKS) if option == "link" else ["auto", *POTENTIALS]
+    if value not in known:
+        stop(f"--{option} {value} is none of {', '.join(known)}", USAGE)
 
 
 def fit(table, task, estimator):
@@ -121,7 +138,7 @@ def fit(table, task, estimator):
     return estimator.fit(table.X, y, sample_weight=table.weight)
 
 
-def run_train(data, model, *, task, name, seed, passes, as_json, **options):
+def run_train(data, model, *, task, name, seed, passes, as_json, shape=None, **options):
     """Carry out ``tunefree train``.
 
     Parameters
@@ -138,6 +155,8 @@ def run_train(data, model, *, task, name, seed, passes, as_json, **options):
         Passes over the data.
     as_json : bool
         Whether to print a JSON object.
+    shape : dict, optional
+        Link and potential of the Reflectron.
     **options
         For `tunefree.readers.read`.
     """
@@ -151,7 +170,7 @@ def run_train(data, model, *, task, name, seed, passes, as_json, **options):
             reason += f"; --task {other} overrules"
     with failing(BAD_DATA, data), working(f"training on {len(table.y)} rows"):
         start = time.perf_counter()
-        estimator = fit(table, task, make(name, task, seed=seed, passes=passes))
+        estimator = fit(table, task, make(name, task, seed=seed, passes=passes, shape=shape))
         seconds = time.perf_counter() - start
     with failing(FAILED, model):
         save_model(estimator, model, notes=_notes(table, task))
