@@ -55,7 +55,7 @@ class _TuneFree(BaseEstimator):
         entries = race(entrants, shape, X, y, totals, groups, self._losses, budget)
         winner, reason = choose(entries, totals)
         begin = time.perf_counter()
-        fitted = winner.candidate.fit(X, y, totals, self._leader(entries, winner, X, y, totals))
+        fitted = winner.candidate.fit(X, y, totals, self._leader(entries))
         refit = time.perf_counter() - begin
         self.table_, self.view_, self.model_ = table, fitted.view, fitted.model
         self.chosen_, self.seconds_ = winner.candidate.name, time.perf_counter() - start
@@ -68,15 +68,10 @@ class _TuneFree(BaseEstimator):
             self.seconds_, refit,
         )  # fmt: skip
 
-    def _leader(self, entries, winner, X, y, weights):
-        """The kernel on landmarks whose findings the last fit takes over.
-
-        With one hold-out it is the one judged; after several folds it is fitted to all rows.
-        """
+    def _leader(self, entries):
+        """The kernel on landmarks whose findings the last fit takes over, after one hold-out."""
         leading = leading_entry(entries)
-        if leading is not None and len(leading.leaders) == 1:
-            return leading.leaders[0]
-        return leading.candidate.fit(X, y, weights).model if winner.candidate.dear else None
+        return leading.leaders[0] if leading is not None and len(leading.leaders) == 1 else None
 
     def _show(self, X):
         check_is_fitted(self, "model_")

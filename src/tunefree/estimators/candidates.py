@@ -30,7 +30,7 @@ class Candidate(NamedTuple):
     work : callable
         Shape -> multiply-adds of one fit.
     dear : bool
-        Whether it is tried only where the kernel on landmarks pays, under the view that one found.
+        Whether it is tried only where the kernel on landmarks pays, if that came before.
     leads : bool
         Whether it is the kernel on landmarks.
     """
@@ -54,14 +54,11 @@ class Candidate(NamedTuple):
         ----------
         X, y, weights : ndarray
         leader : estimator, optional
-            A fitted kernel on landmarks: one more of these takes over its view and bandwidth, a
-            dear kernel its view.
+            A fitted kernel on landmarks: one more of these takes over its view and bandwidth.
         """
         view, more = (), {}
         if self.leads and leader is not None:
             more["like"] = leader
-        elif self.dear:
-            view = leader.parts_
         elif self.squashed:
             view = (squash_of(X),)
         model = clone(self.estimator)
@@ -116,8 +113,8 @@ def _ridge_work(shape):
 def _landmark_work(shape):
     n = min(shape.n, 50_000)
     few = min(shape.n, 3000)
-    search = 10 * 4 * few * min(200, few) ** 2 + 5 * 4 * few * min(500, few) ** 2
-    return search + 4e10 * min(1.0, (n / 1500) ** 2) + 3e6 * n + n * 1000 * 2 * shape.d
+    search = 10 * 4 * few * min(200, few) ** 2 + 15 * 4 * few * min(300, few) ** 2
+    return search + (2e10 + 3e6 * n) * min(1.0, (n / 1500) ** 2) + n * 1000 * 2 * shape.d
 
 
 def _kernel_work(shape):
@@ -155,7 +152,7 @@ def candidates(task, family, X, n_outputs, seed):
             out.append(Candidate(LEADER, "kernel", False, make, _landmark_work, leads=True))
         else:
             left[LEADER] = f"{shape.d} columns are too many"
-        if f"KernelPiSTOL{kind}" in tunefree.__all__ and LEADER not in left:
+        if f"KernelPiSTOL{kind}" in tunefree.__all__ and shape.n * shape.d <= _MOST_CELLS:
             make = getattr(tunefree, f"KernelPiSTOL{kind}")(random_state=seed)
             out.append(Candidate("kernel PiSTOL", "kernel", False, make, _kernel_work, dear=True))
     return sorted(out, key=lambda c: c.passes(shape)), left

@@ -8,7 +8,7 @@ from tunefree.squash import Squash, squash_of, standardise_of
 # Bandwidths tried, relative to one over the median squared distance of two rows.
 _GRID = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 # Rows, and landmarks of the first and of later rounds.
-_SCOUTS, FEW, MORE = 3000, 200, 500
+_SCOUTS, FEW, MORE = 3000, 200, 300
 # Most rounds of relevance.
 _ROUNDS = 6
 

@@ -8,12 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import seed_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.landmark_search import MORE, Search, risks, show
+from tunefree.estimators.landmark_search import Search, risks, show
 from tunefree.learners.nystroem import ALPHAS, place, solve
 from tunefree.learners.progress import temperature
 
 # Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.
-_MOST_ROWS, _MOST_LEFT_OUT = 50_000, 20_000_000
+_MOST_ROWS, _MOST_LEFT_OUT, _SATURATED = 50_000, 20_000_000, 500
 
 
 class _Landmark(BaseEstimator):
@@ -35,7 +35,7 @@ class _Landmark(BaseEstimator):
         n, Z = len(rows), show(self.parts_, X)
         m = _affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
         if self.saturated_ and self.n_landmarks == "auto":
-            m = min(m, MORE)
+            m = min(m, _SATURATED)
         marks = place(Z[: min(m, n)], self.gamma_)
         most = max(1000, _MOST_LEFT_OUT // (len(ALPHAS) * y.shape[1]))
         solution = solve(marks, lambda a, b: Z[a:b], n, y, totals, most=most)
@@ -72,9 +72,9 @@ class _Landmark(BaseEstimator):
 
 
 def _affordable(n):
-    """The most landmarks for which 4 n m^2 + 20 m^3 multiply-adds stay within 4e10 + 3e6 n."""
+    """The most landmarks for which 4 n m^2 + 20 m^3 multiply-adds stay within 2e10 + 3e6 n."""
     m = np.arange(50, 4001, 50.0)
-    return int(m[np.searchsorted(4 * n * m**2 + 20 * m**3, 4e10 + 3e6 * n) - 1])
+    return int(m[np.searchsorted(4 * n * m**2 + 20 * m**3, 2e10 + 3e6 * n) - 1])
 
 
 def _dense(X):
@@ -93,8 +93,8 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     Parameters
     ----------
     n_landmarks : int or 'auto', default='auto'
-        'auto': 500 if these were no better than 200 by a standard error, else as many as
-        4e10 + 3e6 n multiply-adds allow (about 1,000).
+        'auto': 500 if 300 were no better than 200 by a standard error, else as many as
+        2e10 + 3e6 n multiply-adds allow (about 1,000).
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.
 
@@ -107,7 +107,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     parts_ : tuple of parts
         The view: a squash where it helped, standardised columns, and their relevance.
     saturated_ : bool
-        Whether 500 landmarks were no better than 200.
+        Whether 300 landmarks were no better than 200.
     gamma_, alpha_ : float
     leave_one_out_risk_ : float
         Mean squared leave-one-out error, summed over targets.
