@@ -81,8 +81,9 @@ def train(
     estimator: Annotated[
         Estimator,
         typer.Option(
-            help="auto: pistol; reflectron: sparse generalized linear; ridge: least squares with "
-            "the penalty chosen; separator: a hyperplane with a certified margin"
+            help="auto: linear and kernel candidates race; pistol: linear; reflectron: sparse "
+            "generalized linear; ridge: least squares with the penalty chosen; separator: a "
+            "hyperplane with a certified margin"
         ),
     ] = Estimator.auto,
     link: Annotated[
@@ -158,6 +159,9 @@ def evaluate(
     weight_column: Weight = None,
     format: FormatOption = None,
     json: Json = False,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="also write the page of `report`")
+    ] = None,
 ):
     """Compare the predictions for DATA with its targets.
 
@@ -170,6 +174,7 @@ def evaluate(
             model,
             data,
             json,
+            html=html,
             target=target,
             header=header,
             weight_column=weight_column,
@@ -223,6 +228,38 @@ def path(
             header=header,
             weight_column=weight_column,
             n_features=n_features,
+            format=format and str(format),
+        )
+
+
+@app.command()
+def report(
+    model: ModelFile,
+    data: Annotated[
+        str | None, typer.Argument(metavar="[DATA]", help="rows with targets to compare with")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="the page (default: MODEL.html)")
+    ] = None,
+    target: Target = None,
+    header: Header = None,
+    weight_column: Weight = None,
+    format: FormatOption = None,
+):
+    """Write one HTML page about MODEL: what was tried and chosen, how it does on DATA.
+
+    The page holds everything it shows and needs no network.
+    """
+    with outcomes():
+        from tunefree.cli.reporting import run_report
+
+        run_report(
+            model,
+            data,
+            output,
+            target=target,
+            header=header,
+            weight_column=weight_column,
             format=format and str(format),
         )
 

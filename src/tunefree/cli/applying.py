@@ -14,6 +14,7 @@ from tunefree.cli.console import (
     FAILED,
     USAGE,
     answer,
+    check_writable,
     failing,
     note,
     stop,
@@ -100,7 +101,7 @@ def run_predict(model, data, output, proba, **options):
         stop(f"{model} gives no probabilities", USAGE)
     with failing(BAD_DATA, data), working(f"reading {data}"):
         table = read_for(estimator, notes, data, labelled=False, **options)
-    with failing(BAD_DATA, data), working("predicting"), _matched_by_us():
+    with failing(BAD_DATA, data), working("predicting"), matched_by_us():
         if proba:
             text = _as_csv(estimator.classes_, estimator.predict_proba(table.X))
         else:
@@ -127,14 +128,14 @@ def _as_csv(classes, probabilities):
 
 
 @contextlib.contextmanager
-def _matched_by_us():
+def matched_by_us():
     """Silence scikit-learn's warning about arrays without names: `read_for` matched the columns."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         yield
 
 
-def run_eval(model, data, as_json, **options):
+def run_eval(model, data, as_json, html=None, **options):
     """Carry out ``tunefree eval``.
 
     Parameters
@@ -143,23 +144,53 @@ def run_eval(model, data, as_json, **options):
         The files.
     as_json : bool
         Whether to print a JSON object instead of lines.
+    html : str or None
+        Where to write the page of ``tunefree report``, too.
     **options
         For `tunefree.readers.read`.
     """
+    if html is not None:
+        check_writable(html)
     estimator, notes = load(model)
-    classes = getattr(estimator, "classes_", None)
-    kind = float if classes is None or classes.dtype.kind in "biuf" else str
-    with failing(BAD_DATA, data), working(f"reading {data}"):
-        table = read_for(estimator, notes, data, labelled=True, target_type=kind, **options)
-        if table.y is None:
-            raise DataError("there is no target column to compare with (see --target)", table.path)
-    with failing(BAD_DATA, data), working("predicting"), _matched_by_us():
+    table = read_labelled(estimator, notes, data, options)
+    with failing(BAD_DATA, data), working("predicting"):
         scores = evaluate(estimator, table)
     if as_json:
         answer(json.dumps(scores))
     else:
         for name, value in scores.items():
             answer(f"{name:10}{value:.6g}" if isinstance(value, float) else f"{name:10}{value}")
+    if html is not None:
+        from tunefree.cli.reporting import write_page
+
+        write_page(html, model, estimator, notes, data, table)
+
+
+def read_labelled(estimator, notes, data, options):
+    """Read rows with targets, in the form that a model expects.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The model.
+    notes : dict
+        What the training noted.
+    data : str
+        The file.
+    options : dict
+        For `tunefree.readers.read`.
+
+    Returns
+    -------
+    Table
+    """
+    classes = getattr(estimator, "classes_", None)
+    kind = float if classes is None or classes.dtype.kind in "biuf" else str
+    with failing(BAD_DATA, data), working(f"reading {data}"):
+        table = read_for(estimator, notes, data, labelled=True, target_type=kind, **options)
+        if table.y is None:
+            raise DataError("there is no target column to compare with (see --target)", table.path)
+    return table
 
 
 def evaluate(estimator, table):
@@ -177,6 +208,11 @@ def evaluate(estimator, table):
     dict
         See `tunefree.cli.scores`.
     """
+    with matched_by_us():
+        return _evaluate(estimator, table)
+
+
+def _evaluate(estimator, table):
     predicted = estimator.predict(table.X)
     classes = getattr(estimator, "classes_", None)
     if classes is None:

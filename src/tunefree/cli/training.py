@@ -67,7 +67,7 @@ def make(name, task, *, seed, passes=None, shape=None):
     Parameters
     ----------
     name : {"auto", "pistol", "reflectron", "ridge", "separator"}
-        "auto" is "pistol".
+        "auto" lets the candidates race.
     task : {"classification", "regression"}
         What the target means.
     seed : int
@@ -83,6 +83,9 @@ def make(name, task, *, seed, passes=None, shape=None):
     """
     import tunefree
 
+    if name == "auto":
+        kind = "Classifier" if task == "classification" else "Regressor"
+        return getattr(tunefree, f"TuneFree{kind}")(random_state=seed, budget=passes)
     passes = {} if passes is None else {"max_iter": passes}
     only = {"separator": "classification", "ridge": "regression"}.get(name, task)
     if task != only:
@@ -254,10 +257,11 @@ def chosen_setting(estimator):
     names : list of str
         The chosen members, the best first; empty without a portfolio.
     risk : float or None
-        The progressive error (classification) or squared error of the best: every row was
-        predicted before it was learned.
+        The error (classification) or squared error of the best on rows that it had not seen.
     """
     rows = [row for row in getattr(estimator, "leaderboard_", []) if row.get("chosen")]
+    if rows and "candidate" in rows[0]:
+        return [row["candidate"] for row in rows], rows[0]["risk"]
     return [row["name"] for row in rows], (rows[0]["progressive_error"] if rows else None)
 
 
@@ -268,7 +272,8 @@ def _summarise(estimator, table, task, seconds):
         summary["classes"] = estimator.classes_.tolist()
     return summary | {
         "setting": names,
-        "progressive_error": risk,
+        "validation_risk": risk,
+        "report": str(getattr(estimator, "report_", "")),
         "passes": int(estimator.n_iter_),
         "seconds": round(seconds, 3),
         "status": getattr(estimator, "status_", None),
@@ -281,8 +286,10 @@ def _tell(summary, task_reason, data, model):
     what = "regression" if classes is None else f"classification into {_listed(classes)}"
     note(f"{data}: {summary['n']} rows, {summary['n_features']} features")
     note(f"task: {what} ({task_reason})")
-    risk = summary["progressive_error"]
-    if risk is not None:
+    risk = summary["validation_risk"]
+    if summary["report"]:
+        note("\n".join(summary["report"].split("\n")[2:]) + "\n")
+    elif risk is not None:
         kind = "squared error" if classes is None else "error"
         unit = " robust variances of the target" if classes is None else ""
         note(f"chosen: {' + '.join(summary['setting'])}")
@@ -291,7 +298,7 @@ def _tell(summary, task_reason, data, model):
     for words in [status] if isinstance(status, str) else status or []:
         note(words)
     note(f"{summary['passes']} passes in {summary['seconds']:.2f} s; wrote {model}")
-    note(f"next: tunefree eval {model} TEST_DATA, or tunefree inspect {model}")
+    note(f"next: tunefree eval {model} TEST_DATA, or tunefree report {model} TEST_DATA")
 
 
 def _listed(values, most=5):

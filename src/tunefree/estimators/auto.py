@@ -60,6 +60,7 @@ class _TuneFree(BaseEstimator):
         self.table_, self.view_, self.model_ = table, fitted.view, fitted.model
         self.chosen_, self.seconds_ = winner.candidate.name, time.perf_counter() - start
         self.leaderboard_ = _leaderboard(entries, winner, totals, shape)
+        self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
         passes = budget.spent + winner.candidate.passes(shape)
         self.n_iter_ = max(1, int(round(passes)))
         self.report_ = Report(
@@ -67,6 +68,28 @@ class _TuneFree(BaseEstimator):
             f"{reason} It was fitted again on all rows.", float(passes), float(budget.passes),
             self.seconds_, refit,
         )  # fmt: skip
+
+    def largest(self):
+        """What the model makes of its columns, by name.
+
+        Returns
+        -------
+        kind : str
+            'weight' of a linear model (of the output where it is largest), 'relevance' to a kernel
+            on landmarks (root mean squared derivative), or '' where there is neither.
+        dict of str to float
+        """
+        check_is_fitted(self, "model_")
+        names = [str(name) for name in self.table_.get_feature_names_out()]
+        if hasattr(self.model_, "coef_"):
+            coef = np.atleast_2d(self.model_.coef_)
+            values, kind = coef[np.abs(coef).argmax(axis=0), np.arange(len(names))], "weight"
+        elif hasattr(self.model_, "relevance_"):
+            values, kind = self.model_.relevance_, "relevance"
+        else:
+            return "", {}
+        order = np.argsort(-np.abs(values), kind="stable")
+        return kind, {names[j]: float(values[j]) for j in order}
 
     def _leader(self, entries):
         """The kernel on landmarks whose findings the last fit takes over, after one hold-out."""
@@ -143,6 +166,8 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         For every candidate, the chosen one first: validation 'risk' (share of errors) and its
         standard error 'risk_se', 'seconds' of judging, 'passes' of one fit, 'rows' scored,
         'chosen', 'status'.
+    traces_ : dict of str to dict
+        For candidates that predict every row before they learn it: 'rows' seen and 'risk' so far.
     report_ : part
         Says what was chosen and why: text in the shell, a table in notebooks.
     seconds_ : float
@@ -242,7 +267,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
 
     Attributes
     ----------
-    chosen_, model_, view_, table_, report_, seconds_, n_iter_
+    chosen_, model_, view_, table_, traces_, report_, seconds_, n_iter_
         See `TuneFreeClassifier`.
     leaderboard_ : list of dict
         See `TuneFreeClassifier`; the risk is the mean squared error, for several targets the mean

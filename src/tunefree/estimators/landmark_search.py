@@ -91,7 +91,7 @@ class Search:
         return trial
 
     def result(self):
-        """Parts of the view, gamma, whether more landmarks did not help, and what was tried."""
+        """View, relevance, gamma, whether more landmarks did not help, and what was tried."""
         coarse = [self._try(parts, factor, FEW) for parts in self.views for factor in _GRID]
         few = min(coarse, key=lambda t: t.risk)
         best = self._refined(few.parts, few.factor)
@@ -112,7 +112,7 @@ class Search:
             }
             for t in sorted(self.trials, key=lambda t: t.risk)
         ]
-        return _joined(best.parts), best.gamma, bool(saturated), board
+        return *_joined(best.parts), best.gamma, bool(saturated), board
 
     def _inverse(self, trial):
         # A column of no relevance is not switched off for good: later rounds may want it.
@@ -129,7 +129,8 @@ class Search:
 
 
 def _joined(parts):
-    """Consecutive rescalings after the first plain part as one."""
+    """The rescalings as one part, and the relevance of the columns in it."""
     plain = [p for p in parts if not p.curved]
     scale = np.prod([p.scale for p in plain], axis=0)
-    return (*(p for p in parts if p.curved), Squash(plain[0].center, scale, False))
+    view = (*(p for p in parts if p.curved), Squash(plain[0].center, scale, False))
+    return view, plain[0].scale / scale

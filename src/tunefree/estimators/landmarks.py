@@ -31,7 +31,7 @@ class _Landmark(BaseEstimator):
         rows, totals = rows[:_MOST_ROWS], totals[:_MOST_ROWS]
         X, y = X[rows], targets[rows]
         found = Search(X, y, totals).result() if like is None else like._found()
-        self.parts_, self.gamma_, self.saturated_, self.leaderboard_ = found
+        self.parts_, self.relevance_, self.gamma_, self.saturated_, self.leaderboard_ = found
         n, Z = len(rows), show(self.parts_, X)
         m = _affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
         if self.saturated_ and self.n_landmarks == "auto":
@@ -49,7 +49,7 @@ class _Landmark(BaseEstimator):
 
     def _found(self):
         check_is_fitted(self, "landmarks_")
-        return self.parts_, self.gamma_, self.saturated_, self.leaderboard_
+        return self.parts_, self.relevance_, self.gamma_, self.saturated_, self.leaderboard_
 
     def _scores(self, X):
         check_is_fitted(self, "landmarks_")
@@ -106,6 +106,8 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         Landmarks under the view, and gamma.
     parts_ : tuple of parts
         The view: a squash where it helped, standardised columns, and their relevance.
+    relevance_ : ndarray of shape (n_features,)
+        Weights of the standardised columns in the view.
     saturated_ : bool
         Whether 300 landmarks were no better than 200.
     gamma_, alpha_ : float
@@ -189,7 +191,7 @@ class LandmarkClassifier(ClassifierMixin, _Landmark):
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_landmarks, n_outputs)
     intercept_ : ndarray of shape (n_outputs,)
-    landmarks_, parts_, gamma_, alpha_, leaderboard_, leave_one_out_risk_
+    landmarks_, parts_, relevance_, gamma_, alpha_, leaderboard_, leave_one_out_risk_
         See `LandmarkRegressor`.
     n_features_in_ : int
 

@@ -36,6 +36,8 @@ class Entry(NamedTuple):
         'finished', 'stopped', or why it was not run.
     leaders : tuple of estimator
         The kernel on landmarks as fitted for every fold.
+    trace : dict or None
+        'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
     """
 
     candidate: object
@@ -45,6 +47,7 @@ class Entry(NamedTuple):
     seconds: float
     status: str
     leaders: tuple = ()
+    trace: dict | None = None
 
 
 def folds_of(groups):
@@ -197,7 +200,7 @@ def _pays(entries, weights):
 
 def _judge(candidate, X, y, weights, fold, used, score, entries):
     """Score a candidate fold by fold, as long as it can still win."""
-    losses, second, rows, fits = [], [], [], []
+    losses, second, rows, fits, trace = [], [], [], [], None
     leaders = [e for e in entries if e.status == "finished" and len(e.losses)]
     start = time.perf_counter()
     leading = leading_entry(entries)
@@ -206,17 +209,31 @@ def _judge(candidate, X, y, weights, fold, used, score, entries):
         leader = None if leading is None else leading.leaders[i]
         fitted = candidate.fit(X[kept], y[kept], weights[kept], leader)
         fits += [fitted.model] if candidate.leads else []
+        trace = trace or _trace(fitted.model)
         one, two = score(fitted, X[held], y[held])
         losses, second, rows = [*losses, one], [*second, two], [*rows, held]
         entry = Entry(
             candidate, np.concatenate(losses), np.concatenate(second), np.concatenate(rows),
-            time.perf_counter() - start, "finished", tuple(fits),
+            time.perf_counter() - start, "finished", tuple(fits), trace,
         )  # fmt: skip
         if leaders and f != used[-1]:
             mean, error = difference(entry, best_of(leaders, weights), weights)
-            if mean > _LOST * error and mean > 0.0:
-                return entry._replace(status=f"stopped after {f + 1} of {len(used)} folds")
+            # Two folds without being ahead are enough: a tie would go to the cheaper leader.
+            if mean > _LOST * error or (i > 0 and mean >= 0.0):
+                return entry._replace(status=f"stopped after {i + 1} of {len(used)} folds")
     return entry
+
+
+def _trace(model):
+    """Rows seen and progressive risk of the member that ended best, if the model kept them."""
+    trace = getattr(model, "trace_", {})
+    if "rows" not in trace or "progressive_error" not in trace:
+        return None
+    curves = [np.asarray(c) for c in dict(trace["progressive_error"]).values() if len(c)]
+    curves = [c for c in curves if len(c) == len(trace["rows"]) and np.isfinite(c[-1])]
+    if not curves:
+        return None
+    return {"rows": np.asarray(trace["rows"]), "risk": min(curves, key=lambda c: c[-1])}
 
 
 def best_of(entries, weights):

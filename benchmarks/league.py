@@ -1,0 +1,269 @@
+"""The league: one call without tuning, beside cross-validated linear and kernel machines.
+
+python benchmarks/league.py --data DIR [--only NAME ...] [--peers FILE] [--csv FILE] [--figure FILE]
+
+Ours: `TuneFreeClassifier` and `TuneFreeRegressor` with defaults and random_state=0, on raw data and
+on standardised data. Peers: see `_league_peers.py`. Seconds are CPU seconds of all threads with all
+tuning inside. ``--peers FILE`` keeps the peers' rows between runs while developing; the table says
+so.
+"""
+
+import argparse
+import csv
+import os
+from pathlib import Path
+
+for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+    os.environ[f"{library}_NUM_THREADS"] = "1"  # before NumPy is imported
+
+import numpy as np  # noqa: E402
+import scipy.sparse as sp  # noqa: E402
+
+import _data  # noqa: E402
+import _league_peers  # noqa: E402
+from _peers import timed  # noqa: E402
+from _tables import console, standard_error, table  # noqa: E402
+from linear import Cache  # noqa: E402
+
+TASKS = ("binary", "multiclass", "regression")
+
+
+def main():
+    options = arguments()
+    cache, results, kept = Cache(options.peers), {}, []
+    warm_up()
+    for name in _data.names(*TASKS):
+        if options.only and name not in options.only:
+            continue
+        if options.cached and name not in cache.rows:
+            continue
+        console.print(f"[dim]{name}[/dim]")
+        data = _data.load(name, options.data)
+        rows = dict(ours(data))
+        peers = _league_peers.regression if data.task == "regression" else None
+        kept += [name] if name in cache.kept else []
+        rows.update(cache(data, peers or _league_peers.classification))
+        results[name] = {"task": data.task, "n_test": len(data.y_test), "rows": rows}
+        if options.csv:
+            write_csv(options.csv, results)
+    show(results, kept)
+    if options.figure:
+        figure(options.figure, results)
+
+
+def model(data):
+    from tunefree import TuneFreeClassifier, TuneFreeRegressor
+
+    return (TuneFreeRegressor if data.task == "regression" else TuneFreeClassifier)(random_state=0)
+
+
+def warm_up():
+    """Compile, or load from the cache, what the table will run."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 4))
+    for y, task in ((X[:, 0] * X[:, 1] > 0, "binary"), (np.digitize(X[:, 0] * X[:, 1], [-1, 1]),
+                    "multiclass"), (X[:, 0] * X[:, 1], "regression")):  # fmt: skip
+        for form in (X, sp.csr_matrix(X * (X > 1))):
+            model(_data.Data("", task, form, y, form, y)).fit(form, y)
+
+
+def ours(data):
+    """Yield our row on raw data, and the test loss on standardised data."""
+    row, chosen = judged(data)
+    if not sp.issparse(data.X_train):
+        centre, spread = data.X_train.mean(axis=0), data.X_train.std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        shown = [(X - centre) / spread for X in (data.X_train, data.X_test)]
+        other, _ = judged(data._replace(X_train=shown[0], X_test=shown[1]))
+        row["standardised"] = other["loss"]
+    yield "tunefree", {**row, "chosen": chosen}
+
+
+def judged(data):
+    """Test loss, its standard error and CPU seconds of a fit; and the candidate chosen."""
+    fitted, cpu = timed(lambda: model(data).fit(data.X_train, data.y_train), repeats=1)
+    predicted = fitted.predict(data.X_test)
+    if data.task == "regression":
+        square = (predicted - data.y_test) ** 2
+        se = float(square.std() / np.sqrt(len(square)))
+        return {"loss": float(square.mean()), "se": se, "cpu": cpu}, fitted.chosen_
+    error = float(np.mean(predicted != data.y_test))
+    se = standard_error(error, len(data.y_test))
+    return {"loss": error, "se": se, "cpu": cpu}, fitted.chosen_
+
+
+def loss(row):
+    return row.get("loss", row.get("error", row.get("mse")))
+
+
+def verdict(found):
+    """Ours against every peer of one data set."""
+    rows = found["rows"]
+    mine, peers = rows["tunefree"], {k: r for k, r in rows.items() if k != "tunefree"}
+    best = min(peers, key=lambda name: loss(peers[name]))
+    # The refit on all rows includes the seconds of the search; only one of the two is counted.
+    searches = [r["cpu"] for name, r in peers.items() if f"{name}, all" not in peers]
+    out = {
+        "best": best,
+        "total_ratio": sum(searches) / mine["cpu"],
+        "best_ratio": peers[best]["cpu"] / mine["cpu"],
+        "relative": loss(mine) / max(loss(peers[best]), 1e-300),
+    }
+    if found["task"] != "regression":
+        se = standard_error(loss(peers[best]), found["n_test"])
+        out["z"] = (loss(mine) - loss(peers[best])) / se
+        shift = mine.get("standardised", loss(mine)) - loss(mine)
+        out["shift"] = shift / standard_error(loss(mine), found["n_test"])
+    else:
+        out["shift"] = (mine.get("standardised", loss(mine)) - loss(mine)) / mine["se"]
+    return out
+
+
+def families(rows):
+    """Loss of ours and of each peer's better form."""
+    out = {}
+    for name, row in rows.items():
+        short = name.removesuffix(", all")
+        out[short] = min(out.get(short, np.inf), loss(row))
+    return out
+
+
+def ranks(results):
+    """Mean rank of every method over the data sets of a task; equal losses share ranks."""
+    table = {}
+    for found in results:
+        losses = families(found["rows"])
+        for name, value in losses.items():
+            below = sum(other < value for other in losses.values())
+            equal = sum(other == value for other in losses.values())
+            table.setdefault(name, []).append(1 + below + (equal - 1) / 2)
+    return {name: float(np.mean(values)) for name, values in table.items()}
+
+
+def show(results, kept):
+    for task in ("classification", "regression"):
+        regression = task == "regression"
+        part = {n: f for n, f in results.items() if (f["task"] == "regression") == regression}
+        if part:
+            league(task, part)
+    console.print(__doc__.split("\n\n")[2].replace("\n", " "))
+    if kept:
+        console.print(f"Peers measured in an earlier run (from --peers FILE): {', '.join(kept)}.")
+
+
+def league(task, part):
+    classify = task == "classification"
+    unit, scale = ("error %", 100.0) if classify else ("MSE", 1.0)
+    verdicts = {name: verdict(found) for name, found in part.items()}
+    columns = ["data", "chosen", "ours", "SE", "peer", "best peer"]
+    columns += ["diff / SE" if classify else "ours / peer", "shift", "ours s", "peer s", "all s"]
+    columns += ["ratio", "ratio all"]
+    body = [line(name, found, verdicts[name], scale) for name, found in part.items()]
+    title = f"The league: {task}, test {unit}; shift: standardised less raw, in SE; CPU seconds"
+    table(title, columns, body)
+    names = list(dict.fromkeys(k for f in part.values() for k in families(f["rows"])))
+    losses = {name: families(found["rows"]) for name, found in part.items()}
+    grid = [[n, *(f"{scale * column[n]:.4g}" for column in losses.values())] for n in names]
+    title = f"Every method's test {unit} (kernel peers: the better of both refits)"
+    table(title, ["method", *part], grid)
+    for name, rank in sorted(ranks(part.values()).items(), key=lambda item: item[1]):
+        console.print(f"mean rank {rank:.2f}  {name}")
+    console.print(record(verdicts.values(), classify))
+    for what, peer in (("best", "the best peer's"), ("total", "all three peers'")):
+        ratio = np.median([v[f"{what}_ratio"] for v in verdicts.values()])
+        console.print(f"median of {peer} seconds / ours: {ratio:.1f}")
+    shift = max(abs(v["shift"]) for v in verdicts.values())
+    console.print(f"largest |raw - standardised|: {shift:.2f} SE\n")
+
+
+def line(name, found, v, scale):
+    """One line of the league."""
+    mine, peer = found["rows"]["tunefree"], found["rows"][v["best"]]
+    return [
+        name,
+        mine["chosen"].replace("kernel", "k.").replace("linear", "l.").replace("columns", "c."),
+        f"{scale * loss(mine):.4g}",
+        f"{scale * mine['se']:.2g}",
+        f"{scale * loss(peer):.4g}",
+        v["best"].replace("Regression", "Reg").replace("kernel ridge", "k. ridge"),
+        f"{v['z']:+.2f}" if "z" in v else f"{v['relative']:.3f}",
+        f"{v['shift']:+.2f}",
+        f"{mine['cpu']:.2f}",
+        f"{v['best_ratio'] * mine['cpu']:.1f}",
+        f"{v['total_ratio'] * mine['cpu']:.1f}",
+        f"{v['best_ratio']:.1f}",
+        f"{v['total_ratio']:.1f}",
+    ]
+
+
+def record(verdicts, classify):
+    """Wins, ties and losses against the best peer of each set."""
+    key, low, high = ("z", -1.0, 1.0) if classify else ("relative", 0.98, 1.02)
+    values = [v[key] for v in verdicts]
+    wins, lost = sum(x < low for x in values), sum(x > high for x in values)
+    within, unit = ("1 SE", "SE") if classify else ("2 %", "times")
+    return (
+        f"against the best peer: {wins} wins, {len(values) - wins - lost} ties (within {within}), "
+        f"{lost} losses; worst {max(values):+.3g} {unit}"
+    )
+
+
+def write_csv(path, results):
+    """Write every number as one line: data, task, method, quantity, value."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["data", "task", "method", "quantity", "value"])
+        for name, found in results.items():
+            for method, row in found["rows"].items():
+                for quantity, value in row.items():
+                    writer.writerow([name, found["task"], method, quantity, value])
+
+
+def figure(path, results):
+    """Draw each data set's loss relative to the best peer's over the ratio of seconds."""
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=(7.5, 4.5), layout="constrained")
+    axes = drawing.subplots()
+    for kind, marker, colour in (("regression", "s", "#0072B2"), ("", "o", "#D55E00")):
+        label = "regression (MSE)" if kind else "classification (error)"
+        for name, found in results.items():
+            if (found["task"] == "regression") != bool(kind):
+                continue
+            v = verdict(found)
+            height = max(v["relative"], 2.0**-4) if np.isfinite(v["relative"]) else 1.0
+            if loss(found["rows"][v["best"]]) == 0 and loss(found["rows"]["tunefree"]) == 0:
+                height = 1.0
+            axes.plot(v["total_ratio"], height, marker, color=colour, label=label)
+            label = None
+            place = {"xytext": (5, 4), "textcoords": "offset points", "fontsize": 8}
+            axes.annotate(name, (v["total_ratio"], height), **place)
+    axes.axhline(1.0, color="0.6", lw=1)
+    axes.axvline(10, color="0.6", lw=1, ls="--")
+    axes.set_xscale("log")
+    axes.set_yscale("log", base=2)
+    axes.margins(x=0.15, y=0.1)
+    axes.set_xlabel("CPU seconds of all three peers / ours (all tuning inside)")
+    axes.set_ylabel("test loss: ours / best peer's (cut at 1/16)")
+    axes.legend()
+    axes.set_title("One call without tuning against cross-validated peers (lower right is better)")
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(path, dpi=150)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", default="../shared/data", help="folder of the data sets")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=_data.names(*TASKS))
+    parser.add_argument("--peers", metavar="FILE", help="keep the peers' rows there (JSON)")
+    parser.add_argument("--cached", action="store_true", help="only sets whose peers are in FILE")
+    parser.add_argument("--csv", metavar="FILE", default="league.csv")
+    parser.add_argument("--figure", metavar="FILE", default="league.png")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
