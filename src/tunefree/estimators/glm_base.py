@@ -310,7 +310,7 @@ class Reflectron(ReadOnDemand, BaseEstimator):
             stream = Walks.begin(link, spelt, paces, scheme, self.weight, self.fit_intercept,
                                  self.batch_size, d, k, start)  # fmt: skip
         self._stream = on_stream(stream, X, targets, weights)
-        self._dtype, self._flat, self.link_, self.feature_map_ = X.dtype, flat, link, None
+        self._dtype, self._flat, self.link_, self.feature_map_ = X.dtype.name, flat, link, None
         self._forget_read()
 
     def _check_learner(self):

@@ -249,7 +249,7 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
             targets = np.hstack([targets, np.full((len(y), 1), -1.0)])
         self._stream, self.classes_ = stream, every
         stream.learn(X, targets, weights)
-        self._dtype = X.dtype
+        self._dtype = X.dtype.name
         self._forget_read()
         return self
 

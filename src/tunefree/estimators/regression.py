@@ -235,7 +235,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
         if known not in (None, targets.shape[1]):
             raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
         self._stream = stream.learn(X, targets, weights)
-        self._dtype, self._flat = X.dtype, np.ndim(y) == 1
+        self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         self._forget_read()
         return self
 
@@ -345,7 +345,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
     def _publish(self, portfolio, state, scale, coef, intercept, n_passes, dtype, flat):
         coef, intercept = (coef * scale.s).T, intercept * scale.s + scale.m
         self.coef_ = np.ascontiguousarray(coef[0] if flat else coef, dtype=dtype)
-        self.intercept_ = dtype.type(intercept[0]) if flat else intercept.astype(dtype)
+        self.intercept_ = np.dtype(dtype).type(intercept[0]) if flat else intercept.astype(dtype)
         limits = scale.limits()
         self.limits_ = None if limits is None else np.array(limits, dtype=dtype)
         self.range_ = scale.range_y.astype(dtype)

@@ -158,7 +158,7 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         if not kept.all():
             X, y, weights = X[kept], y[kept], weights[kept]
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        self._dtype, self._flat = X.dtype, np.ndim(y) == 1
+        self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         solver, self.hint_ = choose_solver(self.average, self.solver, X.shape)
         if solver == "exact" and sparse.issparse(X):
             X = X.toarray()
@@ -262,7 +262,7 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
             raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
         rows, importance = given_visits(weights).order(0)
         self._stream = learner.scan(stream, X, rows, targets[rows], importance)
-        self._dtype, self._flat = X.dtype, np.ndim(y) == 1
+        self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         self._path = self.validation_scores_ = self.alpha_ = self.hint_ = None
         self.solver_, self.n_iter_ = "stream", 1
         self._forget_read()

@@ -9,6 +9,7 @@ from tunefree.persistence.container import (
     save_model,
     save_values,
 )
+from tunefree.persistence.export import to_onnx
 from tunefree.persistence.values import ModelError
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "load_values",
     "save_model",
     "save_values",
+    "to_onnx",
     "write_atomically",
 ]

@@ -1,0 +1,109 @@
+"""ONNX graphs say what the models say."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import tunefree
+from tunefree import links
+from tunefree.kernels import KERNELS
+from tunefree.persistence import ModelError, to_onnx
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(160, 4)) * [1.0, 10.0, 0.1, 1.0] + [0.0, 3.0, 0.0, 0.0]
+Z = X / X.std(axis=0)
+Y = Z @ [1.0, -1.0, 0.5, 0.0] + 0.1 * RNG.normal(size=160)
+BINARY, THREE = (Y > -2.0).astype(int), np.array(["a", "b", "ç"])[np.digitize(Y, [-3.5, -1.5])]
+
+
+def outputs(model, rows, tmp_path):
+    path = tmp_path / "model.onnx"
+    to_onnx(model, path)
+    session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    dtype = np.float32 if "float)" in session.get_inputs()[0].type else np.float64
+    return dict(zip(names, session.run(None, {"X": rows.astype(dtype)}), strict=True))
+
+
+def assert_same(model, rows, tmp_path):
+    out = outputs(model, rows, tmp_path)
+    if "variable" in out:
+        expected = model.predict(rows)
+        assert out["variable"].shape == expected.shape
+        size = np.abs(expected).max()
+        np.testing.assert_allclose(out["variable"], expected, rtol=0, atol=1e-5 * size)
+        return
+    values = model.decision_function(rows)
+    clear = np.abs(values) > 1e-6 * np.abs(values).max()
+    clear = clear if values.ndim == 1 else np.ptp(values, axis=1) > 0
+    assert out["label"][clear].tolist() == model.predict(rows)[clear].tolist()
+    if "probabilities" in out:
+        np.testing.assert_allclose(out["probabilities"], model.predict_proba(rows), atol=1e-5)
+    else:
+        scores = out["scores"].reshape(values.shape)
+        np.testing.assert_allclose(scores, values, rtol=0, atol=1e-5 * np.abs(values).max())
+
+
+MODELS = {
+    "linear": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X, BINARY),
+    "single": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X.astype("f"), BINARY),
+    "classes": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X, THREE),
+    "one-vs-rest": lambda: tunefree.PiSTOLClassifier("global", loss="logistic").fit(X, THREE),
+    "hinge": lambda: tunefree.PiSTOLClassifier("global").fit(X, BINARY == 1),
+    "regression": lambda: tunefree.PiSTOLRegressor(random_state=0).fit(X, Y),
+    "targets": lambda: tunefree.PiSTOLRegressor(random_state=0).fit(X, np.c_[Y, -Y]),
+    "ridge": lambda: tunefree.AveragedSGDRegressor(random_state=0).fit(X, Y),
+    "separator": lambda: tunefree.OptimisticPerceptron(margin=0.3).fit(Z, THREE),
+    "glm": lambda: tunefree.ReflectronClassifier(random_state=0, max_iter=50).fit(X, BINARY),
+    "glm classes": lambda: tunefree.ReflectronClassifier(random_state=0, max_iter=50).fit(X, THREE),
+    "kernel": lambda: tunefree.KernelPiSTOLClassifier(random_state=0, max_iter=1).fit(X, THREE),
+    "landmarks": lambda: tunefree.LandmarkRegressor(random_state=0).fit(X, Y),
+    "landmark classes": lambda: tunefree.LandmarkClassifier(random_state=0).fit(X, BINARY),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_a_graph_predicts_what_the_model_predicts(tmp_path, name):
+    model = MODELS[name]()
+    # Rows far beyond those of the training, too: limits and ranges are part of the model.
+    assert_same(model, np.vstack([Z if name == "separator" else X, 3.0 * X[:20]]), tmp_path)
+
+
+@pytest.mark.parametrize("name", links.LINKS)
+def test_every_link_is_exported(tmp_path, name):
+    link = links.LINKS[name]
+    low, high = link.range
+    y = np.clip(Y / 4, low if np.isfinite(low) else -9, high if np.isfinite(high) else 9)
+    model = tunefree.ReflectronRegressor(name, potential="euclidean", random_state=0, max_iter=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    assert_same(model, X, tmp_path)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_is_exported(tmp_path, name):
+    model = tunefree.KernelOptimisticPerceptron(name, max_iter=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(Z[:60], BINARY[:60])
+    assert_same(model, Z, tmp_path)
+
+
+def a_kernel(A, B):
+    return np.asarray(A @ B.T)
+
+
+def test_what_no_graph_can_hold_is_named():
+    model = tunefree.KernelOptimisticPerceptron(a_kernel, margin=0.5).fit(Z[:40], BINARY[:40])
+    with pytest.raises(ModelError, match="KernelOptimisticPerceptron.kernel cannot be exported"):
+        to_onnx(model)
+    with pytest.raises(ModelError, match="not fitted"):
+        to_onnx(tunefree.PiSTOLClassifier())
+    with pytest.raises(ModelError, match="only predictors of tunefree"):
+        to_onnx(object())
