@@ -2,9 +2,8 @@
 
     python benchmarks/reflectron.py [--quick] [--only figure,large,recovery,projections]
 
-Counts (passes, coordinates) repeat on any machine; times are CPU seconds of this one, on one
-thread. A pass is one
-product with the rows and one with their transpose.
+Counts (passes, coordinates) repeat on any machine; times are CPU seconds of this one. A pass is
+one product with the rows and one with their transpose.
 """
 
 import argparse
