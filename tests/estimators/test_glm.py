@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree.constraints import Box, L1Ball, NonNegative, NuclearBall
 from tunefree.estimators.glm import ReflectronClassifier, ReflectronRegressor
+from tunefree.estimators.units import Columns
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy, Spectral
 
@@ -70,6 +71,28 @@ def test_float32_in_float32_out():
     assert model.coef_.dtype == model.predict(X.astype(np.float32)).dtype == np.float32
     wide = _logit().fit(X.astype(np.float32).astype(float), y.astype(np.float32).astype(float))
     assert np.allclose(model.coef_, wide.coef_, rtol=1e-5, atol=1e-7)
+
+
+def test_float32_rows_are_swept_over_as_float32():
+    X, _, _ = _sparse_problem()
+    for rows in (X.astype(np.float32), sparse.csr_array(X.astype(np.float32))):
+        design = Columns.of(rows, np.ones(len(X)), not sparse.issparse(rows), True).design(rows)
+        assert design.apply(np.ones((40, 2))).dtype == np.float32
+        assert design.adjoint(np.ones((200, 2))).dtype == np.float32
+
+
+def test_the_fit_is_the_priors_projection_onto_the_interpolating_predictors():
+    """Theorem 4.2 from a nonzero start, with the Euclidean potential: a least-norm change."""
+    X, y, _ = _sparse_problem(15, 40)
+    y = np.clip(y, 0.05, 0.95)
+    prior = np.random.default_rng(2).uniform(-0.5, 0.5, 40)
+    model = _logit(
+        potential="euclidean", init=prior, fit_intercept=False, standardize=False,
+        validation_fraction=0.0, patience=10**6, max_iter=3000,
+    ).fit(X, y)  # fmt: skip
+    margins = np.log(y / (1.0 - y))
+    expected = prior + np.linalg.pinv(X) @ (margins - X @ prior)
+    assert np.allclose(model.coef_, expected, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("factor", [1e-8, 1e8])

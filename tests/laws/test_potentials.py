@@ -38,6 +38,21 @@ def test_inverse_undoes_mirror_both_ways(potential):
 
 
 @pytest.mark.parametrize("potential", CASES, ids=repr)
+def test_coordinates_times_their_common_factor_are_the_inverse(potential):
+    x = _points(potential, 5)[0]
+    part, w = potential.coordinates(x.size), potential.mirror(x)
+    if part is None:
+        assert hasattr(potential, "base") or potential.exponent(x.size) < 1.03
+        return
+    total = sum(part.stat(v) for v in w)
+    theta = [part.factor(total) * part.coordinate(v) for v in w]
+    assert np.allclose(theta, x, rtol=1e-10)
+    shifted = w - part.base(w.max())
+    theta = [part.factor(sum(part.stat(v) for v in shifted)) * part.coordinate(v) for v in shifted]
+    assert np.allclose(theta, x, rtol=1e-10)
+
+
+@pytest.mark.parametrize("potential", CASES, ids=repr)
 def test_fenchel_equality_and_inequality(potential):
     x, y, _ = _points(potential, 1)
     w = potential.mirror(x)
