@@ -62,6 +62,10 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
     precision : {'auto', 'single', 'double'}, default='auto'
         Of kernel values; sums are always of double precision. 'auto' is single for kernels whose
         values do not exceed 1, else that of X.
+    compress : None, True, float or int, default=None
+        Project the predictor onto a few landmarks after training: as few as change the mean log
+        loss of (at most 4,096) rows of training by less than this share of that of predicting
+        nothing (True is 0.001), or a number of landmarks. `compression_` reports what it did.
     class_weight : dict, 'balanced' or None, default=None
         Weights of the classes.
     shuffle : bool, default=True
@@ -85,6 +89,9 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         How rows are shown to the kernel; `name` says which view won.
     expansion_ : Expansion
         The predictor as a function of rows in these coordinates.
+    compression_ : Compression or None
+        `n_support` and `n_landmarks`, `loss_before` and `loss_after`, and the relative `change` of
+        the decisions; None without compression.
     leaderboard_ : list of dict
         Bandwidths tried, with their progressive errors.
     trace_ : dict
@@ -131,6 +138,7 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         max_iter="auto",
         standardize="auto",
         precision="auto",
+        compress=None,
         class_weight=None,
         shuffle=True,
         n_jobs=None,
@@ -146,6 +154,7 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         self.max_iter = max_iter
         self.standardize = standardize
         self.precision = precision
+        self.compress = compress
         self.class_weight = class_weight
         self.shuffle = shuffle
         self.n_jobs = n_jobs

@@ -6,6 +6,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.estimators import base
+from tunefree.estimators.kernel_compression import check_compress, checked, compressed
 from tunefree.estimators.kernel_fitting import (
     check_kernel,
     check_memory,
@@ -38,10 +39,13 @@ def check_passes(max_iter):
 class KernelEstimator(BaseEstimator):
     """Prediction and the tournament; subclasses know parameters and targets."""
 
+    compress = None  # of subclasses without the parameter
+
     def _check_common(self):
         if self.average not in AVERAGES:
             raise ValueError(f"average={self.average!r} is none of {', '.join(AVERAGES)}.")
         check_passes(self.max_iter)
+        check_compress(self.compress)
         return check_kernel(self)
 
     def _check_values(self, kernel, X):
@@ -109,6 +113,7 @@ class KernelEstimator(BaseEstimator):
 
         def publish(coefs):
             self._publish(problem, data, engine, kernels_of(kernel, gammas), coefs)
+            self._compress(problem, targets)
 
         return coefs, publish, decisions, seen, weights
 
@@ -126,6 +131,21 @@ class KernelEstimator(BaseEstimator):
         dtype = engine.dtype
         coefs = tuple(c[kept].astype(dtype) for c in coefs)
         self.expansion_ = Expansion(kernels, support, coefs)
+
+    def _compress(self, problem, targets):
+        """Project the predictor onto landmarks, if that is asked for."""
+        f, at = self.expansion_, checked(len(problem.stored))
+        rows, support_rows = problem.X[problem.stored[at]], None
+        if isinstance(f.kernels[0], Precomputed):
+            order = np.argsort(problem.given)
+            found = order[np.searchsorted(problem.given, self.support_, sorter=order)]
+            support_rows = problem.X[problem.stored[found]]
+        else:
+            rows = self.coordinates_.show(rows)
+        self.expansion_, kept, self.compression_ = compressed(
+            self, f, rows, targets[at], problem.weights[at], support_rows
+        )
+        self.support_ = self.support_[kept]
 
     @property
     def dual_coef_(self):

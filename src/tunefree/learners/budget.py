@@ -18,7 +18,6 @@ import numpy as np
 from tunefree.learners.expansion import Expansion
 from tunefree.learners.landmarks import RIDGE, choose
 from tunefree.learners.rules import SQUARED_NORM
-from tunefree.learners.support import bandwidths, base
 
 # Kernel values of this many rows are held at a time; more rows are projected in several groups.
 GROUP = 4096
@@ -91,8 +90,8 @@ def contract(engine, n_kept):
 
 def _project(engine, rows, at, count):
     """Which rows of a group stay, and the coefficients [z, u] of each member on them."""
-    distances = base(engine.kernel, rows, rows)
-    grams = [np.float64(K) for K in bandwidths(engine.kernel, distances, engine.gammas)]
+    rows = rows.astype(np.float64)
+    grams = [_kernel(engine, gamma).gram(rows, rows) for gamma in engine.gammas]
     level = [engine.gammas.index(m.gamma) for m in engine.members]
     functions = [[] for _ in grams]
     for i, g in enumerate(level):

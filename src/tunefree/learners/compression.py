@@ -90,8 +90,8 @@ def compress(f, rows, loss, *, tolerance=None, count=None, support_rows=None, n_
 
 def _landmarks(f, candidates, at, count, n_jobs):
     """Landmarks among the candidates, for each kernel's part of the expansion."""
-    support = f.support[at]
-    grams = [k.gram(candidates, support) for k in f.kernels]
+    support = _double(f.support[at])
+    grams = [k.gram(_double(candidates), support) for k in f.kernels]
     values = [
         Expansion((k,), f.support, (c,))(candidates, n_jobs)
         for k, c in zip(f.kernels, f.coefs, strict=True)
@@ -101,7 +101,8 @@ def _landmarks(f, candidates, at, count, n_jobs):
 
 def _smallest(f, chosen, found, rows, loss, asked, tolerance):
     """The smallest number of landmarks from which on the loss keeps to the tolerance."""
-    grams = [np.asarray(k.gram(_like(rows, f), f.support[chosen]), np.float64).T for k in f.kernels]
+    support = _double(f.support[chosen])
+    grams = [k.gram(_double(rows), support).T for k in f.kernels]
     bases = found.basis(grams)
     allowed = tolerance * loss(np.zeros((rows.shape[0], f.n_outputs)))
     values, done, best = np.zeros((rows.shape[0], f.n_outputs)), 0, None
@@ -126,6 +127,6 @@ def _sizes(most):
         yield most
 
 
-def _like(rows, f):
-    """Rows of the support's type, unless the support is numbers of rows."""
-    return rows if f.support.dtype.kind == "i" else rows.astype(f.support.dtype, copy=False)
+def _double(rows):
+    """Rows in double precision, unless they are numbers of rows."""
+    return rows if rows.dtype.kind == "i" else rows.astype(np.float64)

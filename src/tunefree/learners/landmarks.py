@@ -88,7 +88,8 @@ def choose(grams, values, count, ridge=RIDGE["d"]):
     Parameters
     ----------
     grams : sequence of ndarray of shape (q, q)
-        Kernel values of the candidates, one matrix for each kernel.
+        Kernel values of the candidates, one matrix for each kernel. Computed in float64: rounding
+        to float32 leaves matrices that are not positive semidefinite.
     values : sequence of ndarray of shape (q, n_outputs)
         Values on the candidates of the functions in each kernel's space.
     count : int
@@ -136,19 +137,25 @@ class _Space:
 
     def __init__(self, gram, values, count, ridge):
         self.gram = gram
-        self.ridge = ridge * max(float(gram.diagonal().max(initial=0.0)), 1e-300)
+        self.scale = max(float(gram.diagonal().max(initial=0.0)), 1e-300)
+        self.ridge = ridge * self.scale
         self.power = gram.diagonal().astype(np.float64) + self.ridge
         self.residual = np.array(values, np.float64)
         self.basis = np.zeros((count, len(gram)))
         self.weights = np.zeros((count, self.residual.shape[1]))
 
     def gain(self):
-        """By how much each row would lower the squared error."""
-        return np.einsum("ij,ij->i", self.residual, self.residual) / self.power
+        """By how much each row would lower the squared error; 0 for rows that the span holds."""
+        gains = np.einsum("ij,ij->i", self.residual, self.residual) / self.power
+        return np.where(self.power > 2.0 * self.ridge, gains, 0.0)
 
     def take(self, x, step):
         """Add a landmark to the span."""
         V = self.basis
+        if self.power[x] <= 2.0 * self.ridge:
+            # Another kernel wants it; here it only would amplify rounding.
+            V[step, x] = np.sqrt(self.scale)
+            return
         root = np.sqrt(self.power[x])
         V[step] = (self.gram[x] - V[:step, x] @ V[:step]) / root
         V[step, x] = root
