@@ -49,3 +49,9 @@ def test_files_stay_short():
 def test_every_public_name_is_in_the_changelog():
     text = (ROOT / "CHANGELOG.md").read_text()
     assert [name for name in PUBLIC if name not in text] == []
+
+
+def test_names_of_test_files_are_unique():
+    """Without packages in `tests` pytest imports them by their base name."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(names) == len(set(names)), sorted(n for n in names if names.count(n) > 1)

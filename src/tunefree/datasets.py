@@ -146,7 +146,9 @@ def make_low_rank_dynamics(
     return np.stack(states, axis=1), theta
 
 
-def load_mnist_sample(images, labels, n_train=5000, n_test=10_000, *, random_state=None):
+def load_mnist_sample(
+    images, labels, n_train=5000, n_test=10_000, *, standardize=True, random_state=None
+):
     """Draw training and test images from a pair of IDX files, each pixel standardised.
 
     Pixels are measured from their mean, in standard deviations, over all images of the file (a
@@ -157,6 +159,8 @@ def load_mnist_sample(images, labels, n_train=5000, n_test=10_000, *, random_sta
     images, labels : str or path
         IDX files as MNIST has them, plain or gzipped.
     n_train, n_test : int, default=5000 and 10000
+    standardize : bool, default=True
+        False gives the pixels divided by 255.
     random_state : int, RandomState or None, default=None
         Which images.
 
@@ -193,8 +197,11 @@ def load_mnist_sample(images, labels, n_train=5000, n_test=10_000, *, random_sta
         raise ValueError(f"{images} holds {len(X)} images: too few for {n_train} + {n_test}.")
     rows = check_random_state(random_state).permutation(len(X))[: n_train + n_test]
     X = X.reshape(len(X), -1)
-    deviation = X.std(axis=0, dtype=float)
-    picked = (X[rows] - X.mean(axis=0, dtype=float)) / np.where(deviation > 0.0, deviation, 1.0)
+    if standardize:
+        mean, deviation = X.mean(axis=0, dtype=float), X.std(axis=0, dtype=float)
+    else:
+        mean, deviation = 0.0, np.full(X.shape[1], 255.0)
+    picked = (X[rows] - mean) / np.where(deviation > 0.0, deviation, 1.0)
     y = y[rows].astype(int)
     return picked[:n_train], picked[n_train:], y[:n_train], y[n_train:]
 

@@ -59,9 +59,13 @@ EXPERIMENTS = {
     "pistol-bound": "pistol_bound",
     "pistol-rates": "pistol_rates",
     "pistol-comparison": "pistol_comparison",
+    "pistol-learning-curves": "pistol_learning_curves",
     "reflectron-risk": "reflectron_risk",
     "reflectron-samples": "reflectron_samples",
     "reflectron-dimension": "reflectron_dimension",
     "reflectron-weights": "reflectron_weights",
     "reflectron-norms": "reflectron_norms",
+    "flow-digits": "flow_digits",
+    "flow-integrators": "flow_integrators",
+    "flow-synthetic": "flow_synthetic",
 }

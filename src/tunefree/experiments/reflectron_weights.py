@@ -55,6 +55,8 @@ def draw(figure, results):
     shown = [(c, n) for c, n in results if c["seed"] == 0]
     for ax, colour, (cell, numbers) in zip(axes, COLOURS, shown, strict=False):
         place = np.arange(len(numbers["weights"]))
-        ax.plot(place, numbers["truth"], "x", color="black", markersize=5, label="truth")
+        truth = np.array(numbers["truth"])
+        nonzero = np.flatnonzero(truth)
+        ax.plot(nonzero, truth[nonzero], "x", color="black", markersize=5, label="truth, if not 0")
         ax.plot(place, numbers["weights"], ".", color=colour, markersize=3, label="learned")
         finish(ax, "column", "weight" if cell["algorithm"] == "GLM-tron" else "", cell["algorithm"])
