@@ -12,6 +12,7 @@ _HOMES = {
     "Checkpoint": "tunefree.persistence",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
     "ErrorCurveDisplay": "tunefree.plots",
+    "DynamicsReflectron": "tunefree.estimators.dynamics",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron_kernel",
     "LeaderboardDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
