@@ -13,7 +13,10 @@ from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 # What potential='auto' tries together: no bias, and towards low rank by several degrees.
 AUTO = (Euclidean(), Spectral(PNorm(1.1)),
         *(Spectral(Hypentropy(beta)) for beta in (1e-2, 1e-4, 1e-6)))  # fmt: skip
-_RHO_WITHIN, _RHO_TOL = 1.0, 1e-3
+# Where u is nearly linear a multiple of the identity in Theta is as good as one in rho: rho is
+# estimated in a geometry that is averse to it, as the identity has full rank.
+RHO_POTENTIAL = Spectral(Hypentropy(1e-2))
+_RHO_WITHIN, _RHO_TOL, _RHO_PASSES = 1.0, 1e-3, 500
 _RANK_SHARE = 0.99
 
 
@@ -161,12 +164,13 @@ class DynamicsReflectron(BaseEstimator):
             raise ValueError(f"dt={self.dt!r} is not positive.")
         now, after = self._pairs(X, mask)
         seed, passes = seed_of(self.random_state), 0
+        potential = list(AUTO) if _is_auto(self.potential) else self.potential
 
-        def learn(rho, potential):
+        def learn(rho, potential, most):
             inner = Reflectron(
                 self.link, potential, self.constraint, step=self.step, init=self.init,
                 validation_fraction=self.validation_fraction, n_splits=self.n_splits,
-                patience=self.patience, tol=self.tol, max_iter=self.max_iter,
+                patience=self.patience, tol=self.tol, max_iter=most,
                 fit_intercept=self.fit_intercept, standardize=False, random_state=seed,
             )  # fmt: skip
             n = len(now)
@@ -178,17 +182,16 @@ class DynamicsReflectron(BaseEstimator):
             passes += inner.n_iter_
             return inner
 
-        potential = list(AUTO) if _is_auto(self.potential) else self.potential
         rho = self.rho
         if rho is None:
-            first = _regression(now, after)
-            best = learn(first, potential).potential_
+            first, most = _regression(now, after), min(self.max_iter, _RHO_PASSES)
+            search = RHO_POTENTIAL if _is_auto(self.potential) else self.potential
             rho = minimize_scalar(
-                lambda rho: learn(rho, best).leaderboard_[0]["risk"], method="bounded",
+                lambda rho: learn(rho, search, most).leaderboard_[0]["risk"], method="bounded",
                 bounds=(first - _RHO_WITHIN, first + _RHO_WITHIN), options={"xatol": _RHO_TOL},
             ).x  # fmt: skip
         self.rho_ = float(rho)
-        inner = learn(self.rho_, potential)
+        inner = learn(self.rho_, potential, self.max_iter)
         for name in ("coef_", "intercept_", "potential_", "constraint_", "link_", "trace_",
                      "leaderboard_"):  # fmt: skip
             setattr(self, name, getattr(inner, name))
