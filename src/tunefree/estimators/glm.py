@@ -32,12 +32,14 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     link_ : part
         The link in use.
     potential_, constraint_ : the chosen parts
+    feature_map_ : fitted map or None
     leaderboard_ : list of dict
-        Every configuration's lowest hold-out risk and the time (sum of steps) that had it, the
-        best first.
+        Every configuration's lowest hold-out risk and the time that had it (the sum of steps; in
+        stochastic form passes, on a stream rows), the best first.
     trace_ : dict of ndarray of shape (n_passes, n_configurations)
         'risk' (mean squared error on the rows learned from), 'held_risk' (on the rows held out),
-        'time', 'step', and 'move', the symmetric Bregman divergence of the last step.
+        'time', 'step', and 'move', the symmetric Bregman divergence of the last step. In stochastic
+        form 'held_risk' only, NaN after a run has ended.
     coef_path_ : ndarray of shape (n_passes, n_configurations, n_outputs, n_features)
         If kept.
     n_features_in_ : int
@@ -171,12 +173,14 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
     link_ : part
         The link in use.
     potential_, constraint_ : the chosen parts
+    feature_map_ : fitted map or None
     leaderboard_ : list of dict
-        Every configuration's lowest hold-out risk and the time (sum of steps) that had it, the
-        best first.
+        Every configuration's lowest hold-out risk and the time that had it (the sum of steps; in
+        stochastic form passes, on a stream rows), the best first.
     trace_ : dict of ndarray of shape (n_passes, n_configurations)
         'risk' (mean squared error on the rows learned from), 'held_risk' (on the rows held out),
-        'time', 'step', and 'move', the symmetric Bregman divergence of the last step.
+        'time', 'step', and 'move', the symmetric Bregman divergence of the last step. In stochastic
+        form 'held_risk' only, NaN after a run has ended.
     coef_path_ : ndarray of shape (n_passes, n_configurations, n_outputs, n_features)
         If kept.
     n_features_in_ : int

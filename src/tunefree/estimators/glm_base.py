@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -13,7 +12,6 @@ from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Sheets
 from tunefree.estimators import base
-from tunefree.estimators.fitting import ReadOnDemand
 from tunefree.estimators.glm_features import fitted_map, is_kernel
 from tunefree.estimators.glm_parts import (
     check_theorems,
@@ -22,11 +20,11 @@ from tunefree.estimators.glm_parts import (
     named,
     with_steps,
 )
-from tunefree.estimators.glm_stochastic import check_walks, on_stream, paced, passes, scheme_of
+from tunefree.estimators.glm_passes import scheme_of
+from tunefree.estimators.glm_stochastic import Stochastic
 from tunefree.estimators.units import Columns
 from tunefree.learners.mirror import Mirror
 from tunefree.learners.mirror_state import NONE, Sheet
-from tunefree.learners.walks import Walks
 from tunefree.links import LINKS, target_margin
 from tunefree.potentials import Euclidean
 from tunefree.pseudogradient import check_increasing
@@ -53,11 +51,8 @@ def validation_rows(estimator, X_val, y_val):
     return base.check_rows(estimator, X_val)
 
 
-class Reflectron(ReadOnDemand, BaseEstimator):
+class Reflectron(Stochastic, BaseEstimator):
     """What both estimators share."""
-
-    _ON_DEMAND = ("coef_", "intercept_", "potential_", "constraint_", "leaderboard_")
-    _LEARNER = ("_stream", "_dtype", "_flat")
 
     def __init__(
         self,
@@ -219,49 +214,6 @@ class Reflectron(ReadOnDemand, BaseEstimator):
         )
         self._predict_with(*learner.read(state), columns, dtype)
 
-    def _walk(self, link, configurations, scheme, X, targets, weights, visits, held, validation):
-        """The stochastic form: passes in the order of the rows' hash."""
-        (rows, _), k = visits.unique(), targets.shape[1]
-        columns = self._units(X[rows], weights, self.fit_intercept and not sparse.issparse(X))
-        sheet = Sheet(None, targets[rows], weights, held)
-        start = self._start(link, columns, sheet, 1 + max(0, held.max()), X.shape[1])
-        if start[1] is not None:
-            start = start[0], np.reshape(start[1], (-1, k))[-1]  # the member that holds rows out
-        spelt, paces = paced(
-            configurations, link, self.weight, self.fit_intercept, X.shape[1],
-            self.max_iter * len(rows),
-        )  # fmt: skip
-
-        def make(c=slice(None)):
-            chosen = (spelt[c], paces[c]) if isinstance(c, slice) else ([spelt[c]], [paces[c]])
-            return Walks.begin(link, *chosen, scheme, self.weight, self.fit_intercept,
-                               self.batch_size, X.shape[1], k, start)  # fmt: skip
-
-        Z, choosing = columns.rows(X), validation is not None or held.max() > NONE
-        X_held, y_held, w_held = Z[rows], targets[rows], weights
-        if validation is not None:
-            X_held, y_held, w_held = columns.rows(validation[0]), *validation[1:]
-        elif choosing:
-            X_held, y_held, w_held = (a[held > NONE] for a in (X_held, y_held, w_held))
-
-        def measure(theta, offset):
-            with np.errstate(over="ignore", invalid="ignore"):
-                squares = np.square(link.mean(X_held @ theta.T + offset) - y_held).sum(axis=1)
-            return float(w_held @ squares / w_held.sum())
-
-        learns = np.zeros(X.shape[0], bool)
-        learns[rows[held == NONE]] = True
-        out = passes(make, Z, targets, visits, learns, measure, most=self.max_iter, tol=self.tol,
-                     refit=choosing and validation is None, choosing=choosing)  # fmt: skip
-        self.trace_, self.n_iter_, self.link_ = {"held_risk": out.trace}, out.n_passes, link
-        if self.keep_path:
-            self.coef_path_ = np.full((len(out.path), len(spelt), k, X.shape[1]), np.nan)
-            for epoch, points in enumerate(out.path):
-                for c, theta in points:
-                    self.coef_path_[epoch, c] = theta / columns.scale
-        self._note(out.board)
-        self._predict_with(out.theta, out.offset, columns, X.dtype)
-
     def _note(self, board):
         """Set out what was tried, the best first, and what was chosen."""
         board = list(board)
@@ -283,47 +235,6 @@ class Reflectron(ReadOnDemand, BaseEstimator):
         coef = theta / columns.scale
         self.coef_ = coef.astype(dtype)
         self.intercept_ = (offset - coef @ columns.centre).astype(dtype)
-
-    def _learn(self, X, targets, weights, flat):
-        """Learn from the next rows of a stream."""
-        link, configurations, scheme = self._check(batch=False)
-        if self.feature_map is not None:
-            raise ValueError(
-                "partial_fit knows no feature_map: transform the rows before you give them."
-            )
-        stream, d, k = self.__dict__.get("_stream"), X.shape[1], targets.shape[1]
-        if stream is not None and stream.n_outputs() != k:
-            raise ValueError(f"y has {k} outputs, and this model {stream.n_outputs()}.")
-        if stream is None:
-            start = None, None
-            if self.init is not None or "coef_" in vars(self):
-                begun = vars(self).get("coef_", self.init)
-                start = (
-                    np.asarray(begun, dtype=np.float64).reshape(-1, d),
-                    np.reshape(vars(self).get("intercept_", np.zeros(k)), -1).astype(np.float64),
-                )
-                if len(start[0]) != k:
-                    raise ValueError(f"y has {k} outputs, and this model {len(start[0])}.")
-            spelt, paces = paced(
-                configurations, link, self.weight, self.fit_intercept, d, self.max_iter
-            )
-            stream = Walks.begin(link, spelt, paces, scheme, self.weight, self.fit_intercept,
-                                 self.batch_size, d, k, start)  # fmt: skip
-        self._stream = on_stream(stream, X, targets, weights)
-        self._dtype, self._flat, self.link_, self.feature_map_ = X.dtype.name, flat, link, None
-        self._forget_read()
-
-    def _check_learner(self):
-        if self.__dict__.get("_stream") is not None:
-            check_walks(self._stream, self.n_features_in_)
-
-    def _read_stream(self):
-        runs = sorted(self._stream.runs, key=lambda run: run.risk())
-        self._note((run.risk(), self._stream.seen, run.configuration) for run in runs)
-        d = self.n_features_in_
-        self._predict_with(*runs[0].read(), Columns(np.zeros(d), np.ones(d)), self._dtype)
-        if self._flat:
-            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
     def _held(self, strata, n_splits):
         """The member from which each row is held out; the given order is that of a hash."""

@@ -1,173 +1,107 @@
 """The Reflectron's stochastic form behind the estimators: passes in memory, and streams."""
 
-from typing import NamedTuple
-
 import numpy as np
+from scipy import sparse
 
-from tunefree.averaging import AVERAGES
-from tunefree.bounds import reflectron_step
-from tunefree.engine.order import Visits, given_visits
-from tunefree.engine.sources import Rows
-from tunefree.estimators.glm_parts import THEOREMS, geometry, named
+from tunefree.estimators.fitting import ReadOnDemand
+from tunefree.estimators.glm_passes import on_stream, paced, passes
 from tunefree.estimators.restoring import require, same_form
+from tunefree.estimators.units import Columns
 from tunefree.learners.batches import Batches
 from tunefree.learners.lazy import Lazy
-from tunefree.learners.walks import MULTIPLES, Pace, Run, Walks
-
-# Passes without progress before the runs end; at least as many as progress took.
-_PATIENCE = 5
+from tunefree.learners.mirror_state import NONE, Sheet
+from tunefree.learners.walks import Run, Walks
 
 
-def scheme_of(average):
-    """The averaging scheme of a name; None and 'last' are none."""
-    if average is None or (isinstance(average, str) and average == "last"):
-        return None
-    return named(average, AVERAGES, "average", "mass")
+class Stochastic(ReadOnDemand):
+    """What the stochastic form adds to an estimator."""
 
+    _ON_DEMAND = ("coef_", "intercept_", "potential_", "constraint_", "leaderboard_")
+    _LEARNER = ("_stream", "_dtype", "_flat")
 
-def paced(configurations, link, weight, intercept, d, rounds):
-    """Configurations with the multiples of the automatic step spelt out, and the pace of each."""
-    spelt, paces = [], []
-    for configuration in configurations:
-        sigma, exponent = geometry(configuration, d)
-        step = configuration.step
-        if isinstance(step, float):
-            spelt.append(configuration)
-            paces.append(Pace(step))
-            continue
-        bound = link.bound() if hasattr(link, "bound") else 1.0
-        largest = 1.0 if weight is None or callable(weight) else bound
-        extra = float(intercept)
-        if step is None:
-            # Where nothing is known about the geometry, the multiples have to find the step.
-            known = sigma if sigma is not None and sigma > 0.0 else 1.0
-            base = reflectron_step(1.0, bound, convexity=known, weight=largest, theorem="5.2")
-            for multiple in MULTIPLES:
-                spelt.append(configuration._replace(step=f"auto x {multiple:g}"))
-                paces.append(Pace(None, multiple * base, exponent, extra))
-            continue
-        base = reflectron_step(
-            1.0, bound, convexity=min(sigma, 1.0) if intercept else sigma, weight=largest,
-            theorem="4.1" if step == "theorem-4.1" else "5.2",
+    def _walk(self, link, configurations, scheme, X, targets, weights, visits, held, validation):
+        """The stochastic form: passes in the order of the rows' hash."""
+        (rows, _), k = visits.unique(), targets.shape[1]
+        columns = self._units(X[rows], weights, self.fit_intercept and not sparse.issparse(X))
+        sheet = Sheet(None, targets[rows], weights, held)
+        start = self._start(link, columns, sheet, 1 + max(0, held.max()), X.shape[1])
+        if start[1] is not None:
+            start = start[0], np.reshape(start[1], (-1, k))[-1]  # the member that holds rows out
+        spelt, paces = paced(
+            configurations, link, self.weight, self.fit_intercept, X.shape[1],
+            self.max_iter * len(rows),
         )  # fmt: skip
-        most = 1.0 / np.sqrt(rounds) if THEOREMS[step] == "5.1" else np.inf
-        spelt.append(configuration)
-        paces.append(Pace(None, base, exponent, extra, float(most)))
-    return tuple(spelt), tuple(paces)
 
+        def make(c=slice(None)):
+            chosen = (spelt[c], paces[c]) if isinstance(c, slice) else ([spelt[c]], [paces[c]])
+            return Walks.begin(link, *chosen, scheme, self.weight, self.fit_intercept,
+                               self.batch_size, X.shape[1], k, start)  # fmt: skip
 
-class Outcome(NamedTuple):
-    """What passes in memory leave behind.
+        Z, choosing = columns.rows(X), validation is not None or held.max() > NONE
+        X_held, y_held, w_held = Z[rows], targets[rows], weights
+        if validation is not None:
+            X_held, y_held, w_held = columns.rows(validation[0]), *validation[1:]
+        elif choosing:
+            X_held, y_held, w_held = (a[held > NONE] for a in (X_held, y_held, w_held))
 
-    Attributes
-    ----------
-    theta, offset : ndarray
-    configuration : Configuration
-    epochs : int
-        Passes that led to the predictor.
-    n_passes : int
-        All passes.
-    board : list of (risk, epochs, Configuration)
-        Every configuration's lowest risk, the best first.
-    trace : ndarray of shape (n_passes, n_configurations)
-        Risks on the rows held out; NaN after a run's end.
-    path : list of ndarray
-        Parameters of all runs after every pass.
-    """
+        def measure(theta, offset):
+            with np.errstate(over="ignore", invalid="ignore"):
+                squares = np.square(link.mean(X_held @ theta.T + offset) - y_held).sum(axis=1)
+            return float(w_held @ squares / w_held.sum())
 
-    theta: np.ndarray
-    offset: np.ndarray
-    configuration: object
-    epochs: int
-    n_passes: int
-    board: list
-    trace: np.ndarray
-    path: list
+        learns = np.zeros(X.shape[0], bool)
+        learns[rows[held == NONE]] = True
+        out = passes(make, Z, targets, visits, learns, measure, most=self.max_iter, tol=self.tol,
+                     refit=choosing and validation is None, choosing=choosing)  # fmt: skip
+        self.trace_, self.n_iter_, self.link_ = {"held_risk": out.trace}, out.n_passes, link
+        if self.keep_path:
+            self.coef_path_ = np.full((len(out.path), len(spelt), k, X.shape[1]), np.nan)
+            for epoch, points in enumerate(out.path):
+                for c, theta in points:
+                    self.coef_path_[epoch, c] = theta / columns.scale
+        self._note(out.board)
+        self._predict_with(out.theta, out.offset, columns, X.dtype)
 
+    def _learn(self, X, targets, weights, flat):
+        """Learn from the next rows of a stream."""
+        link, configurations, scheme = self._check(batch=False)
+        if self.feature_map is not None:
+            raise ValueError(
+                "partial_fit knows no feature_map: transform the rows before you give them."
+            )
+        stream, d, k = self.__dict__.get("_stream"), X.shape[1], targets.shape[1]
+        if stream is not None and stream.n_outputs() != k:
+            raise ValueError(f"y has {k} outputs, and this model {stream.n_outputs()}.")
+        if stream is None:
+            start = None, None
+            if self.init is not None or "coef_" in vars(self):
+                begun = vars(self).get("coef_", self.init)
+                start = (
+                    np.asarray(begun, dtype=np.float64).reshape(-1, d),
+                    np.reshape(vars(self).get("intercept_", np.zeros(k)), -1).astype(np.float64),
+                )
+                if len(start[0]) != k:
+                    raise ValueError(f"y has {k} outputs, and this model {len(start[0])}.")
+            spelt, paces = paced(
+                configurations, link, self.weight, self.fit_intercept, d, self.max_iter
+            )
+            stream = Walks.begin(link, spelt, paces, scheme, self.weight, self.fit_intercept,
+                                 self.batch_size, d, k, start)  # fmt: skip
+        self._stream = on_stream(stream, X, targets, weights)
+        self._dtype, self._flat, self.link_, self.feature_map_ = X.dtype.name, flat, link, None
+        self._forget_read()
 
-def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choosing):
-    """Pass over rows until the risk on others stops falling; then once more over all of them.
+    def _check_learner(self):
+        if self.__dict__.get("_stream") is not None:
+            check_walks(self._stream, self.n_features_in_)
 
-    Parameters
-    ----------
-    make : callable
-        Makes the `Walks` before the first row.
-    X, targets, visits
-        All rows, and how they are visited.
-    learns : ndarray of bool
-        Which rows to learn from at first.
-    measure : callable
-        (theta, offset) -> risk on the rows held out.
-    most : int
-        Most passes.
-    tol : float
-        Relative fall of the risk that counts as progress.
-    refit : bool
-        Whether to learn again from all rows, in the chosen configuration.
-    choosing : bool
-        False reads the last pass.
-
-    Returns
-    -------
-    Outcome
-    """
-    walks, best, marks, curves, path = make(), {}, {}, [], []
-    names = [run.configuration for run in walks.runs]
-    alive, epoch, source = list(range(len(names))), 0, Rows(X, targets, _only(visits, learns))
-    while epoch < most:
-        walks = _pass(walks, source, epoch)
-        epoch += 1
-        curve, points = np.full(len(names), np.nan), []
-        for c, run in zip(alive, walks.runs, strict=True):
-            theta, offset = run.read()
-            points.append((c, theta))
-            curve[c] = measure(theta, offset) if np.isfinite(run.risk()) else np.inf
-            if c not in best or curve[c] < best[c][0] or not choosing:
-                best[c] = float(curve[c]), epoch, theta, offset
-            if c not in marks or curve[c] < (1.0 - tol) * marks[c][0]:
-                marks[c] = float(curve[c]), epoch
-        curves.append(curve)
-        path.append(points)
-        latest = max(marks[c][1] for c in alive)
-        if epoch - latest >= max(_PATIENCE, latest):
-            break
-        if len(alive) > 1 and epoch & (epoch - 1) == 0:
-            risks = [best[c][0] for c in alive]
-            kept = set(np.argsort(risks, kind="stable")[: (len(alive) + 1) // 2])
-            walks = walks._replace(runs=tuple(r for i, r in enumerate(walks.runs) if i in kept))
-            alive = [c for i, c in enumerate(alive) if i in kept]
-    order = sorted(best, key=lambda c: best[c][0])
-    risk, epochs, theta, offset = best[order[0]]
-    if not np.isfinite(risk):
-        raise ValueError("No step was finite: give a smaller step, or step='auto'.")
-    n_passes = epoch
-    if refit:
-        walks, n_passes = make(order[0]), epoch + epochs
-        source = Rows(X, targets, visits)
-        for e in range(epochs):
-            walks = _pass(walks, source, e)
-        theta, offset = walks.runs[0].read()
-    board = [(best[c][0], best[c][1], names[c]) for c in order]
-    return Outcome(theta, offset, names[order[0]], epochs, n_passes, board, np.array(curves), path)
-
-
-def _only(visits, learns):
-    """The visits of some rows."""
-    kept = learns[visits.rows]
-    keys = None if visits.keys is None else visits.keys[kept]
-    return Visits(visits.rows[kept], visits.weights[kept], keys, visits.repeats[kept])
-
-
-def _pass(walks, source, epoch):
-    for block in source.blocks(epoch):
-        walks = walks.learn(block.X[block.rows], block.targets, block.weights, halve=False)
-    return walks
-
-
-def on_stream(walks, X, targets, weights):
-    """Learn rows in the order given; a whole weight repeats its row."""
-    rows, importance = given_visits(weights).order(0)
-    return walks.learn(X[rows], targets[rows], importance)
+    def _read_stream(self):
+        runs = sorted(self._stream.runs, key=lambda run: run.risk())
+        self._note((run.risk(), self._stream.seen, run.configuration) for run in runs)
+        d = self.n_features_in_
+        self._predict_with(*runs[0].read(), Columns(np.zeros(d), np.ones(d)), self._dtype)
+        if self._flat:
+            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
 
 def check_walks(walks, d):
