@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from tunefree._jit import fast_exp, fast_exp32, kernel
+from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel
 
 
 # In place: with a second array the compiler would have to expect that the two overlap, and a call
@@ -72,6 +72,24 @@ def squared_distances(A, B, left=None, right=None, out=None):
     left = squared_norms(A) if left is None else left
     right = squared_norms(B) if right is None else right
     _to_squares(out, left.astype(out.dtype, copy=False), right.astype(out.dtype, copy=False))
+    return out
+
+
+@kernel(fastmath=REASSOCIATE)
+def _manhattan(A, B, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            total = A.dtype.type(0.0)
+            for c in range(A.shape[1]):
+                total += abs(A[i, c] - B[j, c])
+            out[i, j] = total
+
+
+def manhattan_distances(A, B, out=None):
+    """Sums of absolute differences of all pairs of rows of arrays, written to `out`."""
+    A, B = np.ascontiguousarray(A), np.ascontiguousarray(B)
+    out = np.empty((len(A), len(B)), A.dtype) if out is None else out
+    _manhattan(A, B, out)
     return out
 
 

@@ -24,7 +24,13 @@ from scipy import sparse
 from sklearn.metrics import pairwise
 
 from tunefree._jit import part
-from tunefree.distances import decay, inner, squared_distances, squared_norms
+from tunefree.distances import (
+    decay,
+    inner,
+    manhattan_distances,
+    squared_distances,
+    squared_norms,
+)
 
 # How much a kernel matrix may differ from its transpose.
 _ASYMMETRY = 1e-6
@@ -49,9 +55,13 @@ class RBF(NamedTuple):
 
     gamma: float = 1.0
 
-    def distances(self, A, B):
-        """What the bandwidth multiplies: squared distances."""
-        return squared_distances(A, B)
+    def sizes(self, A):
+        """What distances need to know of every row, once: its squared length."""
+        return squared_norms(A)
+
+    def distances(self, A, B, left=None, right=None, out=None):
+        """What the bandwidth multiplies: squared distances, from sizes, written to memory."""
+        return squared_distances(A, B, left, right, out)
 
     def gram(self, A, B):
         """Values of all pairs of rows, shape (n, m)."""
@@ -85,9 +95,15 @@ class Laplacian(NamedTuple):
 
     gamma: float = 1.0
 
-    def distances(self, A, B):
+    def sizes(self, A):
+        """Nothing that distances need."""
+        return np.zeros(A.shape[0], A.dtype)
+
+    def distances(self, A, B, left=None, right=None, out=None):
         """What the bandwidth multiplies: sums of absolute differences."""
-        return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
+        if sparse.issparse(A) or sparse.issparse(B):
+            return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
+        return manhattan_distances(A, B, out)
 
     def gram(self, A, B):
         """Values of all pairs of rows, shape (n, m)."""

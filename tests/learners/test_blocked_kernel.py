@@ -9,7 +9,7 @@ from tunefree.kernels import RBF, Linear
 from tunefree.learners.blocked import Blocked, Member, Rows
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.rules import DoWG, PiSTOL
-from tunefree.learners.support import base, workers
+from tunefree.learners.support import Facts, workers
 from tunefree.losses import Absolute, Logistic, Multinomial, SmoothedHinge
 
 RULES = {"b = 1": PiSTOL(root=False), "root": PiSTOL(), "squares": PiSTOL(a=1.0, squares=True),
@@ -56,7 +56,10 @@ def run(engine, X, Y, weights, size, n_passes=1, suffix=False, scored=False, n_j
             for start in range(0, len(Y), size):
                 r = np.arange(start, min(len(Y), start + size))
                 known = engine.slot_of is not None
-                block = Rows(X[r], r if known else None, squares[r].astype(float), Y[r], weights[r])
+                facts = Facts.of(engine.kernel, X[r])
+                block = Rows(
+                    facts, r if known else None, squares[r].astype(float), Y[r], weights[r]
+                )
                 scores.append(engine.learn(team, block, scored))
     return scores
 
@@ -127,7 +130,7 @@ def test_members_share_a_sweep_but_nothing_else(n_jobs, scored, monkeypatch):
     ]
     monkeypatch.setattr("tunefree.learners.support.TILE", 50)
     together = Blocked(RBF(), members, 1, X, len(X))
-    cached = Blocked(RBF(), members, 1, X, cache=base(RBF(), X, X))
+    cached = Blocked(RBF(), members, 1, X, cache=RBF().distances(X, X))
     stream = Blocked(RBF(), members, 1, X)
     for engine in (together, cached, stream):
         run(engine, X, Y, w, 64, scored=scored, n_jobs=n_jobs)
@@ -138,7 +141,7 @@ def test_members_share_a_sweep_but_nothing_else(n_jobs, scored, monkeypatch):
         for engine in (together, stream):
             found = RBF(member.gamma).gram(X, engine.support.rows) @ engine.mean(i)
             np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
-        found = decay(base(RBF(), X, X), member.gamma) @ cached.mean(i)
+        found = decay(RBF().distances(X, X), member.gamma) @ cached.mean(i)
         np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 

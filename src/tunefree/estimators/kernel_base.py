@@ -127,7 +127,7 @@ class KernelEstimator(BaseEstimator):
         number_of[engine.slot_of[placed]] = np.flatnonzero(placed)
         numbers = number_of[kept]
         self.support_ = problem.given[numbers]
-        support = self.support_ if data.rows is None else data.rows[numbers]
+        support = self.support_ if data.rows is None else data.rows.rows[numbers]
         dtype = engine.dtype
         coefs = tuple(c[kept].astype(dtype) for c in coefs)
         self.expansion_ = Expansion(kernels, support, coefs)

@@ -18,6 +18,7 @@ from tunefree.kernels import (
 )
 from tunefree.learners.blocked import Member
 from tunefree.learners.progress import curve, risks
+from tunefree.learners.support import Facts
 from tunefree.learners.tournament import CACHED, SCOUTED, Data, pairs, scout, shortlist
 from tunefree.squash import Squash, squash_of, standardise_of
 
@@ -213,7 +214,8 @@ def choose(estimator, team, kernel, problem, targets, learner, classify):
         rows = view.show(problem.rows(most))
         unit = median_gamma(kernel, rows)
         members = [Member(unit * g, learner, f"{view.name} gamma={unit * g:.3g}") for g in GRID]
-        data = Data(rows, kernel.diag(rows).astype(np.float64), targets[:most], problem.order)
+        squares = kernel.diag(rows).astype(np.float64)
+        data = Data(Facts.of(kernel, rows), squares, targets[:most], problem.order)
         found.append((view, members, scout(team, kernel, data, members, classify, most)))
     best = min(range(len(found)), key=lambda i: risks(found[i][2]).min())
     view, members, progress = found[best]
@@ -266,10 +268,10 @@ def data_of(team, kernel, problem, view, targets):
         squares = np.asarray(K.diagonal(), dtype=np.float64)
         return Data(None, squares, targets, problem.order, np.ascontiguousarray(K))
     rows = view.show(problem.rows())
-    cache = None
+    squares, facts, cache = kernel.diag(rows).astype(np.float64), Facts.of(kernel, rows), None
     if len(problem.stored) <= CACHED * (4 / rows.dtype.itemsize) ** 0.5:
-        cache = pairs(team, kernel, rows)
-    return Data(rows, kernel.diag(rows).astype(np.float64), targets, problem.order, cache)
+        cache = pairs(team, kernel, facts)
+    return Data(facts, squares, targets, problem.order, cache)
 
 
 def try_function(kernel, X):

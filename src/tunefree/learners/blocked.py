@@ -37,7 +37,7 @@ class Rows(NamedTuple):
 
     Attributes
     ----------
-    rows : ndarray or CSR of shape (n, d), or None
+    rows : Facts or None
         None if the engine holds all values in a cache.
     numbers : ndarray of shape (n,) or None
         Which of the rows in memory they are; None on a stream, where every row is new.
@@ -131,7 +131,7 @@ class Blocked:
         n, k, layout = len(block.targets), self.n_outputs, self._layout()
         width = k * (1 + scored)
         weights = np.broadcast_to(block.weights, (len(self.members), n))
-        own, tile_of = self._values(block)
+        own, tile_of = self._values(team, block)
         known = products(team, self.kernel, self.gammas, tile_of, self.n_slots, self._mirror())
         jobs = []
         for level, K in enumerate(bandwidths(self.kernel, own, self.gammas)):
@@ -160,16 +160,22 @@ class Blocked:
             table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
         return [found[i][2] for i in range(len(self.members))]
 
-    def _values(self, block):
+    def _values(self, team, block):
         """Distances or values within the block, and those with tiles of the support."""
         if self.cache is not None:
-            r = block.numbers
-            return self.cache[np.ix_(r, r)], lambda a, b: self.cache[r, a:b]
-        held = self.support.rows
-        return (
-            base(self.kernel, block.rows, block.rows),
-            lambda a, b: base(self.kernel, block.rows, held[a:b]),
-        )
+            r, memory = (
+                block.numbers,
+                team.memory((len(block.targets), len(self.cache)), self.dtype, "rows"),
+            )
+            D = np.take(self.cache, r, axis=0, out=memory, mode="clip")
+            return np.ascontiguousarray(D[:, r]), lambda a, b: team.copy(D[:, a:b])
+        held, rows = self.support.facts(), block.rows
+
+        def tile_of(a, b):
+            memory = team.memory((len(block.targets), b - a), self.dtype)
+            return base(self.kernel, rows, held[a:b], memory)
+
+        return base(self.kernel, rows, rows), tile_of
 
     def _place(self, block, found):
         """The rows' slots; rows that get their first coefficient are given one."""
@@ -187,7 +193,8 @@ class Blocked:
             new = fresh[np.sort(first)]  # a row that stands several times in the block counts once
             self.slot_of[numbers[new]] = self.n_slots + np.arange(len(new))
             slots = self.slot_of[numbers]
-        self.support.append(block.rows[new])
+        fresh = block.rows[new]
+        self.support.append(fresh.rows, fresh.sizes)
         self._grow(self.n_slots + len(new))
         return slots
 

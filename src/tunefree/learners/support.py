@@ -7,9 +7,11 @@ Tiles are spread over threads and added in a fixed order, so results do not depe
 """
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from typing import NamedTuple
 
 import joblib
 import numpy as np
@@ -39,7 +41,21 @@ class Workers:
     """Maps a function over tiles, in threads; matrix products inside use one thread each."""
 
     def __init__(self, pool=None):
-        self._pool = pool
+        self._pool, self._local = pool, threading.local()
+
+    def memory(self, shape, dtype, use="tile"):
+        """Memory of the calling thread for a use: new pages cost more than the work on them."""
+        held = self._local.__dict__
+        size = int(np.prod(shape)) * dtype.itemsize
+        if use not in held or held[use].size < size:
+            held[use] = np.empty(size, np.uint8)
+        return held[use][:size].view(dtype).reshape(shape)
+
+    def copy(self, view):
+        """The values next to each other in the calling thread's memory."""
+        out = self.memory(view.shape, view.dtype)
+        np.copyto(out, view)
+        return out
 
     def map(self, function, items):
         """Results in the order of the items."""
@@ -67,29 +83,26 @@ class Support:
     Parameters
     ----------
     like : ndarray or CSR
-        Rows of the kind to hold (for a precomputed kernel, numbers of rows).
+        Rows of the kind to hold.
     """
 
     def __init__(self, like):
-        self._n, self._rows = 0, like[:0]
+        self._n, self._rows, self._sizes = 0, like[:0], np.empty(0, like.dtype)
         self._waiting = []
 
     def __len__(self):
         return self._n
 
-    def append(self, rows):
-        """Take in rows."""
+    def append(self, rows, sizes):
+        """Take in rows and what the kernel needs to know of them."""
         n = rows.shape[0]
+        if sizes is not None:
+            self._sizes = _room(self._sizes, self._n, n)
+            self._sizes[self._n : self._n + n] = sizes
         if sparse.issparse(self._rows):
             self._waiting.append(rows)
         else:
-            if self._n + n > len(self._rows):
-                bigger = np.empty(
-                    (max(2 * len(self._rows), self._n + n, TILE), *rows.shape[1:]),
-                    self._rows.dtype,
-                )
-                bigger[: self._n] = self._rows[: self._n]
-                self._rows = bigger
+            self._rows = _room(self._rows, self._n, n)
             self._rows[self._n : self._n + n] = rows
         self._n += n
 
@@ -101,11 +114,24 @@ class Support:
             self._waiting = []
         return self._rows[: self._n]
 
+    def facts(self):
+        """All rows with what the kernel needs to know of them."""
+        return Facts(self.rows, self._sizes[: self._n] if len(self._sizes) else None)
+
     def branch(self):
         """A copy that may grow on its own, without copying the rows unless it must."""
         other = Support(self._rows)
-        other._n, other._rows = self._n, self.rows
+        other._n, other._rows, other._sizes = self._n, self.rows, self._sizes[: self._n]
         return other
+
+
+def _room(array, used, new):
+    """The array, or a longer one, with space for new rows after those in use."""
+    if used + new <= len(array):
+        return array
+    bigger = np.empty((max(2 * len(array), used + new, TILE), *array.shape[1:]), array.dtype)
+    bigger[:used] = array[:used]
+    return bigger
 
 
 def bandwidths(kernel, distances, gammas):
@@ -136,9 +162,34 @@ def _doubling(gammas):
     return all(b == 2.0 * a for a, b in zip(gammas[:-1], gammas[1:], strict=True))
 
 
-def base(kernel, A, B):
-    """Distances if the kernel has a bandwidth to vary, else its values."""
-    return kernel.distances(A, B) if hasattr(kernel, "distances") else kernel.gram(A, B)
+class Facts(NamedTuple):
+    """Rows, and what the kernel's distances need to know of them."""
+
+    rows: object
+    sizes: np.ndarray | None
+
+    @classmethod
+    def of(cls, kernel, rows):
+        """Work it out."""
+        return cls(rows, kernel.sizes(rows) if hasattr(kernel, "sizes") else None)
+
+    def __getitem__(self, part):
+        return Facts(self.rows[part], None if self.sizes is None else self.sizes[part])
+
+
+def base(kernel, A, B, out=None):
+    """Distances of all pairs if the kernel has a bandwidth to vary, else its values.
+
+    Parameters
+    ----------
+    kernel : part
+    A, B : Facts
+    out : ndarray, optional
+        Memory that may be used.
+    """
+    if hasattr(kernel, "distances"):
+        return kernel.distances(A.rows, B.rows, A.sizes, B.sizes, out)
+    return kernel.gram(A.rows, B.rows)
 
 
 def products(team, kernel, gammas, tile_of, n, tables):
@@ -150,7 +201,7 @@ def products(team, kernel, gammas, tile_of, n, tables):
     kernel, gammas
         See `bandwidths`.
     tile_of : callable
-        (start, stop) -> `base` of the block's rows and those support rows.
+        (start, stop) -> `base` of the block's rows and those support rows; may be overwritten.
     n : int
         How many support rows.
     tables : list of ndarray of shape (at least n, width)

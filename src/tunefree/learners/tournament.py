@@ -24,6 +24,8 @@ VISITS, CACHED = 200_000, 16_384
 SCOUTED = 6_000
 KEPT = 3
 _HELD = 10
+# With so many rows left out, a race ends when so many read-outs in a row bring no new best.
+_MANY, _PATIENCE = 500, 2
 
 
 class Data(NamedTuple):
@@ -31,7 +33,7 @@ class Data(NamedTuple):
 
     Attributes
     ----------
-    rows : ndarray or CSR of shape (n, d), or None
+    rows : Facts or None
         In the coordinates of learning; None where `cache` has all there is.
     squares : ndarray of shape (n,)
     targets : ndarray of shape (n, n_outputs)
@@ -51,25 +53,32 @@ class Data(NamedTuple):
         rows = None if self.cache is not None else self.rows[numbers]
         return Rows(rows, numbers, self.squares[numbers], self.targets[numbers], weights)
 
-    def tiles(self, kernel, numbers, held):
+    def tiles(self, team, kernel, numbers, held):
         """The distances of some rows and tiles of the rows in `held`."""
         if self.cache is not None:
-            return lambda a, b: self.cache[numbers, a:b]
+            D = self.cache[numbers]
+            return lambda a, b: team.copy(D[:, a:b])
         rows = self.rows[numbers]
-        return lambda a, b: base(kernel, rows, held[a:b])
+
+        def tile_of(a, b):
+            memory = team.memory((len(numbers), b - a), rows.rows.dtype)
+            return base(kernel, rows, held[a:b], memory)
+
+        return tile_of
 
 
 def pairs(team, kernel, rows):
     """The `base` of all pairs of rows, from half of them."""
-    n, size = rows.shape[0], 512
-    out = np.empty((n, n), rows.dtype)
+    n, size = rows.rows.shape[0], 512
+    out = np.empty((n, n), rows.rows.dtype)
 
     def tile(corner):
         i, j = corner
         a, b = slice(i, i + size), slice(j, j + size)
-        out[a, b] = base(kernel, rows[a], rows[b])
+        values = base(kernel, rows[a], rows[b])
+        out[a, b] = values
         if i != j:
-            out[b, a] = out[a, b].T
+            out[b, a] = values.T
 
     starts = range(0, n, size)
     team.map(tile, [(i, j) for i in starts for j in starts if i <= j])
@@ -117,7 +126,12 @@ def scout(team, kernel, data, members, classify, most):
 
 
 def _like(data):
-    return data.rows[:0] if data.rows is not None else data.cache[:0]
+    return data.rows.rows[:0] if data.rows is not None else data.cache[:0]
+
+
+def passes_since(found, best):
+    """How many read-outs have come since the best."""
+    return len({r.passes for r in found if r.passes > best.passes})
 
 
 class ReadOut(NamedTuple):
@@ -209,7 +223,8 @@ def race(team, kernel, data, gammas, learner, when, loss_of):
         found += new
         best = min(found, key=lambda r: r.error)
         far = [r.error > best.error + 2.0 * best.spread for r in new]
-        if all(far):
+        late = passes_since(found, best) >= _PATIENCE and len(held) >= _MANY
+        if all(far) or late:
             break
         alive = [2 * i + j for i, out in enumerate(far) if not out for j in (0, 1)]
         engine.keep(alive)
@@ -236,11 +251,11 @@ def _spread(loss):
 
 def decide(team, data, engine, numbers, gammas, coefs):
     """Decisions of rows in memory for each bandwidth."""
-    held, out = engine.support.rows, []
+    held, out = engine.support.facts(), []
     tables = [c.astype(engine.dtype) for c in coefs]
     for start in range(0, len(numbers), BLOCK):
         r = numbers[start : start + BLOCK]
-        tile_of = data.tiles(engine.kernel, r, held)
+        tile_of = data.tiles(team, engine.kernel, r, held)
         out.append(products(team, engine.kernel, gammas, tile_of, engine.n_slots, tables))
     k = data.targets.shape[1]
     empty = np.zeros((len(numbers), k))
