@@ -17,6 +17,7 @@ _HOMES = {
     "LeaderboardDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
     "KernelPiSTOLClassifier": "tunefree.estimators.kernel",
+    "KernelPiSTOLRegressor": "tunefree.estimators.kernel_regression",
     "LandmarkClassifier": "tunefree.estimators.landmarks",
     "LandmarkRegressor": "tunefree.estimators.landmarks",
     "OptimisticPerceptron": "tunefree.estimators.perceptron",

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from tunefree import KernelPiSTOLClassifier, load_model, save_model
+from tunefree import KernelPiSTOLClassifier, KernelPiSTOLRegressor, load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3)) * [1.0, 10.0, 0.1] + 5.0
@@ -93,7 +93,7 @@ def test_three_bandwidths_survive_and_each_ones_loss_is_shown():
     model = fit()
     assert len(model.gamma_) == 3
     curves = model.trace_["progressive_error"]
-    assert len(curves) == 21  # seven bandwidths under three views
+    assert len(curves) == 24  # eight bandwidths under three views
     assert all(len(c) == len(model.trace_["rows"]) for c in curves.values())
     assert sum(row["chosen"] for row in model.leaderboard_) == 3
     assert model.coordinates_.name != "raw"
@@ -157,3 +157,38 @@ def test_more_rows_than_memory_holds_are_refused(monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: 10)
     with pytest.raises(ValueError, match="support rows"):
         fit()
+
+
+def wave(X):
+    return 1e3 + 50.0 * np.sin(2.0 * X[:, 0]) * X[:, 1]
+
+
+def regress(X, y, w=None, **options):
+    return KernelPiSTOLRegressor(random_state=0, **options).fit(X, y, w)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "absolute", "epsilon_insensitive"])
+def test_regression_of_a_wave(loss):
+    model = regress(Z[:300], wave(Z[:300]), loss=loss)
+    assert model.score(Z[300:], wave(Z[300:])) > 0.8
+
+
+def test_regression_does_not_depend_on_the_targets_units():
+    one, other = regress(Z, wave(Z)), regress(Z, 7.0 - 1e-3 * wave(Z))
+    np.testing.assert_allclose(other.predict(Z), 7.0 - 1e-3 * one.predict(Z), rtol=1e-6)
+
+
+def test_several_targets_and_weights_as_repetitions():
+    y, w = np.stack([wave(Z), Z[:, 2]], axis=1), RNG.integers(0, 3, len(Z))
+    one = regress(Z, y, w)
+    np.testing.assert_array_equal(
+        one.predict(Z), regress(np.repeat(Z, w, axis=0), np.repeat(y, w, axis=0)).predict(Z)
+    )
+    assert one.score(Z, y) > 0.8
+
+
+def test_a_few_absurd_targets_do_little():
+    y = wave(Z)
+    wild = y.copy()
+    wild[::100] = 1e12
+    assert regress(Z, wild).score(Z, y) > 0.6

@@ -53,7 +53,7 @@ class KernelEstimator(BaseEstimator):
         check_precomputed(kernel, X)
         try_function(kernel, X)
 
-    def _learn(self, kernel, problem, targets, learner, classify, loss_of):
+    def _learn(self, kernel, problem, targets, learner, loss_of, *, classify, limit):
         """Run the tournament and set the predictor.
 
         Parameters
@@ -62,9 +62,12 @@ class KernelEstimator(BaseEstimator):
         problem : Problem
         targets : ndarray of shape (n_stored, n_outputs)
         learner : Isotropic
-        classify : bool
         loss_of : callable
             (decisions, targets) -> loss of every row, for the choice.
+        classify : bool
+            Score by mistakes, and divide decisions by their size before they are added.
+        limit : int
+            Most passes that are worth while.
 
         Returns
         -------
@@ -84,7 +87,8 @@ class KernelEstimator(BaseEstimator):
             data = data_of(team, kernel, problem, choice.view, targets)
             trace = dict(choice.trace)
             if self.average == "auto":
-                when = read_outs(visits, None if self.max_iter == "auto" else self.max_iter)
+                most = None if self.max_iter == "auto" else self.max_iter
+                when = read_outs(visits, most, limit)
                 outcome = race(team, kernel, data, choice.gammas, learner, when, loss_of)
                 engine, n_passes = outcome.engine, outcome.n_passes
                 coefs, decisions, shares = blend(outcome, normalise=classify)

@@ -23,7 +23,7 @@ from tunefree.learners.tournament import CACHED, SCOUTED, Data, pairs, scout, sh
 from tunefree.squash import Squash, squash_of, standardise_of
 
 # The grid of bandwidths, in units of 1 / median distance.
-GRID = 2.0 ** np.arange(-2, 5)
+GRID = 2.0 ** np.arange(-2, 6)
 # Rows on which a user's function is tried; bytes up to which sparse rows are filled.
 _TRIED, _FILLED = 50, 1 << 30
 

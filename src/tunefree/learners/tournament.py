@@ -3,8 +3,8 @@
 1. *Scout*: one pass over the first rows under every view and bandwidth of a grid, each row
    predicted before it is learned. The best three bandwidths of the best view go on.
 2. *Race*: passes over all rows, once without every tenth row and once with it, side by side (they
-   share the kernel's values). After passes 1, 2, 3, 5, 8, 12 the average of the pass is read and
-   its error e on the left-out rows noted.
+   share the kernel's values). After passes 1, 2, 3, 5, 8, 12, ... the average of the pass is read
+   and its error e on the left-out rows noted.
 3. *Blend*: the read-outs, each divided by the size of its decisions, are added with the weights
    p exp(-2 (e - e_min) / SE), p the pass and SE the standard error of e.
 """
@@ -18,7 +18,7 @@ from tunefree.learners.portfolio import rms
 from tunefree.learners.progress import record, risks, start_progress
 from tunefree.learners.support import base, products
 
-READ_OUTS = (1, 2, 3, 5, 8, 12)
+READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
 # Visits of rows worth making, and rows up to which the distances of all pairs are kept.
 VISITS, CACHED = 200_000, 16_384
 SCOUTED = 6_000
@@ -176,9 +176,9 @@ class Race(NamedTuple):
     n_passes: int
 
 
-def read_outs(n_visits, max_iter=None):
-    """After which passes to read."""
-    most = max(1, VISITS // max(1, n_visits)) if max_iter is None else max_iter
+def read_outs(n_visits, max_iter=None, limit=12):
+    """After which passes to read: at most `limit`, and `VISITS` in all, or `max_iter`."""
+    most = min(limit, max(1, VISITS // max(1, n_visits))) if max_iter is None else max_iter
     chosen = [p for p in READ_OUTS if p <= most]
     return chosen if max_iter is None or max_iter in chosen else [*chosen, max_iter]
 

@@ -1,0 +1,182 @@
+"""Kernel PiSTOL for regression, with targets of unknown location and scale."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree._array import seed_of
+from tunefree.estimators import base
+from tunefree.estimators.fitting import visits_of
+from tunefree.estimators.kernel_base import KernelEstimator
+from tunefree.estimators.kernel_fitting import Problem
+from tunefree.estimators.targets import DELTA, location_and_scale
+from tunefree.learners.isotropic import Isotropic
+from tunefree.learners.rules import PiSTOL
+from tunefree.losses import LOSSES, Huber
+
+_RULE = PiSTOL(a=0.25, squares=True)
+_PASSES = 30
+
+
+def squared_errors(decisions, targets):
+    """Mean squared error of every row, over its targets."""
+    return np.mean(np.square(decisions - np.clip(targets, -DELTA, DELTA)), axis=1)
+
+
+def absolute_errors(decisions, targets):
+    """Mean absolute error of every row, over its targets."""
+    return np.mean(np.abs(decisions - targets), axis=1)
+
+
+class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
+    r"""Kernel regression that needs no tuning: parameter-free learning in feature space.
+
+    The predictor is :math:`f(x) = m + \sum_i c_i k(x_i, x)`, learned as in
+    `KernelPiSTOLClassifier` from targets in units of a robust scale s about their median m. The
+    squared loss goes on linearly beyond 4 s, which bounds what one row can do. Read-outs of the
+    best three bandwidths after 1 to 30 passes are averaged by their errors on left-out rows.
+
+    Parameters
+    ----------
+    kernel : str or callable, default='rbf'
+        See `KernelPiSTOLClassifier`, as for all parameters that are not named here.
+    gamma : 'auto', 'scale' or float, default='auto'
+    degree, coef0 : float, default=3 and 1
+    loss : {'squared', 'huber', 'absolute', 'epsilon_insensitive'} or part, default='squared'
+        'squared' is linear beyond 4 robust standard deviations of the target, 'huber' beyond 1.345;
+        'epsilon_insensitive' has the width 0.1. Units are robust standard deviations of the target.
+    average : {'auto', 'uniform', 'last-pass', 'last'}, default='auto'
+    max_iter : int or 'auto', default='auto'
+        'auto' is up to 30 passes.
+    standardize : bool or 'auto', default='auto'
+    precision : {'auto', 'single', 'double'}, default='auto'
+    shuffle : bool, default=True
+    n_jobs : int or None, default=None
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (n_bandwidths, n_targets, n_support)
+    intercept_ : float or ndarray of shape (n_targets,)
+        Medians of the targets.
+    range_ : ndarray of shape (2, n_targets)
+        Predictions are clipped to the range of the targets within 4 s of m.
+    gamma_, support_, coordinates_, expansion_, leaderboard_, trace_, n_iter_
+        See `KernelPiSTOLClassifier`; errors are squared, in robust variances of the target.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, weights that are all zero, gamma <= 0, a kernel that is not symmetric
+        or not finite, a precomputed one that is not square, or more rows than memory holds.
+
+    References
+    ----------
+    Orabona 2014, Algorithm 3; the treatment of targets is this library's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import KernelPiSTOLRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (300, 1))
+    >>> y = 50 + np.sin(2 * X[:, 0])
+    >>> model = KernelPiSTOLRegressor(random_state=0).fit(X[:200], y[:200])
+    >>> bool(model.score(X[200:], y[200:]) > 0.99)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel="rbf",
+        gamma="auto",
+        *,
+        degree=3,
+        coef0=1,
+        loss="squared",
+        average="auto",
+        max_iter="auto",
+        standardize="auto",
+        precision="auto",
+        shuffle=True,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.loss = loss
+        self.average = average
+        self.max_iter = max_iter
+        self.standardize = standardize
+        self.precision = precision
+        self.shuffle = shuffle
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check(self):
+        kernel = self._check_common()
+        losses = ["squared", *(k for k, v in LOSSES.items() if v.task == "regression")]
+        if isinstance(self.loss, str) and self.loss not in losses:
+            raise ValueError(f"loss={self.loss!r} is none of {', '.join(losses)}.")
+        return kernel
+
+    def _loss(self):
+        if self.loss == "squared":
+            return Huber(DELTA)
+        return LOSSES.get(self.loss, self.loss)
+
+    @base.all_or_nothing
+    def fit(self, X, y, sample_weight=None):
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Or the kernel's values, of shape (n_samples, n_samples), for kernel='precomputed'.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+
+        Returns
+        -------
+        self
+        """
+        kernel = self._check()
+        X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
+        weights = base.check_weights(sample_weight, X)
+        self._check_values(kernel, X)
+        kept = np.flatnonzero(weights)
+        flat, targets = np.ndim(y) == 1, np.asarray(y, dtype=np.float64).reshape(len(y), -1)[kept]
+        X = X if len(kept) == X.shape[0] else X[kept]
+        visits, rows, _ = visits_of(
+            X, targets, weights[kept], self.shuffle, seed_of(self.random_state),
+            affine=not sparse.issparse(X),
+        )  # fmt: skip
+        m, s = location_and_scale(targets[rows], tails=self.loss != "huber")
+        standard = (targets - m) / s
+        problem = Problem(X, visits, kept)
+        errors = squared_errors if self.loss == "squared" else absolute_errors
+        coefs, publish, *_ = self._learn(
+            kernel, problem, standard[problem.stored], Isotropic(_RULE, self._loss()), errors,
+            classify=False, limit=_PASSES,
+        )  # fmt: skip
+        publish([s * c for c in coefs])
+        limited = np.clip(standard, -DELTA, DELTA) * s + m
+        self.range_ = np.array([limited.min(axis=0), limited.max(axis=0)], dtype=X.dtype)
+        self.intercept_ = X.dtype.type(m[0]) if flat else m.astype(X.dtype)
+        return self
+
+    def predict(self, X):
+        """Targets, within the range of those seen, of shape (n_samples,) or (n_samples, n_targets).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Or kernel values of shape (n_samples, n_samples_fit) for kernel='precomputed'.
+        """
+        check_is_fitted(self, "expansion_")
+        y = np.clip(self._values(X) + self.intercept_, *self.range_)
+        return y[:, 0] if np.ndim(self.intercept_) == 0 else y
