@@ -9,7 +9,7 @@ from tunefree.learners.blocked import Blocked, Member, Rows
 from tunefree.learners.budget import check_budget, contract, make_room
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.rules import SQUARED_NORM, PiSTOL
-from tunefree.learners.support import workers
+from tunefree.learners.support import Facts, workers
 from tunefree.losses import Logistic, SmoothedHinge
 
 
@@ -29,7 +29,8 @@ def learned(X, Y, budget=None, size=16, members=None):
             n = len(targets)
             if budget is not None:
                 make_room(engine, n, budget)
-            engine.learn(team, Rows(rows, None, np.ones(n), targets, np.ones(n)))
+            facts = Facts.of(engine.kernel, rows)
+            engine.learn(team, Rows(facts, None, np.ones(n), targets, np.ones(n)))
             sizes.append(engine.n_slots)
     return engine, sizes
 

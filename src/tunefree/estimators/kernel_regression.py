@@ -32,7 +32,7 @@ def absolute_errors(decisions, targets):
 class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
     r"""Kernel regression that needs no tuning: parameter-free learning in feature space.
 
-    The predictor is :math:`f(x) = m + \sum_i c_i k(x_i, x)`, learned as in
+    The predictor is :math:`f(x) = m + s \sum_i c_i k(x_i, x)`, learned as in
     `KernelPiSTOLClassifier` from targets in units of a robust scale s about their median m. The
     squared loss goes on linearly beyond 4 s, which bounds what one row can do. Read-outs of the
     best three bandwidths after 1 to 30 passes are averaged by their errors on left-out rows.
@@ -51,6 +51,8 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         'auto' is up to 30 passes.
     standardize : bool or 'auto', default='auto'
     precision : {'auto', 'single', 'double'}, default='auto'
+    compress : None, True, float or int, default=None
+        As for the classifier; the loss is the squared error.
     shuffle : bool, default=True
     n_jobs : int or None, default=None
     random_state : int, RandomState or None, default=None
@@ -58,11 +60,14 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
     Attributes
     ----------
     dual_coef_ : ndarray of shape (n_bandwidths, n_targets, n_support)
+        Of the targets in units of `scale_`.
+    scale_ : ndarray of shape (n_targets,)
+        Robust scales of the targets.
     intercept_ : float or ndarray of shape (n_targets,)
         Medians of the targets.
     range_ : ndarray of shape (2, n_targets)
         Predictions are clipped to the range of the targets within 4 s of m.
-    gamma_, support_, coordinates_, expansion_, leaderboard_, trace_, n_iter_
+    gamma_, support_, coordinates_, expansion_, compression_, leaderboard_, trace_, n_iter_
         See `KernelPiSTOLClassifier`; errors are squared, in robust variances of the target.
     n_features_in_ : int
 
@@ -99,6 +104,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         max_iter="auto",
         standardize="auto",
         precision="auto",
+        compress=None,
         shuffle=True,
         n_jobs=None,
         random_state=None,
@@ -112,6 +118,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         self.max_iter = max_iter
         self.standardize = standardize
         self.precision = precision
+        self.compress = compress
         self.shuffle = shuffle
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -163,9 +170,10 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
             kernel, problem, standard[problem.stored], Isotropic(_RULE, self._loss()), errors,
             classify=False, limit=_PASSES,
         )  # fmt: skip
-        publish([s * c for c in coefs])
+        publish(coefs)
         limited = np.clip(standard, -DELTA, DELTA) * s + m
         self.range_ = np.array([limited.min(axis=0), limited.max(axis=0)], dtype=X.dtype)
+        self.scale_ = s.astype(X.dtype)
         self.intercept_ = X.dtype.type(m[0]) if flat else m.astype(X.dtype)
         return self
 
@@ -178,5 +186,5 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
             Or kernel values of shape (n_samples, n_samples_fit) for kernel='precomputed'.
         """
         check_is_fitted(self, "expansion_")
-        y = np.clip(self._values(X) + self.intercept_, *self.range_)
+        y = np.clip(self._values(X) * self.scale_ + self.intercept_, *self.range_)
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree.learners import kernel as single
-from tunefree.learners.support import TILE, Support, bandwidths, base, products
+from tunefree.learners.support import TILE, Facts, Support, bandwidths, base, products
 
 BLOCK = 128
 
@@ -226,7 +226,7 @@ class Blocked:
     def rebuild(self, rows, tables):
         """Go on with other support rows on a stream; `tables` holds each member's [z, u]."""
         self.support = Support(rows)
-        self.support.append(rows)
+        self.support.append(*Facts.of(self.kernel, rows))
         self.n_slots, k = rows.shape[0], self.n_outputs
         self.states = [
             s._replace(z=t[:, :k].copy(), u=t[:, k:].copy())
