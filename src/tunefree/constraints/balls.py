@@ -17,6 +17,7 @@ from tunefree.constraints.rules import (
 
 _NEWTON_STEPS = 60  # five are usual
 _STEP = 1e-6
+_FARTHEST = 80.0
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,8 @@ class LpBall:
         low = high = log_mu
         while excess(low) < 0.0:
             low -= 2.0
+            if low < log_mu - _FARTHEST:  # outside by no more than rounding
+                return a
         while excess(high) > 0.0:
             high += 2.0
         return solve(np.exp(brentq(excess, low, high, xtol=1e-15, rtol=1e-15, maxiter=200)))
