@@ -1,13 +1,16 @@
 """One absurd row does not ruin a stream; clean rows pass as they are."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree import AveragedSGDRegressor, PiSTOLClassifier, PiSTOLRegressor
+from tunefree import AveragedSGDRegressor, PiSTOLClassifier, PiSTOLRegressor, ReflectronRegressor
 from tunefree.guards import Guard, screened
 
-ESTIMATORS = [PiSTOLClassifier, PiSTOLRegressor, AveragedSGDRegressor]
+REFLECTRON = partial(ReflectronRegressor, "identity")
+ESTIMATORS = [PiSTOLClassifier, PiSTOLRegressor, AveragedSGDRegressor, REFLECTRON]
 
 
 def problem(estimator, kind, seed=0, n=1400):

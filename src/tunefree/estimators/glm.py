@@ -70,6 +70,7 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     True
     """
 
+    @base.all_or_nothing
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
         """Learn from rows in memory.
 
@@ -207,6 +208,7 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
     True
     """
 
+    @base.all_or_nothing
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
         """Learn from rows in memory.
 

@@ -162,6 +162,10 @@ def _pass(walks, source, epoch):
 
 
 def on_stream(walks, X, targets, weights):
-    """Learn rows in the order given; a whole weight repeats its row."""
+    """Learn rows in the order given; a whole weight repeats its row.
+
+    What is far beyond all before counts as missing (`tunefree.guards`).
+    """
     rows, importance = given_visits(weights).order(0)
-    return walks.learn(X[rows], targets[rows], importance)
+    of_rows, of_targets = walks.guards
+    return walks.learn(of_rows.screen(X[rows]), of_targets.screen(targets[rows]), importance)

@@ -7,6 +7,7 @@ from tunefree.estimators.fitting import ReadOnDemand
 from tunefree.estimators.glm_passes import on_stream, paced, passes
 from tunefree.estimators.restoring import require, same_form
 from tunefree.estimators.units import Columns
+from tunefree.guards import Guard
 from tunefree.learners.batches import Batches
 from tunefree.learners.lazy import Lazy
 from tunefree.learners.mirror_state import NONE, Sheet
@@ -112,6 +113,8 @@ def check_walks(walks, d):
     ValueError
     """
     require(type(walks) is Walks and len(walks.runs) > 0)
+    fresh = Guard.of(np.zeros(d)), Guard.of(np.zeros(walks.n_outputs()))
+    require(same_form(walks.guards, fresh))
     for run in walks.runs:
         require(type(run) is Run and type(run.learner) in (Lazy, Batches))
         state, fresh = run.state, run.learner.init(d, walks.n_outputs())

@@ -138,6 +138,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     True
     """
 
+    @base.all_or_nothing
     def fit(self, X, y, sample_weight=None, like=None):
         """Learn from rows in memory.
 
@@ -213,6 +214,7 @@ class LandmarkClassifier(ClassifierMixin, _Landmark):
     True
     """
 
+    @base.all_or_nothing
     def fit(self, X, y, sample_weight=None, like=None):
         """Learn from rows in memory.
 

@@ -147,6 +147,7 @@ class OptimisticPerceptron(LinearDecisions, Separator):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
 
+    @base.all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Find separators.
 
@@ -337,6 +338,7 @@ class ClassicalPerceptron(LinearDecisions, Hyperplanes):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
 
+    @base.all_or_nothing
     def fit(self, X, y):
         """Find separators.
 

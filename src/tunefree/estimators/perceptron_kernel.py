@@ -134,6 +134,7 @@ class KernelOptimisticPerceptron(Separator):
         gamma = 1.0 / d if self.gamma is None else self.gamma
         return make_kernel(self.kernel, gamma, self.degree, self.coef0)
 
+    @base.all_or_nothing
     def fit(self, X, y, sample_weight=None):
         """Find separators.
 

@@ -127,6 +127,7 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
+    @base.all_or_nothing
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
         """Learn from rows in memory.
 
@@ -222,6 +223,7 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         self._publish(*model.fold(problem.columns, at, at + 1, dtype=self._dtype))
         return self
 
+    @base.all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from the next chunk of a stream, in the order given; after `fit`, go on from it.
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.designs import CSR, Dense
+from tunefree.guards import Guard
 from tunefree.learners.clock import risk
 from tunefree.learners.stochastic import stochastic
 
@@ -97,10 +98,13 @@ class Walks(NamedTuple):
     runs : tuple of Run
     seen : int
         Rows learned.
+    guards : tuple of Guard
+        Of the rows and of the targets, for streams.
     """
 
     runs: tuple
     seen: int = 0
+    guards: tuple = ()
 
     @classmethod
     def begin(cls, link, configurations, paces, scheme, weight, intercept, size, d, k, start):
@@ -109,7 +113,7 @@ class Walks(NamedTuple):
         for configuration, pace in zip(configurations, paces, strict=True):
             learner = stochastic(link, configuration, scheme, weight, intercept, d, size)
             runs.append(Run(configuration, learner, learner.init(d, k, *start), pace))
-        return cls(tuple(runs))
+        return cls(tuple(runs), guards=(Guard.of(np.zeros(d)), Guard.of(np.zeros(k))))
 
     def n_outputs(self):
         """How many predictions a row."""
@@ -123,7 +127,7 @@ class Walks(NamedTuple):
             stop = min(len(targets), start + grid - walks.seen)
             part = slice(start, stop)
             runs = tuple(run.learn(X[part], targets[part], weights[part]) for run in walks.runs)
-            walks = Walks(runs, walks.seen + stop - start)
+            walks = walks._replace(runs=runs, seen=walks.seen + stop - start)
             if halve and walks.seen == grid:
                 walks = walks.halved([run.risk() for run in walks.runs])
             start = stop
