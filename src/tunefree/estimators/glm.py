@@ -132,7 +132,7 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
             warnings.warn(
                 f"Most targets lie outside the range [{low:g}, {high:g}] of link={self.link!r}, "
                 "whose predictions never leave it: real targets want link='identity'.",
-                UserWarning, stacklevel=3,
+                UserWarning, stacklevel=4,
             )  # fmt: skip
 
     def predict(self, X):

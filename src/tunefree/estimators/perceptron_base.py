@@ -230,7 +230,7 @@ class Separator(Hyperplanes):
                     f"lie in [{f.lower:.6g}, {f.upper:.6g}]. Raise max_iter={self.max_iter}, or "
                     "try method='auto'.",
                     ConvergenceWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
 
 
