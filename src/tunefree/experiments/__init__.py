@@ -65,6 +65,8 @@ EXPERIMENTS = {
     "reflectron-dimension": "reflectron_dimension",
     "reflectron-weights": "reflectron_weights",
     "reflectron-norms": "reflectron_norms",
+    "low-rank-samples": "low_rank_samples",
+    "low-rank-dimension": "low_rank_dimension",
     "flow-digits": "flow_digits",
     "flow-integrators": "flow_integrators",
     "flow-synthetic": "flow_synthetic",
