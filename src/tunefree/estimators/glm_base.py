@@ -13,6 +13,7 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Sheets
 from tunefree.estimators import base
 from tunefree.estimators.glm_features import fitted_map, is_kernel
+from tunefree.estimators.glm_flow import SOLVERS, follow_flows
 from tunefree.estimators.glm_parts import (
     check_theorems,
     check_weight,
@@ -109,8 +110,10 @@ class Reflectron(Stochastic, BaseEstimator):
                 continue
             if not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{name}={value!r} is not a positive integer.")
-        if self.solver not in ("batch", "stochastic"):
-            raise ValueError(f"solver={self.solver!r} is neither 'batch' nor 'stochastic'.")
+        if self.solver not in ("batch", "stochastic", *SOLVERS):
+            raise ValueError(
+                f"solver={self.solver!r} is none of batch, stochastic, {', '.join(SOLVERS)}."
+            )
         link = named(self.link, LINKS, "link", "mean")
         check_increasing(link)
         potential = self.potential
@@ -146,7 +149,8 @@ class Reflectron(Stochastic, BaseEstimator):
         self.feature_map_, self._stream = features, None
         held = np.full(len(rows), NONE)
         if validation is None:
-            held = self._held(strata[rows], self.n_splits if batch else 1)
+            splits = 1 if self.solver == "stochastic" else self.n_splits
+            held = self._held(strata[rows], splits)
         choosing = validation is not None or held.max() > NONE
         # Of very few rows none are held out: the risk on the rows learned from chooses.
         if not choosing and len(rows) >= _FEWEST_ROWS and len(configurations) > 1:
@@ -155,6 +159,11 @@ class Reflectron(Stochastic, BaseEstimator):
                 "X_val and y_val, a positive validation_fraction, or a single potential, "
                 "constraint and step."
             )
+        if self.solver in SOLVERS:
+            follow_flows(
+                self, link, configurations, X[rows], targets[rows], weights, held, validation, seed
+            )
+            return
         learn = self._sweep if batch else self._walk
         learn(link, configurations, scheme, X, targets, weights, visits, held, validation)
 

@@ -23,8 +23,10 @@ _PARAMETERS = """Parameters
         ``transform``, or a part of `tunefree.kernels` or its name: the Alphatron, whose potential
         is the Euclidean one. Kernels compare rows in standardised columns; 'rbf' and 'laplacian'
         take their bandwidth from the median distance.
-    solver : {'batch', 'stochastic'}, default='batch'
-        Full batches, or passes of steps of ``batch_size`` rows; `partial_fit` is stochastic.
+    solver : {'batch', 'stochastic', 'flow', 'natural-flow'}, default='batch'
+        Full batches, or passes of steps of ``batch_size`` rows; `partial_fit` is stochastic. 'flow'
+        follows the mirror flow in continuous time, 'natural-flow' the natural-gradient flow (the
+        same curve, from a small random start where it cannot leave 0), without constraint or step.
     average : None, 'uniform', 'polynomial', 'geometric' or scheme, default='uniform'
         Which average of the stochastic iterates to read; None is the last one.
     batch_size : int, default=1
