@@ -54,7 +54,9 @@ def test_the_rows_given_to_choose_by_are_used():
 def test_weights_are_repetitions_and_storage_does_not_matter():
     X, y, _, _ = _data(60, 6)
     weights = np.arange(60) % 3
-    model = ReflectronRegressor(solver="flow", potential="euclidean", random_state=0)
+    model = ReflectronRegressor(
+        solver="flow", potential="euclidean", n_splits=1, max_iter=200, random_state=0
+    )
     one = model.fit(X, y, sample_weight=weights).coef_
     other = model.fit(np.repeat(X, weights, axis=0), np.repeat(y, weights)).coef_
     assert np.allclose(one, other, rtol=1e-10)
