@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.pipeline import make_pipeline
 
-from tunefree import PiSTOLClassifier, PiSTOLRegressor
+from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier, PiSTOLRegressor
 from tunefree.kernels import RBF
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "million_rows.py"
@@ -58,3 +59,15 @@ def test_the_example_learns_from_a_stream():
     assert [line.split()[0] for line in lines] == ["20,000", "40,000", "60,000"]
     X, y = next(example["chunks"](5_000, seed=2))
     assert model.score(features.transform(X), y) > 0.8
+
+
+def test_wide_sparse_rows_are_not_counted_as_dense():
+    """240 GB if they were filled; the linear kernel looks at what is stored."""
+    rng = np.random.default_rng(0)
+    n, y = 300, rng.integers(0, 2, 300)
+    columns = np.stack([rng.integers(1, 10**8, n), np.zeros(n, int)], axis=1)
+    values = np.stack([np.ones(n), 2.0 * y - 1.0], axis=1)
+    X = sparse.csr_array((values.ravel(), columns.ravel(), np.arange(0, 2 * n + 1, 2)),
+                         shape=(n, 10**8))  # fmt: skip
+    model = KernelPiSTOLClassifier(kernel="linear", average="uniform", random_state=0).fit(X, y)
+    assert model.expansion_.support.shape[1] == 10**8

@@ -17,6 +17,7 @@ from tunefree.estimators.kernel_fitting import (
     kernels_of,
     resolved,
     try_function,
+    width_of,
 )
 from tunefree.kernels import Precomputed
 from tunefree.learners.expansion import Expansion
@@ -79,12 +80,13 @@ class KernelEstimator(BaseEstimator):
         """
         n, k = targets.shape
         single = is_single(self, kernel, problem.X.dtype)
-        check_memory(n, problem.X.shape[1], k, 6, 4 if single else 8)
+        check_memory(n, width_of(problem.X), k, 6, 4 if single else 8)
         kernel = resolved(self, kernel, problem)
         visits = int(problem.visits.repeats.sum())
         with workers(self.n_jobs) as team:
             choice = choose(self, team, kernel, problem, targets, learner, classify)
-            data = data_of(team, kernel, problem, choice.view, targets)
+            once = self.average in ("uniform", "last") and self.max_iter in ("auto", 1)
+            data = data_of(team, kernel, problem, choice.view, targets, once)
             trace = dict(choice.trace)
             if self.average == "auto":
                 most = None if self.max_iter == "auto" else self.max_iter

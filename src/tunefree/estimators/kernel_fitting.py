@@ -103,6 +103,11 @@ def check_memory(n, d, n_outputs, n_members, itemsize):
         )
 
 
+def width_of(X):
+    """How many numbers a row takes; an entry of a sparse row has an index, too."""
+    return 2 * X.nnz // max(1, X.shape[0]) if sparse.issparse(X) else X.shape[1]
+
+
 class Problem:
     """Rows in memory, in the order in which the first pass visits them.
 
@@ -259,8 +264,8 @@ def resolved(estimator, kernel, problem):
     return kernel._replace(gamma=float(gamma))
 
 
-def data_of(team, kernel, problem, view, targets):
-    """Rows as the race wants them, with the values of all pairs if they fit."""
+def data_of(team, kernel, problem, view, targets, once=False):
+    """Rows as the race wants them, with the values of all pairs if they are used twice and fit."""
     if isinstance(kernel, Precomputed):
         X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
         K = X[np.ix_(problem.stored, problem.given)]
@@ -269,7 +274,7 @@ def data_of(team, kernel, problem, view, targets):
         return Data(None, squares, targets, problem.order, np.ascontiguousarray(K))
     rows = view.show(problem.rows())
     squares, facts, cache = kernel.diag(rows).astype(np.float64), Facts.of(kernel, rows), None
-    if len(problem.stored) <= CACHED * (4 / rows.dtype.itemsize) ** 0.5:
+    if not once and len(problem.stored) <= CACHED * (4 / rows.dtype.itemsize) ** 0.5:
         cache = pairs(team, kernel, facts)
     return Data(facts, squares, targets, problem.order, cache)
 
