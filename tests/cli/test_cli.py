@@ -18,6 +18,8 @@ ROWS = RNG.standard_normal((200, 3))
 LABELS = np.where(ROWS[:, 0] + 0.1 * ROWS[:, 1] > 0, 1, -1)
 VALUES = ROWS @ [1.0, -2.0, 0.5] + 3.0
 
+PISTOL = ("--estimator", "pistol")
+
 
 def run(*arguments, stdin=None, code=0):
     result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
@@ -69,7 +71,7 @@ def test_from_libsvm_to_predictions_that_read_like_the_labels(here):
 
 
 def test_training_is_what_the_library_does(here):
-    run("train", "data.libsvm", "m", "--seed", 5)
+    run("train", "data.libsvm", "m", "--seed", 5, *PISTOL)
     ours = load_model("m")
     theirs = tunefree.PiSTOLClassifier(random_state=5).fit(
         tunefree.readers.read("data.libsvm").X, LABELS
@@ -79,8 +81,19 @@ def test_training_is_what_the_library_does(here):
 
 def test_the_same_seed_gives_the_same_file(here):
     for name in ("m1", "m2"):
-        run("train", "kinds.csv", name, "--seed", 3)
+        run("train", "kinds.csv", name, "--seed", 3, *PISTOL)
     assert (here / "m1").read_bytes() == (here / "m2").read_bytes()
+
+
+def test_the_same_seed_makes_the_same_choice_and_only_seconds_differ(here):
+    for name in ("m1", "m2"):
+        run("train", "kinds.csv", name, "--seed", 3)
+    boards = [
+        [{k: v for k, v in row.items() if k != "seconds"} for row in load_model(m).leaderboard_]
+        for m in ("m1", "m2")
+    ]
+    assert boards[0] == boards[1]
+    assert predictions("m1", "kinds.csv", "--proba") == predictions("m2", "kinds.csv", "--proba")
 
 
 def test_regression_from_csv(here):
@@ -109,14 +122,14 @@ def test_text_classes_and_probabilities(here):
 
 
 def test_output_file_and_standard_input(here):
-    run("train", "kinds.csv", "m")
+    run("train", "kinds.csv", "m", *PISTOL)
     expected = predictions("m", "kinds.csv")
     assert run("predict", "m", "kinds.csv", "-o", "out").stdout == ""
     assert (here / "out").read_text().split("\n")[:-1] == expected
     text = (here / "kinds.csv").read_bytes()
     assert predictions("m", "-", stdin=text) == expected
     assert predictions("m", "-", stdin=gzip.compress(text)) == expected
-    run("train", "-", "m2", stdin=text)
+    run("train", "-", "m2", *PISTOL, stdin=text)
     assert (here / "m2").read_bytes() == (here / "m").read_bytes()
 
 
@@ -150,8 +163,8 @@ def test_weights_train_and_evaluate(here):
     (here / "w.csv").write_text(csv_text(frame(w=weight.tolist(), y=LABELS.tolist())))
     odd = {name: column[1::2] for name, column in frame(y=LABELS.tolist()).items()}
     (here / "odd.csv").write_text(csv_text(odd))
-    run("train", "w.csv", "weighted", "--weight-column", "w")
-    run("train", "odd.csv", "odd")
+    run("train", "w.csv", "weighted", "--weight-column", "w", *PISTOL)
+    run("train", "odd.csv", "odd", *PISTOL)
     coefficients = [load_model(name).coef_[0] for name in ("weighted", "odd")]
     assert coefficients[0] == pytest.approx(coefficients[1])
     a = json.loads(run("eval", "weighted", "w.csv", "--json").stdout)
@@ -185,7 +198,7 @@ def test_indices_mean_in_prediction_what_they_meant_in_training(here):
 
 
 def test_n_features_and_passes(here):
-    run("train", "data.libsvm", "m", "--n-features", 7, "--passes", 2)
+    run("train", "data.libsvm", "m", "--n-features", 7, "--passes", 2, *PISTOL)
     model = load_model("m")
     assert model.n_features_in_ == 7 and model.n_iter_ == 2
     error = run("train", "data.libsvm", "n", "--n-features", 2, code=3).stderr
@@ -193,7 +206,7 @@ def test_n_features_and_passes(here):
 
 
 def test_inspect_shows_what_matters(here):
-    run("train", "kinds.csv", "m")
+    run("train", "kinds.csv", "m", *PISTOL)
     text = run("inspect", "m").stdout
     for words in ("PiSTOLClassifier", "down, up", "sha256", "numpy", "200", "largest weights", "a"):
         assert words in text

@@ -73,7 +73,7 @@ def make(name, task, *, seed, passes=None, shape=None):
     seed : int
         The `random_state`, where there is chance.
     passes : int or None
-        Passes over the data; None lets the estimator choose.
+        Passes over the data (of "auto": its budget); None lets the estimator choose.
     shape : dict, optional
         Of "reflectron": the names of its link and its potential, None for the defaults.
 
@@ -83,16 +83,16 @@ def make(name, task, *, seed, passes=None, shape=None):
     """
     import tunefree
 
-    if name == "auto":
-        kind = "Classifier" if task == "classification" else "Regressor"
-        return getattr(tunefree, f"TuneFree{kind}")(random_state=seed, budget=passes)
-    passes = {} if passes is None else {"max_iter": passes}
+    budget, passes = passes, {} if passes is None else {"max_iter": passes}
     only = {"separator": "classification", "ridge": "regression"}.get(name, task)
     if task != only:
         stop(f"--estimator {name} is for {only}, but the task is {task}", USAGE)
     shape = {option: value for option, value in (shape or {}).items() if value is not None}
     for option, value in shape.items():
         _check_shape(option, value, name)
+    if name == "auto":
+        kind = "Classifier" if task == "classification" else "Regressor"
+        return getattr(tunefree, f"TuneFree{kind}")(random_state=seed, budget=budget)
     if name == "separator":
         return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
     options = {"random_state": seed} | passes
