@@ -60,6 +60,8 @@ def largest_weights(estimator, names=None, first=1):
     list of dict
         ``feature``, ``weight`` and, with several outputs, ``output``, by decreasing size.
     """
+    if hasattr(estimator, "largest"):
+        return _largest_columns(estimator, names, first)
     if not hasattr(estimator, "coef_"):
         return []
     weights = np.atleast_2d(estimator.coef_)
@@ -72,6 +74,28 @@ def largest_weights(estimator, names=None, first=1):
         row = {"feature": name, "weight": float(weights[best[j], j])}
         rows.append(row | ({"output": outputs[best[j]].item()} if len(weights) > 1 else {}))
     return rows
+
+
+def _largest_columns(estimator, names, first):
+    """The same of an estimator that names its own columns; a kernel may give relevances."""
+    kind, values = estimator.largest()
+    return [
+        {"feature": column_name(name, names, first), kind: value}
+        for name, value in list(values.items())[:MOST_WEIGHTS]
+    ]
+
+
+def column_name(name, names, first):
+    """The user's name of a column where the model knows a position only, such as x0.
+
+    Examples
+    --------
+    >>> column_name("x0", None, 1), column_name("x1", ["age", "income"], 1)
+    ('feature 1', 'income')
+    """
+    if name[:1] != "x" or not name[1:].isdigit():
+        return name
+    return f"feature {int(name[1:]) + first}" if names is None else str(names[int(name[1:])])
 
 
 def run_inspect(path, as_json):

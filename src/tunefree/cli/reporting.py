@@ -6,7 +6,7 @@ import numpy as np
 
 from tunefree.cli.applying import evaluate, load, matched_by_us, read_labelled
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
-from tunefree.cli.inspecting import largest_weights
+from tunefree.cli.inspecting import column_name, largest_weights
 from tunefree.cli.page import ORANGE, bars, curves, grid, page
 from tunefree.persistence import describe_model, write_atomically
 
@@ -148,7 +148,7 @@ def _columns(estimator, notes):
     if hasattr(estimator, "largest"):
         kind, values = estimator.largest()
         first = 0 if notes.get("zero_based") is True else 1
-        rows = [(_label(name, names, first), value) for name, value in values.items()]
+        rows = [(column_name(name, names, first), value) for name, value in values.items()]
     else:
         kind = "weight"
         rows = [(r["feature"], r["weight"]) for r in largest_weights(estimator, names)]
@@ -162,12 +162,3 @@ def _columns(estimator, notes):
     if count is not None:
         out.append(("Support", f"<p>The predictor is a sum of {count} kernel functions.</p>"))
     return out
-
-
-def _label(name, names, first):
-    """The user's name of a column, where the model only knows a position."""
-    if names is not None and name[:1] == "x" and name[1:].isdigit():
-        return str(names[int(name[1:])])
-    if name[:1] == "x" and name[1:].isdigit():
-        return f"feature {int(name[1:]) + first}"
-    return name
