@@ -20,8 +20,8 @@ from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
 @pytest.mark.filterwarnings("default")
 @parametrize_with_checks(
-    [ReflectronRegressor(link="identity", solver="stochastic", max_iter=20),
-     ReflectronClassifier(solver="stochastic", max_iter=20)]
+    [ReflectronRegressor("identity", "euclidean", solver="stochastic", max_iter=5),
+     ReflectronClassifier(solver="stochastic", potential="hypentropy", max_iter=5)]
 )  # fmt: skip
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

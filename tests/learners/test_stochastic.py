@@ -214,12 +214,12 @@ def _walk(potential, radius, theta, step, rounds, noise, seed):
     constraint = None if radius is None else LpBall(potential.convexity(d)[1], radius)
     learner = stochastic(Logistic(), Configuration(potential, constraint), None, None, False, d)
     state, lowest, at = learner.init(d), np.inf, []
-    for t in range(rounds):
-        state = learner.scan(state, X[t : t + 1], y[t : t + 1, None], np.ones(1), np.array([step]))
-        if t % 8 == 7:
-            reads = learner.read(state)[0][0]
-            lowest = min(lowest, np.mean((Logistic().mean(fresh @ reads) - truth) ** 2))
-        if t >= 15 and (t + 1) & t == 0:
+    for t in range(0, rounds, 8):
+        part = slice(t, t + 8)
+        state = learner.scan(state, X[part], y[part, None], np.ones(8), np.full(8, step))
+        reads = learner.read(state)[0][0]
+        lowest = min(lowest, np.mean((Logistic().mean(fresh @ reads) - truth) ** 2))
+        if t >= 8 and (t + 8) & (t + 7) == 0:
             at.append(lowest)
     return np.array(at)
 
