@@ -289,6 +289,56 @@ class EpsilonInsensitive(NamedTuple):
         return 1.0
 
 
+@part
+class Squared(NamedTuple):
+    """(p - y)^2, which is (1 - y p)^2 for y = +-1. No bound on its slope: not in the table.
+
+    Examples
+    --------
+    >>> Squared().value(0.5, 1.0), Squared().slope(0.5, 1.0)
+    (0.25, -1.0)
+    """
+
+    task = "both"
+
+    def value(self, p, y):
+        """Loss of predicting p for y."""
+        return (p - y) * (p - y)
+
+    def slope(self, p, y):
+        """Derivative in p."""
+        return 2.0 * (p - y)
+
+    def bound(self):
+        """Largest absolute slope."""
+        return np.inf
+
+
+@part
+class Mistake(NamedTuple):
+    """max(0, -y p): the Perceptron's loss, which moves on y p <= 0 only. Not in the table.
+
+    Examples
+    --------
+    >>> Mistake().slope(0.0, 1.0), Mistake().slope(0.1, 1.0)
+    (-1.0, 0.0)
+    """
+
+    task = "classification"
+
+    def value(self, p, y):
+        """Loss of predicting p for the label y."""
+        return max(0.0, -y * p)
+
+    def slope(self, p, y):
+        """A derivative in p."""
+        return -y if y * p <= 0.0 else 0.0
+
+    def bound(self):
+        """Largest absolute slope."""
+        return 1.0
+
+
 LOSSES = {
     "smoothed_hinge": SmoothedHinge(),
     "hinge": Hinge(),

@@ -128,10 +128,13 @@ class KernelEstimator(BaseEstimator):
         room = engine.n_slots
         coefs = [np.pad(c, ((0, room - len(c)), (0, 0))) for c in coefs]
         kept = np.flatnonzero(np.any([c.any(axis=1) for c in coefs], axis=0))
-        number_of = np.empty(room, np.int64)
-        placed = (engine.slot_of >= 0) & (engine.slot_of < room)
-        number_of[engine.slot_of[placed]] = np.flatnonzero(placed)
-        numbers = number_of[kept]
+        if engine.apart:
+            numbers = np.concatenate([np.empty(0, np.int64), *engine.origin])[kept]
+        else:
+            number_of = np.empty(room, np.int64)
+            placed = (engine.slot_of >= 0) & (engine.slot_of < room)
+            number_of[engine.slot_of[placed]] = np.flatnonzero(placed)
+            numbers = number_of[kept]
         self.support_ = problem.given[numbers]
         support = self.support_ if data.rows is None else data.rows.rows[numbers]
         dtype = engine.dtype

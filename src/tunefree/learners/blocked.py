@@ -69,15 +69,21 @@ class Blocked:
         How many rows there are in memory; None on a stream.
     cache : ndarray of shape (n_rows, n_rows), optional
         The `base` of all rows, in the order in which the first pass visits them.
+    apart : bool, default=False
+        Give every update a slot of its own, in the order of updates (not with a cache).
 
     Attributes
     ----------
+    updates : ndarray of shape (n_members, n_outputs)
+        How many there were.
+    origin : list of ndarray
+        With `apart`: the number of each slot's row.
     support : Support
         Rows with coefficients (with a cache: none; row i has slot i).
     states : list of KernelState
     """
 
-    def __init__(self, kernel, members, n_outputs, like, n_rows=None, cache=None):
+    def __init__(self, kernel, members, n_outputs, like, n_rows=None, cache=None, apart=False):
         self.kernel, self.members, self.n_outputs = kernel, list(members), n_outputs
         self.support, self.cache, self.dtype = Support(like), cache, like.dtype
         self.states = [single.start(0, n_outputs) for _ in self.members]
@@ -87,6 +93,8 @@ class Blocked:
             self.slot_of = np.arange(len(cache))
         elif n_rows is not None:
             self.slot_of = np.full(n_rows, -1)
+        self.apart, self.origin = apart, []
+        self.updates = np.zeros((len(self.members), n_outputs), np.int64)
         self._tables, self._scored = None, None
 
     @property
@@ -153,6 +161,7 @@ class Blocked:
         slots = self._place(block, found.values())
         placed = slots >= 0
         for i, (step, lag, _) in found.items():
+            self.updates[i] += np.count_nonzero(step, axis=1)
             np.add.at(self.states[i].z, slots[placed], step.T[placed])
             np.add.at(self.states[i].u, slots[placed], lag.T[placed])
         slots = np.unique(slots[placed])
@@ -184,7 +193,7 @@ class Blocked:
             self._grow(int(numbers.max()) + 1)
             return numbers
         moved = np.flatnonzero(np.any([step.any(axis=0) for step, _, _ in found], axis=0))
-        if numbers is None:
+        if numbers is None or self.apart:
             slots, new = np.full(len(block.targets), -1), moved
             slots[new] = self.n_slots + np.arange(len(new))
         else:
@@ -193,6 +202,8 @@ class Blocked:
             new = fresh[np.sort(first)]  # a row that stands several times in the block counts once
             self.slot_of[numbers[new]] = self.n_slots + np.arange(len(new))
             slots = self.slot_of[numbers]
+        if self.apart:
+            self.origin.append(numbers[new])
         fresh = block.rows[new]
         self.support.append(fresh.rows, fresh.sizes)
         self._grow(self.n_slots + len(new))
@@ -221,6 +232,7 @@ class Blocked:
         """Go on with some members only."""
         self.members = [self.members[i] for i in chosen]
         self.states = [self.states[i] for i in chosen]
+        self.updates = self.updates[list(chosen)]
         self._tables = None
 
     def rebuild(self, rows, tables):

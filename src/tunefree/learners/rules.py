@@ -155,3 +155,41 @@ class DoWG(NamedTuple):
     def settle(self, s, k):
         """Remember the largest distance."""
         s[k, RADIUS] = max(s[k, RADIUS], np.sqrt(s[k, SQUARED_NORM]))
+
+
+@part
+class ConstantStep(NamedTuple):
+    """Stochastic gradient descent with a constant step: w -= step * slope * x.
+
+    Parameters
+    ----------
+    step : float, default=0.25
+
+    Examples
+    --------
+    >>> ConstantStep(0.5).increment(None, 0, 2.0, 1.0, 1.0)
+    -1.0
+    """
+
+    step: float = 0.25
+
+    def enter(self, s, k, old, new, lipschitz):
+        """The step does not depend on the rows."""
+
+    def loosen(self, s, k, largest, old, new):
+        """Nor on the loss."""
+
+    def coefficient(self, s, k, largest):
+        """The vector is the iterate itself."""
+        return 1.0
+
+    def importance(self, s, k):
+        """All iterates count alike."""
+        return 1.0
+
+    def increment(self, s, k, slope, norm, largest):
+        """The multiple of x that w moves by."""
+        return -self.step * slope
+
+    def settle(self, s, k):
+        """Nothing follows the update."""

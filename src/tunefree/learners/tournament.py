@@ -301,13 +301,19 @@ def blend(outcome, normalise):
     return coefs, decisions, weights
 
 
-def train(team, kernel, data, gamma, learner, n_passes, *, suffix=False, classify=True):
+def train(
+    team, kernel, data, gamma, learner, n_passes, *, suffix=False, classify=True, apart=False
+):
     """Passes of a single learner.
 
     Parameters
     ----------
     suffix : bool, default=False
         Start the average anew with each pass.
+    classify : bool, default=True
+        Record mistakes rather than squared errors.
+    apart : bool, default=False
+        See `Blocked`.
 
     Returns
     -------
@@ -316,7 +322,8 @@ def train(team, kernel, data, gamma, learner, n_passes, *, suffix=False, classif
         Of the running average and of the iterate in the first pass.
     """
     n, k = data.targets.shape
-    engine = Blocked(kernel, [Member(gamma, learner)], k, _like(data), n, data.cache)
+    member = Member(gamma, learner)
+    engine = Blocked(kernel, [member], k, _like(data), n, data.cache, apart)
     progress = start_progress(2, k, n)
 
     def scored(scores, y, w):
