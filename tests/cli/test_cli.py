@@ -367,6 +367,8 @@ def test_a_separator_says_what_it_has_proven(here):
         ("ridge", "data.csv", tunefree.AveragedSGDRegressor),
         ("reflectron", "data.csv", tunefree.ReflectronRegressor),
         ("reflectron", "kinds.csv", tunefree.ReflectronClassifier),
+        ("kernel", "data.csv", tunefree.KernelPiSTOLRegressor),
+        ("kernel", "kinds.csv", tunefree.KernelPiSTOLClassifier),
     ],
 )
 def test_other_estimators_train_and_score(here, name, data, kind):

@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 Task = StrEnum("Task", ["auto", "classification", "regression"])
-Estimator = StrEnum("Estimator", ["auto", "pistol", "reflectron", "ridge", "separator"])
+Estimator = StrEnum("Estimator", ["auto", "pistol", "kernel", "reflectron", "ridge", "separator"])
 Solver = StrEnum("Solver", ["auto", "sgd", "exact"])
 Format = StrEnum("Format", ["libsvm", "csv"])
 
@@ -81,9 +81,9 @@ def train(
     estimator: Annotated[
         Estimator,
         typer.Option(
-            help="auto: linear and kernel candidates race; pistol: linear; reflectron: sparse "
-            "generalized linear; ridge: least squares with the penalty chosen; separator: a "
-            "hyperplane with a certified margin"
+            help="auto: linear and kernel candidates race; pistol: linear; kernel: of any "
+            "shape; reflectron: sparse generalized linear; ridge: least squares with the "
+            "penalty chosen; separator: a hyperplane with a certified margin"
         ),
     ] = Estimator.auto,
     link: Annotated[

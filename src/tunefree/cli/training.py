@@ -66,7 +66,7 @@ def make(name, task, *, seed, passes=None, shape=None):
 
     Parameters
     ----------
-    name : {"auto", "pistol", "reflectron", "ridge", "separator"}
+    name : {"auto", "pistol", "kernel", "reflectron", "ridge", "separator"}
         "auto" lets the candidates race.
     task : {"classification", "regression"}
         What the target means.
@@ -102,9 +102,9 @@ def make(name, task, *, seed, passes=None, shape=None):
         return tunefree.ReflectronRegressor(**{"link": "identity"} | shape | options)
     if name == "reflectron":
         return tunefree.ReflectronClassifier(**shape | options)
-    if task == "regression":
-        return tunefree.PiSTOLRegressor(**options)
-    return tunefree.PiSTOLClassifier(**options)
+    kind = "Regressor" if task == "regression" else "Classifier"
+    prefix = "KernelPiSTOL" if name == "kernel" else "PiSTOL"
+    return getattr(tunefree, prefix + kind)(**options)
 
 
 def _check_shape(option, value, name):
@@ -150,7 +150,7 @@ def run_train(data, model, *, task, name, seed, passes, as_json, shape=None, **o
         The files.
     task : {"auto", "classification", "regression"}
         What the target means.
-    name : {"auto", "pistol", "reflectron", "ridge", "separator"}
+    name : {"auto", "pistol", "kernel", "reflectron", "ridge", "separator"}
         The estimator.
     seed : int
         The `random_state`.
