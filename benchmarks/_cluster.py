@@ -1,0 +1,187 @@
+"""The cluster's part of `scale.py`: speed-up against its ceiling, dying workers, merged averages.
+
+python benchmarks/_cluster.py [--rows N] [--columns D] [--kills K] [--data DIR] runs it alone.
+"""
+
+import argparse
+import os
+import signal
+import threading
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+BLOCK = 100_000
+
+
+def block(index, rows, columns):
+    """Rows of one partition, the same wherever they are made."""
+    rng = np.random.default_rng(index)
+    X = rng.standard_normal((rows, columns))
+    y = 1.0 / (1.0 + np.exp(-X[:, 0] + X[:, 1])) + 0.05 * rng.standard_normal(rows)
+    return X, y
+
+
+def collections(n, d):
+    """The rows as Dask arrays, made on the workers."""
+    import dask.array as da
+
+    from dask import delayed
+
+    pieces = [
+        delayed(block, nout=2)(i, min(BLOCK, n - start), d)
+        for i, start in enumerate(range(0, n, BLOCK))
+    ]
+    sizes = [min(BLOCK, n - start) for start in range(0, n, BLOCK)]
+    X = [da.from_delayed(p[0], (m, d), float) for p, m in zip(pieces, sizes, strict=True)]
+    y = [da.from_delayed(p[1], (m,), float) for p, m in zip(pieces, sizes, strict=True)]
+    return da.concatenate(X), da.concatenate(y)
+
+
+def _products(indices, n, d, passes, ready, out):
+    """One process: the two products of every pass over its share of the partitions."""
+    parts = [block(i, min(BLOCK, n - i * BLOCK), d)[0] for i in indices]
+    theta, times = np.zeros(d), []
+    ready.wait()
+    for _ in range(passes):
+        start = time.perf_counter()
+        for X in parts:
+            r = X @ theta
+            X.T @ r
+        times.append(time.perf_counter() - start)
+    out.put(float(np.median(times)))
+
+
+def ceiling(n, d, processes, passes=12):
+    """Seconds a pass of independent processes that do the same products and nothing else."""
+    context = get_context("spawn")
+    ready, out = context.Barrier(processes), context.Queue()
+    shares = [range(k, -(-n // BLOCK), processes) for k in range(processes)]
+    running = [
+        context.Process(target=_products, args=(share, n, d, passes, ready, out))
+        for share in shares
+    ]
+    for process in running:
+        process.start()
+    slowest = max(out.get() for _ in running)
+    for process in running:
+        process.join()
+    return slowest
+
+
+def fit_seconds(X, y, passes):
+    """Wall seconds of a fit of so many passes, and its coefficients."""
+    from tunefree.dask import ReflectronRegressor
+
+    model = ReflectronRegressor(
+        potential="euclidean", validation_fraction=0.0, tol=1e-300, patience=10_000,
+        max_iter=passes, random_state=0,
+    )  # fmt: skip
+    start = time.perf_counter()
+    model.fit(X, y)
+    return time.perf_counter() - start, model.coef_
+
+
+def speed(n, d):
+    """A pass on one and two workers beside what independent processes reach."""
+    import warnings
+
+    from distributed import Client, LocalCluster, wait
+
+    warnings.simplefilter("ignore")
+    print(f"\nBatch Reflectron, n = {n:,}, d = {d}: wall seconds a pass")
+    found = {}
+    for workers in (1, 2):
+        best = ceiling(n, d, workers)
+        with (
+            LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            X, y = client.persist(list(collections(n, d)))
+            wait([X, y])
+            fit_seconds(X, y, 2)  # kernels are loaded
+            short, _ = fit_seconds(X, y, 5)
+            long, _ = fit_seconds(X, y, 25)
+        a_pass = (long - short) / 20
+        found[workers] = a_pass
+        print(f"  {workers} worker(s): {a_pass:.3f}; the products alone, in {workers} independent "
+              f"process(es): {best:.3f}; {best / a_pass:.0%} of the ceiling", flush=True)  # fmt: skip
+    print(f"  two workers against one: {found[1] / found[2]:.2f} times as fast")
+
+
+def kills(times, n=400_000, d=50):
+    """SIGKILL of one of four workers in mid-fit, again and again."""
+    import warnings
+
+    from distributed import Client, LocalCluster
+
+    warnings.simplefilter("ignore")
+    print(f"\nSIGKILL of one of four workers in mid-fit, {times} times, n = {n:,}, d = {d}")
+    rng, gaps, slowest = np.random.default_rng(0), [], 0.0
+    with (
+        LocalCluster(4, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        X, y = collections(n, d)
+        calm_seconds, calm = fit_seconds(X, y, 40)
+        for _ in range(times):
+            client.wait_for_workers(4, timeout=120)
+            pids = list(client.run(os.getpid).values())
+            delay = float(rng.uniform(0.1, 0.9)) * calm_seconds
+            killer = threading.Timer(delay, os.kill, (rng.choice(pids).item(), signal.SIGKILL))
+            killer.start()
+            seconds, struck = fit_seconds(X, y, 40)
+            killer.join()
+            gaps.append(np.abs(struck - calm).max())
+            slowest = max(slowest, seconds)
+    print(f"  {len(gaps)} of {times} fits finished; largest difference {max(gaps):.1e}; "
+          f"slowest {slowest:.1f} s (undisturbed {calm_seconds:.1f} s)")  # fmt: skip
+
+
+def online(data):
+    """Averages of independent runs beside the sequential run, a9a."""
+    import dask.array as da
+    from distributed import Client, LocalCluster
+
+    from _data import load
+    from tunefree import PiSTOLClassifier
+    from tunefree.dask import PiSTOLClassifier as OnCluster
+
+    d = load("a9a", data)
+    X, X_test = d.X_train.toarray(), d.X_test.toarray()
+    order = np.random.default_rng(0).permutation(len(d.y_train))
+    X, y = X[order], np.asarray(d.y_train)[order]
+    alone = PiSTOLClassifier(random_state=0).fit(X, y)
+    print("\nPiSTOLClassifier on a9a: test error of averaged predictors")
+    print(f"  sequential       {np.mean(alone.predict(X_test) != d.y_test):.4f}")
+    with (
+        LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster),
+    ):
+        for parts in (2, 4, 8, 16, 32):
+            chunk = -(-len(y) // parts)
+            model = OnCluster(random_state=0).fit(
+                da.from_array(X, chunks=(chunk, X.shape[1])), da.from_array(y, chunks=chunk)
+            )
+            error = np.mean(model.to_local().predict(X_test) != d.y_test)
+            print(f"  {parts:2} partitions    {error:.4f}", flush=True)
+
+
+def run_part(n, d, times, data):
+    """All three tables."""
+    speed(n, d)
+    kills(times)
+    if data is not None:
+        online(data)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--columns", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--data", type=Path)
+    chosen = parser.parse_args()
+    run_part(chosen.rows, chosen.columns, chosen.kills, chosen.data)
