@@ -8,6 +8,8 @@ import os
 import signal
 import threading
 import time
+import warnings
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -71,6 +73,19 @@ def ceiling(n, d, processes, passes=12):
     return slowest
 
 
+@contextmanager
+def _cluster(workers):
+    """A client of so many worker processes of one thread."""
+    from distributed import Client, LocalCluster
+
+    # The first positional argument of LocalCluster is a name.
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
 def fit_seconds(X, y, passes):
     """Wall seconds of a fit of so many passes, and its coefficients."""
     from tunefree.dask import ReflectronRegressor
@@ -86,19 +101,13 @@ def fit_seconds(X, y, passes):
 
 def speed(n, d):
     """A pass on one and two workers beside what independent processes reach."""
-    import warnings
+    from distributed import wait
 
-    from distributed import Client, LocalCluster, wait
-
-    warnings.simplefilter("ignore")
     print(f"\nBatch Reflectron, n = {n:,}, d = {d}: wall seconds a pass")
     found = {}
     for workers in (1, 2):
         best = ceiling(n, d, workers)
-        with (
-            LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster,
-            Client(cluster) as client,
-        ):
+        with _cluster(workers) as client:
             X, y = client.persist(list(collections(n, d)))
             wait([X, y])
             fit_seconds(X, y, 2)  # kernels are loaded
@@ -106,45 +115,57 @@ def speed(n, d):
             long, _ = fit_seconds(X, y, 25)
         a_pass = (long - short) / 20
         found[workers] = a_pass
-        print(f"  {workers} worker(s): {a_pass:.3f}; the products alone, in {workers} independent "
+        print(f"  {workers} worker(s): {a_pass:.3f}; the products alone in {workers} independent "
               f"process(es): {best:.3f}; {best / a_pass:.0%} of the ceiling", flush=True)  # fmt: skip
     print(f"  two workers against one: {found[1] / found[2]:.2f} times as fast")
 
 
-def kills(times, n=400_000, d=50):
+def _pids(client, workers):
+    """The processes of all workers, once they are there."""
+    while True:
+        client.wait_for_workers(workers, timeout=300)
+        try:
+            found = client.run(os.getpid)
+        except OSError:  # the scheduler has not noticed yet that one is gone
+            found = {}
+        if len(found) == workers:
+            return list(found.values())
+        time.sleep(0.2)
+
+
+def kills(times, n=400_000, d=50, workers=4, passes=40):
     """SIGKILL of one of four workers in mid-fit, again and again."""
-    import warnings
-
-    from distributed import Client, LocalCluster
-
-    warnings.simplefilter("ignore")
-    print(f"\nSIGKILL of one of four workers in mid-fit, {times} times, n = {n:,}, d = {d}")
-    rng, gaps, slowest = np.random.default_rng(0), [], 0.0
-    with (
-        LocalCluster(4, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
+    print(f"\nSIGKILL of one of {workers} workers in mid-fit, {times} times, n = {n:,}, d = {d}")
+    rng, gaps, slowest, late = np.random.default_rng(0), [], 0.0, 0
+    with _cluster(workers) as client:
         X, y = collections(n, d)
-        calm_seconds, calm = fit_seconds(X, y, 40)
-        for _ in range(times):
-            client.wait_for_workers(4, timeout=120)
-            pids = list(client.run(os.getpid).values())
-            delay = float(rng.uniform(0.1, 0.9)) * calm_seconds
-            killer = threading.Timer(delay, os.kill, (rng.choice(pids).item(), signal.SIGKILL))
+        fit_seconds(X, y, passes)
+        calm_seconds, calm = fit_seconds(X, y, passes)
+        while len(gaps) < times:
+            victim, struck_at = rng.choice(_pids(client, workers)).item(), []
+
+            def strike(victim=victim, struck_at=struck_at):
+                os.kill(victim, signal.SIGKILL)
+                struck_at.append(time.perf_counter())
+
+            killer = threading.Timer(float(rng.uniform(0.05, 0.8)) * calm_seconds, strike)
             killer.start()
-            seconds, struck = fit_seconds(X, y, 40)
+            seconds, coef = fit_seconds(X, y, passes)
+            ended = time.perf_counter()
             killer.join()
-            gaps.append(np.abs(struck - calm).max())
+            if struck_at[0] >= ended:  # too late: this fit does not count
+                late += 1
+                continue
+            gaps.append(np.abs(coef - calm).max())
             slowest = max(slowest, seconds)
     print(f"  {len(gaps)} of {times} fits finished; largest difference {max(gaps):.1e}; "
-          f"slowest {slowest:.1f} s (undisturbed {calm_seconds:.1f} s)")  # fmt: skip
+          f"slowest {slowest:.1f} s (undisturbed {calm_seconds:.1f} s); "
+          f"{late} strikes came after the fit and are not counted")  # fmt: skip
 
 
 def online(data):
     """Averages of independent runs beside the sequential run, a9a."""
     import dask.array as da
-    from distributed import Client, LocalCluster
-
     from _data import load
     from tunefree import PiSTOLClassifier
     from tunefree.dask import PiSTOLClassifier as OnCluster
@@ -156,10 +177,7 @@ def online(data):
     alone = PiSTOLClassifier(random_state=0).fit(X, y)
     print("\nPiSTOLClassifier on a9a: test error of averaged predictors")
     print(f"  sequential       {np.mean(alone.predict(X_test) != d.y_test):.4f}")
-    with (
-        LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster),
-    ):
+    with _cluster(2):
         for parts in (2, 4, 8, 16, 32):
             chunk = -(-len(y) // parts)
             model = OnCluster(random_state=0).fit(
@@ -171,6 +189,7 @@ def online(data):
 
 def run_part(n, d, times, data):
     """All three tables."""
+    warnings.simplefilter("ignore")
     speed(n, d)
     kills(times)
     if data is not None:

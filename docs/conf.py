@@ -89,7 +89,7 @@ def write_reference(app):
         listed += [n for n in _public(module) if n not in listed and vars(module)[n].__doc__]
         text = (module.__doc__ or "").split("\n\n")[0]
         pages[name] = _page(f"tunefree.{name}", listed, f"tunefree.{name}", text)
-    for name in ("bounds", "datasets"):
+    for name in ("bounds", "datasets", "dask"):
         module = import_module(f"tunefree.{name}")
         listed = getattr(module, "__all__", None) or sorted(_public(module))
         text = (module.__doc__ or "").split("\n\n")[0]

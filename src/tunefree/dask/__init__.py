@@ -19,6 +19,7 @@ nothing. A round that hangs ends after `timeout` seconds and names its partition
 from importlib import import_module
 
 _HOMES = {
+    "AveragedSGDRegressor": "tunefree.dask.ridge",
     "OptimisticPerceptron": "tunefree.dask.batch",
     "PiSTOLClassifier": "tunefree.dask.online",
     "PiSTOLRegressor": "tunefree.dask.online",

@@ -28,9 +28,9 @@ def _numbers(part, estimator):
 
 def _sheet(part, estimator, columns, seed):
     """A partition's rows in the learner's units; equal rows are one, and some are held out."""
+    part = part.positive()
+    X, weights = part.X, part.weights
     targets, strata = _numbers(part, estimator)
-    kept = part.weights > 0.0
-    X, targets, weights, strata = part.X[kept], targets[kept], part.weights[kept], strata[kept]
     visits = hashed_visits(X, targets, weights, seed)
     rows, totals = visits.unique()
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit

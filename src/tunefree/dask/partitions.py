@@ -24,6 +24,11 @@ class Part(NamedTuple):
     y: np.ndarray
     weights: np.ndarray
 
+    def positive(self):
+        """The rows of positive weight; nothing is copied if these are all."""
+        kept = self.weights > 0.0
+        return self if kept.all() else Part(self.X[kept], self.y[kept], self.weights[kept])
+
 
 class Facts(NamedTuple):
     """What the client knows of a partition.
@@ -39,6 +44,7 @@ class Facts(NamedTuple):
         The targets' distinct values, for classifiers.
     largest : float
         The largest squared norm of a row with a weight.
+    sparse : bool
     """
 
     n_rows: int
@@ -48,6 +54,7 @@ class Facts(NamedTuple):
     dtype: object
     labels: np.ndarray | None
     largest: float
+    sparse: bool
 
 
 def _values(block):
@@ -105,6 +112,7 @@ def facts(part, classify):
         part.X.dtype,
         np.unique(part.y[part.weights > 0.0]) if classify else None,
         float(np.max(squares, where=part.weights > 0.0, initial=0.0)),
+        sparse.issparse(part.X),
     )
 
 

@@ -14,12 +14,12 @@ from tunefree.estimators.ridge_problem import (
     NAMED,
     check_parameters,
     choose_solver,
-    default_alphas,
     descend,
     exact_path,
     folds,
     held_out_risks,
     passes,
+    penalties,
     pose,
     read,
     risks_on,
@@ -27,7 +27,7 @@ from tunefree.estimators.ridge_problem import (
 from tunefree.learners.sgd_stream import StreamSGD
 
 # A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
-_MOST_KEPT = 2e7
+MOST_KEPT = 2e7
 _OTHERS = (Last(), Tail(0.25), Tail(0.5), Uniform())
 
 
@@ -148,7 +148,7 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         self._stream = None
         problem, self.solver_ = self._pose(X, y, sample_weight)
         validation = None if X_val is None else self._validation(X_val, y_val)
-        self.alphas_ = self._alphas(problem)
+        self.alphas_ = penalties(self.alphas, problem.sized())
         return getattr(self, f"_fit_{self.solver_}")(problem, validation)
 
     def _pose(self, X, y, sample_weight):
@@ -177,16 +177,24 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
             risks = solved.left_out(self.alphas_, self.fit_intercept)
         else:
             risks = risks_on(model, problem, *validation)
+        return self._choose_exact(problem.columns, model, risks)
+
+    def _choose_exact(self, columns, model, risks):
         cautious = int(np.argmax(self.alphas_))
         k = int(np.argmin(risks)) if np.isfinite(risks).any() else cautious
-        return self._choose(problem, model, [None] * len(self.alphas_), risks, k, 1)
+        return self._choose(columns, model, [None] * len(self.alphas_), risks, k, 1)
+
+    def _grid(self):
+        """Whether the averages of all alphas are candidates, and which others are."""
+        named = isinstance(self.average, str)
+        grid = named and self.average in ("auto", "geometric")
+        if grid:
+            return grid, _OTHERS if self.average == "auto" else ()
+        return grid, (NAMED.get(self.average) if named else self.average,)
 
     def _fit_sgd(self, problem, validation):
         n_passes = passes(self.max_iter, int(problem.visits.repeats.sum()))
-        named = isinstance(self.average, str)
-        average = NAMED.get(self.average) if named else self.average
-        grid = named and self.average in ("auto", "geometric")
-        others = _OTHERS if named and self.average == "auto" else () if grid else (average,)
+        grid, others = self._grid()
         schemes = problem.schemes(self.alphas_, others)
         n_alphas = len(self.alphas_)
         choose = grid and len(schemes) > 1 and len(problem.totals) > 1
@@ -203,24 +211,24 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         else:
             k = int(np.argmax(self.alphas_)) if risks is None else int(np.argmin(risks))
         if model is None:
-            few = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= _MOST_KEPT
+            few = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= MOST_KEPT
             model = read(problem, state, schemes if few else (schemes[k],))
-        return self._choose(problem, model, schemes, risks, k, n_passes)
+        return self._choose(problem.columns, model, schemes, risks, k, n_passes)
 
-    def _choose(self, problem, model, schemes, risks, k, n_passes):
+    def _choose(self, columns, model, schemes, risks, k, n_passes):
         """Publish the scheme k; a model of one scheme holds that alone."""
-        n_alphas, whole = len(self.alphas_), model.mix.shape[1] == len(schemes)
+        n_alphas, whole = len(self.alphas_), model.n_schemes == len(schemes)
         self.n_iter_, self.average_ = n_passes, schemes[k]
         self.alpha_ = float(self.alphas_[k]) if k < n_alphas else None
         self.validation_scores_ = None if risks is None else risks[:n_alphas]
-        penalties = [*self.alphas_.tolist(), *[None] * (len(schemes) - n_alphas)]
+        alphas = [*self.alphas_.tolist(), *[None] * (len(schemes) - n_alphas)]
         self.leaderboard_ = [] if risks is None else [
             {"average": scheme, "alpha": alpha, "risk": float(risk)}
-            for scheme, alpha, risk in zip(schemes, penalties, risks, strict=True)
+            for scheme, alpha, risk in zip(schemes, alphas, risks, strict=True)
         ]  # fmt: skip
-        self._path = (problem.columns, model) if whole else None
+        self._path = (columns, model) if whole else None
         at = k if whole else 0
-        self._publish(*model.fold(problem.columns, at, at + 1, dtype=self._dtype))
+        self._publish(*model.fold(columns, at, at + 1, dtype=self._dtype))
         return self
 
     @base.all_or_nothing
@@ -281,14 +289,6 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         self.average_ = schemes[int(np.argmin(risks))]
         weights = learner.read(self._stream)
         self._publish(weights[:-1].T[:, :, None], weights[-1][:, None])
-
-    def _alphas(self, problem):
-        if self.alphas is None:
-            return default_alphas(problem)
-        alphas = np.array(self.alphas, dtype=np.float64).ravel()
-        if not (len(alphas) and np.isfinite(alphas).all() and (alphas > 0.0).all()):
-            raise ValueError("alphas must be positive and finite, and there must be one.")
-        return alphas
 
     def _validation(self, X_val, y_val):
         if y_val is None:

@@ -3,7 +3,14 @@
 from scipy import sparse
 
 from tunefree.estimators.ridge import AveragedSGDRegressor
-from tunefree.estimators.ridge_problem import check_parameters, descend, exact_path, passes, read
+from tunefree.estimators.ridge_problem import (
+    check_parameters,
+    descend,
+    exact_path,
+    passes,
+    penalties,
+    read,
+)
 
 
 def sgd_ridge_path(
@@ -69,7 +76,7 @@ def sgd_ridge_path(
     )
     check_parameters(model)
     problem, _ = model._pose(X, y, sample_weight)
-    alphas = model._alphas(problem)
+    alphas = penalties(alphas, problem.sized())
     if solver == "exact":
         path, _ = exact_path(problem, alphas)
     else:

@@ -67,26 +67,37 @@ class Problem(NamedTuple):
         return [*(Geometric(float(rate)) for rate in rates), *others]
 
 
-def pose(X, targets, weights, seed, *, intercept, scaling):
-    """The problem of rows with weights: merged, in hashed order, centred.
-
-    With scaling='auto' one pass over some of the rows tells whether scaled columns suit them.
-    """
+def distinct(X, targets, weights, seed):
+    """Distinct rows in the order of their hash: rows, targets, totals, visits and their unit."""
     visits = hashed_visits(X, targets, weights, seed)
     rows, totals = visits.unique()
     place = np.empty(X.shape[0], np.int64)
     place[rows] = np.arange(len(rows))
-    X, targets = base.take(X, rows), targets[rows]
     visits = visits._replace(rows=place[visits.rows])
-    unit = float(weights.sum() / totals.sum())
+    return base.take(X, rows), targets[rows], totals, visits, float(weights.sum() / totals.sum())
+
+
+def scaling_risks(X, targets, totals, visits, unit, intercept):
+    """Progressive risks of a pass over some of the rows, with scaled columns and with raw ones."""
+    few, early = slice(0, _TRIED), visits.rows < _TRIED
+    part = base.take(X, few), targets[few], totals[few]
+    some = Visits(*(field[early] for field in visits)), unit
+    scaled = columns(*part, intercept=intercept)
+    return [progressive_risk(_viewed(view, *part, *some)) for view in (scaled, scaled.unscaled())]
+
+
+def pose(X, targets, weights, seed, *, intercept, scaling, view=None):
+    """The problem of rows with weights: merged, in hashed order, centred.
+
+    With scaling='auto' one pass over some of the rows tells whether scaled columns suit them.
+    A `view` may be given: that of more rows than these.
+    """
+    X, targets, totals, visits, unit = distinct(X, targets, weights, seed)
     if scaling == "auto":
-        few, early = slice(0, _TRIED), visits.rows < _TRIED
-        part = base.take(X, few), targets[few], totals[few]
-        some = Visits(*(field[early] for field in visits)), unit
-        scaled = columns(*part, intercept=intercept)
-        raw_risk = progressive_risk(_viewed(scaled.unscaled(), *part, *some))
-        scaling = progressive_risk(_viewed(scaled, *part, *some)) < raw_risk
-    view = columns(X, targets, totals, intercept=intercept)
+        scaled, raw = scaling_risks(X, targets, totals, visits, unit, intercept)
+        scaling = scaled < raw
+    if view is None:
+        view = columns(X, targets, totals, intercept=intercept)
     view = view if scaling else view.unscaled()
     return _viewed(view, X, targets, totals, visits, unit)
 
@@ -99,9 +110,14 @@ def _viewed(view, X, targets, totals, visits, unit):
     return Problem(Z, centre, view, targets - view.target, totals, visits, norms, unit)
 
 
-def default_alphas(problem):
-    """50 penalties, from ten times the rows' total squared norm down to 1e-8 times it."""
-    return (problem.sized() or 1.0) * np.logspace(1, -8, _N_ALPHAS)
+def penalties(alphas, sized):
+    """The user's, or 50 from ten times the rows' total squared norm down to 1e-8 times it."""
+    if alphas is None:
+        return (sized or 1.0) * np.logspace(1, -8, _N_ALPHAS)
+    alphas = np.array(alphas, dtype=np.float64).ravel()
+    if not (len(alphas) and np.isfinite(alphas).all() and (alphas > 0.0).all()):
+        raise ValueError("alphas must be positive and finite, and there must be one.")
+    return alphas
 
 
 class Run(NamedTuple):
@@ -109,6 +125,11 @@ class Run(NamedTuple):
 
     basis: np.ndarray
     mix: np.ndarray
+
+    @property
+    def n_schemes(self):
+        """How many averages there are."""
+        return self.mix.shape[1]
 
     def fold(self, view, first=0, stop=None, dtype=float):
         """Coefficients (n_outputs, d, n_schemes) and intercepts (n_outputs, n_schemes)."""
@@ -123,6 +144,29 @@ class Run(NamedTuple):
         out = Z @ flat - (centre @ flat if len(centre) else 0.0)
         return np.einsum("nrk,rs->nsk", out.reshape(-1, *self.basis.shape[1:]), self.mix,
                          optimize=True)  # fmt: skip
+
+
+class Folded(NamedTuple):
+    """A path in the user's units: the mean of several runs.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_outputs, d, n_schemes)
+    intercept : ndarray of shape (n_outputs, n_schemes)
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    @property
+    def n_schemes(self):
+        """How many averages there are."""
+        return self.intercept.shape[1]
+
+    def fold(self, view, first=0, stop=None, dtype=float):
+        """Some of it; it needs no view."""
+        part = slice(first, stop)
+        return self.coef[:, :, part].astype(dtype), self.intercept[:, part].astype(dtype)
 
 
 def folds(problem):
@@ -181,7 +225,7 @@ def progressive_risk(problem):
 def exact_path(problem, alphas):
     """The path of ridge regression itself, and the decomposition it comes from."""
     solved = decompose(problem.Z, problem.targets, problem.totals * problem.unit)
-    return Run(solved.path(alphas), np.eye(len(alphas))), solved
+    return Run(solved.spectrum.path(alphas), np.eye(len(alphas))), solved
 
 
 def risks_on(model, problem, X, targets):

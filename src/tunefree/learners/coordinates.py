@@ -128,13 +128,26 @@ def columns(X, targets, weights, *, intercept=True):
     if intercept:
         mean, target = np.asarray(share @ X, dtype=float), share @ targets
     if sparse.issparse(X):
-        largest, size = _deviations(X.data, X.indices, X.shape[0], mean), np.abs(mean)
-    else:
-        low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
-        largest = np.maximum(high - mean, mean - low)
-        size = np.maximum(np.abs(low), np.abs(high))
+        largest = _deviations(X.data, X.indices, X.shape[0], mean)
+        return _measured(mean, target, largest, np.abs(mean))
+    return spanned(mean, target, X.min(axis=0).astype(float), X.max(axis=0).astype(float))
+
+
+def spanned(mean, target, low, high):
+    """The columns between `low` and `high`, measured from `mean`.
+
+    Examples
+    --------
+    >>> spanned(np.array([1.0]), np.zeros(1), np.array([-1.0]), np.array([5.0])).factor
+    array([0.25])
+    """
+    largest = np.maximum(high - mean, mean - low)
+    return _measured(mean, target, largest, np.maximum(np.abs(low), np.abs(high)))
+
+
+def _measured(mean, target, largest, size):
     # Below the rounding of the mean there is no deviation.
-    largest[largest <= 1e-13 * size] = 0.0
+    largest = np.where(largest > 1e-13 * size, largest, 0.0)
     factor = np.divide(1.0, largest, out=np.zeros(len(mean)), where=largest > 0.0)
     return Columns(mean, factor, target)
 

@@ -11,6 +11,78 @@ from typing import NamedTuple
 import numpy as np
 
 _BLOCK = 4096
+_RANK = 1e-14  # eigenvalues below this share of the largest are rounding
+
+
+class Spectrum(NamedTuple):
+    """The eigenvectors of B'B and what the targets are along them: enough for the path.
+
+    Attributes
+    ----------
+    right : ndarray of shape (d, r)
+        V.
+    values : ndarray of shape (r,)
+        S.
+    moments : ndarray of shape (r, n_outputs)
+        V' B' y.
+
+    Examples
+    --------
+    >>> found = Spectrum.of(np.eye(2), np.array([[2.0], [4.0]]))
+    >>> found.path([1.0])[:, 0, 0]
+    array([1., 2.])
+    """
+
+    right: np.ndarray
+    values: np.ndarray
+    moments: np.ndarray
+
+    @classmethod
+    def of(cls, gram, products):
+        """The spectrum of B'B, from it and B'y."""
+        values, right = np.linalg.eigh(gram)
+        keep = values > _RANK * max(values[-1], 0.0)
+        right = right[:, keep]
+        return cls(right, values[keep], right.T @ products)
+
+    def path(self, alphas):
+        """Solutions for all penalties, of shape (d, n_alphas, n_outputs)."""
+        return np.tensordot(self.right, self._table(alphas)[1], axes=1)
+
+    def _table(self, alphas):
+        inverse = 1.0 / (self.values[:, None] + np.asarray(alphas))
+        return inverse, self.moments[:, None] * inverse[:, :, None]
+
+    def left_out(self, left, targets, mass, alphas):
+        """Weighted squared errors of every penalty at rows left out with all their weight.
+
+        Parameters
+        ----------
+        left : ndarray of shape (m, r)
+            Rows of B V.
+        targets : ndarray of shape (m, n_outputs)
+            Targets times the roots of the weights.
+        mass : ndarray of shape (m,)
+            What each row has of the fitted mean: its share of all weight, or 0.
+        alphas : ndarray of shape (n_alphas,)
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,)
+            The sum over rows and outputs.
+        """
+        inverse, table = self._table(alphas)
+        risk = np.zeros(len(alphas))
+        for start in range(0, len(left), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            rest = 1.0 - np.square(left[part]) @ inverse - mass[part, None]
+            error = targets[part][:, None] - np.tensordot(left[part], table, axes=1)
+            # A row that its own fit passes through says nothing: such a penalty is out.
+            with np.errstate(divide="ignore"):
+                factor = np.where(rest > 1e-10, 1.0 / rest**2, np.inf)
+            square = np.square(error).sum(axis=2)
+            risk += np.where(np.isinf(factor), np.inf, factor * square).sum(axis=0)
+        return risk
 
 
 class Ridge(NamedTuple):
@@ -18,12 +90,9 @@ class Ridge(NamedTuple):
 
     Attributes
     ----------
+    spectrum : Spectrum
     left : ndarray of shape (m, r)
         B V.
-    right : ndarray of shape (d, r)
-        V.
-    values : ndarray of shape (r,)
-        S.
     targets : ndarray of shape (m, n_outputs)
         Targets times the roots of the weights.
     weights : ndarray of shape (m,)
@@ -31,21 +100,14 @@ class Ridge(NamedTuple):
     Examples
     --------
     >>> problem = decompose(np.eye(2), np.array([[2.0], [4.0]]), np.ones(2))
-    >>> problem.path([1.0])[:, 0, 0]
-    array([1., 2.])
+    >>> problem.left_out(np.array([1.0]), intercept=False)
+    array([10.])
     """
 
+    spectrum: Spectrum
     left: np.ndarray
-    right: np.ndarray
-    values: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
-
-    def path(self, alphas):
-        """Solutions for all penalties, of shape (d, n_alphas, n_outputs)."""
-        c = self.left.T @ self.targets
-        table = c[:, None] / (self.values[:, None] + np.asarray(alphas))[:, :, None]
-        return np.tensordot(self.right, table, axes=1)
 
     def left_out(self, alphas, intercept):
         """Mean squared errors of every penalty at rows left out with all their weight.
@@ -60,23 +122,9 @@ class Ridge(NamedTuple):
         -------
         ndarray of shape (n_alphas,)
         """
-        inverse = 1.0 / (self.values[:, None] + np.asarray(alphas))
-        table = (self.left.T @ self.targets)[:, None] * inverse[:, :, None]
         total = self.weights.sum()
-        risk = np.zeros(len(alphas))
-        for start in range(0, len(self.left), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            left = self.left[part]
-            rest = 1.0 - np.square(left) @ inverse
-            if intercept:
-                rest -= (self.weights[part] / total)[:, None]
-            error = self.targets[part][:, None] - np.tensordot(left, table, axes=1)
-            # A row that its own fit passes through says nothing: such a penalty is out.
-            with np.errstate(divide="ignore"):
-                factor = np.where(rest > 1e-10, 1.0 / rest**2, np.inf)
-            square = np.square(error).sum(axis=2)
-            risk += np.where(np.isinf(factor), np.inf, factor * square).sum(axis=0)
-        return risk / total
+        mass = self.weights / total * bool(intercept)
+        return self.spectrum.left_out(self.left, self.targets, mass, alphas) / total
 
 
 def decompose(Z, targets, weights):
@@ -97,11 +145,10 @@ def decompose(Z, targets, weights):
     root = np.sqrt(weights)[:, None]
     B, y = root * Z, root * targets
     if B.shape[1] <= B.shape[0]:
-        values, right = np.linalg.eigh(B.T @ B)
-        keep = values > 1e-14 * max(values[-1], 0.0)
-        values, right = values[keep], right[:, keep]
-        return Ridge(B @ right, right, values, y, weights)
+        spectrum = Spectrum.of(B.T @ B, B.T @ y)
+        return Ridge(spectrum, B @ spectrum.right, y, weights)
     values, left = np.linalg.eigh(B @ B.T)
-    keep = values > 1e-14 * max(values[-1], 0.0)
+    keep = values > _RANK * max(values[-1], 0.0)
     values, left = values[keep], left[:, keep] * np.sqrt(values[keep])
-    return Ridge(left, B.T @ (left / values), values, y, weights)
+    right = B.T @ (left / values)
+    return Ridge(Spectrum(right, values, left.T @ y), left, y, weights)

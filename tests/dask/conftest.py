@@ -1,0 +1,18 @@
+"""One cluster of two processes for all tests here."""
+
+import pytest
+
+
+@pytest.fixture(scope="package")
+def client(tmp_path_factory):
+    pytest.importorskip("dask")
+    distributed = pytest.importorskip("distributed")
+    folder = str(tmp_path_factory.mktemp("dask"))
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+            local_directory=folder,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):  # fmt: skip
+        yield client
