@@ -115,8 +115,11 @@ def speed(n, d):
             long, _ = fit_seconds(X, y, 25)
         a_pass = (long - short) / 20
         found[workers] = a_pass
-        print(f"  {workers} worker(s): {a_pass:.3f}; the products alone in {workers} independent "
-              f"process(es): {best:.3f}; {best / a_pass:.0%} of the ceiling", flush=True)  # fmt: skip
+        print(
+            f"  {workers} worker(s): {a_pass:.3f}; products alone in {workers} independent "
+            f"process(es): {best:.3f}; {best / a_pass:.0%} of the ceiling",
+            flush=True,
+        )
     print(f"  two workers against one: {found[1] / found[2]:.2f} times as fast")
 
 
@@ -166,6 +169,7 @@ def kills(times, n=400_000, d=50, workers=4, passes=40):
 def online(data):
     """Averages of independent runs beside the sequential run, a9a."""
     import dask.array as da
+
     from _data import load
     from tunefree import PiSTOLClassifier
     from tunefree.dask import PiSTOLClassifier as OnCluster
