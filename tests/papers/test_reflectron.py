@@ -134,7 +134,7 @@ def test_the_corollaries_follow_from_theorem_4_1():
 def test_the_guarantee_is_above_the_measured_risk(potential):
     """20 simulated runs with targets in [0, 1]: Bernoulli of the true mean."""
     rng, d, n = np.random.default_rng(7), 20, 500
-    for _ in range(20 if isinstance(potential, Euclidean) else 5):
+    for _ in range(20):
         theta = rng.dirichlet(np.full(d, 0.3))
         X = rng.uniform(-1.0, 1.0, (n, d))
         X /= np.linalg.norm(X, axis=1, keepdims=True) if isinstance(potential, Euclidean) else 1.0
