@@ -3,7 +3,8 @@
 Heavy imports wait until a command runs, so that help is instant.
 
 Exit codes: 0 done; 1 something else failed (a full disk, say); 2 wrong usage; 3 bad data, with
-``file:line:column``; 4 bad model; 130 interrupted. On any error nothing is written.
+``file:line:column``; 4 bad model or checkpoint; 130 interrupted. On any error nothing is written
+but the checkpoint that was asked for.
 """
 
 from enum import StrEnum
@@ -24,12 +25,15 @@ app = typer.Typer(
 Task = StrEnum("Task", ["auto", "classification", "regression"])
 Estimator = StrEnum("Estimator", ["auto", "pistol", "kernel", "reflectron", "ridge", "separator"])
 Solver = StrEnum("Solver", ["auto", "sgd", "exact"])
-Format = StrEnum("Format", ["libsvm", "csv"])
+Format = StrEnum("Format", ["libsvm", "csv", "parquet", "arrow", "npy", "npz"])
+BadRow = StrEnum("BadRow", ["error", "skip"])
 
 DataFile = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="libsvm or csv (also .tsv), by suffix or content; .gz too; - for stdin"
+        metavar="DATA",
+        help="libsvm or csv (also .tsv), by suffix or content, .gz and .zst too; .parquet, "
+        ".arrow, .npy, .npz; - for stdin",
     ),
 ]
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="the model file")]
@@ -102,10 +106,26 @@ def train(
     n_features: Features = None,
     passes: Passes = None,
     seed: Seed = 0,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="save the run there, now and then and on Ctrl-C; implies pistol"
+        ),
+    ] = None,
+    every: Annotated[
+        int, typer.Option(min=1, metavar="ROWS", help="rows between two checkpoints")
+    ] = 1_000_000,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint")] = False,
+    on_bad_row: Annotated[
+        BadRow, typer.Option(help="skip: leave malformed rows out and count them")
+    ] = BadRow.error,
     format: FormatOption = None,
     json: Json = False,
 ):
-    """Train on DATA and write MODEL: nothing to tune."""
+    """Train on DATA and write MODEL: nothing to tune.
+
+    Files above 256 MiB, and more than 32 MiB of standard input, are learned as they are read.
+    """
     with outcomes():
         from tunefree.cli.training import run_train
 
@@ -118,6 +138,8 @@ def train(
             seed=seed,
             passes=passes,
             as_json=json,
+            on_bad_row=str(on_bad_row),
+            run={"checkpoint": checkpoint, "every": every, "resume": resume},
             target=target,
             header=header,
             weight_column=weight_column,

@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 import warnings
 
 import typer
@@ -53,7 +55,8 @@ def outcomes():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *_, **__: note(f"note: {message}")
         try:
-            yield
+            with _terminated_like_interrupted():
+                yield
         except KeyboardInterrupt:
             stop("interrupted; nothing was written", INTERRUPTED)
         except MemoryError:
@@ -61,6 +64,19 @@ def outcomes():
         except BrokenPipeError:  # whoever read our output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(FAILED) from None
+
+
+@contextlib.contextmanager
+def _terminated_like_interrupted():
+    """Let SIGTERM do what Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

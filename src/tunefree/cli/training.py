@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from tunefree.cli.console import (
 )
 from tunefree.persistence import save_model
 from tunefree.persistence.container import MAGIC
-from tunefree.readers import DataError, read
+from tunefree.readers import DataError, Skipped, read
 
 MOST_CLASSES = 20
 
@@ -141,7 +142,19 @@ def fit(table, task, estimator):
     return estimator.fit(table.X, y, sample_weight=table.weight)
 
 
-def run_train(data, model, *, task, name, seed, passes, as_json, shape=None, **options):
+class Trained(NamedTuple):
+    """What a training gives."""
+
+    estimator: object
+    notes: dict
+    reason: str
+    skipped: Skipped
+    seconds: float
+
+
+def run_train(
+    data, model, *, task, name, seed, passes, as_json, on_bad_row, run, shape=None, **options
+):
     """Carry out ``tunefree train``.
 
     Parameters
@@ -158,62 +171,121 @@ def run_train(data, model, *, task, name, seed, passes, as_json, shape=None, **o
         Passes over the data.
     as_json : bool
         Whether to print a JSON object.
+    on_bad_row : {"error", "skip"}
+        What to do about a malformed row.
+    run : dict
+        ``checkpoint``, ``every`` and ``resume``.
     shape : dict, optional
         Link and potential of the Reflectron.
     **options
         For `tunefree.readers.read`.
     """
+    from tunefree.cli.streaming import from_source, from_stdin, is_large, waiting_stdin
+
     _check_output(model)
-    table = read_rows(data, float if task == "regression" else None, options)
-    reason = "as you said"
-    if task == "auto":
-        task, reason = guess_task(table.y)
-        other = "regression" if task == "classification" else "classification"
-        if table.y.dtype.kind in "biuf":
-            reason += f"; --task {other} overrules"
-    with failing(BAD_DATA, data), working(f"training on {len(table.y)} rows"):
-        start = time.perf_counter()
-        estimator = fit(table, task, make(name, task, seed=seed, passes=passes, shape=shape))
-        seconds = time.perf_counter() - start
+    why, source = None, data
+    if run["checkpoint"] is not None:
+        _check_output(run["checkpoint"], "checkpoint")
+        why = "--checkpoint"
+    elif run["resume"]:
+        stop("--resume needs --checkpoint FILE", USAGE)
+    with failing(BAD_DATA, data), working(f"reading {data}"):
+        if data == "-" and why is None:
+            source, whole = from_stdin()
+            why = None if whole else "large standard input"
+        elif data == "-":
+            source = waiting_stdin()
+        elif why is None and name in ("auto", "pistol", "ridge") and is_large(data):
+            why = "a large file"
+
+    def maker(name, task):
+        return make(name, task, seed=seed, passes=passes, shape=shape)
+
+    if why:
+        options = options | {"on_bad_row": on_bad_row}
+        done = from_source(source, data, why, task, name, maker, run, options)
+    else:
+        skipped = Skipped()
+        options["skipped"] = skipped if on_bad_row == "skip" else None
+        done = _from_table(source, data, task, name, maker, skipped, options)
+    if done.skipped.count:
+        note(f"skipped {done.skipped.count} malformed rows, the first: {done.skipped.first}")
     with failing(FAILED, model):
-        save_model(estimator, model, notes=_notes(table, task))
-    summary = _summarise(estimator, table, task, seconds)
-    _tell(summary, reason, data, model)
+        save_model(done.estimator, model, notes=done.notes)
+    summary = _summarise(done)
+    _tell(summary, done.reason, data, model)
     if as_json:
         answer(json.dumps(summary))
 
 
-def _check_output(model):
+def choose_task(task, y):
+    """Tell the task, and why.
+
+    Parameters
+    ----------
+    task : {"auto", "classification", "regression"}
+        What the user said.
+    y : array of shape (n_rows,)
+        The targets.
+
+    Returns
+    -------
+    task, reason : str
+    """
+    if task != "auto":
+        return task, "as you said"
+    task, reason = guess_task(y)
+    other = "regression" if task == "classification" else "classification"
+    if y.dtype.kind in "biuf":
+        reason += f"; --task {other} overrules"
+    return task, reason
+
+
+def _from_table(source, data, task, name, maker, skipped, options):
+    """Train on data that fit into memory."""
+    table = read_rows(source, float if task == "regression" else None, options, data)
+    task, reason = choose_task(task, table.y)
+    with failing(BAD_DATA, data), working(f"training on {len(table.y)} rows"):
+        start = time.perf_counter()
+        estimator = fit(table, task, maker(name, task))
+        seconds = time.perf_counter() - start
+    return Trained(estimator, _notes(table, task), reason, skipped, seconds)
+
+
+def _check_output(model, what="model"):
     """Refuse early what could not be written, or would replace something else than a model."""
     check_writable(model)
     if os.path.isfile(model) and os.path.getsize(model):
         with failing(USAGE, model), open(model, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
-                stop(f"{model} exists and is not a model: it will not be overwritten", USAGE)
+                stop(f"{model} exists and is no {what}: it will not be overwritten", USAGE)
 
 
-def read_rows(data, kind, options):
+def read_rows(data, kind, options, name=None):
     """Read rows to learn from.
 
     Parameters
     ----------
-    data : str
-        The file.
+    data : str or iterable of bytes
+        The file, or its text.
     kind : type or None
         What the targets must be.
     options : dict
         For `tunefree.readers.read`.
+    name : str, optional
+        What to call it.
 
     Returns
     -------
     Table
     """
-    with failing(BAD_DATA, data), working(f"reading {data}"):
+    name = name or data
+    with failing(BAD_DATA, name), working(f"reading {name}"):
         table = read(data, target_type=kind, **options)
         _check_rows(table)
     for option in ("target", "weight_column", "header"):
         if table.zero_based is not None and options[option] is not None:
-            stop(f"--{option.replace('_', '-')} is for csv, but {data} is libsvm", USAGE)
+            stop(f"--{option.replace('_', '-')} is for csv, but {name} is libsvm", USAGE)
     return table
 
 
@@ -265,17 +337,25 @@ def chosen_setting(estimator):
     return [row["name"] for row in rows], (rows[0]["progressive_error"] if rows else None)
 
 
-def _summarise(estimator, table, task, seconds):
+def _summarise(done):
+    import tunefree
+
+    estimator, portfolios = done.estimator, (tunefree.PiSTOLClassifier, tunefree.PiSTOLRegressor)
     names, risk = chosen_setting(estimator)
-    summary = {"task": task, "n": len(table.y), "n_features": table.X.shape[1]}
-    if task == "classification":
+    if risk is None and isinstance(estimator, portfolios):  # a stream keeps all its members
+        risk = estimator.progressive_risk()
+        risk = None if np.isnan(risk) else risk
+    summary = {"task": done.notes["task"], "n": done.notes["rows"],
+               "n_features": done.notes["features"]}  # fmt: skip
+    if done.notes["task"] == "classification":
         summary["classes"] = estimator.classes_.tolist()
     return summary | {
         "setting": names,
         "validation_risk": risk,
         "report": str(getattr(estimator, "report_", "")),
         "passes": int(estimator.n_iter_),
-        "seconds": round(seconds, 3),
+        "seconds": round(done.seconds, 3),
+        "skipped": done.skipped.count,
         "status": getattr(estimator, "status_", None),
     }
 
@@ -292,7 +372,8 @@ def _tell(summary, task_reason, data, model):
     elif risk is not None:
         kind = "squared error" if classes is None else "error"
         unit = " robust variances of the target" if classes is None else ""
-        note(f"chosen: {' + '.join(summary['setting'])}")
+        if summary["setting"]:
+            note(f"chosen: {' + '.join(summary['setting'])}")
         note(f"progressive {kind}: {risk:.4g}{unit} (every row predicted before it was learned)")
     status = summary["status"]
     for words in [status] if isinstance(status, str) else status or []:

@@ -190,6 +190,12 @@ class Stream:
         )
         self.state = self.state._replace(members=members, progress=progress)
 
+    def risk(self, share=1.0):
+        """The lowest progressive risk over the latest share of the rows; NaN before it."""
+        return (
+            float("nan") if self.state is None else float(risks(self.state.progress, share).min())
+        )
+
     def best(self, keep=2):
         """The read-outs with the lowest progressive risk over the last half of the rows."""
         risk = risks(self.state.progress)

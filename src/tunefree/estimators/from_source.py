@@ -59,6 +59,22 @@ class FitsSource(ReadOnDemand):
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         return self
 
+    def progressive_risk(self, share=1.0):
+        """Mean loss of the best member or average on rows before they were learned.
+
+        Parameters
+        ----------
+        share : float, default=1.0
+            Of the latest rows, where the learner can tell.
+
+        Returns
+        -------
+        float
+            A share of errors, or a squared error; NaN where there is no stream.
+        """
+        stream = self.__dict__.get("_stream")
+        return float("nan") if stream is None else stream.risk(share)
+
 
 class _Run:
     """The passes of a `fit_source`, and where they are.
@@ -97,6 +113,8 @@ class _Run:
                 self.estimator._stream = self.estimator._stream.end_pass()
         if self.estimator.n_features_in_ != self.width:
             self._set_columns(self.width)
+        self.estimator.coef_  # noqa: B018  (read the predictor, whose n_iter_ is that of a pass)
+        self.estimator.n_iter_ = self.n_passes
 
     def _learn(self, chunk):
         if chunk.y is None:
@@ -137,3 +155,4 @@ class _Run:
     def _set_columns(self, d):
         self.estimator._stream = self.estimator._stream.columns(d)
         self.estimator.n_features_in_ = d
+        self.estimator._forget_read()

@@ -60,6 +60,10 @@ class StreamState(NamedTuple):
         tables = {name: resized(getattr(self, name), d, True) for name in _BY_COLUMN}
         return self._replace(guards=(rows.columns(d), targets), **tables)
 
+    def risk(self, share=1.0):
+        """The lowest progressive mean squared error, where later rows count more."""
+        return float(np.min(self.risks) / max(self.clock[WEIGHT], 1e-300))
+
     def end_pass(self):
         """The state for another pass: the stream goes on."""
         return self

@@ -117,7 +117,11 @@ class Checkpoint:
             "epoch": run.epoch,
             "width": run.width,
         }
-        save_values(values, self.path, kind="checkpoint")
+        try:
+            save_values(values, self.path, kind="checkpoint")
+        except OSError as problem:
+            words = f"the checkpoint cannot be written ({problem.strerror})"
+            raise OSError(problem.errno, words, self.path) from None
         self._saved = run.epoch, run.mark.row
 
     def _interrupted(self, number, frame):

@@ -86,15 +86,16 @@ def chunks(source, size=CHUNK, start=0):
             stream = sys.stdin.buffer
         else:
             stream = opened = stack.enter_context(open(source, "rb", buffering=0))
-        head = piece = stream.read(size)
+        take = getattr(stream, "read1", stream.read)  # what a pipe has, not what it may yet get
+        head = piece = take(size)
         while piece and len(head) < len(_ZSTD):  # a pipe may give less than was asked for
-            piece = stream.read(size)
+            piece = take(size)
             head += piece
         before, regular = 0, stream is opened and stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
         if regular and start and not head.startswith((_GZIP, _ZSTD)):
             stream.seek(start)
             head, before, start = b"", start, 0
-        pieces = itertools.chain([head], iter(lambda: stream.read(size), b""))
+        pieces = itertools.chain([head], iter(lambda: take(size), b""))
         if regular:
             pieces = _whole_file(pieces, stream, before, path)
         if head.startswith(_GZIP):

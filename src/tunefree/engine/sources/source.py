@@ -17,7 +17,8 @@ class Source:
     """Rows that need not fit into memory.
 
     Made by `open_source`. A source that can be read again serves several passes; `name` says what
-    it is, and `n_features` how many columns there are, None while that is open.
+    it is, `n_features` how many columns there are (None while that is open), and `rows` how many
+    rows of the current pass were handed out.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class Source:
     def __init__(self, reader, *, window=0, seed=0, on_bad_row="error"):
         self.reader, self.window, self.seed, self.on_bad_row = reader, window, seed, on_bad_row
         self.name, self.again, self.n_features = reader.name, reader.again, reader.n_features
-        self.feature_names, self.skipped = reader.feature_names, Skipped()
+        self.feature_names, self.skipped, self.rows = reader.feature_names, Skipped(), 0
 
     def chunks(self, mark=None, epoch=0, rows=None):
         """Rows in order, read ahead by a thread.
@@ -57,7 +58,10 @@ class Source:
             found = shuffled(found, self.window, self.seed, epoch, mark)
         elif rows or mark.skip:
             found = on_grid(found, rows or 4096, mark)
-        return ahead(found)
+        self.rows = mark.row
+        for chunk in ahead(found):
+            self.rows = chunk.mark.row
+            yield chunk
 
     def _marked(self, mark):
         skipped = None

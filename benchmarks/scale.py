@@ -1,0 +1,245 @@
+"""Data larger than memory: peak memory, reading speed, training beside peers, and kill -9.
+
+python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--folder DIR]
+
+A libsvm file of the given size is made in DIR (a temporary folder by default) and deleted at the
+end. CPU seconds are those of the whole process and its threads; MB are 10^6 bytes of text. Reading
+is timed on the first gigabyte, the peers (scikit-learn's reader, Vowpal Wabbit) on the first 50 MB.
+The kills interrupt a training on the first 20 MB at random moments, and resume it each time.
+"""
+
+import argparse
+import hashlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+    os.environ[f"{library}_NUM_THREADS"] = "1"  # before NumPy is imported
+
+import numpy as np  # noqa: E402
+
+from _tables import table  # noqa: E402
+
+COLUMNS, ENTRIES = 100_000, 40
+MAIN = [sys.executable, "-c", "from tunefree.cli import main; main()"]
+
+
+def main():
+    options = arguments()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        folder = Path(folder)
+        warm_up(folder)
+        size = int(options.gigabytes * 1e9)
+        make(folder / "data.svm", size)
+        cut(folder / "data.svm", folder / "read.svm", 1_000_000_000)
+        cut(folder / "data.svm", folder / "peer.svm", 50_000_000)
+        cut(folder / "data.svm", folder / "kill.svm", 20_000_000)
+        reading(folder)
+        training(folder)
+        if options.kills:
+            killing(folder, options.kills)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--gigabytes", type=float, default=10.0)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--folder", default=None)
+    return parser.parse_args()
+
+
+def lines(rows, seed):
+    """Rows of text: Zipf columns, binary labels of a linear rule with noise."""
+    rng = np.random.default_rng(seed)
+    weights = np.random.default_rng(1).standard_normal(COLUMNS)
+    columns = np.minimum((COLUMNS ** rng.random((rows, ENTRIES))).astype(int), COLUMNS - 1)
+    values = rng.integers(1, 1000, (rows, ENTRIES))
+    out = []
+    for j, v in zip(columns, values, strict=True):
+        j, first = np.unique(j, return_index=True)
+        v = v[first] / 1000
+        label = "+1" if weights[j] @ v + rng.standard_normal() > 0 else "-1"
+        pairs = map("%d:%.3f".__mod__, zip((j + 1).tolist(), v.tolist(), strict=True))
+        out.append(f"{label} {' '.join(pairs)}\n")
+    return "".join(out).encode()
+
+
+def make(path, size):
+    """Repeat 64 MB of random rows, in another order each time, until the file is large enough."""
+    pool = lines(200_000, 0).splitlines(keepends=True)
+    rng, written = np.random.default_rng(2), 0
+    with open(path, "wb") as file:
+        while written < size:
+            order = rng.permutation(len(pool))
+            text = b"".join([pool[i] for i in order])[: size - written]
+            text = text[: text.rfind(b"\n") + 1]
+            if not text:
+                break
+            written += file.write(text)
+
+
+def cut(source, target, size):
+    """The first bytes of a file, up to a whole line."""
+    with open(source, "rb") as file:
+        text = file.read(size)
+    target.write_bytes(text[: text.rfind(b"\n") + 1])
+
+
+def warm_up(folder):
+    """Compile and cache every kernel that is used below."""
+    (folder / "small.svm").write_bytes(lines(2000, 3))
+    measured([*MAIN, "train", "small.svm", "small", "--checkpoint", "c"], folder)
+
+
+def measured(command, folder):
+    """Run a command: wall and CPU seconds, peak memory in MB."""
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    if status:
+        raise SystemExit(f"{command} ended with status {status}")
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def python(code, *arguments):
+    return [sys.executable, "-c", code, *map(str, arguments)]
+
+
+READ = """
+import sys
+from tunefree.readers.libsvm import blocks
+print(sum(len(block.labels) for block in blocks(sys.argv[1])))
+"""
+SOURCE = """
+import sys
+from tunefree import open_source
+print(sum(len(chunk) for chunk in open_source(sys.argv[1]).chunks()))
+"""
+PEER = """
+import sys
+from sklearn.datasets import load_svmlight_file
+print(load_svmlight_file(sys.argv[1])[0].shape)
+"""
+IMPORTS = "import tunefree.readers.libsvm, sklearn.datasets"
+
+
+def reading(folder):
+    """MB/s of reading alone, less the start of the interpreter."""
+    _, idle, _ = measured(python(IMPORTS), folder)
+    rows = []
+    for name, code, file in (
+        ("tunefree parser", READ, "read.svm"),
+        ("open_source, with its thread", SOURCE, "read.svm"),
+        ("load_svmlight_file", PEER, "peer.svm"),
+    ):
+        size = (folder / file).stat().st_size / 1e6
+        wall, cpu, memory = measured(python(code, file), folder)
+        speed = size / max(cpu - idle, 1e-3)
+        rows.append((name, size, wall, cpu, speed, memory))
+    best = rows[-1][4]
+    table(
+        "Reading libsvm text",
+        ("", "MB", "wall s", "CPU s", "MB / CPU s", "times peer", "peak MB"),
+        [
+            (n, f"{s:.0f}", f"{w:.1f}", f"{c:.1f}", f"{v:.0f}", f"{v / best:.1f}", f"{m:.0f}")
+            for n, s, w, c, v, m in rows
+        ],
+    )
+
+
+WABBIT = """
+import sys
+from vowpalwabbit import Workspace
+vw = Workspace(arg_list=["--quiet", "--pistol", "--loss_function", "logistic", "-b", "18"])
+for line in open(sys.argv[1]):
+    label, _, rest = line.partition(" ")
+    vw.learn(label + " | " + rest)
+"""
+PARTIAL = """
+import sys
+from sklearn.datasets import load_svmlight_file
+from sklearn.linear_model import SGDClassifier
+X, y = load_svmlight_file(sys.argv[1])
+SGDClassifier(loss="log_loss").partial_fit(X, y, classes=[-1, 1])
+"""
+
+
+def training(folder):
+    """One pass of learning from text: the large file, and the peers on the first megabytes."""
+    command = [*MAIN, "train", "{}", "model", "--checkpoint", "large", "--every", "2000000"]
+    jobs = [
+        ("tunefree train", command, "data.svm"),
+        ("tunefree train", command, "peer.svm"),
+        ("load_svmlight_file + SGD", python(PARTIAL, "{}"), "peer.svm"),
+    ]
+    try:
+        import vowpalwabbit  # noqa: F401
+
+        jobs.append(("vw --pistol (Python binding)", python(WABBIT, "{}"), "peer.svm"))
+    except ImportError:
+        print("vowpalwabbit is not installed: left out")
+    rows = []
+    for name, job, file in jobs:
+        size = (folder / file).stat().st_size / 1e6
+        wall, cpu, memory = measured([part.replace("{}", file) for part in job], folder)
+        row = (name, f"{size:.0f}", f"{wall:.1f}", f"{cpu:.1f}", f"{size / wall:.0f}")
+        rows.append((*row, f"{size / cpu:.1f}", f"{memory:.0f}"))
+    table(
+        "One pass of training from text",
+        ("", "MB", "wall s", "CPU s", "MB / s", "MB / CPU s", "peak MB"),
+        rows,
+    )
+
+
+def killing(folder, kills):
+    """Kill -9 at random moments and resume, until so many kills; compare the models' bytes."""
+    rng = np.random.default_rng(0)
+
+    def command(name):
+        options = ["--checkpoint", f"{name}.checkpoint", "--every", "2000", "--resume"]
+        return [*MAIN, "train", "kill.svm", name, *options]
+
+    wall, _, _ = measured(command("whole"), folder)
+    expected = digest(folder / "whole")
+    done, same, runs, early = 0, 0, 0, 0
+    while done < kills:
+        runs += 1
+        name = f"run{runs}"
+        while True:
+            process = subprocess.Popen(
+                command(name), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            try:
+                process.wait(rng.uniform(0.3, 1.1) * wall if done < kills else None)
+                break
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                done += 1
+                early += not (folder / f"{name}.checkpoint").exists()
+        same += digest(folder / name) == expected
+        for path in folder.glob(f"*{name}*"):
+            path.unlink()
+    table(
+        "kill -9 at random moments, then --resume",
+        ("kills", "before a checkpoint", "runs", "same bytes as uninterrupted"),
+        [(done, early, runs, f"{same} of {runs}")],
+    )
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    main()

@@ -1,0 +1,197 @@
+"""Data learned as they are read: the same model after any interruption, or a sentence."""
+
+import gzip
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tunefree.cli import app, streaming
+from tunefree.persistence import load_model
+
+RNG = np.random.default_rng(0)
+ROWS = 16_000
+X = np.round(RNG.standard_normal((ROWS, 3)), 3)
+LABELS = np.where(X[:, 0] + 0.2 * X[:, 1] > 0, 1, -1)
+LINES = [
+    f"{y} 1:{a} 2:{b} 3:{c}\n" for y, (a, b, c) in zip(LABELS.tolist(), X.tolist(), strict=True)
+]
+TEXT = "".join(LINES)
+MAIN = [sys.executable, "-c", "from tunefree.cli import main; main()"]
+
+
+def run(*arguments, stdin=None, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
+    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
+    return result
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.svm").write_text(TEXT)
+    return tmp_path
+
+
+@pytest.fixture
+def expected(here):
+    run("train", "data.svm", "expected", "--checkpoint", "once", "--seed", 1)
+    return (here / "expected").read_bytes()
+
+
+def training(*more):
+    arguments = ["train", "-", "m", "--checkpoint", "c", "--every", "500", "--seed", "1"]
+    return subprocess.Popen(
+        [*MAIN, *arguments, *more], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def wait_for(path, process):
+    for _ in range(3000):
+        if path.exists():
+            return
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    process.kill()
+    raise AssertionError("no checkpoint after a minute")
+
+
+def feed(process, text):
+    """Write what is not yet all."""
+    process.stdin.write(text.encode())
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_command_resumes_to_the_same_bytes(here, expected, number):
+    with training() as first:
+        feed(first, "".join(LINES[:12_000]))
+        wait_for(here / "c", first)
+        first.send_signal(number)
+        _, err = first.communicate(timeout=60)
+    if number == signal.SIGKILL:
+        assert first.returncode == -9
+    else:
+        assert first.returncode == 130
+        assert b"interrupted; c holds what" in err and b"--resume goes on" in err
+    assert not (here / "m").exists()
+    with training("--resume") as second:
+        _, err = second.communicate(TEXT.encode(), timeout=60)
+    assert second.returncode == 0, err
+    assert (here / "m").read_bytes() == expected
+
+
+def test_checkpoint_and_large_input_imply_pistol(here, monkeypatch):
+    result = run("train", "data.svm", "m", "--checkpoint", "c")
+    assert "--checkpoint implies --estimator pistol" in result.stderr
+    assert "progressive error" in result.stderr
+    monkeypatch.setattr(streaming, "_LARGE", 1000)
+    assert "a large file implies --estimator pistol" in run("train", "data.svm", "m2").stderr
+    assert (here / "m").read_bytes() == (here / "m2").read_bytes()
+    monkeypatch.setattr(streaming, "_HELD", 1000)
+    result = run("train", "-", "m3", stdin=TEXT)
+    assert "large standard input implies --estimator pistol" in result.stderr
+    assert (here / "m").read_bytes() == (here / "m3").read_bytes()
+    run("train", "data.svm", "m", "--estimator", "kernel", "--checkpoint", "c", code=2)
+    run("train", "data.svm", "m", "--resume", code=2)
+    (here / "letter").write_text("Dear all,")
+    refused = run("train", "data.svm", "m", "--checkpoint", "letter", code=2)
+    assert "letter exists and is no checkpoint" in refused.stderr
+
+
+def test_a_stream_of_csv_is_matched_by_name_in_prediction(here):
+    lines = [
+        f"{a},{b},{'up' if y > 0 else 'down'},{c}"
+        for y, (a, b, c) in zip(LABELS, X.tolist(), strict=True)
+    ]
+    (here / "d.csv").write_text("\n".join(["a,b,kind,c", *lines, ""]))
+    run("train", "d.csv", "m", "--target", "kind", "--checkpoint", "c")
+    (here / "new.csv").write_text("c,b,a\n0,0,3\n0,0,-3\n")
+    assert run("predict", "m", "new.csv").stdout.split() == ["up", "down"]
+    assert load_model("m").feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "more", [["--estimator", "pistol"], ["--checkpoint", "c", "--every", "100"]]
+)
+def test_malformed_rows_stop_the_training_or_are_counted(here, more):
+    bad = "".join([*LINES[:9500], "1 2:oops\n", *LINES[9500:], "1 1\n"])
+    (here / "bad.svm").write_text(bad)
+    refused = run("train", "bad.svm", "m", *more, code=3)
+    assert "bad.svm:9501:5: the value must be a finite number" in refused.stderr
+    assert not (here / "m").exists()
+    skipping = run("train", "bad.svm", "m", "--on-bad-row", "skip", *more)
+    assert "skipped 2 malformed rows, the first: bad.svm:9501:5" in skipping.stderr
+    run("train", "data.svm", "clean", *more)
+    assert load_model("m").coef_.tobytes() == load_model("clean").coef_.tobytes()
+
+
+def test_a_fault_late_in_the_data_leaves_the_checkpoint(here, expected, monkeypatch):
+    monkeypatch.setattr("tunefree.readers.opening.CHUNK", 4096)
+    options = ["--checkpoint", "c", "--every", 100, "--seed", 1]
+    packed = gzip.compress(TEXT.encode())
+    for cut, words in [(len(packed) // 2, "end too early"), (-4, "end too early")]:
+        (here / "short.gz").write_bytes(packed[:cut])
+        assert words in run("train", "short.gz", "m", *options, code=3).stderr
+    assert not (here / "m").exists()
+
+
+def test_a_checkpoint_that_does_not_fit_exits_with_4(here, expected):
+    def resume(*more, checkpoint="once"):
+        options = ["--checkpoint", checkpoint, "--resume", *more]
+        return run("train", "data.svm", "m", *options, code=4).stderr
+
+    run("train", "data.svm", "m", "--checkpoint", "c", "--every", 100, "--seed", 1)
+    before = (here / "c").read_bytes()
+    assert "another model: random_state=1, not 2" in resume("--seed", 2, checkpoint="c")
+    assert "not of a PiSTOLRegressor" in resume("--task", "regression", checkpoint="c")
+    assert (here / "c").read_bytes() == before
+    (here / "cut").write_bytes(before[:-1])
+    assert "truncated" in resume(checkpoint="cut")
+    assert "not a 'checkpoint'" in resume(checkpoint="m")
+
+
+def test_a_full_disk_is_a_sentence_and_the_last_checkpoint_stays(here):
+    run("train", "data.svm", "m", "--checkpoint", "c", "--every", 100)
+    before = (here / "c").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        refused = run("train", "data.svm", "m2", "--checkpoint", "c", "--every", 100, code=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, old)
+    assert "c: the checkpoint cannot be written" in refused.stderr
+    assert (here / "c").read_bytes() == before
+    assert sorted(os.listdir(here)) == ["c", "data.svm", "m"]
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "parquet", "zst"])
+def test_other_formats_train_predict_and_score(here, kind):
+    name = {"zst": "d.svm.zst"}.get(kind, f"d.{kind}")
+    if kind == "npy":
+        np.save(name, np.column_stack([X, LABELS]))
+    elif kind == "npz":
+        np.savez(name, X=X, y=LABELS)
+    elif kind == "zst":
+        zstandard = pytest.importorskip("zstandard", reason="the files extra is not installed")
+        (here / name).write_bytes(zstandard.ZstdCompressor().compress(TEXT.encode()))
+    else:
+        pa = pytest.importorskip("pyarrow", reason="the files extra is not installed")
+        from pyarrow import parquet
+
+        columns = {c: X[:, j] for j, c in enumerate("abc")}
+        parquet.write_table(pa.table({**columns, "y": LABELS}), name)
+    for more in (["--estimator", "pistol"], ["--checkpoint", "c"]):
+        run("train", name, "m", *more)
+        lines = run("predict", "m", name).stdout.split()
+        assert set(lines) == {"1", "-1"}
+        assert np.mean(np.array(lines, int) != LABELS) < 0.03
+        assert "error" in run("eval", "m", name).stdout
