@@ -4,7 +4,7 @@
 
 DIR holds MNIST's training images and labels as IDX files. Times are the paper's: its potential
 ||.||_q^2 has no 1/2 and its rate is 1 / (q - 1), so that its T is T / (2 (q - 1)) of ours, and for
-||.||_q^q T / (q - 1). The paper states neither its horizon nor how small it starts the natural flow.
+||.||_q^q T / (q - 1). The paper states neither its horizon nor how small its natural flow starts.
 """
 
 import argparse
