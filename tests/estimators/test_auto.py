@@ -1,0 +1,137 @@
+"""The race keeps its rule: unseen rows judge, ties go to the cheapest, the budget is kept."""
+
+import numpy as np
+import pytest
+
+from tunefree import TuneFreeClassifier, TuneFreeRegressor, load_model, save_model
+from tunefree.estimators.candidates import Candidate, Shape
+from tunefree.estimators.race import Budget, Entry, choose, folds_of, race
+
+
+def crossed(n=500, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n), rng
+
+
+def entry(name, losses, second=None):
+    losses = np.asarray(losses, dtype=float)
+    second = losses if second is None else np.asarray(second, dtype=float)
+    candidate = Candidate(name, "linear", False, None, lambda shape: 1.0)
+    return Entry(candidate, losses, second, np.arange(len(losses)), 0.0, "finished")
+
+
+def test_ties_go_to_the_cheapest_and_clear_wins_do_not():
+    rng = np.random.default_rng(0)
+    w, base = np.ones(400), (rng.random(400) < 0.2).astype(float)
+    little = base.copy()
+    little[np.flatnonzero(base)[:2]] = 0.0
+    little[np.flatnonzero(base == 0.0)[:1]] = 1.0
+    much = base.copy()
+    much[np.flatnonzero(base)[:20]] = 0.0
+    won, why = choose([entry("cheap", base), entry("dear", little)], w)
+    assert won.candidate.name == "cheap" and "tie" in why
+    won, why = choose([entry("cheap", base), entry("dear", much)], w)
+    assert won.candidate.name == "dear" and "least validation risk" in why
+    # Equal errors, but clearly worse probabilities: no tie.
+    won, _ = choose([entry("cheap", base, base + 1.0), entry("dear", little, base)], w)
+    assert won.candidate.name == "dear"
+
+
+@pytest.mark.parametrize("n", [50, 1999, 2000, 26_000])
+def test_folds_are_even_within_classes(n):
+    groups = np.random.default_rng(0).integers(0, 3, n)
+    fold, count = folds_of(groups)
+    assert count == (5 if n <= 25_000 else 6)
+    table = np.zeros((count, 3))
+    np.add.at(table, (fold, groups), 1)
+    assert (np.ptp(table, axis=0) <= 1).all()
+
+
+def test_a_candidate_is_never_judged_on_rows_it_has_seen():
+    seen = []
+
+    class Spy:
+        def get_params(self, deep=True):
+            return {}
+
+        def set_params(self):
+            return self
+
+        def fit(self, X, y, sample_weight=None):
+            seen.append(set(X[:, 0]))
+            return self
+
+    def score(fitted, X, y):
+        assert not seen[-1] & set(X[:, 0])
+        return np.zeros(len(y)), np.zeros(len(y))
+
+    for n in (100, 3000):
+        X = np.arange(float(n))[:, None]
+        spy = Candidate("spy", "linear", False, Spy(), lambda shape: 1.0)
+        (result,) = race(
+            [spy], Shape(n, 1, n, 1), X, X[:, 0], np.ones(n), np.zeros(n, int), score,
+            Budget(None, 1.0),
+        )  # fmt: skip
+        assert len(result.rows) == (n if n < 2000 else n // 5)
+
+
+def test_a_linear_problem_gets_a_linear_model_and_a_crossed_one_a_kernel():
+    X, y, rng = crossed(260)
+    line = X @ [1.0, -2.0, 0.5, 0.0] + 0.3 * rng.normal(size=len(X))
+    model = TuneFreeClassifier(random_state=0).fit(X[:160], line[:160] > 0)
+    assert model.leaderboard_[0]["candidate"] == model.chosen_
+    assert not model.chosen_.startswith("kernel")
+    model = TuneFreeRegressor(random_state=0).fit(X[:160], y[:160])
+    assert model.chosen_.startswith("kernel")
+    assert model.score(X[160:], y[160:]) > 0.6
+
+
+def test_the_family_and_the_budget_bound_what_is_tried():
+    X, y, _ = crossed(200)
+    model = TuneFreeClassifier("linear", random_state=0).fit(X, y > 0)
+    assert all("kernel" not in row["candidate"] for row in model.leaderboard_)
+    model = TuneFreeClassifier(budget=1, random_state=0).fit(X, y > 0)
+    ran = [row["candidate"] for row in model.leaderboard_ if row["risk"] is not None]
+    assert len(ran) == 1 and model.chosen_ == ran[0]
+    assert "beyond the budget" in repr(model.report_)
+    for budget in (0, -1, "soon", True, "0s"):
+        with pytest.raises(ValueError, match="budget="):
+            TuneFreeClassifier(budget=budget).fit(X, y > 0)
+    with pytest.raises(ValueError, match="family='trees' is none of"):
+        TuneFreeClassifier("trees").fit(X, y > 0)
+
+
+def test_mixed_frames_go_in_and_units_make_no_difference():
+    pandas = pytest.importorskip("pandas")
+    X, y, rng = crossed(300)
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    frame["city"] = rng.choice(["Rome", "Oslo", None], len(X))
+    frame.loc[::7, "a"] = np.nan
+    target = np.where(frame["city"] == "Rome", "yes", "no")
+    one = TuneFreeClassifier("linear", random_state=0).fit(frame, target)
+    assert one.score(frame, target) > 0.99
+    scaled = frame.assign(a=frame["a"] * 1e6, b=frame["b"] * 1e-6)
+    two = TuneFreeClassifier("linear", random_state=0).fit(scaled, target)
+    assert (one.predict(frame) == two.predict(scaled)).mean() > 0.98
+
+
+def test_reports_and_model_files(tmp_path):
+    X, y, _ = crossed(90)
+    for make, target in ((TuneFreeRegressor, y), (TuneFreeClassifier, y > 0)):
+        model = make(random_state=0).fit(X, target)
+        text, html = repr(model.report_), model.report_._repr_html_()
+        for row in model.leaderboard_:
+            assert row["candidate"] in text and row["candidate"] in html
+        assert model.report_.reason in text
+        save_model(model, tmp_path / "model")
+        again = load_model(tmp_path / "model")
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        assert repr(again.report_) == text
+
+
+def test_few_rows_take_the_cheapest():
+    X, y, _ = crossed(12)
+    model = TuneFreeRegressor(random_state=0).fit(X, y)
+    assert "too few rows" in model.report_.reason
+    assert np.isfinite(model.predict(X)).all()
