@@ -17,8 +17,8 @@ _FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
 _FEWEST_ROWS = 40
 # A candidate is stopped when it is worse by so many standard errors; one is a tie.
 _LOST, _TIE = 2.5, 1.0
-# Multiply-adds allowed when no budget is given: two to three minutes of one core.
-_DEFAULT_WORK = 3e12
+# Multiply-adds allowed when no budget is given: about a minute of one core.
+_DEFAULT_WORK = 7e11
 
 
 class Entry(NamedTuple):
