@@ -9,8 +9,10 @@ import pytest
 from tunefree import (
     AveragedSGDRegressor,
     Checkpoint,
+    OptimisticPerceptron,
     PiSTOLClassifier,
     PiSTOLRegressor,
+    ReflectronRegressor,
     open_source,
 )
 from tunefree.engine.sources.readers import Replay
@@ -234,3 +236,30 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
         signal.signal(signal.SIGXFSZ, old)
     assert path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["data.svm", "run"]
+
+
+def test_the_stochastic_reflectron_learns_from_a_source_and_resumes(tmp_path):
+    y = 1.0 / (1.0 + np.exp(-DENSE[:, 0]))
+    pieces = [(DENSE[i : i + 100], y[i : i + 100]) for i in range(0, ROWS, 100)]
+    expected = ReflectronRegressor().partial_fit(DENSE, y)
+    same(ReflectronRegressor().fit_source(pieces), expected)
+    saved = Checkpoint(tmp_path / "run", every=100)
+    with pytest.raises(Killed):
+        ReflectronRegressor().fit_source(pieces, checkpoint=saved, on_chunk=killed_at(700))
+    again = Checkpoint(tmp_path / "run", resume=True)
+    same(ReflectronRegressor().fit_source(pieces, checkpoint=again), expected)
+
+
+def test_a_separator_reads_its_source_in_every_pass(tmp_path):
+    X = DENSE / [1, 10, 100, 1, 1]
+    y = np.where(X @ [1.0, -1.0, 0.5, 0.0, 0.0] > 0, "a", "b")
+    kept = np.abs(X @ [1.0, -1.0, 0.5, 0.0, 0.0]) > 0.5
+    X, y = X[kept], y[kept]
+    models = []
+    for size in (50, 333):
+        pieces = [(X[i : i + size], y[i : i + size]) for i in range(0, len(y), size)]
+        models.append(OptimisticPerceptron().fit_source(pieces))
+    same(*models)
+    assert models[0].separated_ and models[0].score(X, y) == 1.0
+    with pytest.raises(ValueError, match="can be read once only"):
+        OptimisticPerceptron().fit_source(iter(pieces))

@@ -9,6 +9,8 @@ from tunefree.estimators.fitting import ReadOnDemand
 
 # Rows that are held back while they are of a single class.
 _MOST_HELD = 1 << 20
+# Sums over rows are taken in blocks of so many, whatever the chunks.
+_GRID = 4096
 
 
 class FitsSource(ReadOnDemand):
@@ -40,7 +42,7 @@ class FitsSource(ReadOnDemand):
         self
         """
         source = open_source(source)
-        n_passes = 1 if self.max_iter == "auto" else int(self.max_iter)
+        n_passes = self._source_passes()
         if n_passes > 1 and not source.again:
             raise ValueError(
                 f"max_iter={n_passes} needs a source that can be read again, and {source.name} "
@@ -59,6 +61,9 @@ class FitsSource(ReadOnDemand):
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         return self
 
+    def _source_passes(self):
+        return 1 if self.max_iter == "auto" else int(self.max_iter)
+
     def progressive_risk(self, share=1.0):
         """Mean loss of the best member or average on rows before they were learned.
 
@@ -73,7 +78,7 @@ class FitsSource(ReadOnDemand):
             A share of errors, or a squared error; NaN where there is no stream.
         """
         stream = self.__dict__.get("_stream")
-        return float("nan") if stream is None else stream.risk(share)
+        return stream.risk(share) if hasattr(stream, "risk") else float("nan")
 
 
 class _Run:
@@ -153,6 +158,51 @@ class _Run:
         estimator.partial_fit(X, chunk.y, sample_weight=chunk.weight, **options)
 
     def _set_columns(self, d):
+        if not hasattr(self.estimator._stream, "columns"):
+            raise ValueError(
+                "The number of columns must be known here: open the source with n_features=."
+            )
         self.estimator._stream = self.estimator._stream.columns(d)
         self.estimator.n_features_in_ = d
         self.estimator._forget_read()
+
+
+class RereadsSource:
+    """``fit_source`` by ``fit_blocks``, which reads the rows anew in every pass."""
+
+    @base.all_or_nothing
+    def fit_source(self, source, *, classes=None):
+        """Learn from a source that can be read again, in as many passes as it takes.
+
+        Parameters
+        ----------
+        source : Source or anything that `tunefree.open_source` takes
+        classes : array-like, optional
+            All labels that occur; by default another pass finds them.
+
+        Returns
+        -------
+        self
+        """
+        source = open_source(source)
+        if not source.again:
+            raise ValueError(
+                f"{source.name} can be read once only, and this learner needs several passes: "
+                "give a file, or a function that makes the iterator."
+            )
+        width, seen = 0, [] if classes is None else [np.asarray(classes)]
+        for chunk in source.chunks():
+            if chunk.y is None:
+                raise ValueError(f"{source.name} has no targets to learn from.")
+            width = max(width, chunk.X.shape[1])
+            if classes is None:
+                seen = [np.unique(np.concatenate([*seen, chunk.y]))]
+
+        def blocks():
+            for chunk in source.chunks(rows=_GRID):
+                rows = widened(chunk.X, width), chunk.y
+                yield rows if chunk.weight is None else (*rows, chunk.weight)
+
+        if not seen:
+            raise ValueError(f"{source.name} has no rows.")
+        return self.fit_blocks(blocks, seen[0])

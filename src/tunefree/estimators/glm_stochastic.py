@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from tunefree.estimators.fitting import ReadOnDemand
+from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.glm_passes import on_stream, paced, passes
 from tunefree.estimators.restoring import require, same_form
 from tunefree.estimators.units import Columns
@@ -14,7 +14,7 @@ from tunefree.learners.mirror_state import NONE, Sheet
 from tunefree.learners.walks import Run, Walks
 
 
-class Stochastic(ReadOnDemand):
+class Stochastic(FitsSource):
     """What the stochastic form adds to an estimator."""
 
     _ON_DEMAND = ("coef_", "intercept_", "potential_", "constraint_", "leaderboard_")
@@ -62,6 +62,9 @@ class Stochastic(ReadOnDemand):
                     self.coef_path_[epoch, c] = theta / columns.scale
         self._note(out.board)
         self._predict_with(out.theta, out.offset, columns, X.dtype)
+
+    def _source_passes(self):
+        return 1  # `max_iter` is of batches
 
     def _learn(self, X, targets, weights, flat):
         """Learn from the next rows of a stream."""

@@ -10,6 +10,7 @@ from sklearn.utils import check_array
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole
 from tunefree.estimators import base
+from tunefree.estimators.from_source import RereadsSource
 from tunefree.estimators.perceptron_base import (
     Fit,
     Hyperplanes,
@@ -28,7 +29,7 @@ from tunefree.learners.spaces import Linear
 _STRETCH = 50_000_000
 
 
-class OptimisticPerceptron(LinearDecisions, Separator):
+class OptimisticPerceptron(RereadsSource, LinearDecisions, Separator):
     r"""Linear classifier that finds a separating hyperplane and proves how wide its margin is.
 
     A weight vector and a distribution p over the rows play against each other,
