@@ -213,7 +213,7 @@ class Reflectron(Stochastic, BaseEstimator):
         if not result.converged and learner.last:
             warnings.warn(
                 f"{self.max_iter} passes were not enough for the risk to settle: give a larger "
-                "max_iter.", ConvergenceWarning, stacklevel=4,
+                "max_iter.", ConvergenceWarning, stacklevel=5,
             )  # fmt: skip
         self.trace_ = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
         state, self.n_iter_, self.link_ = result.state, result.n_passes, learner.link

@@ -380,6 +380,6 @@ class ClassicalPerceptron(LinearDecisions, Hyperplanes):
             warnings.warn(
                 f"max_iter={self.max_iter} passes did not separate the rows.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
