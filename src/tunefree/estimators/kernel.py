@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
 from tunefree.estimators import base
-from tunefree.estimators.fitting import visits_of
+from tunefree.estimators.fitting import new_columns, visits_of
 from tunefree.estimators.kernel_base import KernelEstimator
 from tunefree.estimators.kernel_fitting import Problem
 from tunefree.estimators.settings import SETTINGS
@@ -73,6 +73,9 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         Project the predictor onto a few landmarks after training: as few as change the mean log
         loss of (at most 4,096) rows of training by less than this share of that of predicting
         nothing (True is 0.001), or a number of landmarks. `compression_` reports what it did.
+    max_support : int or None, default=None
+        Bound on the support rows of a stream (`partial_fit`): beyond it the learners are projected
+        onto half as many.
     class_weight : dict, 'balanced' or None, default=None
         Weights of the classes.
     shuffle : bool, default=True
@@ -91,7 +94,7 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
     gamma_ : ndarray of shape (n_bandwidths,)
         Bandwidths in the coordinates of learning.
     support_ : ndarray of shape (n_support,)
-        Which rows of the input have a coefficient.
+        Which rows of the input have a coefficient (after `fit`).
     coordinates_ : Coordinates
         How rows are shown to the kernel; `name` says which view won.
     expansion_ : Expansion
@@ -146,6 +149,7 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         standardize="auto",
         precision="auto",
         compress=None,
+        max_support=None,
         class_weight=None,
         shuffle=True,
         n_jobs=None,
@@ -162,6 +166,7 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         self.standardize = standardize
         self.precision = precision
         self.compress = compress
+        self.max_support = max_support
         self.class_weight = class_weight
         self.shuffle = shuffle
         self.n_jobs = n_jobs
@@ -221,8 +226,57 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
             classify=True, limit=_PASSES,
         )  # fmt: skip
         a = temperature(decisions, seen, w)
+        self._stream = None
         publish([a * c for c in coefs])
         return self
+
+    @base.all_or_nothing
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from the next chunk of a stream, in the order given.
+
+        Columns' scaling and the bandwidths come from the first 128 rows. The chunks' sizes make no
+        difference, to the last bit. After `fit` it starts a new model, with a warning.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like, optional
+            Classes to expect. More may appear at any time, with the result that they would have
+            had if announced.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        kernel, old = self._check(), getattr(self, "_stream", None)
+        X, y = base.check_rows_and_targets(self, X, y, reset=old is None)
+        weights = base.check_weights(sample_weight, X)
+        seen, _ = base.encode_labels(y)
+        known = None if old is None else self.classes_
+        announced = [c for c in (known, classes, seen) if c is not None]
+        every = np.unique(np.concatenate([np.asarray(c) for c in announced]))
+        if len(every) < 2:
+            raise ValueError(
+                f"There is only one class so far ({every[0]}): announce them all by classes=."
+            )
+        codes = np.searchsorted(every, y)
+        weights = base.balanced(self.class_weight, every, codes, weights)
+        stream = self._open_stream(kernel, X, self._learner(1), classify=True, unseen=True)
+        if old is not None and len(every) > len(known):
+            stream.outputs(*new_columns(known, every))
+        targets = np.hstack([base.signs(codes, len(every)), np.full((len(y), 1), -1.0)])
+        stream.learn(X, targets, weights, self.n_jobs)
+        self._stream, self.classes_ = stream, every
+        self._forget_read()
+        return self
+
+    def _read_stream(self):
+        ready = self._stream.caught_up(self.n_jobs)
+        reading = ready.read()
+        a = temperature(reading.decisions, reading.targets, reading.weights)
+        self._publish_reading(ready, reading, a)
 
     def decision_function(self, X):
         """Log-odds of the second class, or of every class against the others.

@@ -1,11 +1,15 @@
 """The kernel estimators' common face: rows in, an expansion over support rows out."""
 
+import warnings
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree.averaging import Polynomial
 from tunefree.estimators import base
+from tunefree.estimators.fitting import ReadOnDemand
 from tunefree.estimators.kernel_compression import check_compress, checked, compressed
 from tunefree.estimators.kernel_fitting import (
     check_kernel,
@@ -19,9 +23,11 @@ from tunefree.estimators.kernel_fitting import (
     try_function,
     width_of,
 )
+from tunefree.estimators.kernel_stream import KernelStream
 from tunefree.kernels import Precomputed
+from tunefree.learners.budget import check_budget
 from tunefree.learners.expansion import Expansion
-from tunefree.learners.progress import recent_rows
+from tunefree.learners.progress import curve, recent_rows
 from tunefree.learners.support import n_threads, workers
 from tunefree.learners.tournament import blend, race, read_outs, train
 
@@ -37,8 +43,11 @@ def check_passes(max_iter):
         raise ValueError(f"max_iter={max_iter!r} is neither 'auto' nor a positive integer.")
 
 
-class KernelEstimator(BaseEstimator):
-    """Prediction and the tournament; subclasses know parameters and targets."""
+class KernelEstimator(ReadOnDemand, BaseEstimator):
+    """Prediction, the tournament and streams; subclasses know parameters and targets."""
+
+    _ON_DEMAND = ("expansion_", "coordinates_", "leaderboard_", "trace_", "n_iter_")
+    _LEARNER = ()  # a model file holds the predictor
 
     compress = None  # of subclasses without the parameter
 
@@ -155,6 +164,48 @@ class KernelEstimator(BaseEstimator):
             self, f, rows, targets[at], problem.weights[at], support_rows
         )
         self.support_ = self.support_[kept]
+
+    def _open_stream(self, kernel, X, learner, **options):
+        """A stream, if there is none yet.
+
+        Raises
+        ------
+        ValueError
+            For a precomputed kernel.
+        """
+        stream = getattr(self, "_stream", None)
+        if stream is not None:
+            return stream
+        if "expansion_" in vars(self):
+            warnings.warn(
+                "partial_fit starts a new model: what fit learned rests on all of its rows, and is "
+                "dropped.",
+                UserWarning,
+                stacklevel=4,
+            )
+        if isinstance(kernel, Precomputed):
+            raise ValueError("partial_fit needs rows, not a precomputed kernel.")
+        check_budget(self.max_support)
+        try_function(kernel, X)
+        learner = learner._replace(average=Polynomial())
+        single = is_single(self, kernel, X.dtype)
+        return KernelStream(
+            kernel, self.gamma, self.standardize, single, learner,
+            max_support=self.max_support, **options,
+        )  # fmt: skip
+
+    def _publish_reading(self, ready, reading, scale=1.0):
+        """Set the predictor from what a stream has learned, times a scale."""
+        self.coordinates_, self.n_iter_ = ready.coordinates, 1
+        coefs = tuple((scale * c).astype(ready.engine.dtype) for c in reading.coefs)
+        kernels = kernels_of(ready.kernel, reading.gammas)
+        self.expansion_ = Expansion(kernels, reading.support.copy(), coefs)
+        rows, risk = curve(ready.progress)
+        self.leaderboard_ = reading.leaderboard
+        self.trace_ = {
+            "rows": rows,
+            "progressive_error": dict(zip(ready.names, risk.T, strict=True)),
+        }
 
     @property
     def dual_coef_(self):

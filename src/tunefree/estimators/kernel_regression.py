@@ -1,5 +1,7 @@
 """Kernel PiSTOL for regression, with targets of unknown location and scale."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -29,6 +31,17 @@ def absolute_errors(decisions, targets):
     return np.mean(np.abs(decisions - targets), axis=1)
 
 
+class Standard(NamedTuple):
+    """Targets in units of a scale about a location."""
+
+    m: np.ndarray
+    s: np.ndarray
+
+    def __call__(self, y):
+        """Standardise."""
+        return (y - self.m) / self.s
+
+
 class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
     r"""Kernel regression that needs no tuning: parameter-free learning in feature space.
 
@@ -53,6 +66,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
     precision : {'auto', 'single', 'double'}, default='auto'
     compress : None, True, float or int, default=None
         As for the classifier; the loss is the squared error.
+    max_support : int or None, default=None
     shuffle : bool, default=True
     n_jobs : int or None, default=None
     random_state : int, RandomState or None, default=None
@@ -92,6 +106,8 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
     True
     """
 
+    _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "scale_", "range_", "intercept_")
+
     def __init__(
         self,
         kernel="rbf",
@@ -105,6 +121,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         standardize="auto",
         precision="auto",
         compress=None,
+        max_support=None,
         shuffle=True,
         n_jobs=None,
         random_state=None,
@@ -119,6 +136,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         self.standardize = standardize
         self.precision = precision
         self.compress = compress
+        self.max_support = max_support
         self.shuffle = shuffle
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -170,12 +188,55 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
             kernel, problem, standard[problem.stored], Isotropic(_RULE, self._loss()), errors,
             classify=False, limit=_PASSES,
         )  # fmt: skip
+        self._stream = None
         publish(coefs)
         limited = np.clip(standard, -DELTA, DELTA) * s + m
         self.range_ = np.array([limited.min(axis=0), limited.max(axis=0)], dtype=X.dtype)
         self.scale_ = s.astype(X.dtype)
         self.intercept_ = X.dtype.type(m[0]) if flat else m.astype(X.dtype)
         return self
+
+    @base.all_or_nothing
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from the next chunk of a stream, in the order given.
+
+        Columns' scaling, the bandwidths and the targets' location and scale come from the first 128
+        rows. The chunks' sizes make no difference, to the last bit. After `fit` it starts a new
+        model, with a warning.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        kernel, old = self._check(), getattr(self, "_stream", None)
+        X, y = base.check_rows_and_targets(
+            self, X, y, reset=old is None, multi_output=True, numeric=True
+        )
+        weights = base.check_weights(sample_weight, X)
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        learner, tails = Isotropic(_RULE, self._loss()), self.loss != "huber"
+        stream = self._open_stream(
+            kernel, X, learner, classify=False,
+            targets=lambda first: Standard(*location_and_scale(first, tails=tails)),
+        )  # fmt: skip
+        stream.learn(X, targets, weights, self.n_jobs)
+        self._stream, self._flat = stream, np.ndim(y) == 1
+        self._dtype = X.dtype
+        self._forget_read()
+        return self
+
+    def _read_stream(self):
+        ready = self._stream.caught_up(self.n_jobs)
+        self._publish_reading(ready, ready.read())
+        m, s = ready.scale
+        self.scale_, self.range_ = s.astype(self._dtype), np.array([m - DELTA * s, m + DELTA * s])
+        self.intercept_ = self._dtype.type(m[0]) if self._flat else m.astype(self._dtype)
 
     def predict(self, X):
         """Targets, within the range of those seen, of shape (n_samples,) or (n_samples, n_targets).

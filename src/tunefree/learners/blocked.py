@@ -246,6 +246,16 @@ class Blocked:
         ]
         self._tables = None
 
+    def outputs(self, index, sign):
+        """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
+        self.n_outputs = len(index)
+        self.states = [
+            s._replace(z=s.z[:, index] * sign, u=s.u[:, index] * sign,
+                       scalars=s.scalars[index].copy())
+            for s in self.states
+        ]  # fmt: skip
+        self.updates, self._tables = self.updates[:, index], None
+
     def mean(self, i):
         """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""
         return single.mean(self.states[i], self.n_slots)
@@ -260,5 +270,6 @@ class Blocked:
         other.support = self.support.branch()
         other.states = [type(s)(*(a.copy() for a in s)) for s in self.states]
         other.slot_of = None if self.slot_of is None else self.slot_of.copy()
+        other.updates = self.updates.copy()
         other.members, other._tables = list(self.members), None
         return other
