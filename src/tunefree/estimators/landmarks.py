@@ -14,6 +14,9 @@ from tunefree.learners.progress import temperature
 
 # Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.
 _MOST_ROWS, _MOST_LEFT_OUT, _SATURATED = 50_000, 20_000_000, 500
+# A fit that goes on from another takes this many landmarks if that one's risk was below this share
+# of the search's: the function has more detail than the other could hold.
+_MANY, _STEEP = 2000, 0.7
 
 
 class _Landmark(BaseEstimator):
@@ -36,6 +39,8 @@ class _Landmark(BaseEstimator):
         m = _affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
         if self.saturated_ and self.n_landmarks == "auto":
             m = min(m, _SATURATED)
+        elif like is not None and self.n_landmarks == "auto" and like._unfinished():
+            m = _MANY
         marks = place(Z[: min(m, n)], self.gamma_)
         most = max(1000, _MOST_LEFT_OUT // (len(ALPHAS) * y.shape[1]))
         solution = solve(marks, lambda a, b: Z[a:b], n, y, totals, most=most)
@@ -46,6 +51,10 @@ class _Landmark(BaseEstimator):
         self.leave_one_out_risk_ = float(risk[:, i].mean())
         left_out = solution.left_out[:, i]
         return solution.coef[:, i], solution.intercept[i], left_out, y[:most], totals[:most]
+
+    def _unfinished(self):
+        """Whether more rows and landmarks than the search's still lowered the risk a lot."""
+        return self.leave_one_out_risk_ < _STEEP * self.leaderboard_[0]["leave_one_out_risk"]
 
     def _found(self):
         check_is_fitted(self, "landmarks_")
@@ -94,7 +103,8 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     ----------
     n_landmarks : int or 'auto', default='auto'
         'auto': 500 if 300 were no better than 200 by a standard error, else as many as
-        2e10 + 3e6 n multiply-adds allow (about 1,000).
+        2e10 + 3e6 n multiply-adds allow (about 1,000); 2,000 in a fit `like` one whose risk was
+        below 0.7 times that of its search.
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.
 
