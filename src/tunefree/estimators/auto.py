@@ -41,7 +41,7 @@ class _TuneFree(BaseEstimator):
     def _race(self, table, X, y, labels, weights, groups, task, n_outputs):
         """Judge the candidates, and fit the winner on all rows."""
         start, seed = time.perf_counter(), seed_of(self.random_state)
-        affine = task == "regression" and not sparse.issparse(X)
+        affine = not sparse.issparse(X)
         rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
         X, y, groups = X[rows], y[rows], groups[rows]
         shape = shape_of(X, n_outputs)

@@ -252,7 +252,7 @@ class LandmarkClassifier(ClassifierMixin, _Landmark):
                 "two."
             )
         targets, labels = base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
-        coef, intercept, out, seen, w = self._learn(X, targets, labels, weights, False, like)
+        coef, intercept, out, seen, w = self._learn(X, targets, labels, weights, True, like)
         a = temperature(out, seen, w)
         self.dual_coef_ = (a * coef).astype(X.dtype)
         self.intercept_ = (a * intercept).astype(X.dtype)
