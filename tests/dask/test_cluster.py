@@ -2,8 +2,8 @@
 
 import os
 import signal
-import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,6 +133,7 @@ def test_sparse_partitions(client):
 
 
 def test_a_worker_killed_in_mid_fit_changes_nothing(client):
+    """The worker dies as soon as the scheduler has seen so many tasks of a pass end."""
     X, y = rows(2000)
     arrays = da.from_array(X, chunks=(250, 12)), da.from_array(y, chunks=250)
     model = tfd.ReflectronRegressor(
@@ -140,13 +141,50 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client):
     )
     calm = model.fit(*arrays).coef_.copy()
     pid = client.submit(os.getpid, pure=False).result()
-    killer = threading.Timer(0.8, os.kill, (pid, signal.SIGKILL))
-    killer.start()
+
+    class Killer(distributed.SchedulerPlugin):
+        def __init__(self):
+            self.left = 60
+
+        def transition(self, key, start, finish, *args, **kwargs):
+            if "pass" in str(key) and finish == "memory":
+                self.left -= 1
+                if self.left == 0:
+                    os.kill(pid, signal.SIGKILL)
+
+    killer = Killer()
+    client.cluster.scheduler.add_plugin(killer, name="killer")
     struck = model.fit(*arrays).coef_
-    while killer.is_alive():
-        struck = model.fit(*arrays).coef_
+    client.cluster.scheduler.remove_plugin(name="killer")
+    assert killer.left < 0  # tasks ended before and after
     np.testing.assert_allclose(struck, calm, rtol=0, atol=1e-10)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=300)
+
+
+def _memory(reset=False):
+    """Megabytes that this process holds, and the most it held since the last reset."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    held = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return [int(held[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")]
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
+@pytest.mark.parametrize("name", ["ReflectronRegressor", "AveragedSGDRegressor"])
+def test_a_worker_holds_less_than_three_times_its_partition(client, name):
+    def fit(n):
+        X = da.random.default_rng(0).normal(size=(2 * n, 100), chunks=(n, 100))
+        setting = {"potential": "euclidean"} if "Reflectron" in name else {"solver": "exact"}
+        getattr(tfd, name)(max_iter=2, **setting).fit(X, X[:, 0] + X[:, 1])
+
+    fit(1000)  # code is loaded
+    before = client.run(_memory, True)
+    fit(40_000)
+    after = client.run(_memory)
+    assert sorted(before) == sorted(after)
+    partition = 40_000 * 100 * 8 / 2**20
+    grown = [after[worker][1] - before[worker][0] for worker in before]
+    assert sum(grown) < 2 * 3 * partition  # one worker may have got both
 
 
 def test_no_task_gathers_the_rows(client):

@@ -1,6 +1,7 @@
 """Batch learners on a cluster: a round a pass, the local result up to the order of the sums."""
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 from tunefree._array import seed_of
@@ -17,6 +18,8 @@ from tunefree.learners.mirror import Mirror
 from tunefree.learners.mirror_state import NONE, Sheet
 from tunefree.links import target_margin
 
+_PIECE = 1 << 20  # numbers
+
 
 def _numbers(part, estimator):
     """A partition's targets as the learner wants them, and the groups to hold out alike."""
@@ -26,8 +29,12 @@ def _numbers(part, estimator):
     return estimator._targets(codes, len(estimator.classes_)), codes
 
 
-def _sheet(part, estimator, columns, seed):
-    """A partition's rows in the learner's units; equal rows are one, and some are held out."""
+def _sheets(part, estimator, columns, seed):
+    """A partition's rows in the learner's units; equal rows are one, and some are held out.
+
+    They are cut in pieces: what the first product of a pass has read, the second one finds in the
+    cache, and no worker holds a third copy of its rows.
+    """
     part = part.positive()
     X, weights = part.X, part.weights
     targets, strata = _numbers(part, estimator)
@@ -35,11 +42,16 @@ def _sheet(part, estimator, columns, seed):
     rows, totals = visits.unique()
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
     held = estimator._held(strata[rows], 1)
-    return Sheet(columns.design(X[rows]), targets[rows], totals, held)
+    size = X.nnz if sparse.issparse(X) else X.size
+    step = max(1, _PIECE * len(weights) // max(1, size))
+    return [
+        Sheet(columns.design(X[rows[p]]), targets[rows[p]], totals[p], held[p])
+        for p in (slice(start, start + step) for start in range(0, len(rows), step))
+    ]
 
 
-def _held_weight(sheet):
-    return float(sheet.weights[sheet.held > NONE].sum())
+def _held_weight(sheets):
+    return float(sum(s.weights[s.held > NONE].sum() for s in sheets))
 
 
 class _Reflectron:
@@ -62,7 +74,7 @@ class _Reflectron:
             columns = m.columns(self.fit_intercept)
         else:
             columns = Columns(np.zeros(cluster.n_columns), np.ones(cluster.n_columns))
-        blocks = cluster.each("sheet", _sheet, worker, columns, seed_of(self.random_state))
+        blocks = cluster.each("sheet", _sheets, worker, columns, seed_of(self.random_state))
         held = sum(cluster.gather(cluster.each("held", _held_weight, parts=blocks), "holding out"))
         if not held and len(configurations) > 1:
             raise ValueError(
@@ -118,7 +130,7 @@ def _signed(part, classes, k):
     """A partition as one class against the rest, in float64 as the certificate needs it."""
     check_range(part.X)
     signs = np.where(part.y == classes[k], 1.0, -1.0)[:, None]
-    return Block(double(part.X), None, signs, part.weights, 0, 0)
+    return [Block(double(part.X), None, signs, part.weights, 0, 0)]
 
 
 class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):

@@ -1,5 +1,6 @@
 """Rounds over the partitions: a task each, a tree of merges, a time limit, state on the client."""
 
+import pickle
 import uuid
 
 import numpy as np
@@ -9,14 +10,16 @@ from distributed import TimeoutError as _DistributedTimeout
 from tunefree.dask.partitions import aligned, facts
 
 _FAN_IN = 8
+_SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
 
 
 class Cluster:
     """Partitions that stay on their workers, and rounds over them.
 
-    Every task takes one partition and a small argument, and can be run again, so that the scheduler
-    repairs the loss of a worker by itself. The argument travels as a task of its own, for the same
-    reason: data that a client scatters are lost with the worker that holds them.
+    Every task takes one partition and small arguments, and can be run again, so that the scheduler
+    repairs the loss of a worker by itself. An argument that is more than a megabyte for all tasks
+    travels as a task of its own, for the same reason: data that a client scatters are lost with the
+    worker that holds them.
 
     Parameters
     ----------
@@ -81,8 +84,8 @@ class Cluster:
 
     def each(self, what, function, *arguments, parts=None):
         r"""Submit function(partition, \\*arguments) for each; futures, in order."""
-        key, sent = self._send(what, arguments)
         parts = self.parts if parts is None else parts
+        key, sent = self._send(what, arguments, len(parts))
         return [
             self.client.submit(function, part, *sent, key=f"{key}-{i}", pure=False)
             for i, part in enumerate(parts)
@@ -93,8 +96,8 @@ class Cluster:
 
         `merge` is called with two results and the arguments.
         """
-        key, sent = self._send(what, arguments)
         parts = self.parts if parts is None else parts
+        key, sent = self._send(what, arguments, len(parts))
         level, added = 0, [
             self.client.submit(function, part, *sent, key=f"{key}-{i}", pure=False)
             for i, part in enumerate(parts)
@@ -111,10 +114,12 @@ class Cluster:
             ]
         return self.gather(merged, what, added)[0]
 
-    def _send(self, what, arguments):
+    def _send(self, what, arguments, n_tasks):
         key = f"tunefree-{what.replace(' ', '-')}-{uuid.uuid4().hex[:12]}"
         return key, [
             self.client.submit(_same, a, key=f"{key}-given-{i}", pure=False)
+            if n_tasks * len(pickle.dumps(a, -1)) > _SMALL
+            else a
             for i, a in enumerate(arguments)
         ]
 
@@ -174,7 +179,7 @@ class Sheets:
     ----------
     cluster : Cluster
     blocks : list of Future
-        One block a partition, as the learner scans it.
+        One list of blocks a partition, as the learner scans them.
     """
 
     def __init__(self, cluster, blocks):
@@ -188,8 +193,11 @@ class Sheets:
         return state._replace(**found)
 
 
-def _scan(block, learner, state):
-    return _changed(learner.scan(state, block), state)
+def _scan(blocks, learner, state):
+    after = state
+    for block in blocks:
+        after = learner.scan(after, block)
+    return _changed(after, state)
 
 
 def _joined(a, b, learner, state):

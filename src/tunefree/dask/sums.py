@@ -47,7 +47,8 @@ class Moments(NamedTuple):
             zero = total - np.bincount(X.indices, mass, minlength=len(mean))
             square = square + zero * mean**2
         else:
-            square = weights @ np.square(X - mean)
+            gap = X - mean
+            square = weights @ np.square(gap, out=gap)
         return cls(float(total), mean, square, share @ targets)
 
     def join(self, other):
