@@ -80,7 +80,7 @@ def _cluster(workers):
 
     # The first positional argument of LocalCluster is a name.
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client

@@ -10,7 +10,7 @@ def client(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("dask"))
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
             local_directory=folder,
         ) as cluster,
         distributed.Client(cluster) as client,

@@ -110,7 +110,7 @@ class ReflectronRegressor(_Reflectron, Distributed, glm.ReflectronRegressor):
     >>> from tunefree.dask import ReflectronRegressor
     >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
     >>> y = X[:, 0] - 2.0 * X[:, 1]
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = ReflectronRegressor(link="identity", random_state=0).fit(X, y)
     >>> model.coef_.round(2) + 0.0
     array([ 1., -2.,  0.])
@@ -146,7 +146,7 @@ class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
     >>> from tunefree.dask import OptimisticPerceptron
     >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
     >>> y = X[:, 0] > 0
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = OptimisticPerceptron().fit(X, y)
     >>> model.separated_
     True

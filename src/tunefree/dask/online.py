@@ -121,7 +121,7 @@ class PiSTOLClassifier(_Merged, DistributedClassifier, linear.PiSTOLClassifier):
     >>> from tunefree.dask import PiSTOLClassifier
     >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
     >>> y = X[:, 0] > 0
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = PiSTOLClassifier(random_state=0).fit(X, y)
     ...     accuracy = model.score(X, y)
     >>> accuracy > 0.97

@@ -173,7 +173,7 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
     >>> from tunefree.dask import AveragedSGDRegressor
     >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
     >>> y = X[:, 0] - 2.0 * X[:, 1] + 5.0
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = AveragedSGDRegressor().fit(X, y)
     >>> model.coef_.round(2) + 0.0, round(float(model.intercept_), 2), model.solver_
     (array([ 1., -2.,  0.]), 5.0, 'exact')
