@@ -166,9 +166,10 @@ def _pids(client, workers):
         time.sleep(0.2)
 
 
-def kills(times, n=100_000, d=50, workers=4, passes=40):
+def kills(times, n=40_000, d=50, workers=4, passes=15):
     """SIGKILL of one of four workers in mid-fit, again and again."""
-    print(f"\nSIGKILL of one of {workers} workers in mid-fit, {times} times, n = {n:,}, d = {d}")
+    print(f"\nSIGKILL of one of {workers} workers in mid-fit, {times} times, n = {n:,}, d = {d}",
+          flush=True)  # fmt: skip
     rng, gaps, slowest, late = np.random.default_rng(0), [], 0.0, 0
     with _cluster(workers) as client:
         X, y = collections(n, d, n // 16)

@@ -1,11 +1,13 @@
 """Data larger than memory: peak memory, reading speed, training beside peers, and kill -9.
 
-python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--folder DIR]
+python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--folder DIR] [--cluster-rows N]
+                           [--cluster-kills 20] [--data DIR]
 
 A libsvm file of the given size is made in DIR (a temporary folder by default) and deleted at the
 end. CPU seconds are those of the whole process and its threads; MB are 10^6 bytes of text. Reading
 is timed on the first gigabyte, the peers (scikit-learn's reader, Vowpal Wabbit) on the first 50 MB.
 The kills interrupt a training on the first 20 MB at random moments, and resume it each time.
+The last part (`_cluster.py`) is about Dask: speed-up, what a round costs, dying workers.
 """
 
 import argparse
@@ -55,6 +57,10 @@ def main():
         training(folder)
         if options.kills:
             killing(folder, options.kills)
+    if options.cluster_rows:
+        from _cluster import run_part
+
+        run_part(options.cluster_rows, 200, options.cluster_kills, options.data)
 
 
 def arguments():
@@ -62,6 +68,9 @@ def arguments():
     parser.add_argument("--gigabytes", type=float, default=10.0)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--folder", default=None)
+    parser.add_argument("--cluster-rows", type=int, default=2_000_000, help="0: no Dask")
+    parser.add_argument("--cluster-kills", type=int, default=20)
+    parser.add_argument("--data", type=Path, help="folder of data sets: averages on a9a, too")
     return parser.parse_args()
 
 
