@@ -114,7 +114,7 @@ def apart(function, *arguments):
 def cut(source, target, size):
     """The first bytes of a file, up to a whole line."""
     with open(source, "rb") as file, open(target, "wb") as out:
-        while (text := file.read(min(size, 1 << 20))) and size > 0:
+        while size > 0 and (text := file.read(min(size, 1 << 20))):
             text = text if len(text) < size else text[: text.rfind(b"\n") + 1]
             out.write(text)
             size -= 1 << 20
@@ -200,6 +200,7 @@ import sys
 from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import SGDClassifier
 X, y = load_svmlight_file(sys.argv[1])
+X.indices, X.indptr = X.indices.astype("int32"), X.indptr.astype("int32")  # SGD takes no int64
 SGDClassifier(loss="log_loss").partial_fit(X, y, classes=[-1, 1])
 """
 
