@@ -46,6 +46,7 @@ def data(name, n, d):
 
 def interrupted(name, after=0.4, scale=1.0):
     """Send this process SIGINT while it fits; None if the fit was over before."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     parameters, n, d, verb = CASES[name]
     make = getattr(tunefree, name.partition(".")[0])
     X, y = data(name, int(n * scale), d)

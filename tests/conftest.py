@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,10 @@ def _key():
     return hashlib.sha256(b"\0".join(compiled)).hexdigest()[:16]
 
 
+# A shell starts background jobs with Ctrl-C ignored, and their children inherit it: the tests that
+# send it would wait forever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Before SciPy is imported: scikit-learn's array checks run only with it.
 os.environ["SCIPY_ARRAY_API"] = "1"
 # Before tunefree is imported: Numba reads the folder when a kernel is declared.
