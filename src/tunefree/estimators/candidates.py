@@ -154,11 +154,5 @@ def candidates(task, family, X, n_outputs, seed):
             left[LEADER] = f"{shape.d} columns are too many"
         if f"KernelPiSTOL{kind}" in tunefree.__all__ and shape.n * shape.d <= _MOST_CELLS:
             make = getattr(tunefree, f"KernelPiSTOL{kind}")(random_state=seed)
-            # On squared losses the kernel on landmarks is exact: only a cheaper one is of use.
-            if task == "classification" or _kernel_work(shape) <= _landmark_work(shape):
-                out.append(
-                    Candidate("kernel PiSTOL", "kernel", False, make, _kernel_work, dear=True)
-                )
-            else:
-                left["kernel PiSTOL"] = "dearer than the kernel on landmarks, for the same loss"
+            out.append(Candidate("kernel PiSTOL", "kernel", False, make, _kernel_work, dear=True))
     return sorted(out, key=lambda c: c.passes(shape)), left

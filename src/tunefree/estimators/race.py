@@ -18,7 +18,7 @@ _FEWEST_ROWS = 40
 # A candidate is stopped when it is worse by so many standard errors; one is a tie.
 _LOST, _TIE = 2.5, 1.0
 # Multiply-adds allowed when no budget is given: about a minute of one core.
-_DEFAULT_WORK = 7e11
+_DEFAULT_WORK = 1e12
 
 
 class Entry(NamedTuple):
