@@ -194,7 +194,7 @@ def kills(times, n=40_000, d=50, workers=4, passes=15):
             slowest = max(slowest, seconds)
     print(f"  {len(gaps)} of {times} fits finished; largest difference {max(gaps):.1e}; "
           f"slowest {slowest:.1f} s (undisturbed {calm_seconds:.1f} s); "
-          f"{late} strikes came after the fit and are not counted")  # fmt: skip
+          f"{late} strikes came after the fit and are not counted", flush=True)  # fmt: skip
 
 
 def online(data):
