@@ -205,7 +205,7 @@ def test_the_kernel_form_is_the_alphatron():
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        ({"solver": "sgd"}, "neither 'batch' nor 'stochastic'"),
+        ({"solver": "sgd"}, "none of batch, stochastic"),
         ({"average": "mean"}, "average='mean' is none of"),
         ({"batch_size": 0}, "not a positive integer"),
         ({"feature_map": "gauss"}, "is none of rbf"),

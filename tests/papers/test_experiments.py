@@ -3,6 +3,7 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 
 from tunefree.experiments import EXPERIMENTS, load
@@ -11,7 +12,30 @@ from tunefree.experiments.runner import missing, reproduce
 pytest.importorskip("matplotlib")
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+# Their quick runs take most of a minute together: here one cell of each is computed.
+LONG = {
+    "pistol-learning-curves",
+    "reflectron-risk",
+    "reflectron-samples",
+    "reflectron-dimension",
+    "reflectron-weights",
+    "low-rank-samples",
+    "low-rank-dimension",
+    "flow-digits",
+}
+
+
+@pytest.mark.parametrize("name", sorted(LONG))
+def test_a_cell_of_a_long_experiment_is_numbers(name, request):
+    experiment = load(name)
+    needs = getattr(experiment, "NEEDS", ())
+    folder = request.getfixturevalue("data") if needs else None
+    numbers = experiment.compute(experiment.cells(quick=True)[0], folder)
+    values = np.concatenate([np.ravel(v) for v in numbers.values() if not isinstance(v, str)])
+    assert len(values) and np.isfinite(values.astype(float)).all()
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in LONG])
 def test_a_quick_run_writes_table_csv_and_png(name, tmp_path, request):
     if getattr(load(name), "NEEDS", ()):
         folder = request.getfixturevalue("data")
