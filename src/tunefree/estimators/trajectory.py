@@ -102,7 +102,7 @@ def flow(
         Relative tolerance of a step.
     atol : float or None, default=None
         Absolute tolerance; None is 1e-9 for the dual, and 1e-25 for the natural-gradient flow,
-        where parameters near 0 stand for duals that are not: |theta| = 1e-9 is a dual of 0.14 for
+        where parameters near 0 stand for duals that are not: \|theta\| = 1e-9 is a dual of 0.14 for
         the power 1.1.
     X_val, y_val : optional
         Rows on which the risk is watched.

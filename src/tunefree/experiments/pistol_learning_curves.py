@@ -43,7 +43,7 @@ GAMMA = {"a9a": 0.04, "MNIST even/odd": 0.02, LINEAR: None}
 
 def cells(quick):
     """Data by rows by shuffle."""
-    sizes, shuffles = ((250, 1000), 2) if quick else ((250, 500, 1000, 2000, 4000, 8000), 5)
+    sizes, shuffles = ((250, 500), 2) if quick else ((250, 500, 1000, 2000, 4000, 8000), 5)
     return [
         {"data": d, "T": T, "shuffle": s} for d in GAMMA for T in sizes for s in range(shuffles)
     ]
