@@ -296,7 +296,7 @@ def _column(raw, name, kind):
         values = raw.astype(np.float64)
         return _finite(values, np.isnan(values), name)
     items = raw.astype(object)
-    absent = np.fromiter((v is None or v != v for v in items), bool, len(items))  # noqa: PLR0124
+    absent = np.fromiter((v is None or v != v for v in items), bool, len(items))
     if kind != "category":
         numbers = all(
             isinstance(v, float | int | bool | np.number | np.bool_) for v in items[~absent]

@@ -118,7 +118,7 @@ class _Run:
                 self.estimator._stream = self.estimator._stream.end_pass()
         if self.estimator.n_features_in_ != self.width:
             self._set_columns(self.width)
-        self.estimator.coef_  # noqa: B018  (read the predictor, whose n_iter_ is that of a pass)
+        _ = self.estimator.coef_  # reads the predictor, whose n_iter_ is that of a pass
         self.estimator.n_iter_ = self.n_passes
 
     def _learn(self, chunk):
