@@ -2,9 +2,9 @@
 
 python benchmarks/fuzz.py libsvm|csv|model [--seconds N] [--corpus DIR]
 
-Needs atheris. Inputs that reach new code are kept in DIR (by default a temporary folder; a small
-one lies in benchmarks/corpus). Anything but the documented errors, a hang of ten seconds or a
-number that is not finite stops the run with exit code 77 and writes the input.
+Needs atheris. Inputs that reach new code are kept in DIR (by default a temporary folder). Anything
+but the documented errors, a hang of ten seconds or a number that is not finite stops the run with
+exit code 77 and writes the input.
 """
 
 import argparse

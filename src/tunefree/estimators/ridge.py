@@ -75,7 +75,8 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         The chosen penalty; None where the chosen average has none.
     alphas_ : ndarray of shape (n_alphas,)
     validation_scores_ : ndarray of shape (n_alphas,) or None
-        Mean squared error of every alpha on rows held out (summed over targets).
+        Mean squared error of every alpha on rows held out (summed over targets); of solver 'sgd' to
+        about three digits.
     leaderboard_ : list of dict
         The same for every average.
     coefs_ : ndarray of shape (n_alphas, n_features) or (n_alphas, n_targets, n_features)
