@@ -211,14 +211,8 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         self
         """
         table, X, y, weights = self._numbers(X, y, sample_weight)
-        self.classes_, codes = base.encode_labels(y)
-        k = len(self.classes_)
-        if k < 2:
-            raise ValueError(
-                f"y has only one class ({self.classes_[0]}): a classifier needs rows of at least "
-                "two."
-            )
-        labels = codes[:, None].astype(float)
+        self.classes_, codes = base.encode_labels(y, fewest=2)
+        k, labels = len(self.classes_), codes[:, None].astype(float)
         self._race(table, X, codes, labels, weights, codes, "classification", 1 if k == 2 else k)
         return self
 

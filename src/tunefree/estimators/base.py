@@ -99,13 +99,13 @@ def check_weights(sample_weight, X):
     return weights
 
 
-def encode_labels(y):
+def encode_labels(y, fewest=1):
     """Sorted classes and the class number of every label.
 
     Raises
     ------
     ValueError
-        For continuous targets, or labels of a single class.
+        For continuous targets, or labels of fewer classes.
     """
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
@@ -113,7 +113,12 @@ def encode_labels(y):
         raise ValueError(
             f"Unknown label type: {kind}. Only binary and multiclass labels are taken."
         )
-    return np.unique(y, return_inverse=True)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < fewest:
+        raise ValueError(
+            f"y has only one class ({classes[0]}): a classifier needs rows of at least two."
+        )
+    return classes, codes
 
 
 def balanced(class_weight, classes, codes, weights):

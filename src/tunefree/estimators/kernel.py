@@ -9,6 +9,7 @@ from tunefree.estimators import base
 from tunefree.estimators.fitting import new_columns, visits_of
 from tunefree.estimators.kernel_base import KernelEstimator
 from tunefree.estimators.kernel_fitting import Problem
+from tunefree.estimators.labels import stream_labels
 from tunefree.estimators.settings import SETTINGS
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.progress import temperature
@@ -77,7 +78,7 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         Bound on the support rows of a stream (`partial_fit`): beyond it the learners are projected
         onto half as many.
     class_weight : dict, 'balanced' or None, default=None
-        Weights of the classes.
+        Weights of the classes; 'balanced' takes a stream's row by the counts up to it.
     shuffle : bool, default=True
         Learn in the order of a hash of the rows' content, with equal rows merged: the result does
         not depend on the order of the rows, and a weight of 2 equals a row given twice.
@@ -89,6 +90,8 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+    class_count_ : ndarray of shape (n_classes,)
+        The weight of the rows of each class.
     dual_coef_ : ndarray of shape (n_bandwidths, n_outputs, n_support)
         Coefficients of the support rows, one output for two classes.
     gamma_ : ndarray of shape (n_bandwidths,)
@@ -210,17 +213,14 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         self._check_values(kernel, X)
         kept = np.flatnonzero(weights)
         base.encode_labels(y)
-        classes, codes = base.encode_labels(y[kept])
-        if len(classes) < 2:
-            raise ValueError(
-                f"y has only one class ({classes[0]}): a classifier needs rows of at least two."
-            )
+        classes, codes = base.encode_labels(y[kept], fewest=2)
+        counts = np.bincount(codes, weights[kept])
         weights = base.balanced(self.class_weight, classes, codes, weights[kept])
         targets, labels = base.signs(codes, len(classes)), codes[:, None].astype(float)
         seed, X = seed_of(self.random_state), X if len(kept) == X.shape[0] else X[kept]
         visits, _, _ = visits_of(X, labels, weights, self.shuffle, seed)
         problem = Problem(X, visits, kept)
-        self.classes_ = classes
+        self.classes_, self.class_count_ = classes, counts
         coefs, publish, decisions, seen, w = self._learn(
             kernel, problem, targets[problem.stored], self._learner(len(visits.rows)), mistakes,
             classify=True, limit=_PASSES,
@@ -253,22 +253,14 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         kernel, old = self._check(), getattr(self, "_stream", None)
         X, y = base.check_rows_and_targets(self, X, y, reset=old is None)
         weights = base.check_weights(sample_weight, X)
-        seen, _ = base.encode_labels(y)
         known = None if old is None else self.classes_
-        announced = [c for c in (known, classes, seen) if c is not None]
-        every = np.unique(np.concatenate([np.asarray(c) for c in announced]))
-        if len(every) < 2:
-            raise ValueError(
-                f"There is only one class so far ({every[0]}): announce them all by classes=."
-            )
-        codes = np.searchsorted(every, y)
-        weights = base.balanced(self.class_weight, every, codes, weights)
+        every, codes, weights, counts = stream_labels(self, y, weights, classes, known)
         stream = self._open_stream(kernel, X, self._learner(1), classify=True, unseen=True)
         if old is not None and len(every) > len(known):
             stream.outputs(*new_columns(known, every))
         targets = np.hstack([base.signs(codes, len(every)), np.full((len(y), 1), -1.0)])
         stream.learn(X, targets, weights, self.n_jobs)
-        self._stream, self.classes_ = stream, every
+        self._stream, self.classes_, self.class_count_ = stream, every, counts
         self._forget_read()
         return self
 

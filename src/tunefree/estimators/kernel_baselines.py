@@ -81,12 +81,7 @@ class BaselineClassifier(ClassifierMixin, Baseline):
         self._check_values(kernel, X)
         kept = np.flatnonzero(weights)
         base.encode_labels(y)
-        self.classes_, codes = base.encode_labels(y[kept])
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y has only one class ({self.classes_[0]}): a classifier needs rows of at least "
-                "two."
-            )
+        self.classes_, codes = base.encode_labels(y[kept], fewest=2)
         X = X if len(kept) == X.shape[0] else X[kept]
         targets, labels = base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
         return kernel, X, targets, labels, weights[kept], kept

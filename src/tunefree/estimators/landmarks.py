@@ -245,12 +245,7 @@ class LandmarkClassifier(ClassifierMixin, _Landmark):
         weights = base.check_weights(sample_weight, X)
         kept, X = weights > 0, _dense(X)
         X, y, weights = X[kept], y[kept], weights[kept]
-        self.classes_, codes = base.encode_labels(y)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y has only one class ({self.classes_[0]}): a classifier needs rows of at least "
-                "two."
-            )
+        self.classes_, codes = base.encode_labels(y, fewest=2)
         targets, labels = base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
         coef, intercept, out, seen, w = self._learn(X, targets, labels, weights, True, like)
         a = temperature(out, seen, w)

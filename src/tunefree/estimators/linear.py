@@ -17,6 +17,7 @@ from tunefree.estimators.fitting import (
     visits_of,
 )
 from tunefree.estimators.from_source import FitsSource
+from tunefree.estimators.labels import stream_labels
 from tunefree.estimators.settings import (
     MOST_WHITENED,
     MOST_WHITENED_STREAM,
@@ -78,7 +79,7 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         not depend on the order of the rows, and a weight of 2 equals a row given twice. False
         keeps the given order and loses both.
     class_weight : dict, 'balanced' or None, default=None
-        Weights of the classes.
+        Weights of the classes; 'balanced' takes a stream's row by the counts up to it.
     warm_start : bool, default=False
         Keep the learner's state after `fit`, and go on from it in the next `fit` or `partial_fit`.
     random_state : int, RandomState or None, default=None
@@ -89,6 +90,8 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
+    class_count_ : ndarray of shape (n_classes,)
+        The weight of the rows of each class.
     n_iter_ : int
         Passes made.
     leaderboard_ : list of dict
@@ -168,13 +171,8 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         kept = weights > 0
         if not kept.all():
             X, y, weights = X[kept], y[kept], weights[kept]
-        classes, codes = base.encode_labels(y)
-        if warm:
-            classes, codes = self._known(classes, y)
-        if len(classes) < 2:
-            raise ValueError(
-                f"y has only one class ({classes[0]}): a classifier needs rows of at least two."
-            )
+        classes, codes = self._known(y) if warm else base.encode_labels(y, fewest=2)
+        counts = np.bincount(codes, weights, minlength=len(classes))
         weights = base.balanced(self.class_weight, classes, codes, weights)
         targets = base.signs(codes, len(classes))
         labels, seed = codes[:, None].astype(float), seed_of(self.random_state)
@@ -185,7 +183,7 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
             state = state._replace(epoch=1)
         else:
             X, portfolio, state = self._start(X, rows, totals, len(visits.rows), targets.shape[1])
-        self.classes_ = classes
+        self.classes_, self.class_count_ = classes, counts
         validate = None if X_val is None else self._validation(X_val, y_val)
         state, n_passes, coef, intercept = run_passes(
             portfolio,
@@ -225,16 +223,8 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
             stream = resume(*run, n_columns=d, guarded=self.setting == "auto")
         X, y = base.check_rows_and_targets(self, X, y, reset=stream is None)
         weights = base.check_weights(sample_weight, X)
-        seen, _ = base.encode_labels(y)
         known = getattr(self, "classes_", None)
-        announced = [c for c in (known, classes, seen) if c is not None]
-        every = np.unique(np.concatenate([np.asarray(c) for c in announced]))
-        if len(every) < 2:
-            raise ValueError(
-                f"There is only one class so far ({every[0]}): announce them all by classes=."
-            )
-        codes = np.searchsorted(every, y)
-        weights = base.balanced(self.class_weight, every, codes, weights)
+        every, codes, weights, counts = stream_labels(self, y, weights, classes, known)
         if stream is None:
             stream = self._open_stream(X)
         elif len(every) > len(known):
@@ -247,7 +237,7 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         targets = base.signs(codes, len(every))
         if stream.portfolio.unseen:
             targets = np.hstack([targets, np.full((len(y), 1), -1.0)])
-        self._stream, self.classes_ = stream, every
+        self._stream, self.classes_, self.class_count_ = stream, every, counts
         stream.learn(X, targets, weights)
         self._dtype = X.dtype.name
         self._forget_read()
@@ -264,7 +254,8 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         losses = [k for k, v in LOSSES.items() if v.task == "classification"]
         check_parameters(self, ("auto", *SETTINGS), ("auto", *losses))
 
-    def _known(self, classes, y):
+    def _known(self, y):
+        classes, _ = base.encode_labels(y)
         if not np.isin(classes, self.classes_).all():
             raise ValueError(f"y has classes {classes} beyond those of the first fit.")
         return self.classes_, np.searchsorted(self.classes_, y)

@@ -243,11 +243,7 @@ def prepare(estimator, X, y, sample_weight):
     alive = np.flatnonzero(weights > 0.0)
     if len(alive) < n_rows:
         X, y, weights = X[alive], y[alive], weights[alive]
-    estimator.classes_, codes = base.encode_labels(y)
-    if len(estimator.classes_) < 2:
-        raise ValueError(
-            f"y has one class ({estimator.classes_[0]!r}): a separator needs two or more."
-        )
+    estimator.classes_, codes = base.encode_labels(y, fewest=2)
     return X, base.signs(codes, len(estimator.classes_)), weights, alive, n_rows
 
 
