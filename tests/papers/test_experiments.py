@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tunefree.experiments import EXPERIMENTS, load
-from tunefree.experiments.runner import missing, reproduce
+from tunefree.experiments.runner import missing, reproduce, store_of
 
 pytest.importorskip("matplotlib")
 
@@ -21,6 +21,7 @@ LONG = {
     "reflectron-weights",
     "low-rank-samples",
     "low-rank-dimension",
+    "low-rank-grid",
     "flow-digits",
 }
 
@@ -63,6 +64,31 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     again = reproduce("averaging-variance", tmp_path, quick=True)
     assert again.rows[1:] == first.rows[1:]
     assert again.rows[0][2].startswith("0.500")  # taken from disk
+
+
+def test_what_is_finished_is_shown_without_computing(tmp_path):
+    """After a kill: a table of the finished cells, which says how many there are."""
+    name = "averaging-variance"
+    assert "no cell" in reproduce(name, tmp_path, quick=True, finished=True).skipped
+    first = reproduce(name, tmp_path, quick=True)
+    cells = tmp_path / name / "cells.jsonl"
+    lines = cells.read_text().splitlines()
+    cells.write_text("\n".join(lines[:3]) + "\n" + lines[3][:20])
+    some = reproduce(name, tmp_path, quick=True, finished=True)
+    assert some.rows[:3] == first.rows[:3]
+    assert some.rows[3][:3] == ("cells finished", "-", f"3 of {len(lines)}")
+    # The next run writes behind the half line, and the one after it finds everything.
+    assert reproduce(name, tmp_path, quick=True).rows == first.rows
+    assert reproduce(name, tmp_path, quick=True, finished=True).rows == first.rows
+
+
+def test_figures_that_share_their_computation_share_cells(tmp_path):
+    """Figures 1e and 1f have a point in common: it is computed once."""
+    shared = [c for c in load("low-rank-samples").cells(False)
+              if c in load("low-rank-dimension").cells(False)]  # fmt: skip
+    assert len(shared) == 3
+    store_of("low-rank-samples", tmp_path).put(shared[0], {"excess": 1.0})
+    assert store_of("low-rank-dimension", tmp_path).get(shared[0]) == {"excess": 1.0}
 
 
 def test_missing_data_skip_with_a_reason(tmp_path):

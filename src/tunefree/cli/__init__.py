@@ -326,15 +326,18 @@ def reproduce(
     data: Annotated[
         str | None, typer.Option(metavar="DIR", help="public data sets that some figures need")
     ] = None,
+    finished: Annotated[
+        bool, typer.Option("--finished", help="compute nothing, show what earlier runs finished")
+    ] = False,
 ):
     """Draw the papers' figures again: a table paper | ours, a PNG and a CSV each.
 
-    A run that was interrupted goes on where it stopped.
+    A run that was interrupted, or killed, goes on where it stopped: the same command again.
     """
     with outcomes():
         from tunefree.cli.reproducing import run_reproduce
 
-        run_reproduce(names or [], everything, listing, quick, out, data)
+        run_reproduce(names or [], everything, listing, quick, out, data, finished)
 
 
 def main():

@@ -6,14 +6,14 @@ from pathlib import Path
 from tunefree.cli.console import USAGE, answer, note, stop
 
 
-def run_reproduce(names, everything, listing, quick, out, data):
+def run_reproduce(names, everything, listing, quick, out, data, finished):
     """Run experiments, or list them.
 
     Parameters
     ----------
     names : list of str
         Keys of the table of experiments.
-    everything, listing, quick : bool
+    everything, listing, quick, finished : bool
         The command's options.
     out : str
         Folder for tables, CSV and PNG.
@@ -37,7 +37,9 @@ def run_reproduce(names, everything, listing, quick, out, data):
     outcomes = []
     for name in EXPERIMENTS if everything else names:
         with _progress(name) as progress:
-            outcome = runner.reproduce(name, out, quick=quick, data=data, progress=progress)
+            outcome = runner.reproduce(
+                name, out, quick=quick, data=data, progress=progress, finished=finished
+            )
         outcomes.append(outcome)
         answer(_report(outcome))
     if len(outcomes) > 1:
@@ -64,7 +66,7 @@ def _progress(name):
 def _report(outcome):
     if outcome.skipped:
         return f"{outcome.name}: skipped, {outcome.skipped}"
-    lines = [f"{outcome.name} ({outcome.seconds:.1f} s): {outcome.files[0].parent}"]
+    lines = [f"{outcome.name} ({outcome.seconds:.1f} CPU s): {outcome.files[0].parent}"]
     head = ("what", "paper", "ours", "setting")
     widths = [max(len(r[i]) for r in (head, *outcome.rows)) for i in range(3)]
     for row in (head, *outcome.rows):
@@ -74,7 +76,7 @@ def _report(outcome):
 
 
 def _summary(outcomes):
-    lines = ["", f"{'experiment':26} {'seconds':>8}  rows"]
+    lines = ["", f"{'experiment':26} {'CPU s':>8}  rows"]
     for o in outcomes:
         lines.append(f"{o.name:26} {o.seconds:8.1f}  {o.skipped or len(o.rows)}")
     total = sum(o.seconds for o in outcomes)

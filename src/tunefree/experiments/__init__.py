@@ -7,7 +7,8 @@ An experiment is a module of this package with
 ``cells(quick)``
     a list of dicts: independent units of work, each a set of parameters;
 ``compute(cell, data)``
-    a dict of numbers and lists of numbers for one cell; `data` is a folder of public data sets;
+    a dict of numbers and lists of numbers for one cell; `data` is a folder of public data sets
+    (figures that import the same `compute` share their cells);
 ``table(results)``
     rows (what, paper, ours, setting) made of all cells' parameters and numbers;
 ``draw(figure, results)``
@@ -67,6 +68,7 @@ EXPERIMENTS = {
     "reflectron-norms": "reflectron_norms",
     "low-rank-samples": "low_rank_samples",
     "low-rank-dimension": "low_rank_dimension",
+    "low-rank-grid": "low_rank_grid",
     "flow-digits": "flow_digits",
     "flow-integrators": "flow_integrators",
     "flow-synthetic": "flow_synthetic",

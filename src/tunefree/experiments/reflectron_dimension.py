@@ -1,7 +1,7 @@
 """Test error of three geometries against the number of columns."""
 
 from tunefree.experiments.reflectron_samples import errors, ordering
-from tunefree.experiments.sparse_glm import error_cell, error_cells, medians
+from tunefree.experiments.sparse_glm import compute, error_cells, medians  # noqa: F401
 
 PAPER = "Boffi, Tu and Slotine 2021, Figure 1c"
 TITLE = "Test error against columns, n = 1000 rows, one column in a hundred matters"
@@ -17,11 +17,6 @@ def cells(quick):
     if quick:
         return error_cells(True, [(d, 200) for d in (500, 1000)])
     return error_cells(False, [(d, 1000) for d in (1000, 2000, 5000, 10_000)])
-
-
-def compute(cell, data):
-    """One fit."""
-    return error_cell(cell)
 
 
 def table(results):

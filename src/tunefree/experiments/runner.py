@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tunefree.experiments import EXPERIMENTS, load
-from tunefree.experiments.store import Store, write_csv
+from tunefree.experiments.store import Store, home, write_csv
 
 
 class Outcome(NamedTuple):
@@ -17,7 +17,7 @@ class Outcome(NamedTuple):
     rows : list of (what, paper, ours, setting)
         All of them str; empty if it was skipped.
     seconds : float
-        Wall time of the cells computed now.
+        CPU time of all its cells, whichever run computed them.
     skipped : str
         Why nothing was run; '' if it was.
     files : tuple of Path
@@ -47,7 +47,26 @@ def missing(experiment, data):
     return [n for n in needs if data is None or not (Path(data) / n).exists()]
 
 
-def reproduce(name, out, *, quick=False, data=None, progress=None):
+def store_of(name, out):
+    """The finished cells of an experiment: its own, or those that it shares.
+
+    Parameters
+    ----------
+    name : str
+    out : path-like
+
+    Returns
+    -------
+    Store
+    """
+    experiment = load(name)
+    shared = home(experiment)
+    if shared is not experiment:
+        name = shared.__name__.rsplit(".", 1)[-1].replace("_", "-")
+    return Store(Path(out) / name, experiment)
+
+
+def reproduce(name, out, *, quick=False, data=None, progress=None, finished=False):
     """Compute an experiment's missing cells and write its table, CSV and PNG.
 
     Parameters
@@ -62,6 +81,8 @@ def reproduce(name, out, *, quick=False, data=None, progress=None):
         Folder of public data sets, for the experiments that name files.
     progress : callable, optional
         Called with (cells done, cells in all) before the first cell and after each.
+    finished : bool, default=False
+        Compute nothing: tables and figures of the cells that earlier runs have finished.
 
     Returns
     -------
@@ -89,19 +110,28 @@ def reproduce(name, out, *, quick=False, data=None, progress=None):
         where = "no data folder was given" if data is None else f"not in {data}"
         return Outcome(name, [], 0.0, f"needs {', '.join(lacking)}: {where}", ())
     folder = Path(out) / name
-    store = Store(folder, experiment)
+    folder.mkdir(parents=True, exist_ok=True)
+    store = store_of(name, out)
     cells, results, seconds = experiment.cells(quick), [], 0.0
     for done, cell in enumerate(cells):
         if progress is not None:
             progress(done, len(cells))
         if store.get(cell) is None:
-            start = time.perf_counter()
-            store.put(cell, experiment.compute(cell, data))
-            seconds += time.perf_counter() - start
+            if finished:
+                continue
+            start = time.process_time()
+            numbers = experiment.compute(cell, data)
+            store.put(cell, numbers, time.process_time() - start)
+        seconds += store.seconds(cell)
         results.append((cell, store.get(cell)))
     if progress is not None:
         progress(len(cells), len(cells))
+    if not results:
+        return Outcome(name, [], 0.0, "no cell is finished: run it without --finished", ())
     rows = [tuple(str(v) for v in row) for row in experiment.table(results)]
+    if len(results) < len(cells):
+        done = f"{len(results)} of {len(cells)}"
+        rows.append(("cells finished", "-", done, "the same command without --finished goes on"))
     files = tuple(folder / f"{name}.{suffix}" for suffix in ("png", "csv", "md"))
     _draw(experiment, results, files[0])
     write_csv(files[1], results)

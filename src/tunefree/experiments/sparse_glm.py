@@ -73,7 +73,7 @@ def error_cells(quick, sizes):
     ]
 
 
-def error_cell(cell):
+def compute(cell, data):
     """Test error of one algorithm on one draw."""
     problem = Problem(cell["d"], cell["n"], cell["seed"])
     risk, error, passes = problem.best(cell["algorithm"], cell["most"])

@@ -4,8 +4,12 @@ import csv
 import hashlib
 import inspect
 import json
+import sys
 
 import numpy as np
+
+_PACKAGE = "tunefree.experiments."
+_LOOKS = (f"{_PACKAGE}style",)
 
 
 def _plain(value):
@@ -17,6 +21,25 @@ def _plain(value):
     return value
 
 
+def home(experiment):
+    """The module that defines an experiment's `compute`: experiments that share it share cells."""
+    return sys.modules[experiment.compute.__module__]
+
+
+def _version(module):
+    """A hash of the sources that a module's numbers depend on, as far as they are experiments'."""
+    sources, found = {}, [module]
+    while found:
+        at = found.pop()
+        sources[at.__name__] = inspect.getsource(at)
+        for value in vars(at).values():
+            name = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+            if name.startswith(_PACKAGE) and name not in (*sources, *_LOOKS):
+                found.append(sys.modules[name])
+    text = "".join(sources[name] for name in sorted(sources))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
 class Store:
     """One line of JSON a cell, under a key of the experiment's source and the cell's parameters.
 
@@ -25,7 +48,8 @@ class Store:
     folder : Path
         Made if it is not there.
     experiment : module
-        Its source is part of the key: results of an older version are not taken for new ones.
+        The source of the module that defines its `compute`, and of the experiments' modules that
+        that one uses, is part of the key: results of an older version are not taken for new ones.
 
     Examples
     --------
@@ -34,21 +58,21 @@ class Store:
     >>> from tunefree.experiments import load
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = Store(Path(folder), load("pistol-bound"))
-    ...     store.put({"n": 1}, {"risk": 0.5})
-    ...     store.get({"n": 1}), store.get({"n": 2})
-    ({'risk': 0.5}, None)
+    ...     store.put({"n": 1}, {"risk": 0.5}, seconds=2.0)
+    ...     store.get({"n": 1}), store.get({"n": 2}), store.seconds({"n": 1})
+    ({'risk': 0.5}, None, 2.0)
     """
 
     def __init__(self, folder, experiment):
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "cells.jsonl"
-        self._version = hashlib.sha256(inspect.getsource(experiment).encode()).hexdigest()[:12]
+        self._version = _version(home(experiment))
         self._found = {}
         if self.path.exists():
             for line in self.path.read_text().splitlines():
                 try:
                     entry = json.loads(line)
-                    self._found[entry["key"]] = entry["numbers"]
+                    self._found[entry["key"]] = entry["numbers"], entry["seconds"]
                 except (ValueError, KeyError, TypeError):
                     continue  # the last line of a run that was cut off
 
@@ -57,14 +81,21 @@ class Store:
 
     def get(self, cell):
         """What was computed for a cell; None if it was not."""
-        return self._found.get(self._key(cell))
+        return self._found.get(self._key(cell), (None, 0.0))[0]
 
-    def put(self, cell, numbers):
-        """Keep what was computed for a cell."""
+    def seconds(self, cell):
+        """The CPU seconds that it took; 0 if it was not computed."""
+        return self._found.get(self._key(cell), (None, 0.0))[1]
+
+    def put(self, cell, numbers, seconds=0.0):
+        """Keep what was computed for a cell, and how long it took."""
         key, numbers = self._key(cell), _plain_dict(numbers)
-        self._found[key] = numbers
+        self._found[key] = numbers, seconds
+        entry = {"key": key, "numbers": numbers, "seconds": round(seconds, 3)}
+        # A run that was killed may have left half a line.
+        ends = not self.path.exists() or self.path.read_bytes()[-1:] in (b"\n", b"")
         with self.path.open("a") as file:
-            file.write(json.dumps({"key": key, "numbers": numbers}) + "\n")
+            file.write(("" if ends else "\n") + json.dumps(entry) + "\n")
 
 
 def _plain_dict(values):
