@@ -8,6 +8,7 @@ import pytest
 
 from tunefree.experiments import EXPERIMENTS, load
 from tunefree.experiments.runner import missing, reproduce, store_of
+from tunefree.experiments.store import _numbers_of
 
 pytest.importorskip("matplotlib")
 
@@ -80,6 +81,13 @@ def test_what_is_finished_is_shown_without_computing(tmp_path):
     # The next run writes behind the half line, and the one after it finds everything.
     assert reproduce(name, tmp_path, quick=True).rows == first.rows
     assert reproduce(name, tmp_path, quick=True, finished=True).rows == first.rows
+
+
+def test_stored_cells_outlive_captions_and_nothing_else():
+    source = "NOTES = 'a'\nSTEP = 0.1\ndef compute(cell):\n    return STEP\ndef draw(f):\n    pass\n"
+    caption = source.replace("'a'", "'b'").replace("pass", "f.clear()")
+    assert _numbers_of(source) == _numbers_of(caption)
+    assert _numbers_of(source) != _numbers_of(source.replace("0.1", "0.2"))
 
 
 def test_figures_that_share_their_computation_share_cells(tmp_path):

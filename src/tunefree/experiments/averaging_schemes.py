@@ -76,7 +76,7 @@ def table(results):
 def draw(figure, results):
     """Draw one panel a spectrum."""
     decays = sorted({cell["decay"] for cell, _ in results})
-    axes = figure.subplots(1, len(decays), sharey=True)
+    axes = figure.subplots(1, len(decays), sharey=True, squeeze=False)[0]
     for ax, decay in zip(axes, decays, strict=True):
         chosen = [(c["n"], numbers) for c, numbers in results if c["decay"] == decay]
         for i, name in enumerate(chosen[0][1]):

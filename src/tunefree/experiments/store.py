@@ -1,5 +1,6 @@
 """Finished cells of an experiment on disk, so that an interrupted run goes on where it stopped."""
 
+import ast
 import csv
 import hashlib
 import inspect
@@ -9,6 +10,7 @@ import sys
 import numpy as np
 
 _PACKAGE = "tunefree.experiments."
+_SHOWN = ("PAPER", "TITLE", "NOTES", "table", "draw")
 _LOOKS = (f"{_PACKAGE}style",)
 
 
@@ -31,13 +33,27 @@ def _version(module):
     sources, found = {}, [module]
     while found:
         at = found.pop()
-        sources[at.__name__] = inspect.getsource(at)
+        sources[at.__name__] = _numbers_of(inspect.getsource(at))
         for value in vars(at).values():
             name = getattr(value, "__module__", None) or getattr(value, "__name__", "")
             if name.startswith(_PACKAGE) and name not in (*sources, *_LOOKS):
                 found.append(sys.modules[name])
     text = "".join(sources[name] for name in sorted(sources))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _numbers_of(source):
+    """A module's source without what only shows results: a better caption costs no new run."""
+    tree = ast.parse(source)
+
+    def shows(node):
+        names = [getattr(node, "name", "")]
+        names += [target.id for target in getattr(node, "targets", ()) if hasattr(target, "id")]
+        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        return text or any(name in _SHOWN for name in names)
+
+    tree.body = [node for node in tree.body if not shows(node)]
+    return ast.unparse(tree)
 
 
 class Store:
@@ -49,7 +65,8 @@ class Store:
         Made if it is not there.
     experiment : module
         The source of the module that defines its `compute`, and of the experiments' modules that
-        that one uses, is part of the key: results of an older version are not taken for new ones.
+        that one uses, is part of the key (`table`, `draw` and titles are not): results of an older
+        version are not taken for new ones.
 
     Examples
     --------
