@@ -84,7 +84,9 @@ def test_what_is_finished_is_shown_without_computing(tmp_path):
 
 
 def test_stored_cells_outlive_captions_and_nothing_else():
-    source = "NOTES = 'a'\nSTEP = 0.1\ndef compute(cell):\n    return STEP\ndef draw(f):\n    pass\n"
+    source = (
+        "NOTES = 'a'\nSTEP = 0.1\ndef compute(cell):\n    return STEP\ndef draw(f):\n    pass\n"
+    )
     caption = source.replace("'a'", "'b'").replace("pass", "f.clear()")
     assert _numbers_of(source) == _numbers_of(caption)
     assert _numbers_of(source) != _numbers_of(source.replace("0.1", "0.2"))
