@@ -1,19 +1,20 @@
-"""The cluster's part of `scale.py`: speed-up against its ceiling, dying workers, merged averages.
+"""The cluster's part of `scale.py`: a pass beside its ceiling, dying workers, merged averages.
 
 python benchmarks/_cluster.py [--rows N] [--columns D] [--kills K] [--data DIR] runs it alone.
 """
 
 import argparse
 import os
-import signal
-import threading
 import time
 import warnings
 from contextlib import contextmanager
+from logging import CRITICAL
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+
+from _tables import table
 
 BLOCK = 250_000
 
@@ -42,101 +43,176 @@ def collections(n, d, size=BLOCK):
     return da.concatenate(X), da.concatenate(y)
 
 
-def _products(indices, n, d, passes, ready, out):
-    """One process: the two products of every pass over its share of the partitions."""
+def _products(pipe, indices, n, d, piece):
+    """One process: the two products of a pass over its share of the partitions, when asked for."""
     parts = [block(i, min(BLOCK, n - i * BLOCK), d)[0] for i in indices]
-    theta, times = np.zeros(d), []
-    ready.wait()
-    for _ in range(passes):
-        start = time.perf_counter()
-        for X in parts:
-            r = X @ theta
-            X.T @ r
-        times.append(time.perf_counter() - start)
-    out.put(float(np.median(times)))
+    theta = np.zeros(d)
+    pipe.send("ready")
+    while (passes := pipe.recv()) is not None:
+        for rows in (piece, BLOCK):
+            wall, cpu = time.perf_counter(), time.process_time()
+            for _ in range(passes):
+                for X in parts:
+                    for start in range(0, len(X), rows):
+                        some = X[start : start + rows]
+                        (some @ theta) @ some
+            pipe.send(((time.perf_counter() - wall) / passes, (time.process_time() - cpu) / passes))
 
 
-def ceiling(n, d, processes, passes=12):
-    """Seconds a pass of independent processes that do the same products and nothing else."""
-    context = get_context("spawn")
-    ready, out = context.Barrier(processes), context.Queue()
-    shares = [range(k, -(-n // BLOCK), processes) for k in range(processes)]
-    running = [
-        context.Process(target=_products, args=(share, n, d, passes, ready, out))
-        for share in shares
-    ]
-    for process in running:
-        process.start()
-    slowest = max(out.get() for _ in running)
-    for process in running:
-        process.join()
-    return slowest
+class Ceiling:
+    """Independent processes that share the partitions, do the products, and nothing else.
+
+    They do them twice: in pieces that fit into the cache, as the learner does, and a whole
+    partition at a time.
+    """
+
+    def __init__(self, n, d, processes):
+        from tunefree.dask.batch import PIECE
+
+        context = get_context("spawn")
+        self.pipes, self.processes = [], []
+        for k in range(processes):
+            pipe, theirs = context.Pipe()
+            share = range(k, -(-n // BLOCK), processes)
+            process = context.Process(target=_products, args=(theirs, share, n, d, PIECE // d))
+            process.start()
+            self.pipes.append(pipe)
+            self.processes.append(process)
+        for pipe in self.pipes:
+            pipe.recv()
+
+    def seconds(self, passes):
+        """Wall seconds of the slowest and CPU seconds of all, a pass: in pieces, and whole."""
+        for pipe in self.pipes:
+            pipe.send(passes)
+        found = []
+        for _ in range(2):
+            wall, cpu = zip(*(pipe.recv() for pipe in self.pipes), strict=True)
+            found.append((max(wall), sum(cpu)))
+        return found
+
+    def close(self):
+        for pipe, process in zip(self.pipes, self.processes, strict=True):
+            pipe.send(None)
+            process.join()
 
 
 @contextmanager
-def _cluster(workers):
+def local(workers):
     """A client of so many worker processes of one thread."""
     from distributed import Client, LocalCluster
 
     # The first positional argument of LocalCluster is a name.
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=CRITICAL
+        ) as cluster,
         Client(cluster) as client,
     ):
         yield client
 
 
-def fit_seconds(X, y, passes):
-    """Wall seconds of a fit of so many passes, its coefficients, and when each pass began."""
-    from tunefree.dask import ReflectronRegressor
-    from tunefree.dask.cluster import Sheets
+@contextmanager
+def _watched(before):
+    """`before` is called at the start of every pass."""
+    from tunefree.dask.sheets import Sheets
 
-    began, sweep = [], Sheets.sweep
+    sweep = Sheets.sweep
 
-    def timed(self, learner, state, epoch):
-        began.append(time.perf_counter())
+    def watched(self, learner, state, epoch):
+        before(epoch)
         return sweep(self, learner, state, epoch)
+
+    Sheets.sweep = watched
+    try:
+        yield
+    finally:
+        Sheets.sweep = sweep
+
+
+def fit_seconds(X, y, passes, before=lambda epoch: None, **options):
+    """Wall seconds of a fit of so many passes, and its coefficients."""
+    from tunefree.dask import ReflectronRegressor
 
     model = ReflectronRegressor(
         potential="euclidean", validation_fraction=0.0, tol=1e-300, patience=10_000,
         max_iter=passes, random_state=0,
     )  # fmt: skip
-    Sheets.sweep, start = timed, time.perf_counter()
-    try:
-        model.fit(X, y)
-    finally:
-        Sheets.sweep = sweep
-    return time.perf_counter() - start, model.coef_, began
+    start = time.perf_counter()
+    with _watched(before):
+        model.fit(X, y, **options)
+    return time.perf_counter() - start, model.coef_
 
 
-def pass_seconds(X, y, passes=20):
-    """Wall seconds of a pass, the median, and of what comes before the first one."""
-    seconds, _, began = fit_seconds(X, y, passes)
-    steps = np.diff(began)
-    return float(np.median(steps[2:])), seconds - steps.sum()
+def _cpu(pids):
+    """CPU seconds of processes so far, all threads."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def speed(n, d):
-    """A pass on one and two workers beside what independent processes reach."""
+def speed(n, d, turns=8, passes=4):
+    """Passes of a fit and of what independent processes reach, in turns."""
     from distributed import wait
 
-    print(f"\nBatch Reflectron, n = {n:,}, d = {d}, partitions of {BLOCK:,}: wall seconds a pass")
-    found = {}
+    print(
+        f"\nBatch Reflectron, n = {n:,}, d = {d}, partitions of {BLOCK:,}: seconds a pass, beside\n"
+        "those of its two products in as many independent processes, which wait meanwhile:\n"
+        f"medians of {turns} turns of {passes} passes. CPU seconds are those of all processes,\n"
+        "the client's and the scheduler's too."
+    )
+    rows = []
     for workers in (1, 2):
-        before = ceiling(n, d, workers)
-        with _cluster(workers) as client:
+        alone = Ceiling(n, d, workers)
+        with local(workers) as client:
             X, y = client.persist(list(collections(n, d)))
             wait([X, y])
-            a_pass, setup = pass_seconds(X, y)
-        best = min(before, ceiling(n, d, workers))
-        found[workers] = a_pass
-        print(
-            f"  {workers} worker(s): {a_pass:.3f}; products alone in {workers} independent "
-            f"process(es): {best:.3f}; {best / a_pass:.0%} of the ceiling; "
-            f"before the first pass {setup:.1f}",
-            flush=True,
-        )
-    print(f"  two workers against one: {found[1] / found[2]:.2f} times as fast")
+            turn = _Turns(alone, passes, [os.getpid(), *pids_of(client, workers)])
+            fit_seconds(X, y, 2 + passes * turns + 1, turn)
+        alone.close()
+        ours, ceilings = turn.seconds()
+        for k, how in enumerate(("in pieces", "whole")):
+            shares = ceilings[:, k] / ours
+            rows.append(
+                (workers, *(f"{v:.3f}" for v in np.median(ours, axis=0)), how)
+                + tuple(f"{v:.3f}" for v in np.median(ceilings[:, k], axis=0))
+                + tuple(f"{v:.0%}" for v in np.median(shares, axis=0))
+                + (f"{shares[:, 0].min():.0%} to {shares[:, 0].max():.0%}",)
+                + (f"{np.median(turn.loads):.1f}",)
+            )
+    table(
+        "A pass and its ceiling",
+        ("workers", "wall s", "CPU s", "products", "wall s", "CPU s", "share, wall", "share, CPU",
+         "wall, all turns", "load"),
+        rows,
+    )  # fmt: skip
+
+
+class _Turns:
+    """Called at the start of a pass: lets the ceiling have its turns, and times the fit's."""
+
+    def __init__(self, alone, passes, pids):
+        self.alone, self.passes, self.pids = alone, passes, pids
+        self.ours, self.ceilings, self.loads, self.mark = [], [], [], None
+
+    def __call__(self, epoch):
+        turn, place = divmod(epoch - 2, self.passes)  # two passes to warm up
+        if turn < 0 or place:
+            return
+        if self.mark is not None:
+            self.ours.append(np.subtract(self._now(), self.mark) / self.passes)
+        self.ceilings.append(self.alone.seconds(self.passes))
+        self.loads.append(os.getloadavg()[0])
+        self.mark = self._now()
+
+    def _now(self):
+        return time.perf_counter(), _cpu(self.pids)
+
+    def seconds(self):
+        """Wall and CPU seconds a pass: ours by turn, the ceiling's by turn and how."""
+        return np.array(self.ours), np.array(self.ceilings[: len(self.ours)])
 
 
 def overhead(partitions=(8, 64, 256), d=200):
@@ -144,16 +220,18 @@ def overhead(partitions=(8, 64, 256), d=200):
     from distributed import wait
 
     print(f"\nA pass over partitions of ten rows, d = {d}, two workers: wall milliseconds")
-    with _cluster(2) as client:
+    with local(2) as client:
         for p in partitions:
             X, y = client.persist(list(collections(10 * p, d, 10)))
             wait([X, y])
-            a_pass, _ = pass_seconds(X, y)
+            began = []
+            fit_seconds(X, y, 20, lambda epoch, began=began: began.append(time.perf_counter()))
+            a_pass = float(np.median(np.diff(began)[2:]))
             print(f"  {p:4} partitions  {1e3 * a_pass:6.1f}  ({1e3 * a_pass / p:.2f} each)",
                   flush=True)  # fmt: skip
 
 
-def _pids(client, workers):
+def pids_of(client, workers):
     """The processes of all workers, once they are there."""
     while True:
         client.wait_for_workers(workers, timeout=300)
@@ -166,68 +244,16 @@ def _pids(client, workers):
         time.sleep(0.2)
 
 
-def kills(times, n=40_000, d=50, workers=4, passes=15):
-    """SIGKILL of one of four workers in mid-fit, again and again."""
-    print(f"\nSIGKILL of one of {workers} workers in mid-fit, {times} times, n = {n:,}, d = {d}",
-          flush=True)  # fmt: skip
-    rng, gaps, slowest, late = np.random.default_rng(0), [], 0.0, 0
-    with _cluster(workers) as client:
-        X, y = collections(n, d, n // 16)
-        fit_seconds(X, y, passes)
-        calm_seconds, calm, _ = fit_seconds(X, y, passes)
-        while len(gaps) < times:
-            victim, struck_at = rng.choice(_pids(client, workers)).item(), []
-
-            def strike(victim=victim, struck_at=struck_at):
-                os.kill(victim, signal.SIGKILL)
-                struck_at.append(time.perf_counter())
-
-            killer = threading.Timer(float(rng.uniform(0.05, 0.8)) * calm_seconds, strike)
-            killer.start()
-            seconds, coef, _ = fit_seconds(X, y, passes)
-            ended = time.perf_counter()
-            killer.join()
-            if struck_at[0] >= ended:  # too late: this fit does not count
-                late += 1
-                continue
-            gaps.append(np.abs(coef - calm).max())
-            slowest = max(slowest, seconds)
-    print(f"  {len(gaps)} of {times} fits finished; largest difference {max(gaps):.1e}; "
-          f"slowest {slowest:.1f} s (undisturbed {calm_seconds:.1f} s); "
-          f"{late} strikes came after the fit and are not counted", flush=True)  # fmt: skip
-
-
-def online(data):
-    """Averages of independent runs beside the sequential run, a9a."""
-    import dask.array as da
-
-    from _data import load
-    from tunefree import PiSTOLClassifier
-    from tunefree.dask import PiSTOLClassifier as OnCluster
-
-    d = load("a9a", data)
-    X, X_test = d.X_train.toarray(), d.X_test.toarray()
-    order = np.random.default_rng(0).permutation(len(d.y_train))
-    X, y = X[order], np.asarray(d.y_train)[order]
-    alone = PiSTOLClassifier(random_state=0).fit(X, y)
-    print("\nPiSTOLClassifier on a9a: test error of averaged predictors")
-    print(f"  sequential       {np.mean(alone.predict(X_test) != d.y_test):.4f}")
-    with _cluster(2):
-        for parts in (2, 4, 8, 16, 32):
-            chunk = -(-len(y) // parts)
-            model = OnCluster(random_state=0).fit(
-                da.from_array(X, chunks=(chunk, X.shape[1])), da.from_array(y, chunks=chunk)
-            )
-            error = np.mean(model.to_local().predict(X_test) != d.y_test)
-            print(f"  {parts:2} partitions    {error:.4f}", flush=True)
-
-
 def run_part(n, d, times, data):
-    """All four tables."""
+    """All tables."""
     warnings.simplefilter("ignore")
+    from _cluster_faults import hangs, kills
+    from _cluster_online import online
+
     speed(n, d)
     overhead()
     kills(times)
+    hangs(times)
     if data is not None:
         online(data)
 

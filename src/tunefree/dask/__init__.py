@@ -5,14 +5,14 @@ arrays; predictions are lazy and of the same kind as the rows; ``to_local()`` gi
 without Dask.
 
 - *Batch learners* (`ReflectronRegressor`, `ReflectronClassifier`, `OptimisticPerceptron`, and
-  `AveragedSGDRegressor` where the exact path is taken) pass over the partitions in rounds: a task a
-  partition adds up what the learner needs, sums are merged in a tree, and the client takes the
-  step. The result is that of the local fit, up to the order of the sums.
+  `AveragedSGDRegressor` where the exact path is taken) pass over the partitions in rounds: tasks
+  add up what the learner needs of the partitions where they lie, sums are merged in a tree, and the
+  client takes the step. The result is that of the local fit, up to the order of the sums.
 - *Online learners* (`PiSTOLClassifier`, `PiSTOLRegressor`, `AveragedSGDRegressor` elsewhere) run on
   their partitions independently, and the predictors are averaged by the partitions' weights. That
   is another predictor than the sequential one; the documentation has the measured difference.
 
-A task depends on one partition only, and can be run again: a worker that dies in mid-fit changes
+A task takes partitions of one worker, and can be run again: a worker that dies in mid-fit changes
 nothing. A round that hangs ends after `timeout` seconds and names its partitions.
 """
 

@@ -5,8 +5,8 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 from tunefree._array import seed_of
-from tunefree.dask.cluster import Sheets
 from tunefree.dask.distributed import Distributed, DistributedClassifier
+from tunefree.dask.sheets import Sheets
 from tunefree.dask.sums import joined, moments
 from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
@@ -18,7 +18,7 @@ from tunefree.learners.mirror import Mirror
 from tunefree.learners.mirror_state import NONE, Sheet
 from tunefree.links import target_margin
 
-_PIECE = 1 << 20  # numbers
+PIECE = 1 << 19  # numbers: they fit into the cache
 
 
 def _numbers(part, estimator):
@@ -43,7 +43,7 @@ def _sheets(part, estimator, columns, seed):
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
     held = estimator._held(strata[rows], 1)
     size = X.nnz if sparse.issparse(X) else X.size
-    step = max(1, _PIECE * len(weights) // max(1, size))
+    step = max(1, PIECE * len(weights) // max(1, size))
     return [
         Sheet(columns.design(X[rows[p]]), targets[rows[p]], totals[p], held[p])
         for p in (slice(start, start + step) for start in range(0, len(rows), step))
@@ -74,8 +74,10 @@ class _Reflectron:
             columns = m.columns(self.fit_intercept)
         else:
             columns = Columns(np.zeros(cluster.n_columns), np.ones(cluster.n_columns))
-        blocks = cluster.each("sheet", _sheets, worker, columns, seed_of(self.random_state))
-        held = sum(cluster.gather(cluster.each("held", _held_weight, parts=blocks), "holding out"))
+        sheets = Sheets(cluster, _sheets, worker, columns, seed_of(self.random_state))
+        held = cluster.each("held", _held_weight, parts=sheets.blocks)
+        held = sum(cluster.gather(held, "holding out"))
+        cluster.parts = None  # from here on the rows are in the learner's units
         if not held and len(configurations) > 1:
             raise ValueError(
                 f"Choosing among {len(configurations)} configurations needs rows held out: give a "
@@ -92,7 +94,7 @@ class _Reflectron:
         if self.fit_intercept and inside:
             offset = target_margin(link, m.target)
         state = learner.init(cluster.n_columns, len(m.target), None, offset)
-        result = run(learner, state, Sheets(cluster, blocks), max_passes=self.max_iter)
+        result = run(learner, state, sheets, max_passes=self.max_iter)
         self._publish(learner, result, columns, cluster.dtype)
 
 
@@ -158,7 +160,7 @@ class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
             raise ValueError("On a cluster method='optimistic' and potential='entropy' are needed.")
 
         def source_of(k):
-            return Sheets(cluster, cluster.each("signs", _signed, self.classes_, k))
+            return Sheets(cluster, _signed, self.classes_, k)
 
         self._stream(source_of, max(f.largest for f in cluster.facts))
 

@@ -16,10 +16,10 @@ _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fe
 class Cluster:
     """Partitions that stay on their workers, and rounds over them.
 
-    Every task takes one partition and small arguments, and can be run again, so that the scheduler
-    repairs the loss of a worker by itself. An argument that is more than a megabyte for all tasks
-    travels as a task of its own, for the same reason: data that a client scatters are lost with the
-    worker that holds them.
+    Every task takes partitions of one worker and small arguments, and can be run again, so that the
+    scheduler repairs the loss of a worker by itself. An argument that is more than a megabyte for
+    all tasks travels as a task of its own, for the same reason: data that a client scatters are
+    lost with the worker that holds them.
 
     Parameters
     ----------
@@ -38,6 +38,7 @@ class Cluster:
         self.client = _client(client)
         self.timeout = timeout
         self.parts = self.client.compute(aligned(X, y, sample_weight, classify))
+        self.names = range(len(self.parts))
         self.facts = self.gather(self.each("facts", facts, classify), "reading the partitions")
         self._check()
 
@@ -82,28 +83,24 @@ class Cluster:
         """All labels."""
         return np.unique(np.concatenate([f.labels for f in self.facts]))
 
-    def each(self, what, function, *arguments, parts=None):
-        r"""Submit function(partition, \\*arguments) for each; futures, in order."""
-        parts = self.parts if parts is None else parts
-        key, sent = self._send(what, arguments, len(parts))
-        return [
-            self.client.submit(function, part, *sent, key=f"{key}-{i}", pure=False)
-            for i, part in enumerate(parts)
-        ]
+    def each(self, what, function, *arguments, parts=None, at=None):
+        r"""Submit function(partition, \\*arguments) for each; futures, in order.
 
-    def total(self, what, function, *arguments, merge, parts=None):
-        r"""What each partition adds: function(partition, \\*arguments), merged a few at a time.
-
-        `merge` is called with two results and the arguments.
+        `at` says on which worker, as long as that is alive; by default the scheduler chooses.
         """
         parts = self.parts if parts is None else parts
-        key, sent = self._send(what, arguments, len(parts))
-        level, added = 0, [
-            self.client.submit(function, part, *sent, key=f"{key}-{i}", pure=False)
-            for i, part in enumerate(parts)
-        ]  # fmt: skip
-        merged = added
-        while len(merged) > 1:
+        return self._submit(what, function, parts, arguments, at)[1]
+
+    def total(self, what, function, *arguments, merge, parts=None, at=None, names=None):
+        r"""What each partition adds: function(partition, \\*arguments), merged a few at a time.
+
+        `merge` is called with two results and the arguments. `names` are those of the partitions
+        behind each of `parts`, if that is not one.
+        """
+        parts = self.parts if parts is None else parts
+        (key, sent), added = self._submit(what, function, parts, arguments, at)
+        level, merged = 0, added
+        while len(merged) > _FAN_IN:
             level += 1
             groups = [merged[i : i + _FAN_IN] for i in range(0, len(merged), _FAN_IN)]
             merged = [
@@ -112,18 +109,48 @@ class Cluster:
                 )
                 for i, g in enumerate(groups)
             ]
-        return self.gather(merged, what, added)[0]
+        return _merged(merge, self.gather(merged, what, added, names), *arguments)
 
-    def _send(self, what, arguments, n_tasks):
+    def _submit(self, what, function, parts, arguments, at):
+        """A task for each of `parts`; also the key they share, and the arguments as sent."""
+        at = [None] * len(parts) if at is None else at
         key = f"tunefree-{what.replace(' ', '-')}-{uuid.uuid4().hex[:12]}"
-        return key, [
+        sent = [
             self.client.submit(_same, a, key=f"{key}-given-{i}", pure=False)
-            if n_tasks * len(pickle.dumps(a, -1)) > _SMALL
+            if len(parts) * len(pickle.dumps(a, -1)) > _SMALL
             else a
             for i, a in enumerate(arguments)
         ]
+        return (key, sent), [
+            self.client.submit(
+                function, part, *sent, key=f"{key}-{i}", pure=False,
+                workers=worker, allow_other_workers=worker is not None,
+            )
+            for i, (part, worker) in enumerate(zip(parts, at, strict=True))
+        ]  # fmt: skip
 
-    def gather(self, futures, what, pending=None):
+    def dealt(self, futures):
+        """Futures dealt out to the workers' threads: to those that hold them, and evenly.
+
+        Returns
+        -------
+        list of (str or None, list of int)
+            A worker, and which of the futures a thread of it shall take.
+        """
+        threads = {worker: [[] for _ in range(n)] for worker, n in self.client.nthreads().items()}
+        threads = threads or {None: [[]]}  # all have died; another one may come
+        hands = [hand for worker in threads.values() for hand in worker]
+        fair = -(-len(futures) // len(hands))
+        places, rest = self.client.who_has(futures), []
+        for i, future in enumerate(futures):
+            near = [h for worker in places[future.key] for h in threads.get(worker, [])]
+            hand = min(near, key=len, default=None)
+            (rest if hand is None or len(hand) == fair else hand).append(i)
+        for i in rest:
+            min(hands, key=len).append(i)
+        return [(worker, hand) for worker, dealt in threads.items() for hand in dealt if hand]
+
+    def gather(self, futures, what, pending=None, names=None):
         """Results of futures; nothing is waited for without end.
 
         Raises
@@ -133,17 +160,19 @@ class Cluster:
         """
         try:
             wait(futures, timeout=self.timeout)
+            return self.client.sync(self.client.gather, futures, callback_timeout=self.timeout)
         except (TimeoutError, _DistributedTimeout):
+            if any(future.status == "error" for future in futures):
+                raise  # a task's own
             pending = futures if pending is None else pending
-            late = [i for i, f in enumerate(pending) if f.status != "finished"]
+            names = self.names if names is None else names
+            late = [str(n) for n, f in zip(names, pending, strict=True) if f.status != "finished"]
             self.client.cancel([*futures, *pending])
-            names = getattr(self, "names", range(len(pending)))
-            listed = ", ".join(str(names[i]) for i in late[:8]) or "the merge"
+            listed = ", ".join(late[:8]) or "the merge"
             raise TimeoutError(
                 f"{what}: no answer within {self.timeout:g} s from partition {listed}. Is a worker "
                 "stuck? A longer timeout= waits for longer."
             ) from None
-        return [future.result() for future in futures]
 
 
 def _client(client):
@@ -168,43 +197,3 @@ def _merged(merge, parts, *arguments):
     for part in parts[1:]:
         whole = merge(whole, part, *arguments)
     return whole
-
-
-class Sheets:
-    """A source whose blocks lie on the cluster: a sweep is a round.
-
-    Only what a block changed in the learner's state travels back.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    blocks : list of Future
-        One list of blocks a partition, as the learner scans them.
-    """
-
-    def __init__(self, cluster, blocks):
-        self.cluster, self.blocks = cluster, blocks
-
-    def sweep(self, learner, state, epoch):
-        """The state after all blocks."""
-        found = self.cluster.total(
-            f"pass {epoch}", _scan, learner, state, merge=_joined, parts=self.blocks
-        )
-        return state._replace(**found)
-
-
-def _scan(blocks, learner, state):
-    after = state
-    for block in blocks:
-        after = learner.scan(after, block)
-    return _changed(after, state)
-
-
-def _joined(a, b, learner, state):
-    whole = learner.merge(state, [state._replace(**part) for part in (a, b)])
-    return _changed(whole, state)
-
-
-def _changed(after, before):
-    pairs = zip(after._fields, after, before, strict=True)
-    return {name: new for name, new, old in pairs if new is not old}
