@@ -56,6 +56,40 @@ def test_the_inverse_mirror_map_is_that_of_all_singular_values(potential, seed, 
     assert _distance(theta, expected) <= 1e-6
 
 
+@pytest.mark.parametrize("decay, needed", [(0.1, 60), (0.05, 90)])
+def test_a_slowly_falling_spectrum_takes_as_many_values_as_it_needs(decay, needed, exact):
+    """A large beta resolves much of the noise; the error stays below the tolerance."""
+    rng = np.random.default_rng(4)
+    u, v = (np.linalg.qr(rng.standard_normal((400, 400)))[0] for _ in range(2))
+    now = (u * 4.0 * np.exp(-decay * np.arange(400))) @ v.T
+    potential = Spectral(Hypentropy(1e-2))
+    near, expected = potential.inverse(0.98 * now), potential.inverse(now)
+    exact.clear()
+    theta, _ = place(now, potential, near=near)
+    assert not exact
+    assert _distance(theta, expected) <= 1e-6
+    s = 4.0 * np.exp(-decay * np.arange(400))
+    left_out = 1e-2 * np.linalg.norm((np.sinh(s) - s)[needed // 2 :])
+    assert left_out > 1e-6 * np.linalg.norm(expected)  # so many are not enough
+
+
+def test_the_residual_of_the_subspace_counts_by_its_square():
+    """W stands on the left of the leading part, so a rough subspace is good enough."""
+    rng = np.random.default_rng(5)
+    u, v = (np.linalg.qr(rng.standard_normal((300, 300)))[0] for _ in range(2))
+    s = np.concatenate([np.linspace(8.0, 4.0, 5), np.full(295, 1e-3)])
+    w, potential = (u * s) @ v.T, Spectral(Hypentropy(1e-4))
+    expected = potential.inverse(w)
+    errors = []
+    for tilt in (1e-3, 1e-4):
+        left = np.linalg.qr(u[:, :10] + tilt * rng.standard_normal((300, 10)))[0]
+        values, left, right = subspace._turned(left, w.T @ left)
+        answer = subspace._answer(values, 0.0, 300, potential.base, None)
+        theta, _ = subspace._assembled(w, w @ right, right, answer)
+        errors.append(_distance(theta, expected))
+    assert errors[0] > 30.0 * errors[1]
+
+
 @pytest.mark.parametrize("share", [0.3, 0.9, 2.0])
 @pytest.mark.parametrize("potential", [*POTENTIALS[:3], Euclidean()], ids=repr)
 def test_the_projection_on_a_schatten_ball_is_that_of_all_singular_values(potential, share):

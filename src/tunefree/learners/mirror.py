@@ -117,7 +117,9 @@ class Mirror(NamedTuple):
         measured, learns = block.weights[:, None] * held, block.weights[:, None] * ~held
         squares = squares.sum(axis=3)
         r = (r * learns[:, None, :, None]).reshape(len(r), -1)
-        gradient = np.ascontiguousarray(block.design.adjoint(r).T, dtype=float).reshape(theta.shape)
+        gradient = np.zeros(theta.shape)
+        if learns.any():  # rows that are only measured have no gradient
+            gradient += block.design.adjoint(r).T.reshape(theta.shape)
         sums = Sums(
             gradient,
             r.sum(axis=0).reshape(offset.shape),
