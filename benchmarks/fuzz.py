@@ -2,16 +2,20 @@
 
 python benchmarks/fuzz.py libsvm|csv|model|all [--seconds N] [--corpus DIR]
 
-Needs atheris. Each target runs N seconds in a process of its own. Inputs that reach new lines of our
-Python are kept in DIR/TARGET (by default a temporary folder). Anything but the documented errors, a
-hang of ten seconds, a number that is not finite, or a reading that depends on where the bytes are
-cut stops a target and keeps the input in DIR/TARGET-failures. The last line of a target says how many
-inputs ran, in how many seconds, and what was reached; exit code 1 if anything failed.
+Needs atheris. Each target runs N seconds in a process of its own. Inputs that reach new lines of
+our Python are kept in DIR/TARGET (by default a temporary folder). Anything but the documented
+errors, a hang of ten seconds, a number that is not finite, or a reading that depends on where the
+bytes are cut stops a target and keeps the input in DIR/TARGET-failures. The last line of a target
+says how many inputs ran, in how many seconds, and what was reached; exit code 1 if anything failed.
 """
 
 import argparse
+import contextlib
+import copy
 import hashlib
+import json
 import os
+import random
 import re
 import struct
 import subprocess
@@ -19,13 +23,20 @@ import sys
 import tempfile
 import time
 import types
+import warnings
 from pathlib import Path
 
 import atheris
 import numpy as np
+from scipy import sparse
 
 import tunefree.persistence.container as container
-from tunefree import AveragedSGDRegressor
+from tunefree import (
+    AveragedSGDRegressor,
+    KernelPiSTOLClassifier,
+    LandmarkRegressor,
+    PiSTOLClassifier,
+)
 from tunefree.persistence import ModelError, load_model, save_model, values
 from tunefree.readers import DataError, layout, numbers, read, table
 from tunefree.readers import libsvm as libsvm_reader
@@ -69,14 +80,20 @@ def csv(data):
 
 
 def model(data):
-    """Any bytes, and any header under a right checksum, are loaded or refused."""
+    """Any bytes, and any header under a right checksum, are loaded or refused.
+
+    What was loaded may be nonsense, and say so, but asking it may not bring the process down.
+    """
     path = os.path.join(_FOLDER, "model")
     for content in (data, _sealed(data)):
         Path(path).write_bytes(content)
         try:
-            load_model(path).get_params()
+            loaded = load_model(path)
+            loaded.get_params()
         except ModelError:
-            pass
+            continue
+        with contextlib.suppress(Exception), np.errstate(all="ignore"):
+            loaded.predict(np.ones((2, 2)))
 
 
 def _sealed(text):
@@ -86,6 +103,46 @@ def _sealed(text):
     return head + body + hashlib.sha256(head + body).digest()
 
 
+ODD = [-1, 0, 1, 2, 7, 2**31, 2**63, -(2**63), 1e308, True, None, "", "<f8", "|b1", "<U9", "C",
+       [], {}, [3, 2], {"array": 0}, {"float": "nan"}, {"tuple": []}, {"csr": [[2, 2], 0, 1, 2]},
+       {"dtype": "<i4"}, {"strings": [[1], ["a"]]}, {"scalar": 1}, {"bytes": 0}]  # fmt: skip
+
+
+def mutated(data, longest, seed):
+    """A header with some of its values exchanged; bytes that are no JSON, any way."""
+    rng = random.Random(seed)
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError):
+        return atheris.Mutate(data, longest)
+    if rng.random() < 0.1:
+        return atheris.Mutate(data, longest)
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        places = list(_places(tree))
+        if not places:
+            break
+        owner, key = rng.choice(places)
+        other, place = rng.choice(places)
+        act = rng.randrange(4)
+        if act == 0:
+            owner[key] = copy.deepcopy(other[place])
+        elif act == 1:
+            del owner[key]
+        elif act == 2 and isinstance(owner[key], int):
+            owner[key] += rng.choice([-1, 1, 64, 2**40])
+        else:
+            owner[key] = copy.deepcopy(rng.choice(ODD))
+    return json.dumps(tree, separators=(",", ":")).encode()[:longest]
+
+
+def _places(node):
+    """Every (container, key) of a JSON value."""
+    keys = node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
+    for key in keys:
+        yield node, key
+        yield from _places(node[key])
+
+
 def seeds(target):
     """Inputs to start from."""
     if target == "libsvm":
@@ -93,11 +150,19 @@ def seeds(target):
     if target == "csv":
         return [b'a,b,"c ""d"""\n1,2,x\n3,,y\n', b"1;2;3\n4;5;6\n"]
     path = os.path.join(_FOLDER, "seed")
-    X = np.arange(6.0).reshape(3, 2)
-    save_model(AveragedSGDRegressor(random_state=0).fit(X, X[:, 0]), path, learner=False)
-    content = Path(path).read_bytes()
-    length = struct.unpack_from("<Q", content, 16)[0]
-    return [content, content[32 : 32 + length]]
+    X = np.arange(24.0).reshape(12, 2) % 7
+    fits = [AveragedSGDRegressor(random_state=0).fit(X, X[:, 0]),
+            PiSTOLClassifier(random_state=0).fit(sparse.csr_array(X), X[:, 0] > 3),
+            KernelPiSTOLClassifier(random_state=0, max_iter=1).fit(X, X[:, 0] > 3),
+            LandmarkRegressor().fit(X, X[:, 0])]  # fmt: skip
+    texts = []
+    for estimator in fits:
+        for learner in (False, True):
+            save_model(estimator, path, learner=learner)
+            content = Path(path).read_bytes()
+            length = struct.unpack_from("<Q", content, 16)[0]
+            texts.append(content[32 : 32 + length])
+    return [content, *texts]
 
 
 def fuzz(target, seconds, corpus):
@@ -106,10 +171,12 @@ def fuzz(target, seconds, corpus):
         (corpus / hashlib.sha1(text).hexdigest()).write_bytes(text)
     failures = corpus.with_name(f"{target}-failures")
     failures.mkdir(exist_ok=True)
-    flags = [f"-max_total_time={seconds}", "-timeout=10", "-max_len=4096",
+    flags = [f"-max_total_time={seconds}", "-timeout=10", f"-max_len={LONGEST[target]}",
              "-print_final_stats=1", f"-artifact_prefix={failures}/", str(corpus)]  # fmt: skip
+    warnings.simplefilter("ignore")
     instrument()
-    atheris.Setup([sys.argv[0], *flags], TARGETS[target])
+    more = {"custom_mutator": mutated} if target == "model" else {}
+    atheris.Setup([sys.argv[0], *flags], TARGETS[target], **more)
     atheris.Fuzz()
 
 
@@ -141,6 +208,7 @@ def _last(pattern, line, before):
 
 
 TARGETS = {"libsvm": libsvm, "csv": csv, "model": model}
+LONGEST = {"libsvm": 4096, "csv": 4096, "model": 16384}
 
 
 def main():
