@@ -8,6 +8,7 @@ leaves the columns' scales as they were. Rows go through one by one: chunks make
 does the unit of a column.
 """
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from tunefree._jit import kernel
 # of a new column may be beyond all entries so far (columns may have units that far apart).
 _FAR, _FAR_YOUNG, _FAR_NEW = 10.0, 1e4, 1e16
 _YOUNG = 64
+# How many rows tell the centre of columns in memory.
+_CENTRED = 1001
 # The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time.
 ROWS, STRUCK, LARGEST, MARKED = 0, 1, 2, 3
 
@@ -53,30 +56,32 @@ def _strike(j, strikes, clock):
 
 
 @kernel
-def _pass_dense(X, first, centre, reach, strikes, clock):
-    """Accept rows until one has an entry to strike; its number, or that of rows."""
-    for i in range(first, X.shape[0]):
+def _pass_dense(X, rows, first, centre, reach, strikes, clock):
+    """Accept rows until one has an entry to strike; its place, or how many rows there are."""
+    for q in range(first, rows.shape[0]):
+        i = rows[q]
         grows = False
         for j in range(X.shape[1]):
             gap = abs(X[i, j] - centre[j])
             if gap > reach[j]:
                 grows = True
                 if _beyond(gap, j, reach, strikes, clock):
-                    return i
+                    return q
         if grows or clock[MARKED] > 0.0:
             for j in range(X.shape[1]):
                 _accept(abs(X[i, j] - centre[j]), j, reach, strikes, clock)
         clock[ROWS] += 1.0
-    return X.shape[0]
+    return rows.shape[0]
 
 
 @kernel
-def _strike_dense(X, i, centre, reach, strikes, clock):
+def _strike_dense(X, i, write, centre, reach, strikes, clock):
     for j in range(X.shape[1]):
         gap = abs(X[i, j] - centre[j])
         if gap > reach[j] and _beyond(gap, j, reach, strikes, clock):
             _strike(j, strikes, clock)
-            X[i, j] = centre[j]
+            if write:
+                X[i, j] = centre[j]
         else:
             _accept(gap, j, reach, strikes, clock)
     clock[ROWS] += 1.0
@@ -187,57 +192,112 @@ class Guard(NamedTuple):
 
     def screen(self, X):
         """Rows, in order, without what is far beyond; X itself if there is nothing to strike."""
-        if sparse.issparse(X):
-            return self._sweep(X, np.arange(X.shape[0]), True)
-        state = self.centre, self.reach, self.strikes, self.clock
-        out, i = X, _pass_dense(X, 0, *state)
-        while i < len(X):
-            out = X.copy() if out is X else out
-            _strike_dense(out, i, *state)
-            i = _pass_dense(out, i + 1, *state)
-        return out
+        return self._sweep(X, np.arange(X.shape[0]), True)
 
     def _sweep(self, X, rows, write):
-        """Chosen rows of a CSR matrix in order; `write` strikes in a copy."""
-        state, out = (self.reach, self.strikes, self.clock), X
-        q = _pass_csr(X.data, X.indices, X.indptr, rows, 0, *state)
+        """Chosen rows in order; `write` strikes in a copy."""
+        if sparse.issparse(X):
+            state, run, strike, parts = self[1:], _pass_csr, _strike_csr, _arrays
+        else:
+            state, run, strike, parts = tuple(self), _pass_dense, _strike_dense, _itself
+        out, q = X, run(*parts(X), rows, 0, *state)
         while q < len(rows):
             out = X.copy() if write and out is X else out
-            matrix = out.data, out.indices, out.indptr
-            _strike_csr(*matrix, rows[q], write, *state)
-            q = _pass_csr(*matrix, rows, q + 1, *state)
+            strike(*parts(out), rows[q], write, *state)
+            q = run(*parts(out), rows, q + 1, *state)
         return out
+
+
+def _arrays(X):
+    return X.data, X.indices, X.indptr
+
+
+def _itself(X):
+    return (X,)
 
 
 def screened(X, rows):
-    """A CSR matrix in memory without entries far beyond the others of their column.
+    """Rows in memory without entries far beyond the others of their column.
 
     Rows are swept in the given order and backwards, since the odd one may come first: an entry is
-    struck if it exceeds ten times the lesser of the two reaches.
+    struck if it exceeds ten times the lesser of the two reaches, 10^4 times in a column of few
+    entries. Dense columns are measured from the median of the first rows.
 
     Parameters
     ----------
-    X : CSR of shape (n, d)
+    X : ndarray or CSR of shape (n, d)
     rows : ndarray of shape (m,)
         Distinct rows.
 
     Returns
     -------
-    CSR of shape (n, d)
+    ndarray or CSR of shape (n, d)
         X itself if there is nothing to strike.
 
     Examples
     --------
-    >>> X = sparse.csr_array([[1e30, 1.0], *[[1.0, 2.0]] * 99])
-    >>> screened(X, np.arange(100))[[0]].toarray()
-    array([[0., 1.]])
+    >>> X = np.array([[1e30, 1.0], *[[1.0, 2.0], [3.0, 4.0]] * 99])
+    >>> screened(X, np.arange(199))[0], screened(sparse.csr_array(X), np.arange(199))[[0]].data
+    (array([3., 1.]), array([0., 1.]))
     """
-    guards = Guard.of(np.zeros(X.shape[1])), Guard.of(np.zeros(X.shape[1]))
+    dense = not sparse.issparse(X)
+    centre = np.median(X[rows[:_CENTRED]], axis=0) if dense else np.zeros(X.shape[1])
+    guards = Guard.of(centre), Guard.of(centre)
     for guard, order in zip(guards, (rows, rows[::-1].copy()), strict=True):
         guard._sweep(X, order, False)
     if not any(guard.struck for guard in guards):
         return X
-    most = _FAR * np.minimum(guards[0].reach, guards[1].reach)
+    most = np.minimum(guards[0].reach, guards[1].reach)
+    if dense:
+        entries = np.count_nonzero(X[rows] != centre, axis=0)
+    else:
+        entries = np.bincount(X.indices, minlength=X.shape[1])
+    most *= np.where(entries >= _YOUNG, _FAR, _FAR_YOUNG)
+    if dense:
+        return np.where(np.abs(X - centre) > most, centre.astype(X.dtype), X)
     X = X.copy()
     X.data[np.abs(X.data) > most[X.indices]] = 0.0
     return X
+
+
+def guarded(X, targets, rows, given, *, learned=False):
+    """Rows and targets in memory without what is absurd, with a warning.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, d)
+    targets : ndarray of shape (n, k)
+    rows : ndarray of shape (m,)
+        Distinct rows.
+    given : (ndarray or CSR, ndarray)
+        Both as the user gave them: the warning counts their rows.
+    learned : bool, default=False
+        Warn, but strike nothing.
+
+    Returns
+    -------
+    X, targets
+    """
+    out = []
+    for part, before, name in zip((X, targets), given, ("X", "y"), strict=True):
+        rest = screened(part, rows)
+        if rest is not part:
+            _warn(part, rest, before, learned, name)
+        out.append(part if learned else rest)
+    return out
+
+
+def _warn(part, rest, given, learned, name):
+    """Warn of the entries in which two versions of rows differ."""
+    rows, columns = (part != rest).nonzero()
+    if not len(rows):
+        return
+    j, value = int(columns[0]), part[rows[0], columns[0]]
+    column = given[:, [j]].toarray() if sparse.issparse(given) else given[:, [j]]
+    place = int(np.flatnonzero(column[:, 0] == value)[0])
+    what = "learned as it is" if learned else "taken as missing"
+    warnings.warn(
+        f"{name} has entries more than ten times as far from the middle of their column as any "
+        f"other: {len(rows)} in {len(np.unique(rows))} distinct rows, the first {value:g} in row "
+        f"{place} and column {j}, counted from 0. Each is {what}.", UserWarning, stacklevel=6,
+    )  # fmt: skip

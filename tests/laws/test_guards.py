@@ -1,5 +1,6 @@
 """One absurd row does not ruin a stream; clean rows pass as they are."""
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -71,6 +72,54 @@ def test_an_absurd_row_costs_sparse_rows_in_memory_at_most_a_twentieth(row):
     dirty = sparse.csr_array(np.insert(X, 5, absurd(row, X.shape[1], 1), axis=0))
     model = PiSTOLClassifier(random_state=0).fit(dirty, np.insert(y, 5, 1))
     assert model.score(X_test, y_test) >= 0.95 * clean.score(X_test, y_test)
+
+
+@pytest.mark.parametrize("row", ["mixed", "huge", "tiny", "target"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("estimator", [AveragedSGDRegressor, REFLECTRON])
+def test_an_absurd_row_costs_least_squares_in_memory_at_most_a_twentieth(estimator, kind, row):
+    X, y, X_test, y_test = problem(estimator, kind)
+    clean = estimator(random_state=0).fit(kept(X, kind), y).score(kept(X_test, kind), y_test)
+    odd, label = X[0], 1e30 if row == "target" else y[0]
+    if row != "target":
+        odd = absurd(row, X.shape[1], 1)
+    dirty, labels = kept(np.insert(X, 5, odd, axis=0), kind), np.insert(y, 5, label)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = estimator(random_state=0).fit(dirty, labels)
+    assert model.score(kept(X_test, kind), y_test) >= 0.95 * clean
+    name = "y" if row == "target" else "X"
+    told = [str(w.message) for w in caught if str(w.message).startswith(f"{name} has entries")]
+    assert [("in row 5 " in t, "taken as missing" in t) for t in told] == [(True, True)] * (
+        row != "tiny"
+    )
+
+
+def test_a_solver_by_its_name_learns_what_it_is_given():
+    X, y, X_test, y_test = problem(AveragedSGDRegressor, "dense")
+    labels = y.copy()
+    labels[7] = 1e6
+    with pytest.warns(UserWarning, match="row 7 and column 0.* learned as it is"):
+        model = AveragedSGDRegressor(solver="exact", alphas=[1e-9]).fit(X, labels)
+    design = np.column_stack([X, np.ones(len(X))])
+    exact = np.linalg.lstsq(design, labels, rcond=None)[0]
+    np.testing.assert_allclose(model.coef_, exact[:-1], rtol=1e-6)
+    far = 1e9 * X_test
+    np.testing.assert_allclose(model.predict(far), far @ model.coef_ + model.intercept_)
+
+
+@pytest.mark.parametrize("verb", ["fit", "partial_fit"])
+def test_a_row_far_from_all_others_is_not_extrapolated(verb):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    y = X @ [1.0, 2.0, 0.5] + 0.1 * rng.normal(size=500)
+    model = getattr(AveragedSGDRegressor(random_state=0), verb)(X, y)
+    low, high = model.range_[:, 0]
+    width = np.ptp(y)
+    assert low >= y.min() - 2.0 * width and high <= y.max() + 2.0 * width
+    far = model.predict([[1e9, 0.0, 0.0], [0.0, -1e200, 0.0], [1.0, 1.0, 1.0]])
+    np.testing.assert_allclose(far[:2], [high, low])
+    assert far[2] == pytest.approx(3.5, abs=0.5)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

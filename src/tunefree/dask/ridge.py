@@ -181,7 +181,7 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
 
     def _fit_on(self, cluster):
         check_parameters(self)
-        self._stream = self._path = None
+        self._stream = self._path = self.range_ = None
         self._dtype, self._flat = cluster.dtype, not cluster.facts[0].n_outputs
         d = cluster.n_columns
         # What is decomposed are the products of columns, however many rows there are.

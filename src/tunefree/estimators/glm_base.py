@@ -24,6 +24,7 @@ from tunefree.estimators.glm_parts import (
 from tunefree.estimators.glm_passes import scheme_of
 from tunefree.estimators.glm_stochastic import Stochastic
 from tunefree.estimators.units import Columns
+from tunefree.guards import guarded
 from tunefree.learners.mirror import Mirror
 from tunefree.learners.mirror_state import NONE, Sheet
 from tunefree.links import LINKS, target_margin
@@ -135,12 +136,14 @@ class Reflectron(Stochastic, BaseEstimator):
         """Learn from checked rows; `strata` numbers groups to hold out the same share of."""
         batch = self.solver == "batch"
         link, configurations, scheme = self._check(batch)
-        kept = weights > 0.0
+        given, kept = (X, targets), weights > 0.0
         if not kept.all():
             X, targets, weights, strata = X[kept], targets[kept], weights[kept], strata[kept]
         seed = seed_of(self.random_state)
         visits = hashed_visits(X, targets, weights, seed)
         rows, weights = visits.unique()
+        if self.standardize:
+            X, targets = guarded(X, targets, rows, given)
         features = fitted_map(self.feature_map, X[rows], weights, self.standardize, seed)
         if features is not None:
             X = features.transform(X)

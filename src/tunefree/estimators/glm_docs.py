@@ -52,7 +52,9 @@ _PARAMETERS = """Parameters
         Learn an intercept, free of potential and constraint.
     standardize : bool, default=True
         Measure columns in standard deviations, from their mean if there is an intercept, so that
-        a potential means the same for all; constraints then hold in these units.
+        a potential means the same for all; constraints then hold in these units. Entries and
+        targets ten times as far from the middle of their column as any other then count as
+        missing in `fit`, with a warning; without units of columns rows are learned as they are.
     keep_path : bool, default=False
         Keep the parameters after every pass in ``coef_path_``.
     warm_start : bool, default=False

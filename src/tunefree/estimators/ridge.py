@@ -15,19 +15,23 @@ from tunefree.estimators.ridge_problem import (
     check_parameters,
     choose_solver,
     descend,
+    distinct,
     exact_path,
     folds,
     held_out_risks,
     passes,
     penalties,
-    pose,
+    posed,
     read,
     risks_on,
 )
+from tunefree.guards import guarded
 from tunefree.learners.sgd_stream import StreamSGD
 
 # A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
 MOST_KEPT = 2e7
+# Predictions may lie so many halves of the targets' range from its middle.
+_WIDENED = 3.0
 _OTHERS = (Last(), Tail(0.25), Tail(0.5), Uniform())
 
 
@@ -49,7 +53,10 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         is taken as it is.
     solver : {'auto', 'sgd', 'exact'}, default='auto'
         'auto' is 'exact' with at most 1000 columns or rows (and for the averages 'auto' and
-        'geometric').
+        'geometric'). It also guards the model: an entry or target ten times as far from the middle
+        of its column as any other counts as missing, with a warning, and predictions stay within
+        `range_`. With a solver by its name rows are learned as they are (the warning remains), and
+        predictions are ``X @ coef_.T + intercept_`` everywhere.
     alphas : array-like of shape (n_alphas,), optional
         Penalties alpha of ||y - Xw||^2 + alpha ||w||^2, as in Ridge, on the scaled columns. 50
         values on the scale of the rows by default.
@@ -67,6 +74,9 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
+    range_ : ndarray of shape (2, n_targets) or None
+        Predictions are clipped to it: the range of the targets, widened by its own width on either
+        side. A line says nothing about rows far from all that it was fitted to.
     solver_ : str
         'sgd', 'exact', or 'stream' after `partial_fit`.
     average_ : part or None
@@ -107,7 +117,7 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
     True
     """
 
-    _ON_DEMAND = ("coef_", "intercept_", "average_", "leaderboard_")
+    _ON_DEMAND = ("coef_", "intercept_", "range_", "average_", "leaderboard_")
 
     def __init__(
         self,
@@ -156,20 +166,24 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         """The problem, and the solver for it."""
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X)
-        kept = weights > 0
-        if not kept.all():
-            X, y, weights = X[kept], y[kept], weights[kept]
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        given, kept = (X, targets), weights > 0
+        if not kept.all():
+            X, targets, weights = X[kept], targets[kept], weights[kept]
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         solver, self.hint_ = choose_solver(self.average, self.solver, X.shape)
         if solver == "exact" and sparse.issparse(X):
             X = X.toarray()
         # Dense columns are always scaled.
         scaling = True if self.scaling == "auto" and not sparse.issparse(X) else self.scaling
-        problem = pose(
-            X, targets, weights, seed_of(self.random_state), intercept=self.fit_intercept,
-            scaling=scaling,
-        )  # fmt: skip
+        X, targets, *visited = distinct(X, targets, weights, seed_of(self.random_state))
+        every, learned = np.arange(X.shape[0]), self.solver != "auto"
+        X, targets = guarded(X, targets, every, given, learned=learned)
+        self.range_ = None
+        if not learned:
+            low, high = targets.min(axis=0), targets.max(axis=0)
+            self.range_ = np.stack([2.0 * low - high, 2.0 * high - low])
+        problem = posed(X, targets, *visited, intercept=self.fit_intercept, scaling=scaling)
         return problem, solver
 
     def _fit_exact(self, problem, validation):
@@ -268,6 +282,8 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
                 coef = np.atleast_2d(self.coef_).T.astype(np.float64)
                 start = np.atleast_1d(self.intercept_) + (origin @ coef if centred else 0.0)
             stream = learner.init(X.shape[1], start, self.fit_intercept, coef, origin)
+            if fitted and getattr(self, "range_", None) is not None:
+                stream.guards[1].reach[:] = np.abs(self.range_ - start).max(axis=0) / _WIDENED
         known = stream.weights.shape[1]
         if targets.shape[1] != known:
             raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
@@ -288,6 +304,8 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
             for scheme, risk in zip(schemes, risks, strict=True)
         ]
         self.average_ = schemes[int(np.argmin(risks))]
+        seen = self._stream.guards[1]
+        self.range_ = seen.centre + np.outer([-_WIDENED, _WIDENED], seen.reach)
         weights = learner.read(self._stream)
         self._publish(weights[:-1].T[:, :, None], weights[-1][:, None])
 
@@ -324,7 +342,11 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         check_is_fitted(self)
         X = base.check_rows(self, X)
-        return X @ self.coef_.T + self.intercept_
+        y = X @ self.coef_.T + self.intercept_
+        if getattr(self, "range_", None) is None:
+            return y
+        low, high = (self.range_ if y.ndim == 2 else self.range_[:, 0]).astype(y.dtype)
+        return np.clip(y, low, high)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -92,7 +92,12 @@ def pose(X, targets, weights, seed, *, intercept, scaling, view=None):
     With scaling='auto' one pass over some of the rows tells whether scaled columns suit them.
     A `view` may be given: that of more rows than these.
     """
-    X, targets, totals, visits, unit = distinct(X, targets, weights, seed)
+    parts = distinct(X, targets, weights, seed)
+    return posed(*parts, intercept=intercept, scaling=scaling, view=view)
+
+
+def posed(X, targets, totals, visits, unit, *, intercept, scaling, view=None):
+    """The problem of distinct rows."""
     if scaling == "auto":
         scaled, raw = scaling_risks(X, targets, totals, visits, unit, intercept)
         scaling = scaled < raw
