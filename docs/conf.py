@@ -60,11 +60,25 @@ TABLES = {
 
 
 def _public(module):
-    """Names that a module defines itself, documented and without a leading underscore."""
+    """Names that a module defines itself, without a leading underscore."""
     for name, value in vars(module).items():
         own = getattr(value, "__module__", None) == module.__name__
         if own and not name.startswith("_") and (inspect.isclass(value) or callable(value)):
             yield name
+
+
+def _bare(name, value):
+    """Public names under `name` whose own docstring is missing, methods included."""
+    # A named tuple without a docstring gets its signature as one; a class inherits none.
+    text = value.__doc__ or ""
+    if not text.strip() or (inspect.isclass(value) and text.startswith(f"{value.__name__}(")):
+        yield name
+    if inspect.isclass(value):
+        for method, body in vars(value).items():
+            ours = getattr(body, "__module__", "").startswith("tunefree")
+            if inspect.isfunction(body) and ours and not method.startswith("_"):
+                if not inspect.getdoc(getattr(value, method)):
+                    yield f"{name}.{method}"
 
 
 def _page(title, names, module, text=""):
@@ -78,22 +92,24 @@ def write_reference(app):
     folder = HERE / "api"
     folder.mkdir(exist_ok=True)
     public = [n for n in tunefree.__all__ if not n.startswith("__")]
-    bare = [n for n in public if not inspect.getdoc(getattr(tunefree, n))]
-    if bare:
-        raise RuntimeError(f"public names without a docstring: {', '.join(bare)}")
+    bare = [b for n in public for b in _bare(n, getattr(tunefree, n))]
     pages = {"estimators": _page("Estimators and functions", public, "tunefree")}
     for name, table in TABLES.items():
         module = import_module(f"tunefree.{name}")
         parts = [v if inspect.isclass(v) else type(v) for v in vars(module)[table].values()]
         listed = list(dict.fromkeys(part.__name__ for part in parts))
-        listed += [n for n in _public(module) if n not in listed and vars(module)[n].__doc__]
+        listed += [n for n in _public(module) if n not in listed]
+        bare += [b for n in listed for b in _bare(f"{name}.{n}", vars(module)[n])]
         text = (module.__doc__ or "").split("\n\n")[0]
         pages[name] = _page(f"tunefree.{name}", listed, f"tunefree.{name}", text)
     for name in ("bounds", "datasets", "dask"):
         module = import_module(f"tunefree.{name}")
         listed = getattr(module, "__all__", None) or sorted(_public(module))
+        bare += [b for n in listed for b in _bare(f"{name}.{n}", getattr(module, n))]
         text = (module.__doc__ or "").split("\n\n")[0]
         pages[name] = _page(f"tunefree.{name}", listed, f"tunefree.{name}", text)
+    if bare:
+        raise RuntimeError(f"public names without a docstring of their own: {', '.join(bare)}")
     for name, text in pages.items():
         path = folder / f"{name}.rst"
         if not path.exists() or path.read_text() != text:
