@@ -5,8 +5,8 @@ python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--folder DIR] [--clus
 
 A libsvm file of the given size is made in DIR (a temporary folder by default) and deleted at the
 end. CPU seconds are those of the whole process and its threads; MB are 10^6 bytes of text. Reading
-is timed on the first gigabyte, the peers (scikit-learn's reader, Vowpal Wabbit) on the first 50 MB.
-The kills interrupt a training on the first 20 MB at random moments, and resume it each time.
+is timed on the first gigabyte, the peers (scikit-learn's reader, Vowpal Wabbit) on the first 200 MB.
+The kills interrupt a training on the first 40 MB at random moments, and resume it each time.
 The last part (`_cluster.py`) is about Dask: speed-up, what a round costs, dying workers.
 """
 
@@ -51,8 +51,8 @@ def main():
         size = int(options.gigabytes * 1e9)
         apart(make, folder / "data.svm", size)
         cut(folder / "data.svm", folder / "read.svm", 1_000_000_000)
-        cut(folder / "data.svm", folder / "peer.svm", 50_000_000)
-        cut(folder / "data.svm", folder / "kill.svm", 20_000_000)
+        cut(folder / "data.svm", folder / "peer.svm", 200_000_000)
+        cut(folder / "data.svm", folder / "kill.svm", 40_000_000)
         reading(folder)
         training(folder)
         if options.kills:

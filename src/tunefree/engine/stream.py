@@ -17,7 +17,8 @@ from tunefree.learners.progress import risks
 from tunefree.moments import RunningMoments
 
 FIRST = 64
-_MOST = 1024
+# Rows that are learned at a time, of dense and of sparse data.
+_MOST, _MOST_SPARSE = 1024, 4096
 
 
 def _stack(parts):
@@ -64,10 +65,10 @@ class Stream:
         if sparse.issparse(X) != self.sparse:
             X = sparse.csr_array(X) if self.sparse else X.toarray()
         rows, weights = given_visits(weights).order(0)
-        start = 0
+        start, most = 0, _MOST_SPARSE if self.sparse else _MOST
         while start < len(rows):
             limit = FIRST if self.state is None else self._grid()
-            stop = min(len(rows), start + limit - self.seen, start + _MOST)
+            stop = min(len(rows), start + limit - self.seen, start + most)
             r = rows[start:stop]
             self._take(X[r], targets[r], weights[start:stop])
             start = stop
