@@ -185,6 +185,8 @@ def test_pieces_that_do_not_fit_are_named():
         ([(X[:3], Y[:2])], "piece 1 has X and y of different lengths"),
         ([(X, Y), ([["a"]], [1])], r"piece 2: .* \(hashed=2\*\*18 takes text\)"),
         ([(X, Y), (X * np.nan, Y)], "row 2501 has a feature that is not finite"),
+        ([(X, Y), (X[:, :2], Y)], "from row 2501 on there are rows of 2 columns, and before it"),
+        ([(X, Y), (sparse.csr_array(X), Y)], "from row 2501 on there are sparse rows, and before"),
     ]:
         with pytest.raises(DataError, match=words):
             list(open_source(items).chunks())

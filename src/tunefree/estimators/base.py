@@ -51,10 +51,20 @@ def check_rows_and_targets(estimator, X, y, *, reset=True, multi_output=False, n
         estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True, multi_output=multi_output, y_numeric=numeric,
     )  # fmt: skip
+    check_size(X)
+    return canonical(X), y
+
+
+def check_size(X):
+    """Refuse rows with entries whose squares overflow.
+
+    Raises
+    ------
+    ValueError
+    """
     values = X.data if sparse.issparse(X) else X
     if float(max(values.max(initial=0.0), -values.min(initial=0.0))) > _HUGE:
         raise ValueError(f"Input X contains values beyond {_HUGE:g}: their squares overflow.")
-    return canonical(X), y
 
 
 def canonical(X):

@@ -9,8 +9,6 @@ from tunefree.estimators.fitting import ReadOnDemand
 
 # Rows that are held back while they are of a single class.
 _MOST_HELD = 1 << 20
-# Sums over rows are taken in blocks of so many, whatever the chunks.
-_GRID = 4096
 
 
 class FitsSource(ReadOnDemand):
@@ -165,44 +163,3 @@ class _Run:
         self.estimator._stream = self.estimator._stream.columns(d)
         self.estimator.n_features_in_ = d
         self.estimator._forget_read()
-
-
-class RereadsSource:
-    """``fit_source`` by ``fit_blocks``, which reads the rows anew in every pass."""
-
-    @base.all_or_nothing
-    def fit_source(self, source, *, classes=None):
-        """Learn from a source that can be read again, in as many passes as it takes.
-
-        Parameters
-        ----------
-        source : Source or anything that `tunefree.open_source` takes
-        classes : array-like, optional
-            All labels that occur; by default another pass finds them.
-
-        Returns
-        -------
-        self
-        """
-        source = open_source(source)
-        if not source.again:
-            raise ValueError(
-                f"{source.name} can be read once only, and this learner needs several passes: "
-                "give a file, or a function that makes the iterator."
-            )
-        width, seen = 0, [] if classes is None else [np.asarray(classes)]
-        for chunk in source.chunks():
-            if chunk.y is None:
-                raise ValueError(f"{source.name} has no targets to learn from.")
-            width = max(width, chunk.X.shape[1])
-            if classes is None:
-                seen = [np.unique(np.concatenate([*seen, chunk.y]))]
-
-        def blocks():
-            for chunk in source.chunks(rows=_GRID):
-                rows = widened(chunk.X, width), chunk.y
-                yield rows if chunk.weight is None else (*rows, chunk.weight)
-
-        if not seen:
-            raise ValueError(f"{source.name} has no rows.")
-        return self.fit_blocks(blocks, seen[0])

@@ -91,7 +91,8 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        self._warn_outside(targets)
+        low, high = link_range(self.link)
+        self._warn_outside(np.mean((targets < low) | (targets > high)))
         validation = None
         if X_val is not None:
             X_val = validation_rows(self, X_val, y_val)
@@ -126,9 +127,9 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         self._learn(X, targets, weights, np.ndim(y) == 1)
         return self
 
-    def _warn_outside(self, targets):
-        low, high = link_range(self.link)
-        if np.mean((targets < low) | (targets > high)) > 0.5:
+    def _warn_outside(self, share):
+        if share > 0.5:
+            low, high = link_range(self.link)
             warnings.warn(
                 f"Most targets lie outside the range [{low:g}, {high:g}] of link={self.link!r}, "
                 "whose predictions never leave it: real targets want link='identity'.",

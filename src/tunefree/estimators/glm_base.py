@@ -22,7 +22,7 @@ from tunefree.estimators.glm_parts import (
     with_steps,
 )
 from tunefree.estimators.glm_passes import scheme_of
-from tunefree.estimators.glm_stochastic import Stochastic
+from tunefree.estimators.glm_source import OfSource
 from tunefree.estimators.units import Columns
 from tunefree.guards import guarded
 from tunefree.learners.mirror import Mirror
@@ -53,7 +53,7 @@ def validation_rows(estimator, X_val, y_val):
     return base.check_rows(estimator, X_val)
 
 
-class Reflectron(Stochastic, BaseEstimator):
+class Reflectron(OfSource, BaseEstimator):
     """What both estimators share."""
 
     def __init__(
@@ -155,13 +155,7 @@ class Reflectron(Stochastic, BaseEstimator):
             splits = 1 if self.solver == "stochastic" else self.n_splits
             held = self._held(strata[rows], splits)
         choosing = validation is not None or held.max() > NONE
-        # Of very few rows none are held out: the risk on the rows learned from chooses.
-        if not choosing and len(rows) >= _FEWEST_ROWS and len(configurations) > 1:
-            raise ValueError(
-                f"Choosing among {len(configurations)} configurations needs rows held out: give "
-                "X_val and y_val, a positive validation_fraction, or a single potential, "
-                "constraint and step."
-            )
+        self._check_choice(choosing, len(rows), configurations)
         if self.solver in SOLVERS:
             follow_flows(
                 self, link, configurations, X[rows], targets[rows], weights, held, validation, seed
@@ -169,6 +163,15 @@ class Reflectron(Stochastic, BaseEstimator):
             return
         learn = self._sweep if batch else self._walk
         learn(link, configurations, scheme, X, targets, weights, visits, held, validation)
+
+    def _check_choice(self, choosing, n_rows, configurations):
+        # Of very few rows none are held out: the risk on the rows learned from chooses.
+        if not choosing and n_rows >= _FEWEST_ROWS and len(configurations) > 1:
+            raise ValueError(
+                f"Choosing among {len(configurations)} configurations needs rows held out: give "
+                "X_val and y_val, a positive validation_fraction, or a single potential, "
+                "constraint and step."
+            )
 
     def _units(self, X, weights, centred):
         scaled = self.standardize and not is_kernel(self.feature_map)
@@ -183,27 +186,31 @@ class Reflectron(Stochastic, BaseEstimator):
         if validation is not None:
             X_val, y_val, w_val = validation
             sheets.append(Sheet(columns.design(X_val), y_val, w_val, 0))
-        learner = Mirror(
-            link,
-            with_steps(configurations, sheets[0].design, link, self.weight, self.fit_intercept,
-                       self.max_iter),
-            self.weight,
-            intercept=self.fit_intercept,
-            members=1 + max(0, held.max()),
-            patience=self.patience,
-            behind=self._behind,
-            tol=self.tol,
-            last=not choosing,
-        )  # fmt: skip
+        configurations = with_steps(
+            configurations, sheets[0].design, link, self.weight, self.fit_intercept, self.max_iter
+        )
+        learner = self._mirror(link, configurations, 1 + max(0, held.max()), choosing)
         start = self._start(link, columns, sheets[0], learner.members, X.shape[1])
-        state, path = learner.init(X.shape[1], targets.shape[1], *start), []
+        source = Sheets(tuple(sheets))
+        self._descend(learner, source, columns, start, targets.shape[1], X.dtype)
+
+    def _mirror(self, link, configurations, members, choosing):
+        """The batch learner."""
+        return Mirror(
+            link, configurations, self.weight, intercept=self.fit_intercept, members=members,
+            patience=self.patience, behind=self._behind, tol=self.tol, last=not choosing,
+        )  # fmt: skip
+
+    def _descend(self, learner, source, columns, start, k, dtype, on_block=None):
+        """Pass over a source and publish what was found."""
+        state, path = learner.init(len(columns.scale), k, *start), []
         result = run(
-            learner, state, Sheets(tuple(sheets)), max_passes=self.max_iter,
+            learner, state, source, max_passes=self.max_iter, on_block=on_block,
             on_pass=_remember(path, state, columns) if self.keep_path else None,
         )  # fmt: skip
         if self.keep_path:
             self.coef_path_ = np.array(path)
-        self._publish(learner, result, columns, X.dtype)
+        self._publish(learner, result, columns, dtype)
 
     @property
     def _behind(self):
@@ -248,18 +255,24 @@ class Reflectron(Stochastic, BaseEstimator):
         self.coef_ = coef.astype(dtype)
         self.intercept_ = (offset - coef @ columns.centre).astype(dtype)
 
-    def _held(self, strata, n_splits):
-        """The member from which each row is held out; the given order is that of a hash."""
+    def _shares(self, n_rows, n_splits):
+        """Into how many shares rows are cut, and how many of these are held out."""
         share = self.validation_fraction
         if n_splits == "auto":
-            n_splits = _SPLITS if len(strata) < _FEW_ROWS else 1
+            n_splits = _SPLITS if n_rows < _FEW_ROWS else 1
         if share == "auto":
             share = min(_SHARE, 1.0 / n_splits)
-        if share == 0.0 or len(strata) < _FEWEST_ROWS:
+        if share == 0.0 or n_rows < _FEWEST_ROWS:
+            return 1, 0
+        return max(2, round(1.0 / share)), n_splits
+
+    def _held(self, strata, n_splits):
+        """The member from which each row is held out; the given order is that of a hash."""
+        every, n_splits = self._shares(len(strata), n_splits)
+        if not n_splits:
             return np.full(len(strata), NONE)
         # Every so many-th row, counted through one stratum after another. The first member
         # learns from all rows.
-        every = max(2, round(1.0 / share))
         turn = np.empty(len(strata), int)
         turn[np.argsort(strata, kind="stable")] = np.arange(len(strata)) % every
         return np.where(turn < n_splits, turn + 1, NONE)

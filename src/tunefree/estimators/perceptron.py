@@ -10,7 +10,6 @@ from sklearn.utils import check_array
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole
 from tunefree.estimators import base
-from tunefree.estimators.from_source import RereadsSource
 from tunefree.estimators.perceptron_base import (
     Fit,
     Hyperplanes,
@@ -22,6 +21,7 @@ from tunefree.estimators.perceptron_base import (
     squared_norms,
     status,
 )
+from tunefree.estimators.perceptron_source import OfSource
 from tunefree.learners.perceptron import Classical
 from tunefree.learners.spaces import Linear
 
@@ -29,7 +29,7 @@ from tunefree.learners.spaces import Linear
 _STRETCH = 50_000_000
 
 
-class OptimisticPerceptron(RereadsSource, LinearDecisions, Separator):
+class OptimisticPerceptron(OfSource, LinearDecisions, Separator):
     r"""Linear classifier that finds a separating hyperplane and proves how wide its margin is.
 
     A weight vector and a distribution p over the rows play against each other,
@@ -167,7 +167,13 @@ class OptimisticPerceptron(RereadsSource, LinearDecisions, Separator):
         X, signs, weights, alive, n_rows = prepare(self, X, y, sample_weight)
         dtype, X = X.dtype, double(X)
         bias = self._bias(squared_norms(X) if self.fit_intercept else 0.0)
-        space, d = Linear(bias), X.shape[1]
+        sources = (Whole(X, column[:, None], weights) for column in signs.T)
+        self._fit_all(Linear(bias), sources, dtype, alive, n_rows)
+        return self
+
+    def _fit_all(self, space, sources, dtype, alive, n_rows):
+        """Fit every class against the rest, each with a source of its own."""
+        bias, d = space.bias, self.n_features_in_
 
         def publish(w):
             """Round as the published coefficients are: the bounds are for these."""
@@ -176,15 +182,12 @@ class OptimisticPerceptron(RereadsSource, LinearDecisions, Separator):
                 return coef
             return np.append(coef, np.float64((bias * w[d]).astype(dtype)) / bias)
 
-        fits = [
-            self._solve(space, Whole(X, column[:, None], weights), publish) for column in signs.T
-        ]
+        fits = [self._solve(space, source, publish) for source in sources]
         w = np.stack([f.w for f, _ in fits])
         self.coef_ = w[:, :d].astype(dtype)
         self.intercept_ = (bias * w[:, d] if bias else np.zeros(len(w))).astype(dtype)
         self.intercept_scale_ = bias
         self._publish(fits, alive, n_rows)
-        return self
 
     def fit_blocks(self, blocks, classes):
         """Find separators of rows that are read anew in every pass and never kept.

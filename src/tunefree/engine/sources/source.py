@@ -3,12 +3,13 @@
 import hashlib
 import os
 
+from scipy import sparse
 from sklearn.feature_extraction import FeatureHasher
 
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.chunks import Chunk, Mark, ahead, on_grid, shuffled
 from tunefree.readers import FORMATS, format_of, sniff_text
-from tunefree.readers.errors import Skipped
+from tunefree.readers.errors import DataError, Skipped
 from tunefree.readers.opening import chunks as text_pieces
 from tunefree.readers.opening import name_of
 
@@ -68,8 +69,12 @@ class Source:
         if self.on_bad_row == "skip":
             self.skipped = skipped = Skipped()
             skipped.count = mark.skipped
-        rows = mark.rows
+        rows, kind = mark.rows, None
         for X, y, weight, place in self.reader.pieces(mark.place, skipped):
+            kind = kind or _kind(X)
+            if _kind(X) != kind:
+                words = f"from row {rows + 1} on there are {_kind(X)}, and before it {kind}"
+                raise DataError(words, self.name)
             rows += X.shape[0]
             if X.shape[0]:
                 count = skipped.count if skipped else 0
@@ -84,6 +89,11 @@ class Source:
                 begin = hashlib.sha256(file.read(4096)).hexdigest()
         return {"first bytes": begin, "window": self.window, "seed": self.seed,
                 "on_bad_row": self.on_bad_row}  # fmt: skip
+
+
+def _kind(X):
+    """What rows have to have in common."""
+    return "sparse rows" if sparse.issparse(X) else f"rows of {X.shape[1]} columns"
 
 
 class _Hasher:
