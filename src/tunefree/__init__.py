@@ -26,7 +26,7 @@ _HOMES = {
     "OptimisticPerceptron": "tunefree.estimators.perceptron",
     "PiSTOLClassifier": "tunefree.estimators.linear",
     "PiSTOLRegressor": "tunefree.estimators.regression",
-    "ReflectronClassifier": "tunefree.estimators.glm",
+    "ReflectronClassifier": "tunefree.estimators.glm_classifier",
     "ReflectronRegressor": "tunefree.estimators.glm",
     "RidgePathDisplay": "tunefree.plots",
     "RiskCurveDisplay": "tunefree.plots",

@@ -8,8 +8,8 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tunefree import ReflectronClassifier, ReflectronRegressor
 from tunefree.constraints import Box, L1Ball, NonNegative, NuclearBall
-from tunefree.estimators.glm import ReflectronClassifier, ReflectronRegressor
 from tunefree.estimators.units import Columns
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy, Spectral

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from sklearn.utils.class_weight import compute_class_weight
 
-from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier
+from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier, ReflectronClassifier, open_source
+from tunefree.constraints import NonNegative
 from tunefree.estimators.labels import stream_labels
 
-STREAMS = [KernelPiSTOLClassifier, PiSTOLClassifier]
+STREAMS = [KernelPiSTOLClassifier, PiSTOLClassifier, ReflectronClassifier]
 
 
 def example(n=400, n_classes=3, seed=0):
@@ -55,3 +56,45 @@ def test_balanced_streams_treat_late_classes_as_announced_ones(cls):
     np.testing.assert_allclose(
         announced.decision_function(X), late.decision_function(X), rtol=1e-6, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("options", [{}, {"average": None}, {"batch_size": 3}, {"link": "tanh"}])
+@pytest.mark.parametrize("first", [(0, 2), (0, 1, 2)])
+def test_a_reflectrons_late_classes_are_as_if_announced(first, options):
+    """Of two classes, too, whose one output becomes two."""
+    X, y = example(200, len(first) + 1)
+    y[:61] = np.asarray(first)[y[:61] % len(first)]
+    options = {"potential": "hypentropy", "step": 0.05} | options
+    announced = ReflectronClassifier(**options).partial_fit(X, y, classes=np.unique(y))
+    late = ReflectronClassifier(**options)
+    for rows in np.split(np.arange(200), [61, 100]):
+        late.partial_fit(X[rows], y[rows])
+    np.testing.assert_allclose(late.coef_, announced.coef_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(late.intercept_, announced.intercept_, rtol=1e-9, atol=1e-12)
+
+
+def test_a_reflectrons_pair_without_a_mirror_image_takes_no_third_class():
+    X, y = example(100)
+    for options in ({"link": "cloglog"}, {"constraint": NonNegative()}):
+        model = ReflectronClassifier(potential="hypentropy", **options)
+        model.partial_fit(X[y < 2], y[y < 2])
+        with pytest.raises(ValueError, match="announce all classes"):
+            model.partial_fit(X, y)
+
+
+def test_a_reflectron_learns_a_source_whose_classes_nobody_announced():
+    X, y = example()
+    source = open_source(lambda: ((X[i : i + 50], y[i : i + 50]) for i in range(0, 400, 50)))
+    model = ReflectronClassifier(random_state=0).fit_source(source)
+    np.testing.assert_array_equal(model.coef_, ReflectronClassifier().partial_fit(X, y).coef_)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+
+
+def test_a_reflectrons_class_weights_are_weights_of_rows():
+    X, y = example()
+    each = compute_class_weight("balanced", classes=np.arange(3), y=y)
+    balanced = ReflectronClassifier(class_weight="balanced", random_state=0).fit(X, y)
+    spelt = ReflectronClassifier(class_weight=dict(enumerate(each)), random_state=0).fit(X, y)
+    weighted = ReflectronClassifier(random_state=0).fit(X, y, sample_weight=each[y])
+    np.testing.assert_allclose(balanced.coef_, weighted.coef_, rtol=1e-12)
+    np.testing.assert_allclose(spelt.coef_, weighted.coef_, rtol=1e-12)

@@ -11,7 +11,7 @@ from tunefree.dask.sums import joined, moments
 from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block
-from tunefree.estimators import glm, perceptron
+from tunefree.estimators import glm, glm_classifier, perceptron
 from tunefree.estimators.perceptron_base import check_range, double
 from tunefree.estimators.units import Columns
 from tunefree.learners.mirror import Mirror
@@ -61,6 +61,8 @@ class _Reflectron:
         link, configurations, _ = self._check()
         if self.solver != "batch" or self.feature_map is not None:
             raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
+        if getattr(self, "class_weight", None) is not None:
+            raise ValueError("On a cluster give sample_weight in place of class_weight.")
         self.feature_map_ = self._stream = None
         if any(isinstance(c.step, str) for c in configurations):
             raise ValueError(
@@ -124,7 +126,7 @@ class ReflectronRegressor(_Reflectron, Distributed, glm.ReflectronRegressor):
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
 
-class ReflectronClassifier(_Reflectron, DistributedClassifier, glm.ReflectronClassifier):
+class ReflectronClassifier(_Reflectron, DistributedClassifier, glm_classifier.ReflectronClassifier):
     """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `ReflectronRegressor`."""
 
 

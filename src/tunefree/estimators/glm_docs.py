@@ -1,4 +1,4 @@
-"""The parameters of the Reflectron's estimators, written once."""
+"""What the documentation of the Reflectron's two estimators has in common, written once."""
 
 _PARAMETERS = """Parameters
     ----------
@@ -63,8 +63,27 @@ _PARAMETERS = """Parameters
         Seed of the hash by which rows are held out."""
 
 
-def with_parameters(cls):
-    """Put the parameters into a class's documentation, where it says so."""
+_FITTED = """n_iter_ : int
+        Passes over the rows, rejected trials included.
+    link_ : part
+        The link in use.
+    potential_, constraint_ : the chosen parts
+    feature_map_ : fitted map or None
+    leaderboard_ : list of dict
+        Every configuration's lowest hold-out risk and the time that had it (the sum of steps; in
+        stochastic form passes, on a stream rows), the best first.
+    trace_ : dict of ndarray of shape (n_passes, n_configurations)
+        'risk' (mean squared error on the rows learned from), 'held_risk' (on the rows held out),
+        'time', 'step', and 'move', the symmetric Bregman divergence of the last step. In stochastic
+        form 'held_risk' only, NaN after a run has ended.
+    coef_path_ : ndarray of shape (n_passes, n_configurations, n_outputs, n_features)
+        If kept.
+    n_features_in_ : int"""
+
+
+def documented(cls):
+    """Put the common parameters and attributes into a class's documentation, where it says so."""
     if cls.__doc__:  # none under python -OO
-        cls.__doc__ = cls.__doc__.replace("{parameters}", _PARAMETERS)
+        text = cls.__doc__.replace("{parameters}", _PARAMETERS)
+        cls.__doc__ = text.replace("{fitted}", _FITTED)
     return cls

@@ -66,8 +66,8 @@ class Stochastic(FitsSource):
     def _source_passes(self):
         return 1  # `max_iter` is of batches
 
-    def _learn(self, X, targets, weights, flat):
-        """Learn from the next rows of a stream."""
+    def _learn(self, X, targets, weights, flat, is_open=False):
+        """Learn from the next rows of a stream; an open one has an output more."""
         link, configurations, scheme = self._check(batch=False)
         if self.feature_map is not None:
             raise ValueError(
@@ -91,6 +91,7 @@ class Stochastic(FitsSource):
             )
             stream = Walks.begin(link, spelt, paces, scheme, self.weight, self.fit_intercept,
                                  self.batch_size, d, k, start)  # fmt: skip
+            stream = stream._replace(is_open=is_open)
         self._stream = on_stream(stream, X, targets, weights)
         self._dtype, self._flat, self.link_, self.feature_map_ = X.dtype.name, flat, link, None
         self._forget_read()
@@ -103,7 +104,10 @@ class Stochastic(FitsSource):
         runs = sorted(self._stream.runs, key=lambda run: run.risk())
         self._note((run.risk(), self._stream.seen, run.configuration) for run in runs)
         d = self.n_features_in_
-        self._predict_with(*runs[0].read(), Columns(np.zeros(d), np.ones(d)), self._dtype)
+        theta, offset = runs[0].read()
+        if self._stream.is_open:
+            theta, offset = theta[:-1], offset[:-1]
+        self._predict_with(theta, offset, Columns(np.zeros(d), np.ones(d)), self._dtype)
         if self._flat:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
@@ -115,7 +119,7 @@ def check_walks(walks, d):
     ------
     ValueError
     """
-    require(type(walks) is Walks and len(walks.runs) > 0)
+    require(type(walks) is Walks and len(walks.runs) > 0 and type(walks.is_open) is bool)
     fresh = Guard.of(np.zeros(d)), Guard.of(np.zeros(walks.n_outputs()))
     require(same_form(walks.guards, fresh))
     for run in walks.runs:

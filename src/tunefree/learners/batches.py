@@ -122,6 +122,17 @@ class Batches(NamedTuple):
         offset = state.offset - r.sum(axis=0) if self.intercept else state.offset
         return state._replace(dual=dual, theta=theta, offset=offset)
 
+    def outputs(self, state, index, sign, ends):
+        """The state with outputs rearranged, as in `Walks.outputs`."""
+        column = sign[:, None]
+        waiting = tuple(
+            (X, np.where(sign > 0.0, y[:, index], ends - y[:, index]), *rest)
+            for X, y, *rest in state.waiting
+        )
+        dual, theta, sums = (a[index] * column for a in state[:3])
+        offset, offset_sum = (a[index] * sign for a in (state.offset, state.offset_sum))
+        return BatchState(dual, theta, sums, offset, offset_sum, waiting, state.clock)
+
     def read(self, state):
         """Parameters (k, d) and intercepts (k,); rows that wait are learned first."""
         if state.waiting:

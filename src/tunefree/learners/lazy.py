@@ -194,6 +194,13 @@ class Lazy(NamedTuple):
         )  # fmt: skip
         return state
 
+    def outputs(self, state, index, sign, _):
+        """The state with outputs rearranged, as in `Walks.outputs`."""
+        kept = {name: getattr(state, name)[..., index] for name in state._fields[:-1]}
+        for name in ("dual", "coords", "sums", "offset", "offset_sum"):
+            kept[name] = kept[name] * sign
+        return LazyState(*map(np.ascontiguousarray, kept.values()), state.clock)
+
     def read(self, state):
         """Parameters (k, d) and intercepts (k,)."""
         part = self.potential.coordinates(len(state.dual))

@@ -100,11 +100,14 @@ class Walks(NamedTuple):
         Rows learned.
     guards : tuple of Guard
         Of the rows and of the targets, for streams.
+    is_open : bool, default=False
+        Whether the last output is for classes that may yet appear.
     """
 
     runs: tuple
     seen: int = 0
     guards: tuple = ()
+    is_open: bool = False
 
     @classmethod
     def begin(cls, link, configurations, paces, scheme, weight, intercept, size, d, k, start):
@@ -132,6 +135,22 @@ class Walks(NamedTuple):
                 walks = walks.halved([run.risk() for run in walks.runs])
             start = stop
         return walks
+
+    def outputs(self, index, sign, ends):
+        """Outputs rearranged: the new i is sign[i] times the old index[i].
+
+        A negative sign needs an odd potential, no constraint, and a link with
+        mean(s) + mean(-s) = ends, the sum of the two ends of its range.
+        """
+        sign = np.array(sign)
+        runs = tuple(
+            run._replace(state=run.learner.outputs(run.state, index, sign, ends))
+            for run in self.runs
+        )
+        of_rows, of_targets = self.guards
+        arrays = (np.ascontiguousarray(a[index]) for a in of_targets[:3])
+        guards = of_rows, Guard(*arrays, of_targets.clock)
+        return self._replace(runs=runs, guards=guards)
 
     def halved(self, risks):
         """The better half of the runs, in their order."""
