@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from tunefree.dask.cluster import Cluster
 
@@ -10,7 +11,7 @@ class Distributed:
     """Puts a local estimator's rows on a cluster; mixed in before it.
 
     Parameters and fitted attributes are those of the local estimator, the attributes NumPy arrays
-    on the client.
+    on the client; what only a run over all rows has, such as PiSTOL's `trace_`, is left out.
     """
 
     def fit(self, X, y, sample_weight=None, *, client=None, timeout=600.0):
@@ -57,6 +58,12 @@ class Distributed:
         self._fit_on(cluster)
         return self
 
+    def _none(self):
+        raise AttributeError("Rows on a cluster are learned by fit.")
+
+    partial_fit = property(_none, doc="Rows on a cluster are learned by `fit`.")
+    fit_source = property(_none, doc="Rows on a cluster are learned by `fit`.")
+
     def to_local(self):
         """The same fitted model as an estimator of `tunefree`, without Dask.
 
@@ -64,36 +71,34 @@ class Distributed:
         -------
         estimator
         """
-        local = self._local_type()(**self.get_params(deep=False))
+        check_is_fitted(self)
+        local = self._local()
         vars(local).update(vars(self))
         return local
 
-    @classmethod
-    def _local_type(cls):
-        return next(c for c in cls.__mro__ if c.__module__.startswith("tunefree.estimators"))
+    def _local(self):
+        """The estimator of `tunefree` with the same parameters."""
+        kind = next(c for c in type(self).__mro__ if c.__module__.startswith("tunefree.estimators"))
+        return kind(**self.get_params(deep=False))
 
     def _lazily(self, method, X):
         """Call a method of the local estimator on arrays, or on every partition when asked for."""
         local = self.to_local()
-        call = getattr(local, method)
         if not hasattr(X, "dask"):
-            return call(X)
-        names = list(X.columns) if hasattr(X, "columns") else None
-        probe = np.zeros((1, self.n_features_in_), dtype=np.float64)
-        if names is not None:
+            return getattr(local, method)(X)
+        if X.ndim != 2:
+            raise ValueError(f"X has {X.ndim} dimension, not two: rows and columns.")
+        none = np.zeros((0, X.shape[1]))
+        if hasattr(X, "columns"):
             import pandas as pd
 
-            probe = pd.DataFrame(probe, columns=names)
-        sample = call(probe)
-        if names is not None:
-            meta = _framed(sample, probe.index).iloc[:0]
+            meta = _call_framed(pd.DataFrame(none, columns=X.columns), local, method)
             return X.map_partitions(_call_framed, local, method, meta=meta)
+        meta = _call(none, local, method)
         if X.numblocks[1] > 1:
             X = X.rechunk({1: -1})
-        if sample.ndim == 1:
-            return X.map_blocks(_call, local, method, dtype=sample.dtype, drop_axis=1)
-        chunks = (X.chunks[0], (sample.shape[1],))
-        return X.map_blocks(_call, local, method, dtype=sample.dtype, chunks=chunks)
+        shape = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (X.chunks[0], meta.shape[1:])}
+        return X.map_blocks(_call, local, method, dtype=meta.dtype, meta=meta, **shape)
 
     def predict(self, X):
         """Predictions, lazy and of the kind of X if X is a Dask collection."""
@@ -130,16 +135,25 @@ class DistributedClassifier(Distributed):
 
 
 def _call(block, local, method):
-    return getattr(local, method)(block)
+    """A method on a block of rows, of which there may be none."""
+    return getattr(local, method)(_some(block))[: block.shape[0]]
+
+
+def _some(block):
+    if block.shape[0]:
+        return block
+    row = np.zeros((1, block.shape[1]))
+    return type(block)(row, columns=block.columns) if hasattr(block, "columns") else row
 
 
 def _call_framed(block, local, method):
-    return _framed(getattr(local, method)(block), block.index)
-
-
-def _framed(values, index):
+    """The same as a series or frame; columns that are classes have their names."""
     import pandas as pd
 
+    values = getattr(local, method)(_some(block))
     if values.ndim == 1:
-        return pd.Series(values, index=index, name="prediction")
-    return pd.DataFrame(values, index=index, columns=[str(i) for i in range(values.shape[1])])
+        framed = pd.Series(values, name="prediction")
+    else:
+        names = local.classes_ if is_classifier(local) else map(str, range(values.shape[1]))
+        framed = pd.DataFrame(values, columns=list(names))
+    return framed.iloc[: len(block)].set_axis(block.index)

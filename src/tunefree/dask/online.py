@@ -8,7 +8,6 @@ already, by the weight of the rows behind them.
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from tunefree.dask.distributed import Distributed, DistributedClassifier
 from tunefree.estimators import linear, regression
@@ -130,7 +129,7 @@ class PiSTOLClassifier(_Merged, DistributedClassifier, linear.PiSTOLClassifier):
 
     def _fit_on(self, cluster):
         self._check()
-        local = clone(self.to_local())
+        local = self._local()
         merged = cluster.total("runs", _classifier, local, self.classes_, merge=_joined)
         self._publish_merged(merged, cluster.dtype)
 
@@ -140,7 +139,7 @@ class PiSTOLRegressor(_Merged, Distributed, regression.PiSTOLRegressor):
 
     def _fit_on(self, cluster):
         self._check()
-        local = clone(self.to_local())
+        local = self._local()
         merged = cluster.total("runs", _regressor, local, merge=_joined)
         self._publish_merged(merged, cluster.dtype)
         self.limits_ = None if merged.limits is None else merged.limits.astype(cluster.dtype)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, column_or_1d
 
 from dask import delayed
 from tunefree.estimators import base
@@ -62,6 +62,45 @@ def _values(block):
     return block.to_numpy() if hasattr(block, "to_numpy") else block
 
 
+def _numbers(X):
+    """A partition's rows as an array, or a CSR array."""
+    try:
+        X = check_array(
+            X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
+            ensure_min_samples=0, input_name="X",
+        )  # fmt: skip
+    except (TypeError, ValueError) as problem:
+        kinds = X.dtypes.items() if hasattr(X, "dtypes") else ()
+        other = [name for name, kind in kinds if kind.kind not in "biuf"]
+        if not other or "NaN" in str(problem):
+            raise
+        raise ValueError(f"X: encode columns {other} as numbers ({problem}).") from problem
+    return base.canonical(sparse.csr_array(X)) if sparse.issparse(X) else X
+
+
+def _labels(y):
+    """A partition's labels."""
+    y = column_or_1d(_values(y))
+    kinds = {type(label).__name__ for label in y} if y.dtype == object else ()
+    if len(kinds) > 1:
+        raise ValueError(f"y holds labels of several types: {', '.join(sorted(kinds))}.")
+    if y.dtype.kind == "f":
+        check_array(y, ensure_2d=False, ensure_min_samples=0, input_name="y")
+        if (y != np.floor(y)).any():
+            raise ValueError("y holds fractions: a classifier takes labels.")
+    return y
+
+
+def _targets(y):
+    """A partition's targets."""
+    try:
+        y = np.asarray(_values(y), dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"y must hold numbers ({problem}).") from problem
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    return check_array(y, ensure_2d=False, ensure_min_samples=0, input_name="y")
+
+
 def load(X, y, weights, number, classify):
     """Check one partition's rows.
 
@@ -71,19 +110,7 @@ def load(X, y, weights, number, classify):
         That names the partition.
     """
     try:
-        X = check_array(
-            _values(X), accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
-            ensure_min_samples=0, input_name="X",
-        )  # fmt: skip
-        if sparse.issparse(X):
-            X = base.canonical(sparse.csr_array(X))
-        y = np.asarray(_values(y))
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
-        if not classify:
-            y = check_array(
-                y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y"
-            )
+        X, y = _numbers(X), _labels(y) if classify else _targets(y)
         if len(y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}.")
         if weights is None:
@@ -94,7 +121,7 @@ def load(X, y, weights, number, classify):
         ).reshape(-1)  # fmt: skip
         if len(weights) != len(y) or (weights < 0.0).any():
             raise ValueError("sample_weight must hold a number that is not negative for each row.")
-    except ValueError as problem:
+    except (TypeError, ValueError) as problem:
         raise ValueError(f"partition {number}: {problem}") from problem
     return Part(X, y, weights)
 
@@ -126,8 +153,8 @@ def split(name, collection):
     """
     if not hasattr(collection, "to_delayed"):
         raise TypeError(
-            f"{name} is a {type(collection).__name__}, not a Dask array or frame: the estimators "
-            "of tunefree itself take it."
+            f"{name} is a {type(collection).__name__}, not a Dask array or frame: rows in memory "
+            "are for the estimators of tunefree itself, or for dask.array.from_array."
         )
     if getattr(collection, "ndim", 1) == 2 and hasattr(collection, "numblocks"):
         if collection.numblocks[1] > 1:
