@@ -98,14 +98,17 @@ class Ceiling:
 
 
 @contextmanager
-def local(workers):
-    """A client of so many worker processes of one thread."""
+def local(workers, threads=1):
+    """A client of so many worker processes."""
     from distributed import Client, LocalCluster
 
     # The first positional argument of LocalCluster is a name.
     with (
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=CRITICAL
+            n_workers=workers,
+            threads_per_worker=threads,
+            dashboard_address=":0",
+            silence_logs=CRITICAL,
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -215,20 +218,35 @@ class _Turns:
         return np.array(self.ours), np.array(self.ceilings[: len(self.ours)])
 
 
-def overhead(partitions=(8, 64, 256), d=200):
+def overhead(d=200, passes=30):
     """What a pass costs when there is nothing to multiply."""
     from distributed import wait
 
-    print(f"\nA pass over partitions of ten rows, d = {d}, two workers: wall milliseconds")
-    with local(2) as client:
-        for p in partitions:
-            X, y = client.persist(list(collections(10 * p, d, 10)))
-            wait([X, y])
-            began = []
-            fit_seconds(X, y, 20, lambda epoch, began=began: began.append(time.perf_counter()))
-            a_pass = float(np.median(np.diff(began)[2:]))
-            print(f"  {p:4} partitions  {1e3 * a_pass:6.1f}  ({1e3 * a_pass / p:.2f} each)",
-                  flush=True)  # fmt: skip
+    rows = []
+    for threads, counts in ((1, (8, 64, 256)), (8, (256,))):
+        with local(2, threads) as client:
+            pids = [os.getpid(), *pids_of(client, 2)]
+            for p in counts:
+                X, y = client.persist(list(collections(10 * p, d, 10)))
+                wait([X, y])
+                began = []
+
+                def before(epoch, began=began, pids=pids):
+                    began.append((time.perf_counter(), _cpu(pids)))
+
+                fit_seconds(X, y, passes, before)
+                wall, cpu = np.array(began)[2:].T
+                load = os.getloadavg()[0]
+                rows.append(
+                    (2 * threads, p, f"{1e3 * np.median(np.diff(wall)):.1f}",
+                     f"{1e3 * np.diff(wall).min():.1f}",
+                     f"{1e3 * (cpu[-1] - cpu[0]) / (len(cpu) - 1):.1f}", f"{load:.1f}")
+                )  # fmt: skip
+    table(
+        f"A pass over partitions of ten rows, d = {d}, two worker processes: milliseconds",
+        ("tasks", "partitions", "wall", "least wall", "CPU of all processes", "load"),
+        rows,
+    )
 
 
 def pids_of(client, workers):
