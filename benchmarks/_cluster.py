@@ -1,6 +1,7 @@
 """The cluster's part of `scale.py`: a pass beside its ceiling, dying workers, merged averages.
 
-python benchmarks/_cluster.py [--rows N] [--columns D] [--kills K] [--data DIR] runs it alone.
+python benchmarks/_cluster.py [--rows N] [--columns D] [--kills K] [--data DIR] [--only PART ...]
+runs it alone.
 """
 
 import argparse
@@ -262,18 +263,24 @@ def pids_of(client, workers):
         time.sleep(0.2)
 
 
-def run_part(n, d, times, data):
-    """All tables."""
-    warnings.simplefilter("ignore")
+PARTS = ("speed", "overhead", "kills", "hangs", "online")
+
+
+def run_part(n, d, times, data, only=PARTS):
+    """All tables, or some."""
     from _cluster_faults import hangs, kills
     from _cluster_online import online
 
-    speed(n, d)
-    overhead()
-    kills(times)
-    hangs(times)
-    if data is not None:
-        online(data)
+    warnings.simplefilter("ignore")
+    tables = {
+        "speed": lambda: speed(n, d),
+        "overhead": overhead,
+        "kills": lambda: kills(times),
+        "hangs": lambda: hangs(times),
+        "online": lambda: online(data) if data is not None else None,
+    }
+    for name in only:
+        tables[name]()
 
 
 if __name__ == "__main__":
@@ -282,5 +289,6 @@ if __name__ == "__main__":
     parser.add_argument("--columns", type=int, default=200)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     chosen = parser.parse_args()
-    run_part(chosen.rows, chosen.columns, chosen.kills, chosen.data)
+    run_part(chosen.rows, chosen.columns, chosen.kills, chosen.data, chosen.only)
