@@ -254,10 +254,9 @@ def test_passes_leave_the_rows_where_they_are(client):
 
 @pytest.fixture
 def impatient(client):
-    """Four partitions, a round of which may take two seconds; the workers are free at the end."""
+    """Four partitions; the workers are free at the end."""
     X = np.repeat([[0.0], [1.0], [2.0], [3.0]], 5, axis=0)
     cluster = Cluster(da.from_array(X, chunks=(5, 1)), da.from_array(X[:, 0], chunks=5))
-    cluster.timeout = 2.0
     yield cluster
     client.gather([client.submit(int, workers=w, pure=False) for w in client.nthreads()])
 
@@ -271,7 +270,9 @@ class _Stuck:
 def test_a_pass_that_hangs_names_the_partitions_of_its_worker(impatient):
     sheets = Sheets(impatient, _block)
     late = next(hand for _, hand in sheets._hands if 3 in hand)
-    message = f"pass 0: no answer within 2 s from partition {', '.join(map(str, late))}[.]"
+    impatient.gather(impatient.each("sizes", len, parts=sheets.blocks), "waiting")
+    impatient.timeout = 2.0
+    message = f"pass 0: no answer within 2 s from partition {', '.join(map(str, late))} [(]on tcp"
     with pytest.raises(TimeoutError, match=message):
         sheets.sweep(_Stuck(), Mirror(Identity(), (Configuration(Euclidean()),)).init(1), 0)
 
@@ -281,6 +282,7 @@ def _sleepy(part):
 
 
 def test_a_round_that_hangs_names_its_partition(impatient):
+    impatient.timeout = 2.0
     with pytest.raises(
         TimeoutError, match=r"waiting: no answer within 2 s from partition (\d, )*2\b"
     ):

@@ -94,8 +94,8 @@ class Cluster:
     def total(self, what, function, *arguments, merge, parts=None, at=None, names=None):
         r"""What each partition adds: function(partition, \\*arguments), merged a few at a time.
 
-        `merge` is called with two results and the arguments. `names` are those of the partitions
-        behind each of `parts`, if that is not one.
+        The last few are merged on the client. `merge` is called with two results and the arguments.
+        `names` are those of the partitions behind each of `parts`, if that is not one.
         """
         parts = self.parts if parts is None else parts
         (key, sent), added = self._submit(what, function, parts, arguments, at)
@@ -164,14 +164,17 @@ class Cluster:
         except (TimeoutError, _DistributedTimeout):
             if any(future.status == "error" for future in futures):
                 raise  # a task's own
-            pending = futures if pending is None else pending
             names = self.names if names is None else names
-            late = [str(n) for n, f in zip(names, pending, strict=True) if f.status != "finished"]
-            self.client.cancel([*futures, *pending])
-            listed = ", ".join(late[:8]) or "the merge"
+            pending = zip(names, futures if pending is None else pending, strict=True)
+            late = [(str(name), future) for name, future in pending if future.status != "finished"]
+            busy = {key: at for at, keys in self.client.processing().items() for key in keys}
+            workers = sorted({busy[future.key] for _, future in late if future.key in busy})
+            self.client.cancel([*futures, *(future for _, future in late)])
+            listed = ", ".join(name for name, _ in late[:8]) or "none: it is the merge that is late"
             raise TimeoutError(
-                f"{what}: no answer within {self.timeout:g} s from partition {listed}. Is a worker "
-                "stuck? A longer timeout= waits for longer."
+                f"{what}: no answer within {self.timeout:g} s from partition {listed} (on "
+                f"{', '.join(workers[:8]) or 'no worker'}). Is a worker stuck? A longer timeout= "
+                "waits for longer."
             ) from None
 
 
