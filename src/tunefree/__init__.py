@@ -30,6 +30,7 @@ _HOMES = {
     "ReflectronRegressor": "tunefree.estimators.glm",
     "RidgePathDisplay": "tunefree.plots",
     "RiskCurveDisplay": "tunefree.plots",
+    "SharedReflectron": "tunefree.estimators.shared",
     "TablePreprocessor": "tunefree.preprocessing",
     "WeightsDisplay": "tunefree.plots",
     "flow": "tunefree.estimators.trajectory",

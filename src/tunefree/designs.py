@@ -209,28 +209,10 @@ class Shared(NamedTuple):
         ValueError
             If the matrices differ in shape, or hold NaN or infinity.
         """
-        if callable(A):
-            A = [A(x) for x in X]
-        if isinstance(A, np.ndarray) and A.dtype != object:
-            shapes = {A.shape[1:]}
-        else:
-            A = [m if sparse.issparse(m) else np.asarray(m) for m in A]
-            shapes = {np.shape(m) for m in A}
-        shape = shapes.pop() if len(shapes) == 1 else ()
-        if len(shape) != 2:
-            raise ValueError(
-                "Shared weights need one matrix (k, p) a row, all of one shape: an array "
-                "(n, k, p), a list of n matrices, or a function of a row that makes one."
-            )
-        if any(sparse.issparse(m) for m in A):
-            rows = sparse.csr_array(sparse.vstack([sparse.csr_array(m) for m in A], format="csr"))
-            values, design = rows.data, CSR.from_scipy(rows)
-        else:
-            values = np.asarray(A, dtype=float).reshape(-1, shape[1])
-            design = Dense(np.ascontiguousarray(values))
-        if not np.isfinite(values).all():
-            raise ValueError("A matrix of shared weights holds NaN or infinity.")
-        return cls(design, shape[0])
+        rows, outputs = equations(A, X)
+        if sparse.issparse(rows):
+            return cls(CSR.from_scipy(rows), outputs)
+        return cls(Dense(rows.astype(float, copy=False)), outputs)
 
     @property
     def shape(self):
@@ -244,3 +226,44 @@ class Shared(NamedTuple):
     def adjoint(self, r):
         """The sum of A(x_i)' r_i."""
         return self.design.adjoint(r)
+
+
+def equations(A, X=None):
+    """The rows of matrices A(x_i) of shape (k, p), one after another.
+
+    Parameters
+    ----------
+    A, X
+        As for `Shared.of`.
+
+    Returns
+    -------
+    rows : ndarray or CSR of shape (n * k, p)
+    k : int
+
+    Raises
+    ------
+    ValueError
+        If the matrices differ in shape, or hold NaN or infinity.
+    """
+    if callable(A):
+        A = [A(x) for x in X]
+    if isinstance(A, np.ndarray) and A.dtype != object:
+        shapes = {A.shape[1:]}
+    else:
+        A = [m if sparse.issparse(m) else np.asarray(m) for m in A]
+        shapes = {np.shape(m) for m in A}
+    shape = shapes.pop() if len(shapes) == 1 else ()
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(
+            "Shared weights need one matrix (k, p) a row, all of one shape: an array "
+            "(n, k, p), a list of n matrices, or a function of a row that makes one."
+        )
+    if any(sparse.issparse(m) for m in A):
+        rows = sparse.csr_array(sparse.vstack([sparse.csr_array(m) for m in A], format="csr"))
+        values = rows.data
+    else:
+        rows = values = np.ascontiguousarray(np.reshape(np.asarray(A), (-1, shape[1])))
+    if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+        raise ValueError("A matrix of shared weights holds NaN or infinity, or no real numbers.")
+    return rows if values.dtype.kind == "f" else rows.astype(float), shape[0]

@@ -177,22 +177,25 @@ class Reflectron(OfSource, BaseEstimator):
         scaled = self.standardize and not is_kernel(self.feature_map)
         return Columns.of(X, weights, centred, scaled)
 
+    def _sheet(self, columns, X, targets, weights, held):
+        """Rows as batch learners and flows take them."""
+        return Sheet(columns.design(X), targets, weights, held)
+
     def _sweep(self, link, configurations, scheme, X, targets, weights, visits, held, validation):
         """The batch form."""
         rows, _ = visits.unique()
         X, targets, choosing = X[rows], targets[rows], validation is not None or held.max() > NONE
         columns = self._units(X, weights, self.fit_intercept)
-        sheets = [Sheet(columns.design(X), targets, weights, held)]
+        sheets = [self._sheet(columns, X, targets, weights, held)]
         if validation is not None:
-            X_val, y_val, w_val = validation
-            sheets.append(Sheet(columns.design(X_val), y_val, w_val, 0))
+            sheets.append(self._sheet(columns, *validation, 0))
         configurations = with_steps(
             configurations, sheets[0].design, link, self.weight, self.fit_intercept, self.max_iter
         )
         learner = self._mirror(link, configurations, 1 + max(0, held.max()), choosing)
-        start = self._start(link, columns, sheets[0], learner.members, X.shape[1])
-        source = Sheets(tuple(sheets))
-        self._descend(learner, source, columns, start, targets.shape[1], X.dtype)
+        start = self._start(link, columns, sheets[0], learner.members, len(columns.scale))
+        source, k = Sheets(tuple(sheets)), sheets[0].targets.shape[1]
+        self._descend(learner, source, columns, start, k, X.dtype)
 
     def _mirror(self, link, configurations, members, choosing):
         """The batch learner."""

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree.learners.flow import Flow, Sample, follow
-from tunefree.learners.mirror_state import Sheet
 
 SOLVERS = ("flow", "natural-flow")
 _FIRST_TIME = 1.0  # a flow is followed to this time, then twice as far, and so on
@@ -64,9 +63,9 @@ def follow_flows(estimator, link, configurations, X, targets, weights, held, val
                 "solver='batch', or leave it out (tunefree.flow returns whole trajectories)."
             )
     columns = estimator._units(X, weights, estimator.fit_intercept)
-    design, members = columns.design(X), 1 + max(0, held.max())
-    sheet = Sheet(design, targets, weights, held)
-    theta, offset = estimator._start(link, columns, sheet, members, X.shape[1])
+    members, sheet = 1 + max(0, held.max()), estimator._sheet(columns, X, targets, weights, held)
+    design, targets, weights, held = sheet
+    theta, offset = estimator._start(link, columns, sheet, members, columns.scale.size)
     offset = np.zeros((members, targets.shape[1])) if offset is None else np.broadcast_to(
         offset, (members, targets.shape[1])
     )  # fmt: skip
@@ -79,8 +78,7 @@ def follow_flows(estimator, link, configurations, X, targets, weights, held, val
 
     natural = estimator.solver == "natural-flow"
     if validation is not None:
-        X_val, y_val, w_val = validation
-        folds = [(0, Sample(columns.design(X_val), y_val, w_val))]
+        folds = [(0, Sample(*estimator._sheet(columns, *validation, 0)[:3]))]
     else:
         folds = [(m, Sample(design, targets, np.where(held == m, weights, 0.0)))
                  for m in range(1, members)]  # fmt: skip

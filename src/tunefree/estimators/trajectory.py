@@ -57,9 +57,7 @@ class Trajectory:
     def risk_at(self, times, *, held=False):
         """Mean squared errors at given times, on the rows learned from or on X_val."""
         sample = self._held if held else self._flow.sample
-        scale = getattr(sample.design, "outputs", 1)
-        risks = [sample.risk(self._flow.link, *self.at(t)) for t in np.atleast_1d(times)]
-        return scale * np.array(risks)
+        return np.array([sample.risk(self._flow.link, *self.at(t)) for t in np.atleast_1d(times)])
 
     def best_time(self):
         """When the risk on X_val is lowest, between the integrator's steps, too."""
@@ -83,9 +81,10 @@ def flow(
 
     Parameters
     ----------
-    X : array-like, CSR or `tunefree.designs.Shared`
-        Rows of shape (n_samples, n_features), one matrix of parameters for all outputs; or weights
-        that the outputs share, ``Shared.of(A)``.
+    X : array-like, CSR, array of shape (n_samples, k, p) or `tunefree.designs.Shared`
+        Rows of shape (n_samples, n_features), parameters for each output; or one matrix (k, p) a
+        sample, whose p parameters the k outputs share: an array of them, or ``Shared.of(A)`` for
+        lists, sparse matrices and functions of a row.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     link : str or link, default='logistic'
     potential : str or potential, default='euclidean'
@@ -172,6 +171,7 @@ def _sample(X, y, name, y_name):
     if y is None:
         raise ValueError(f"{name} is given without {y_name}.")
     y = check_array(y, ensure_2d=False, input_name=y_name, dtype=np.float64)
+    X = Shared.of(X) if isinstance(X, np.ndarray) and X.ndim == 3 else X
     if isinstance(X, Shared):
         n = X.shape[0] // X.outputs
         if y.size != X.shape[0]:

@@ -47,7 +47,8 @@ class Sample(NamedTuple):
     def risk(self, link, theta, offset):
         """Mean squared error, summed over the outputs."""
         r = link.mean(self.design.apply(theta.T) + offset) - self.targets
-        return float(self.weights @ (r * r).sum(axis=1) / self.weights.sum())
+        share = self.weights / self.weights.sum() * getattr(self.design, "outputs", 1)
+        return float(share @ (r * r).sum(axis=1))
 
 
 class Flow(NamedTuple):

@@ -108,6 +108,7 @@ class Mirror(NamedTuple):
 
     def scan(self, state, block):
         """Add a block's residuals and gradients at the points on trial."""
+        outputs = getattr(block.design, "outputs", 1)  # rows a sample, where these share weights
         theta, offset = state.trial.theta, state.trial.offset
         n_live, members, k, d = theta.shape
         margins = block.design.apply(theta.reshape(-1, d).T) + offset.reshape(-1)
@@ -123,10 +124,10 @@ class Mirror(NamedTuple):
         sums = Sums(
             gradient,
             r.sum(axis=0).reshape(offset.shape),
-            learns.sum(axis=0),
+            learns.sum(axis=0) / outputs,
             learns[:, 0] @ squares[:, :, 0],
             np.einsum("im,ilm->l", measured, squares),
-            float(measured.sum()),
+            float(measured.sum()) / outputs,
         )
         return state._replace(sums=state.sums.add(sums))
 
