@@ -162,7 +162,8 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, BaseEstimator):
         )  # fmt: skip
         inner.n_outputs = k
         inner._check()
-        inner._warn_outside(targets)
+        low, high = link_range(self.link)
+        inner._warn_outside(np.mean((targets < low) | (targets > high)))
         inner._fit(samples, targets, weights, np.zeros(len(targets)), None)
         self.coef_, self.n_outputs_ = inner.coef_[0], k
         for name in ("potential_", "constraint_", "link_", "leaderboard_", "trace_", "n_iter_"):
