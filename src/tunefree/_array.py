@@ -29,7 +29,12 @@ def scramble(keys, salt):
 
 
 def seed_of(random_state):
-    """A 32-bit seed from anything scikit-learn takes as `random_state`.
+    """A 32-bit seed from anything scikit-learn takes as `random_state`, or a Generator.
+
+    Raises
+    ------
+    ValueError
+        For what is no seed.
 
     Examples
     --------
@@ -38,6 +43,13 @@ def seed_of(random_state):
     """
     if random_state is None:
         return int(np.random.randint(2**31 - 1))
-    if isinstance(random_state, int | np.integer):
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
         return int(random_state)
-    return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    if hasattr(random_state, "randint"):
+        return int(random_state.randint(2**31 - 1))
+    raise ValueError(
+        f"random_state={random_state!r} is neither None nor a nonnegative integer nor a "
+        "RandomState or Generator."
+    )

@@ -62,9 +62,14 @@ def check_size(X):
     ------
     ValueError
     """
-    values = X.data if sparse.issparse(X) else X
-    if float(max(values.max(initial=0.0), -values.min(initial=0.0))) > _HUGE:
+    if largest_entry(X) > _HUGE:
         raise ValueError(f"Input X contains values beyond {_HUGE:g}: their squares overflow.")
+
+
+def largest_entry(X):
+    """The largest absolute value."""
+    values = X.data if sparse.issparse(X) else X
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def canonical(X):

@@ -10,7 +10,7 @@ from tunefree.estimators.fitting import new_columns, visits_of
 from tunefree.estimators.kernel_base import KernelEstimator
 from tunefree.estimators.kernel_fitting import Problem
 from tunefree.estimators.labels import stream_labels
-from tunefree.estimators.settings import SETTINGS
+from tunefree.estimators.settings import SETTINGS, check_loss
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.progress import temperature
 from tunefree.learners.rules import PiSTOL
@@ -179,9 +179,7 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         kernel = self._check_common()
         if self.setting not in ("auto", *_NAMED):
             raise ValueError(f"setting={self.setting!r} is none of auto, {', '.join(_NAMED)}.")
-        losses = [k for k, v in LOSSES.items() if v.task == "classification"]
-        if isinstance(self.loss, str) and self.loss not in ("auto", *losses):
-            raise ValueError(f"loss={self.loss!r} is none of auto, {', '.join(losses)}.")
+        check_loss(self.loss, "classification", "auto")
         return kernel
 
     def _learner(self, n_rows):

@@ -88,7 +88,7 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
             Of rows that the predictor behind the decisions had not learned.
         """
         n, k = targets.shape
-        single = is_single(self, kernel, problem.X.dtype)
+        single = is_single(self, kernel, problem.X.dtype, problem.X)
         check_memory(n, width_of(problem.X), k, 6, 4 if single else 8)
         kernel = resolved(self, kernel, problem)
         visits = int(problem.visits.repeats.sum())

@@ -26,6 +26,8 @@ from tunefree.squash import Squash, squash_of, standardise_of
 GRID = 2.0 ** np.arange(-2, 6)
 # Rows on which a user's function is tried; bytes up to which sparse rows are filled.
 _TRIED, _FILLED = 50, 1 << 30
+# Largest entries whose squares, and sums of these, are numbers of single precision.
+_SINGLE = 1e-15, 1e15
 
 
 class Coordinates(NamedTuple):
@@ -76,11 +78,16 @@ def check_kernel(estimator):
     return make_kernel(estimator.kernel, 1.0, estimator.degree, estimator.coef0)
 
 
-def is_single(estimator, kernel, dtype):
-    """Whether kernel values are of single precision: enough where they are at most 1."""
-    if estimator.precision == "auto":
-        return hasattr(kernel, "distances") or isinstance(kernel, Cosine) or dtype == np.float32
-    return estimator.precision == "single"
+def is_single(estimator, kernel, dtype, X=None):
+    """Whether kernel values are of single precision: enough where they are at most 1.
+
+    Rows whose squares leave the range of single precision are taken in double.
+    """
+    if estimator.precision != "auto":
+        return estimator.precision == "single"
+    if X is not None and not _SINGLE[0] < base.largest_entry(X) < _SINGLE[1]:
+        return False
+    return hasattr(kernel, "distances") or isinstance(kernel, Cosine) or dtype == np.float32
 
 
 def check_memory(n, d, n_outputs, n_members, itemsize):
@@ -142,7 +149,7 @@ class Problem:
 
 def views_of(estimator, kernel, problem):
     """The coordinates that compete."""
-    X, single = problem.X, is_single(estimator, kernel, problem.X.dtype)
+    X, single = problem.X, is_single(estimator, kernel, problem.X.dtype, problem.X)
     radial, auto = hasattr(kernel, "distances"), isinstance(estimator.gamma, str)
     auto = auto and estimator.gamma == "auto"
     dense = not sparse.issparse(X) or _worth_filling(X)

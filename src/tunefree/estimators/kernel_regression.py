@@ -143,9 +143,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
 
     def _check(self):
         kernel = self._check_common()
-        losses = ["squared", *(k for k, v in LOSSES.items() if v.task == "regression")]
-        if isinstance(self.loss, str) and self.loss not in losses:
-            raise ValueError(f"loss={self.loss!r} is none of {', '.join(losses)}.")
+        check_loss(self.loss, "regression")
         return kernel
 
     def _loss(self):
@@ -225,6 +223,9 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
             kernel, X, learner, classify=False,
             targets=lambda first: Standard(*location_and_scale(first, tails=tails)),
         )  # fmt: skip
+        known = stream.n_outputs()
+        if known not in (None, targets.shape[1]):
+            raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
         stream.learn(X, targets, weights, self.n_jobs)
         self._stream, self._flat = stream, np.ndim(y) == 1
         self._dtype = X.dtype

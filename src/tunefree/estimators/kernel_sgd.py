@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree.averaging import AVERAGES, SUFFIXES, within
 from tunefree.estimators import base
 from tunefree.estimators.kernel_baselines import Baseline, BaselineClassifier
+from tunefree.estimators.settings import check_loss
 from tunefree.estimators.targets import location_and_scale
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.rules import ConstantStep
@@ -46,7 +47,7 @@ class _SGD(Baseline):
         self.random_state = random_state
 
     def _step(self):
-        if not (np.isfinite(self.step) and self.step > 0):
+        if isinstance(self.step, str) or not 0 < self.step < np.inf:
             raise ValueError(f"step={self.step!r} is not a positive number.")
         return float(self.step)
 
@@ -238,9 +239,7 @@ def _loss(loss, task):
     ------
     ValueError
     """
-    if loss == "squared":
+    if isinstance(loss, str) and loss == "squared":
         return Squared()
-    names = [name for name, part in LOSSES.items() if part.task == task]
-    if isinstance(loss, str) and loss not in names:
-        raise ValueError(f"loss={loss!r} is none of squared, {', '.join(names)}.")
+    check_loss(loss, task, "squared")
     return LOSSES.get(loss, loss)

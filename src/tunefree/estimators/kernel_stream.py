@@ -81,6 +81,10 @@ class KernelStream:
         self.pending, self.waiting, self.seen, self.engine = [], 0, 0, None
         self.coordinates = self.progress = self.scale = None
 
+    def n_outputs(self):
+        """How many targets a row has; None before the first."""
+        return self.pending[0][1].shape[1] if self.pending else None
+
     def learn(self, X, targets, weights, n_jobs):
         """Take in rows, in the order in which they come."""
         rows, weights = given_visits(weights).order(0)
@@ -101,7 +105,10 @@ class KernelStream:
 
     def _stacked(self):
         X = [p[0] for p in self.pending]
-        X = sparse.vstack(X, format="csr") if sparse.issparse(X[0]) else np.vstack(X)
+        if sparse.issparse(X[0]):
+            X = sparse.vstack(X, format="csr")
+        else:
+            X = np.vstack([rows.toarray() if sparse.issparse(rows) else rows for rows in X])
         return X, np.vstack([p[1] for p in self.pending]), np.hstack([p[2] for p in self.pending])
 
     def _scan(self, team, X, targets, weights):

@@ -251,8 +251,7 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         self.trace_["struck"] = ready.struck
 
     def _check(self):
-        losses = [k for k, v in LOSSES.items() if v.task == "classification"]
-        check_parameters(self, ("auto", *SETTINGS), ("auto", *losses))
+        check_parameters(self, ("auto", *SETTINGS), "classification", "auto")
 
     def _known(self, y):
         classes, _ = base.encode_labels(y)

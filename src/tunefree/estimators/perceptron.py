@@ -15,6 +15,7 @@ from tunefree.estimators.perceptron_base import (
     Hyperplanes,
     LinearDecisions,
     Separator,
+    check_positive,
     check_range,
     double,
     prepare,
@@ -355,6 +356,9 @@ class ClassicalPerceptron(LinearDecisions, Hyperplanes):
         -------
         self
         """
+        check_positive(max_iter=self.max_iter)
+        if self.intercept_scaling != "auto":
+            check_positive(intercept_scaling=self.intercept_scaling)
         X, signs, weights, _, n_rows = prepare(self, X, y, None)
         dtype, X = X.dtype, double(X)
         bias = self._bias(squared_norms(X) if self.fit_intercept else 0.0)

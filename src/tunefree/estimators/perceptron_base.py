@@ -122,6 +122,18 @@ class LinearDecisions:
         return tags
 
 
+def check_positive(**numbers):
+    """Refuse parameters that are not positive numbers.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, value in numbers.items():
+        if isinstance(value, str) or not value > 0:
+            raise ValueError(f"{name}={value!r} is not positive.")
+
+
 class Separator(Hyperplanes):
     """A classifier whose hyperplanes come with a proof of their margin."""
 
@@ -140,11 +152,9 @@ class Separator(Hyperplanes):
             numbers["step"] = self.step
         if self.intercept_scaling != "auto":
             numbers["intercept_scaling"] = self.intercept_scaling
-        for name, value in numbers.items():
-            if isinstance(value, str) or not value > 0:
-                raise ValueError(f"{name}={value!r} is not positive.")
-        if self.margin is not None and not self.margin >= 0:
-            raise ValueError(f"margin={self.margin!r} is negative.")
+        check_positive(**numbers)
+        if self.margin is not None and (isinstance(self.margin, str) or not self.margin >= 0):
+            raise ValueError(f"margin={self.margin!r} is neither None nor a margin from 0 on.")
 
     def _goal(self):
         return Goal(self.stop == "margin", self.tol, self.margin)
@@ -254,8 +264,7 @@ def check_range(X):
     ------
     ValueError
     """
-    values = X.data if sparse.issparse(X) else X
-    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    largest = base.largest_entry(X)
     if largest != 0.0 and not 1e-40 < largest < 1e40:
         raise ValueError(
             f"The largest entry of X is {largest:.3g}: its powers leave the range of float64. "

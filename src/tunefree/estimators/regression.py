@@ -248,9 +248,8 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
         self.trace_["struck"] = ready.struck
 
     def _check(self):
-        losses = [k for k, v in LOSSES.items() if v.task == "regression"]
-        check_parameters(self, ("auto", *SETTINGS), losses)
-        if self.cap is not None and not self.cap > 0:
+        check_parameters(self, ("auto", *SETTINGS), "regression")
+        if self.cap is not None and (isinstance(self.cap, str) or not self.cap > 0):
             raise ValueError(f"cap={self.cap!r} is neither None nor positive.")
 
     def _members(self, n_rows, d, sparse_data, whiten):

@@ -11,7 +11,7 @@ from tunefree.learners.diagonal import Diagonal
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.portfolio import Member
 from tunefree.learners.rules import DoWG, PiSTOL
-from tunefree.losses import Logistic, Multinomial, SmoothedHinge
+from tunefree.losses import LOSSES, Logistic, Multinomial, SmoothedHinge
 from tunefree.views import ViewSet
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
@@ -129,7 +129,19 @@ def passes(max_iter, n_visits, entries, n_outputs):
     return int(np.clip(np.ceil(min(3.2e4 / n_visits, 1e7 / max(entries, 1))), fewest, 12))
 
 
-def check_parameters(estimator, settings, losses):
+def check_loss(loss, task, *names):
+    """Refuse a loss that is neither a part nor one of the names, nor that of a loss for the task.
+
+    Raises
+    ------
+    ValueError
+    """
+    known = dict.fromkeys([*names, *(name for name, part in LOSSES.items() if part.task == task)])
+    if loss not in known if isinstance(loss, str) else not hasattr(loss, "slope"):
+        raise ValueError(f"loss={loss!r} is no part and none of {', '.join(known)}.")
+
+
+def check_parameters(estimator, settings, task, *losses):
     """Refuse parameter values that mean nothing, naming the parameter.
 
     Raises
@@ -139,8 +151,7 @@ def check_parameters(estimator, settings, losses):
     p = estimator.get_params(deep=False)
     if p["setting"] not in settings:
         raise ValueError(f"setting={p['setting']!r} is none of {', '.join(settings)}.")
-    if isinstance(p["loss"], str) and p["loss"] not in losses:
-        raise ValueError(f"loss={p['loss']!r} is none of {', '.join(losses)}.")
+    check_loss(p["loss"], task, *losses)
     if p["average"] not in ("auto", "uniform", "suffix", "last"):
         raise ValueError(f"average={p['average']!r} is none of auto, uniform, suffix, last.")
     if p["max_iter"] != "auto" and (

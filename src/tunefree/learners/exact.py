@@ -78,10 +78,10 @@ class Spectrum(NamedTuple):
             rest = 1.0 - np.square(left[part]) @ inverse - mass[part, None]
             error = targets[part][:, None] - np.tensordot(left[part], table, axes=1)
             # A row that its own fit passes through says nothing: such a penalty is out.
-            with np.errstate(divide="ignore"):
-                factor = np.where(rest > 1e-10, 1.0 / rest**2, np.inf)
+            known = rest > 1e-10
             square = np.square(error).sum(axis=2)
-            risk += np.where(np.isinf(factor), np.inf, factor * square).sum(axis=0)
+            each = np.divide(square, rest**2, out=np.full(rest.shape, np.inf), where=known)
+            risk += each.sum(axis=0)
         return risk
 
 
