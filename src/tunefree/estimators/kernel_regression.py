@@ -12,6 +12,7 @@ from tunefree.estimators import base
 from tunefree.estimators.fitting import visits_of
 from tunefree.estimators.kernel_base import KernelEstimator
 from tunefree.estimators.kernel_fitting import Problem
+from tunefree.estimators.settings import check_loss
 from tunefree.estimators.targets import DELTA, location_and_scale
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.rules import PiSTOL
