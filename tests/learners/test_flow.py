@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import DenseOutput, OdeSolver
 from scipy.special import expit
 
 from tunefree import flow
@@ -80,13 +81,45 @@ def test_five_integrators_agree(natural, potential, horizon):
     for method in ("DOP853", "LSODA", "RK45", "BDF", "Radau"):
         path = flow(
             X, y, potential=potential, natural=natural, horizon=horizon, method=method, X_val=X_val,
-            y_val=y_val, random_state=0,
+            y_val=y_val, random_state=0, atol=1e-25 if natural else None,
         )  # fmt: skip
         risks.append([path.risk_at(times), path.risk_at(times, held=True)])
     spread = np.ptp(risks, axis=0).max(axis=1)
     assert spread[0] <= 2e-6
     assert spread[1] <= 2e-5
     assert risks[0][0][-1] < 0.5 * risks[0][0][0]
+
+
+def test_an_integrator_of_ones_own_is_taken():
+    class Euler(OdeSolver):
+        def __init__(self, fun, t0, y0, t_bound, **options):
+            super().__init__(fun, t0, y0, t_bound, vectorized=False)
+
+        def _step_impl(self):
+            step = min(0.05, self.t_bound - self.t)
+            self.y_before, self.y = self.y, self.y + step * self.fun(self.t, self.y)
+            self.t += step
+            return True, None
+
+        def _dense_output_impl(self):
+            return Straight(self.t_old, self.t, self.y_before, self.y)
+
+    class Straight(DenseOutput):
+        def __init__(self, t_old, t, a, b):
+            super().__init__(t_old, t)
+            self.a, self.b = a, b
+
+        def _call_impl(self, t):
+            share = (t - self.t_old) / (self.t - self.t_old)
+            return self.a + np.multiply.outer(self.b - self.a, share)
+
+    X, y, _ = _rows()
+    learner = Mirror(Logistic(), (Configuration(Hypentropy(0.1), None, 0.05),), intercept=False)
+    state = learner.init(12)
+    for _ in range(40):
+        state, _ = learner.turn(learner.scan(state, Sheet(Dense(X), y, np.ones(40))))
+    path = flow(X, y, potential=Hypentropy(0.1), horizon=2.0, method=Euler)
+    assert np.allclose(path.at(2.0)[0], state.trial.theta[0, 0], rtol=1e-9, atol=1e-12)
 
 
 # --- The natural gradient ------------------------------------------------------------------------
@@ -116,6 +149,24 @@ def test_the_natural_flow_is_stuck_at_zero_and_starts_at_random(potential):
     assert path.risk[-1] < 0.5 * path.risk[0]
     again = flow(X, y, potential=potential, natural=True, random_state=1, horizon=20.0)
     np.testing.assert_array_equal(path.at(20.0)[0], again.at(20.0)[0])
+
+
+@pytest.mark.parametrize("p", [1.1, 1.3, 1.5, 1.8])
+@pytest.mark.parametrize("kind", [Power, PNorm])
+def test_the_natural_flow_crosses_zero_with_the_tolerance_of_its_potential(kind, p):
+    """Without a tolerance given: near 2 a tiny one stops it, near 1 a large one is wrong."""
+    crossed = 0
+    for seed in range(2):
+        X, y, _ = _rows(seed=seed)
+        init = 1e-3 * np.random.default_rng(seed).standard_normal(12)
+        options = {"potential": kind(p), "init": init, "horizon": 20.0}
+        natural, mirror = flow(X, y, natural=True, **options), flow(X, y, rtol=1e-9, **options)
+        crossed += np.sum(np.sign(natural.at(20.0)[0]) != np.sign(init))
+        assert np.abs(natural.at(20.0)[0] - mirror.at(20.0)[0]).max() < 1e-3
+    assert crossed
+    with pytest.raises(ValueError, match="atol=1e-25 to be larger; or follow the mirror flow"):
+        flow(*_rows()[:2], potential=Power(1.8), natural=True, atol=1e-25, horizon=20.0,
+             init=1e-3 * np.random.default_rng(0).standard_normal(12))  # fmt: skip
 
 
 def test_hypentropy_leaves_zero_by_itself():

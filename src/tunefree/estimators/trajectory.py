@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy import sparse
+from scipy.integrate import OdeSolver
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_array, check_consistent_length
 
@@ -95,14 +96,16 @@ def flow(
         Weight of the residuals, as in `ReflectronRegressor`.
     horizon : float, default=100.0
         The last time. A step of the batch iteration is as much time as it is long.
-    method : str, default='DOP853'
-        'RK23', 'RK45', 'DOP853', 'Radau', 'BDF' or 'LSODA' of `scipy.integrate.solve_ivp`.
+    method : str or `scipy.integrate.OdeSolver`, default='DOP853'
+        'RK23', 'RK45', 'DOP853', 'Radau', 'BDF' or 'LSODA' of `scipy.integrate.solve_ivp`, or a
+        class of your own. 'Radau' and 'BDF' factor a matrix of all unknowns: of thousands, take
+        'LSODA' for stiff flows.
     rtol : float, default=1e-6
         Relative tolerance of a step.
     atol : float or None, default=None
-        Absolute tolerance; None is 1e-9 for the dual, and 1e-25 for the natural-gradient flow,
-        where parameters near 0 stand for duals that are not: \|theta\| = 1e-9 is a dual of 0.14 for
-        the power 1.1.
+        Absolute tolerance; None is 1e-9 for the dual. Of the natural-gradient flow it is at most
+        that, and so small that duals are resolved to 1e-4: parameters near 0 stand for duals that
+        are not (1e-9 for 0.14, with the power 1.1).
     X_val, y_val : optional
         Rows on which the risk is watched.
     until : collection of 'rise' and 'stationary', default=()
@@ -140,7 +143,8 @@ def flow(
     >>> int(abs(coef[0]).argmax())
     0
     """
-    if method not in flows.METHODS:
+    own = isinstance(method, type) and issubclass(method, OdeSolver)
+    if not own and method not in flows.METHODS:
         raise ValueError(f"method={method!r} is none of {', '.join(flows.METHODS)}.")
     until = (until,) if isinstance(until, str) else tuple(until)
     if not set(until) <= {"rise", "stationary"}:

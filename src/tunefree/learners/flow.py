@@ -24,8 +24,11 @@ from tunefree.pseudogradient import residuals
 
 METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 SMALL = 1e-3  # standard deviation of a random start
-# A parameter near 0 is a dual that is not: 1e-9 is a dual of 0.14 for the power 1.1.
-ATOL, NATURAL_ATOL = 1e-9, 1e-25
+ATOL = 1e-9
+# The natural flow has to resolve duals, too, where parameters are near 0: 1e-9 is a dual of 0.14
+# for the power 1.1. For powers near 2 nothing smaller than ATOL is needed, and far smaller
+# tolerances stop an integrator where a parameter changes its sign.
+RESOLUTION, LEAST_ATOL = 1e-4, 1e-200
 STATIONARY = 1e-6  # |g| relative to |g| at the start
 _LOOK_AHEAD = 1e-4  # of the time so far: over which the slope of the hold-out risk is taken
 
@@ -49,6 +52,22 @@ class Sample(NamedTuple):
         r = link.mean(self.design.apply(theta.T) + offset) - self.targets
         share = self.weights / self.weights.sum() * getattr(self.design, "outputs", 1)
         return float(share @ (r * r).sum(axis=1))
+
+
+def natural_atol(potential, size):
+    """The absolute tolerance of parameters whose duals are resolved to `RESOLUTION`.
+
+    Examples
+    --------
+    >>> from tunefree.potentials import Power
+    >>> natural_atol(Power(1.5), 10), bool(natural_atol(Power(1.1), 10) < 1e-40)
+    (1e-09, True)
+    """
+    if hasattr(potential, "given_norm"):  # p-norms, at points of norm 1
+        potential, _ = potential.given_norm(1.0, size)
+    if not potential.separable:
+        return 1e-25
+    return float(np.clip(potential.inverse(np.array(RESOLUTION)), LEAST_ATOL, ATOL))
 
 
 class Flow(NamedTuple):
@@ -198,7 +217,7 @@ def follow(flow, start, stop, unknowns, *, held=None, method="DOP853", rtol=1e-6
     """
     calls = [0]
     if atol is None:
-        atol = NATURAL_ATOL if flow.natural else ATOL
+        atol = natural_atol(flow.potential, np.prod(flow.shape)) if flow.natural else ATOL
 
     def field(t, y):
         calls[0] += 1
@@ -230,7 +249,12 @@ def follow(flow, start, stop, unknowns, *, held=None, method="DOP853", rtol=1e-6
     if found.status < 0:
         raise ValueError(
             f"The integrator {method} gave up at time {found.t[-1]:g} of {stop:g}: {found.message} "
-            "Give a shorter horizon, another method, or larger tolerances."
+            + (
+                f"Where a parameter reaches 0 the natural-gradient flow needs atol={atol:g} to be "
+                "larger; or follow the mirror flow, which is the same curve."
+                if flow.natural
+                else "Give a shorter horizon, another method, or larger tolerances."
+            )
         )
     events = dict(zip(watched, found.t_events, strict=True))
     ended = "horizon"
