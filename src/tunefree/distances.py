@@ -109,3 +109,16 @@ def decay(distances, gamma, out=None):
         out[:] = distances
     (_decay32 if out.dtype == np.float32 else _decay64)(out, gamma)
     return out
+
+
+@kernel
+def _gather(table, rows, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = table[rows[i], j]
+
+
+def gather(table, rows, out):
+    """The first columns of some rows, as many as `out` has; NumPy's take would copy the table."""
+    _gather(table, rows, out)
+    return out

@@ -6,7 +6,7 @@ import pytest
 from tunefree.averaging import Geometric, Polynomial, Uniform
 from tunefree.distances import decay
 from tunefree.kernels import RBF, Linear
-from tunefree.learners.blocked import Blocked, Member, Rows
+from tunefree.learners.blocked import Blocked, Cache, Member, Rows
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.rules import DoWG, PiSTOL
 from tunefree.learners.support import Facts, workers
@@ -130,7 +130,7 @@ def test_members_share_a_sweep_but_nothing_else(n_jobs, scored, monkeypatch):
     ]
     monkeypatch.setattr("tunefree.learners.support.TILE", 50)
     together = Blocked(RBF(), members, 1, X, len(X))
-    cached = Blocked(RBF(), members, 1, X, cache=RBF().distances(X, X))
+    cached = Blocked(RBF(), members, 1, X, cache=Cache(RBF().distances(X, X)))
     stream = Blocked(RBF(), members, 1, X)
     for engine in (together, cached, stream):
         run(engine, X, Y, w, 64, scored=scored, n_jobs=n_jobs)

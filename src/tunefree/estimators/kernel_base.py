@@ -94,13 +94,16 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
         visits = int(problem.visits.repeats.sum())
         with workers(self.n_jobs) as team:
             choice = choose(self, team, kernel, problem, targets, learner, classify)
+            gammas = choice.gammas
+            if self.average != "auto" and choice.leaderboard:
+                gammas = [choice.leaderboard[0]["gamma"]]
             once = self.average in ("uniform", "last") and self.max_iter in ("auto", 1)
-            data = data_of(team, kernel, problem, choice.view, targets, once)
+            data = data_of(team, kernel, problem, choice.view, gammas, targets, once)
             trace = dict(choice.trace)
             if self.average == "auto":
                 most = None if self.max_iter == "auto" else self.max_iter
                 when = read_outs(visits, most, limit)
-                outcome = race(team, kernel, data, choice.gammas, learner, when, loss_of)
+                outcome = race(team, kernel, data, gammas, learner, when, loss_of)
                 engine, n_passes = outcome.engine, outcome.n_passes
                 coefs, decisions, shares = blend(outcome, normalise=classify)
                 gammas, coefs = list(coefs), list(coefs.values())
@@ -110,9 +113,6 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
                     for r, w in zip(outcome.read_outs, shares, strict=True)
                 ]
             else:
-                gammas = [
-                    choice.leaderboard[0]["gamma"] if choice.leaderboard else choice.gammas[0]
-                ]
                 few = 3 if self.average == "last-pass" else 1
                 n_passes = few if self.max_iter == "auto" else self.max_iter
                 engine, progress = train(

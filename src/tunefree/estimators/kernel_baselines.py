@@ -51,7 +51,7 @@ class Baseline(KernelEstimator):
             trial = learner_of(1.0, rounds)
             choice = choose(self, team, kernel, problem, targets, trial, classify)
             gamma = choice.leaderboard[0]["gamma"] if choice.leaderboard else choice.gammas[0]
-            data = data_of(team, kernel, problem, choice.view, targets)
+            data = data_of(team, kernel, problem, choice.view, [gamma], targets)
             if apart:
                 data = data._replace(cache=None)
             largest = max(float(data.squares.max(initial=0.0)), 1e-300)

@@ -16,7 +16,7 @@ from tunefree.kernels import (
     make_kernel,
     median_gamma,
 )
-from tunefree.learners.blocked import Member
+from tunefree.learners.blocked import Cache, Member
 from tunefree.learners.progress import curve, risks
 from tunefree.learners.support import Facts
 from tunefree.learners.tournament import CACHED, SCOUTED, Data, pairs, scout, shortlist
@@ -271,18 +271,18 @@ def resolved(estimator, kernel, problem):
     return kernel._replace(gamma=float(gamma))
 
 
-def data_of(team, kernel, problem, view, targets, once=False):
+def data_of(team, kernel, problem, view, gammas, targets, once=False):
     """Rows as the race wants them, with the values of all pairs if they are used twice and fit."""
     if isinstance(kernel, Precomputed):
         X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
         K = X[np.ix_(problem.stored, problem.given)]
         K = K.astype(np.float32) if view.single else K
         squares = np.asarray(K.diagonal(), dtype=np.float64)
-        return Data(None, squares, targets, problem.order, np.ascontiguousarray(K))
+        return Data(None, squares, targets, problem.order, Cache(np.ascontiguousarray(K)))
     rows = view.show(problem.rows())
     squares, facts, cache = kernel.diag(rows).astype(np.float64), Facts.of(kernel, rows), None
     if not once and len(problem.stored) <= CACHED * (4 / rows.dtype.itemsize) ** 0.5:
-        cache = pairs(team, kernel, facts)
+        cache = pairs(team, kernel, gammas, facts)
     return Data(facts, squares, targets, problem.order, cache)
 
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tunefree.distances import gather
 from tunefree.learners import kernel as single
-from tunefree.learners.support import TILE, Facts, Support, bandwidths, base, products
+from tunefree.learners.support import TILE, Facts, Support, bandwidths, base, products, root_of
 
 BLOCK = 128
 
@@ -30,6 +31,13 @@ class Member(NamedTuple):
     gamma: float | None
     learner: NamedTuple
     name: str = ""
+
+
+class Cache(NamedTuple):
+    """What all pairs of rows have from `learners.support.base`, with its root."""
+
+    values: np.ndarray
+    root: float | None = None
 
 
 class Rows(NamedTuple):
@@ -67,8 +75,8 @@ class Blocked:
         Rows of the kind to come; of float32 or float64, which is the precision of values.
     n_rows : int or None
         How many rows there are in memory; None on a stream.
-    cache : ndarray of shape (n_rows, n_rows), optional
-        The `base` of all rows, in the order in which the first pass visits them.
+    cache : Cache, optional
+        Of all rows, in the order in which the first pass visits them.
     apart : bool, default=False
         Give every update a slot of its own, in the order of updates (not with a cache).
 
@@ -81,6 +89,9 @@ class Blocked:
     support : Support
         Rows with coefficients (with a cache: none; row i has slot i).
     states : list of KernelState
+    root : float or None
+        The bandwidth whose values are worked out; squares give the others (see `bandwidths`). It
+        stays as members leave, so that their leaving changes nothing for those that stay.
     """
 
     def __init__(self, kernel, members, n_outputs, like, n_rows=None, cache=None, apart=False):
@@ -89,8 +100,9 @@ class Blocked:
         self.states = [single.start(0, n_outputs) for _ in self.members]
         # How many slots have coefficients, and the slot of each row in memory.
         self.n_slots, self.slot_of = 0, None
+        self.root = root_of(self.gammas) if cache is None else cache.root
         if cache is not None:
-            self.slot_of = np.arange(len(cache))
+            self.slot_of = np.arange(len(cache.values))
         elif n_rows is not None:
             self.slot_of = np.full(n_rows, -1)
         self.apart, self.origin = apart, []
@@ -137,12 +149,12 @@ class Blocked:
         if scored != self._scored:
             self._scored, self._tables = scored, None
         n, k, layout = len(block.targets), self.n_outputs, self._layout()
-        width = k * (1 + scored)
-        weights = np.broadcast_to(block.weights, (len(self.members), n))
+        width, gammas = k * (1 + scored), self.gammas
+        weights = block.weights if block.weights.ndim == 2 else [block.weights] * len(self.members)
         own, tile_of = self._values(team, block)
-        known = products(team, self.kernel, self.gammas, tile_of, self.n_slots, self._mirror())
+        known = self._products(team, tile_of, self._mirror())
         jobs = []
-        for level, K in enumerate(bandwidths(self.kernel, own, self.gammas)):
+        for level, K in enumerate(bandwidths(self.kernel, own, gammas, self.root)):
             K = K.copy() if level + 1 < len(layout) else K
             for place, i in enumerate(layout[level]):
                 if known[level] is None:
@@ -159,32 +171,48 @@ class Blocked:
 
         found = dict(team.map(solve, jobs))
         slots = self._place(block, found.values())
-        placed = slots >= 0
         for i, (step, lag, _) in found.items():
             self.updates[i] += np.count_nonzero(step, axis=1)
-            np.add.at(self.states[i].z, slots[placed], step.T[placed])
-            np.add.at(self.states[i].u, slots[placed], lag.T[placed])
-        slots = np.unique(slots[placed])
+            single.deposit(self.states[i], slots, step, lag)
+        slots = slots[slots >= 0]
         for table, members in zip(self._mirror(), layout, strict=True):
             table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
         return [found[i][2] for i in range(len(self.members))]
 
+    def _products(self, team, tile_of, tables):
+        return products(
+            team, self.kernel, self.gammas, self.root, tile_of, self.n_slots, tables
+        )
+
     def _values(self, team, block):
-        """Distances or values within the block, and those with tiles of the support."""
+        """Values within the block, and with tiles of the support (see `products`)."""
         if self.cache is not None:
-            r, memory = (
-                block.numbers,
-                team.memory((len(block.targets), len(self.cache)), self.dtype, "rows"),
-            )
-            D = np.take(self.cache, r, axis=0, out=memory, mode="clip")
-            return np.ascontiguousarray(D[:, r]), lambda a, b: team.copy(D[:, a:b])
+            table, r = self.cache.values, block.numbers
+            most = max(self.n_slots, int(r.max()) + 1)
+            D = gather(table, r, team.memory((len(r), most), self.dtype, "rows"))
+            return D[:, r], lambda a, b: self._held(team, D[:, a:b])
         held, rows = self.support.facts(), block.rows
 
         def tile_of(a, b):
             memory = team.memory((len(block.targets), b - a), self.dtype)
-            return base(self.kernel, rows, held[a:b], memory)
+            values = base(self.kernel, self.root, rows, held[a:b], memory)
+            return values, values
 
-        return base(self.kernel, rows, rows), tile_of
+        return base(self.kernel, self.root, rows, rows), tile_of
+
+    def _held(self, team, values):
+        """Values that are not to be overwritten, and memory for what is made of them."""
+        if self.gammas in ([None], [self.root]):
+            return values, values
+        out = team.memory(values.shape, self.dtype)
+        if self.root is None:
+            np.copyto(out, values)
+            return out, out
+        return values, out
+
+    def values(self, team, block, tables):
+        """Sums over the support for a block of rows: for each bandwidth, coefficients' outputs."""
+        return self._products(team, self._values(team, block)[1], tables)
 
     def _place(self, block, found):
         """The rows' slots; rows that get their first coefficient are given one."""

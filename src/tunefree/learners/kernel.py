@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._jit import REASSOCIATE, Kernel
+from tunefree._jit import REASSOCIATE, Kernel, kernel
 from tunefree.averaging import mass
 from tunefree.learners import rules
 from tunefree.learners.rules import MASS, N_SCALARS, SQUARED_NORM, SUM
@@ -172,6 +172,20 @@ def learn(learner, state, block, gram, known, lagged, scored=False):
         weights, state.scalars, state.shared, learner.negligible, scores[0], scores[1], step, lag,
     )  # fmt: skip
     return step, lag, scores
+
+
+@kernel
+def _deposit(z, u, slots, step, lag):
+    for k in range(step.shape[0]):
+        for i in range(len(slots)):
+            if slots[i] >= 0:
+                z[slots[i], k] += step[k, i]
+                u[slots[i], k] += lag[k, i]
+
+
+def deposit(state, slots, step, lag):
+    """Add new coefficients to the slots of their rows, but those of negative slots."""
+    _deposit(state.z, state.u, slots, step, lag)
 
 
 def mean(state, n):

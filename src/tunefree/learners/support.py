@@ -6,6 +6,7 @@ bandwidths (twice the bandwidth is the square) and all outputs, and is gone befo
 Tiles are spread over threads and added in a fixed order, so results do not depend on how many.
 """
 
+import math
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -46,16 +47,10 @@ class Workers:
     def memory(self, shape, dtype, use="tile"):
         """Memory of the calling thread for a use: new pages cost more than the work on them."""
         held = self._local.__dict__
-        size = int(np.prod(shape)) * dtype.itemsize
+        size = math.prod(shape) * dtype.itemsize
         if use not in held or held[use].size < size:
             held[use] = np.empty(size, np.uint8)
         return held[use][:size].view(dtype).reshape(shape)
-
-    def copy(self, view):
-        """The values next to each other in the calling thread's memory."""
-        out = self.memory(view.shape, view.dtype)
-        np.copyto(out, view)
-        return out
 
     def map(self, function, items):
         """Results in the order of the items."""
@@ -134,32 +129,45 @@ def _room(array, used, new):
     return bigger
 
 
-def bandwidths(kernel, distances, gammas):
-    """Yield the kernel's values for each bandwidth, in the memory of the distances at last.
+def root_of(gammas):
+    """The lowest bandwidth, if squaring its values gives those of all others; else None."""
+    if None in gammas or any(_doublings(min(gammas), g) is None for g in gammas):
+        return None
+    return min(gammas)
+
+
+def _doublings(low, high):
+    """How often a bandwidth is doubled to become the other; None if it never does."""
+    (a, i), (b, j) = math.frexp(low), math.frexp(high)
+    return j - i if a == b and j >= i else None
+
+
+def bandwidths(kernel, values, gammas, root=None, out=None):
+    """Yield the kernel's values for each bandwidth; the next overwrites them.
 
     Parameters
     ----------
     kernel : part
         A kernel of `tunefree.kernels`.
-    distances : ndarray
-        Overwritten. For a kernel without bandwidths: its values.
+    values : ndarray
+        Those of the bandwidth `root`; without a root the distances, or all there is of a kernel
+        without bandwidths.
     gammas : sequence of float or None
         Ascending.
+    root : float or None
+    out : ndarray, optional
+        Memory of the same shape; may be `values`. Without it they are overwritten.
     """
-    values = None
-    for i, gamma in enumerate(gammas):
-        if gamma is None:
-            values = distances
-        elif i > 0 and gamma == 2.0 * gammas[i - 1]:
-            values *= values
-        else:
-            out = distances if i == len(gammas) - 1 or _doubling(gammas[i:]) else None
-            values = decay(distances, gamma, out)
+    out = values if out is None else out
+    for gamma in gammas:
+        if gamma is not None and root is None:
+            yield decay(values, gamma, out if gamma == gammas[-1] else None)
+            continue
+        if gamma is not None:
+            for _ in range(_doublings(root, gamma)):
+                values = np.multiply(values, values, out=out)
+            root = gamma
         yield values
-
-
-def _doubling(gammas):
-    return all(b == 2.0 * a for a, b in zip(gammas[:-1], gammas[1:], strict=True))
 
 
 class Facts(NamedTuple):
@@ -177,31 +185,34 @@ class Facts(NamedTuple):
         return Facts(self.rows[part], None if self.sizes is None else self.sizes[part])
 
 
-def base(kernel, A, B, out=None):
-    """Distances of all pairs if the kernel has a bandwidth to vary, else its values.
+def base(kernel, root, A, B, out=None):
+    """The values of all pairs from which `bandwidths` makes the others.
 
     Parameters
     ----------
     kernel : part
+    root : float or None
     A, B : Facts
     out : ndarray, optional
         Memory that may be used.
     """
-    if hasattr(kernel, "distances"):
-        return kernel.distances(A.rows, B.rows, A.sizes, B.sizes, out)
-    return kernel.gram(A.rows, B.rows)
+    if not hasattr(kernel, "distances"):
+        return kernel.gram(A.rows, B.rows)
+    values = kernel.distances(A.rows, B.rows, A.sizes, B.sizes, out)
+    return values if root is None else decay(values, root, values)
 
 
-def products(team, kernel, gammas, tile_of, n, tables):
+def products(team, kernel, gammas, root, tile_of, n, tables):
     """Sums over the support rows: for each bandwidth values @ table.
 
     Parameters
     ----------
     team : Workers
-    kernel, gammas
+    kernel, gammas, root
         See `bandwidths`.
     tile_of : callable
-        (start, stop) -> `base` of the block's rows and those support rows; may be overwritten.
+        (start, stop) -> what `bandwidths` takes as values and out, of the block's rows and those
+        support rows.
     n : int
         How many support rows.
     tables : list of ndarray of shape (at least n, width)
@@ -214,10 +225,12 @@ def products(team, kernel, gammas, tile_of, n, tables):
 
     def tile(start):
         stop = min(n, start + TILE)
-        D = tile_of(start, stop)
+        values, out = tile_of(start, stop)
         return [
             K @ table[start:stop]
-            for K, table in zip(bandwidths(kernel, D, gammas), tables, strict=True)
+            for K, table in zip(
+                bandwidths(kernel, values, gammas, root, out), tables, strict=True
+            )
         ]
 
     parts = team.map(tile, range(0, n, TILE))

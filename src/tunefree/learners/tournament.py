@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree.learners.blocked import BLOCK, Blocked, Member, Rows
+from tunefree.learners.blocked import BLOCK, Blocked, Cache, Member, Rows
 from tunefree.learners.portfolio import rms
 from tunefree.learners.progress import record, risks, start_progress
-from tunefree.learners.support import base, products
+from tunefree.learners.support import base, root_of
 
 READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
 # Visits of rows worth making, and rows up to which the distances of all pairs are kept.
@@ -39,50 +39,37 @@ class Data(NamedTuple):
     targets : ndarray of shape (n, n_outputs)
     order : callable
         epoch -> (numbers, weights) of the visits of a pass.
-    cache : ndarray of shape (n, n) or None
+    cache : Cache or None
     """
 
     rows: object
     squares: np.ndarray
     targets: np.ndarray
     order: object
-    cache: np.ndarray | None = None
+    cache: Cache | None = None
 
     def block(self, numbers, weights):
         """Rows to learn."""
         rows = None if self.cache is not None else self.rows[numbers]
         return Rows(rows, numbers, self.squares[numbers], self.targets[numbers], weights)
 
-    def tiles(self, team, kernel, numbers, held):
-        """The distances of some rows and tiles of the rows in `held`."""
-        if self.cache is not None:
-            D = self.cache[numbers]
-            return lambda a, b: team.copy(D[:, a:b])
-        rows = self.rows[numbers]
 
-        def tile_of(a, b):
-            memory = team.memory((len(numbers), b - a), rows.rows.dtype)
-            return base(kernel, rows, held[a:b], memory)
-
-        return tile_of
-
-
-def pairs(team, kernel, rows):
-    """The `base` of all pairs of rows, from half of them."""
-    n, size = rows.rows.shape[0], 512
+def pairs(team, kernel, gammas, rows):
+    """What all pairs of rows have to say for some bandwidths, from half of the pairs."""
+    n, size, root = rows.rows.shape[0], 512, root_of(gammas)
     out = np.empty((n, n), rows.rows.dtype)
 
     def tile(corner):
         i, j = corner
         a, b = slice(i, i + size), slice(j, j + size)
-        values = base(kernel, rows[a], rows[b])
+        values = base(kernel, root, rows[a], rows[b])
         out[a, b] = values
         if i != j:
             out[b, a] = values.T
 
     starts = range(0, n, size)
     team.map(tile, [(i, j) for i in starts for j in starts if i <= j])
-    return out
+    return Cache(out, root)
 
 
 def passage(team, engine, data, epoch, *, most=None, shares=None, scored=None):
@@ -126,7 +113,7 @@ def scout(team, kernel, data, members, classify, most):
 
 
 def _like(data):
-    return data.rows.rows[:0] if data.rows is not None else data.cache[:0]
+    return data.rows.rows[:0] if data.rows is not None else data.cache.values[:0]
 
 
 def passes_since(found, best):
@@ -235,7 +222,7 @@ def race(team, kernel, data, gammas, learner, when, loss_of):
 def _read(team, data, engine, held, passes, loss_of):
     gammas = engine.gammas
     parts = [engine.mean(i) for i in range(0, len(engine.members), 2)]
-    decisions = decide(team, data, engine, held, gammas, parts)
+    decisions = decide(team, data, engine, held, parts)
     out = []
     for i, (gamma, f) in enumerate(zip(gammas, decisions, strict=True)):
         loss = loss_of(f, data.targets[held])
@@ -249,18 +236,16 @@ def _spread(loss):
     return float(np.sqrt(max(loss.var(), 1e-3 * max(1.0, loss.max(initial=0.0))) / len(loss)))
 
 
-def decide(team, data, engine, numbers, gammas, coefs):
-    """Decisions of rows in memory for each bandwidth."""
-    held, out = engine.support.facts(), []
-    tables = [c.astype(engine.dtype) for c in coefs]
+def decide(team, data, engine, numbers, coefs):
+    """Decisions of rows in memory for each bandwidth of the engine."""
+    tables, out = [c.astype(engine.dtype) for c in coefs], []
     for start in range(0, len(numbers), BLOCK):
         r = numbers[start : start + BLOCK]
-        tile_of = data.tiles(team, engine.kernel, r, held)
-        out.append(products(team, engine.kernel, gammas, tile_of, engine.n_slots, tables))
+        out.append(engine.values(team, data.block(r, None), tables))
     k = data.targets.shape[1]
     empty = np.zeros((len(numbers), k))
     return [
-        empty if out[0][g] is None else np.vstack([o[g] for o in out]) for g in range(len(gammas))
+        empty if out[0][g] is None else np.vstack([o[g] for o in out]) for g in range(len(tables))
     ]
 
 
