@@ -114,8 +114,9 @@ def decay(distances, gamma, out=None):
 @kernel
 def _gather(table, rows, out):
     for i in range(out.shape[0]):
+        r = rows[i]
         for j in range(out.shape[1]):
-            out[i, j] = table[rows[i], j]
+            out[i, j] = table[r, j]
 
 
 def gather(table, rows, out):

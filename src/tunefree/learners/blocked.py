@@ -180,35 +180,23 @@ class Blocked:
         return [found[i][2] for i in range(len(self.members))]
 
     def _products(self, team, tile_of, tables):
-        return products(
-            team, self.kernel, self.gammas, self.root, tile_of, self.n_slots, tables
-        )
+        return products(team, self.kernel, self.gammas, self.root, tile_of, self.n_slots, tables)
 
     def _values(self, team, block):
         """Values within the block, and with tiles of the support (see `products`)."""
         if self.cache is not None:
-            table, r = self.cache.values, block.numbers
+            r = block.numbers
             most = max(self.n_slots, int(r.max()) + 1)
-            D = gather(table, r, team.memory((len(r), most), self.dtype, "rows"))
-            return D[:, r], lambda a, b: self._held(team, D[:, a:b])
+            memory = team.memory((len(r), most), self.dtype, "rows")
+            D = gather(self.cache.values, r, memory)
+            return D[:, r], lambda a, b: D[:, a:b]
         held, rows = self.support.facts(), block.rows
 
         def tile_of(a, b):
             memory = team.memory((len(block.targets), b - a), self.dtype)
-            values = base(self.kernel, self.root, rows, held[a:b], memory)
-            return values, values
+            return base(self.kernel, self.root, rows, held[a:b], memory)
 
         return base(self.kernel, self.root, rows, rows), tile_of
-
-    def _held(self, team, values):
-        """Values that are not to be overwritten, and memory for what is made of them."""
-        if self.gammas in ([None], [self.root]):
-            return values, values
-        out = team.memory(values.shape, self.dtype)
-        if self.root is None:
-            np.copyto(out, values)
-            return out, out
-        return values, out
 
     def values(self, team, block, tables):
         """Sums over the support for a block of rows: for each bandwidth, coefficients' outputs."""

@@ -142,30 +142,27 @@ def _doublings(low, high):
     return j - i if a == b and j >= i else None
 
 
-def bandwidths(kernel, values, gammas, root=None, out=None):
-    """Yield the kernel's values for each bandwidth; the next overwrites them.
+def bandwidths(kernel, values, gammas, root=None):
+    """Yield the kernel's values for each bandwidth, in the memory of `values` at last.
 
     Parameters
     ----------
     kernel : part
         A kernel of `tunefree.kernels`.
     values : ndarray
-        Those of the bandwidth `root`; without a root the distances, or all there is of a kernel
-        without bandwidths.
+        Overwritten. Those of the bandwidth `root`; without a root the distances, or all there is of
+        a kernel without bandwidths.
     gammas : sequence of float or None
         Ascending.
     root : float or None
-    out : ndarray, optional
-        Memory of the same shape; may be `values`. Without it they are overwritten.
     """
-    out = values if out is None else out
     for gamma in gammas:
         if gamma is not None and root is None:
-            yield decay(values, gamma, out if gamma == gammas[-1] else None)
+            yield decay(values, gamma, values if gamma == gammas[-1] else None)
             continue
         if gamma is not None:
             for _ in range(_doublings(root, gamma)):
-                values = np.multiply(values, values, out=out)
+                values *= values
             root = gamma
         yield values
 
@@ -211,8 +208,7 @@ def products(team, kernel, gammas, root, tile_of, n, tables):
     kernel, gammas, root
         See `bandwidths`.
     tile_of : callable
-        (start, stop) -> what `bandwidths` takes as values and out, of the block's rows and those
-        support rows.
+        (start, stop) -> `base` of the block's rows and those support rows; is overwritten.
     n : int
         How many support rows.
     tables : list of ndarray of shape (at least n, width)
@@ -225,13 +221,8 @@ def products(team, kernel, gammas, root, tile_of, n, tables):
 
     def tile(start):
         stop = min(n, start + TILE)
-        values, out = tile_of(start, stop)
-        return [
-            K @ table[start:stop]
-            for K, table in zip(
-                bandwidths(kernel, values, gammas, root, out), tables, strict=True
-            )
-        ]
+        values = bandwidths(kernel, tile_of(start, stop), gammas, root)
+        return [K @ table[start:stop] for K, table in zip(values, tables, strict=True)]
 
     parts = team.map(tile, range(0, n, TILE))
     if not parts:
