@@ -20,8 +20,9 @@ from tunefree.learners.expansion import Expansion
 from tunefree.learners.support import Facts, workers
 from tunefree.losses import SmoothedHinge
 
-# One pass, as the paper does it, and the default: passes and read-outs chosen on rows left out.
-METHODS = {"one pass": {"average": "uniform"}, "default": {}}
+# The plain average of one pass, as the paper has it; one pass that chooses; and the default: passes
+# and read-outs chosen on rows left out.
+METHODS = {"plain": {"average": "uniform"}, "one pass": {"max_iter": 1}, "default": {}}
 
 
 def estimator(problem, **options):
@@ -83,17 +84,18 @@ def products_alone(problem, size):
     """CPU seconds of a one-pass fit, and of the matrix products it consists of, timed alone.
 
     The shapes of the products are noted during the fit; the same shapes are then multiplied again,
-    with rows of the data.
+    with rows of the data. Of both times the smaller of two counts.
     """
     X, y = problem.rows(size, 0)
     X = np.float32(dense(X))
     options = {"gamma": problem.gamma or 0.02, "average": "uniform", "n_jobs": 1}
-    model, seconds = cpu(lambda: estimator(problem, **options).fit(X, y))
+    fits = [cpu(lambda: estimator(problem, **options).fit(X, y)) for _ in range(2)]
+    seconds = min(seconds for _, seconds in fits)
     shapes, base = [], engine_support.base
 
-    def noted(kernel, A, B, out=None):
+    def noted(kernel, root, A, B, out=None):
         shapes.append((len(A.rows), len(B.rows)))
-        return base(kernel, A, B, out)
+        return base(kernel, root, A, B, out)
 
     with (
         patch.object(engine_support, "base", noted),
@@ -107,7 +109,7 @@ def products_alone(problem, size):
 
     alone = min(cpu(products)[1] for _ in range(2))
     flops = 2e-9 * X.shape[1] * sum(n * m for n, m in shapes)
-    return {"fit": seconds, "products": alone, "gflops": flops, "support": len(model.support_)}
+    return {"fit": seconds, "products": alone, "gflops": flops, "support": len(fits[0][0].support_)}
 
 
 def scoring(problem, n_jobs):

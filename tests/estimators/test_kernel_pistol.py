@@ -6,6 +6,13 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
 from tunefree import KernelPiSTOLClassifier, KernelPiSTOLRegressor, load_model, save_model
+from tunefree.averaging import Polynomial
+from tunefree.kernels import RBF
+from tunefree.learners.isotropic import Isotropic
+from tunefree.learners.rules import PiSTOL
+from tunefree.learners.support import Facts, workers
+from tunefree.learners.tournament import Data, train
+from tunefree.losses import SmoothedHinge
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3)) * [1.0, 10.0, 0.1] + 5.0
@@ -98,6 +105,32 @@ def test_three_bandwidths_survive_and_each_ones_loss_is_shown():
     assert sum(row["chosen"] for row in model.leaderboard_) == 3
     assert model.coordinates_.name != "raw"
     assert sum(r["weight"] for r in model.trace_["read_outs"]) == pytest.approx(1.0)
+
+
+def test_a_single_pass_leaves_nothing_out():
+    """One rule and one bandwidth: the average that weights iterate t by t, of all rows."""
+    model = fit(Z, gamma=0.5, max_iter=1, setting="global", precision="double", shuffle=False)
+    targets, learner = (
+        np.where(Y == 1, 1.0, -1.0),
+        Isotropic(PiSTOL(), SmoothedHinge(), Polynomial()),
+    )
+    data = Data(
+        Facts.of(RBF(), Z), np.ones(len(Z)), targets[:, None],
+        lambda epoch: (np.arange(len(Z)), np.ones(len(Z))),
+    )  # fmt: skip
+    with workers(1) as team:
+        engine, _ = train(team, RBF(), data, 0.5, learner, 1)
+    expected = engine.mean(0)[engine.slot_of[model.support_], 0]
+    found = model.dual_coef_[0, 0]
+    scale = found @ expected / (expected @ expected)
+    np.testing.assert_allclose(found, scale * expected, rtol=0, atol=1e-9 * np.abs(found).max())
+
+
+def test_rules_compete_in_a_single_pass():
+    model = fit(Z, gamma=0.5, max_iter=1)
+    shares = [r["weight"] for r in model.trace_["read_outs"]]
+    assert len(shares) == 2 and sum(shares) == pytest.approx(1.0)
+    assert model.score(Z, Y) > 0.9
 
 
 def test_single_precision_in_and_out():

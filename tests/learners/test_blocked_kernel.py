@@ -118,6 +118,32 @@ def test_the_average_of_the_last_pass():
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_that_are_kept_change_nothing(dtype):
+    """Kept between passes or made anew: equal up to the order of sums; members may leave."""
+    X, Y, w = rows(200, dtype=dtype)
+    learner = Isotropic(PiSTOL(a=2.25, root=False), Logistic())
+    members = [Member(g, learner) for g in (0.25, 0.5, 2.0)]
+    values = decay(RBF().distances(X, X), 0.25)
+    before = values.copy()
+    engines = [
+        Blocked(RBF(), members, 1, X, len(X)),
+        Blocked(RBF(), members, 1, X, cache=Cache(values, 0.25)),
+    ]
+    for engine in engines:
+        run(engine, X, Y, w, 64)
+        engine.keep([1, 2])
+        run(engine, X, Y, w, 64)
+    np.testing.assert_array_equal(values, before)
+    places = engines[0].slot_of[: len(X)]
+    for i in range(2):
+        kept = engines[1].mean(i)
+        np.testing.assert_allclose(
+            engines[0].mean(i)[places], kept, rtol=0,
+            atol={np.float32: 1e-4, np.float64: 1e-10}[dtype] * np.abs(kept).max(),
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize("scored", [False, True])
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_members_share_a_sweep_but_nothing_else(n_jobs, scored, monkeypatch):

@@ -13,7 +13,7 @@ from tunefree.estimators.labels import stream_labels
 from tunefree.estimators.settings import SETTINGS, check_loss
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.progress import temperature
-from tunefree.learners.rules import PiSTOL
+from tunefree.learners.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES
 
 # Chosen on four public sets beside 'global', which it equals or betters after a few passes.
@@ -63,7 +63,9 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         average of all iterates, of those of the last pass, or the last iterate, of all rows.
     max_iter : int or 'auto', default='auto'
         Most passes; 'auto' is up to 12, with 200,000 visits of rows in all (1 or, for 'last-pass',
-        3 if an average is named).
+        3 if an average is named). With a single pass and no average named no row is left out: later
+        iterates count more, and PiSTOL and 'dowg' are weighed by how they predicted rows before
+        they learned them.
     standardize : bool or 'auto', default='auto'
         Standardise columns first. 'auto': with ``gamma='auto'`` the columns as given, standardised
         columns and standardised logarithms compete; with 'scale' or a number columns stay as given.
@@ -219,9 +221,11 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         visits, _, _ = visits_of(X, labels, weights, self.shuffle, seed)
         problem = Problem(X, visits, kept)
         self.classes_, self.class_count_ = classes, counts
+        learner = self._learner(len(visits.rows))
+        rivals = [learner._replace(rule=DoWG())] if self.setting == "auto" else ()
         coefs, publish, decisions, seen, w = self._learn(
-            kernel, problem, targets[problem.stored], self._learner(len(visits.rows)), mistakes,
-            classify=True, limit=_PASSES,
+            kernel, problem, targets[problem.stored], learner, mistakes,
+            classify=True, limit=_PASSES, rivals=rivals,
         )  # fmt: skip
         a = temperature(decisions, seen, w)
         self._stream = None

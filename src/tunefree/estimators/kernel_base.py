@@ -28,6 +28,7 @@ from tunefree.kernels import Precomputed
 from tunefree.learners.budget import check_budget
 from tunefree.learners.expansion import Expansion
 from tunefree.learners.progress import curve, recent_rows
+from tunefree.learners.sprint import sprint
 from tunefree.learners.support import n_threads, workers
 from tunefree.learners.tournament import blend, race, read_outs, train
 
@@ -63,7 +64,7 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
         check_precomputed(kernel, X)
         try_function(kernel, X)
 
-    def _learn(self, kernel, problem, targets, learner, loss_of, *, classify, limit):
+    def _learn(self, kernel, problem, targets, learner, loss_of, *, classify, limit, rivals=()):
         """Run the tournament and set the predictor.
 
         Parameters
@@ -78,6 +79,8 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
             Score by mistakes, and divide decisions by their size before they are added.
         limit : int
             Most passes that are worth while.
+        rivals : sequence of Isotropic
+            Learn beside the learner if there is a single pass.
 
         Returns
         -------
@@ -94,20 +97,27 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
         visits = int(problem.visits.repeats.sum())
         with workers(self.n_jobs) as team:
             choice = choose(self, team, kernel, problem, targets, learner, classify)
-            gammas = choice.gammas
-            if self.average != "auto" and choice.leaderboard:
-                gammas = [choice.leaderboard[0]["gamma"]]
-            once = self.average in ("uniform", "last") and self.max_iter in ("auto", 1)
-            data = data_of(team, kernel, problem, choice.view, gammas, targets, once)
-            trace = dict(choice.trace)
+            gammas, when = choice.gammas, None
             if self.average == "auto":
                 most = None if self.max_iter == "auto" else self.max_iter
                 when = read_outs(visits, most, limit)
-                outcome = race(team, kernel, data, gammas, learner, when, loss_of)
+            elif choice.leaderboard:
+                gammas = [choice.leaderboard[0]["gamma"]]
+            once = when == [1] or (
+                self.average in ("uniform", "last") and self.max_iter in ("auto", 1)
+            )
+            data = data_of(team, kernel, problem, choice.view, gammas, targets, once)
+            trace = dict(choice.trace)
+            if when is not None:
+                if once:
+                    rules = [r._replace(average=Polynomial()) for r in (learner, *rivals)]
+                    outcome = sprint(team, kernel, data, gammas, rules, loss_of)
+                else:
+                    outcome = race(team, kernel, data, gammas, learner, when, loss_of)
                 engine, n_passes = outcome.engine, outcome.n_passes
                 coefs, decisions, shares = blend(outcome, normalise=classify)
                 gammas, coefs = list(coefs), list(coefs.values())
-                seen, weights = targets[outcome.held], problem.weights[outcome.held]
+                seen, weights = outcome.targets, outcome.weights
                 trace["read_outs"] = [
                     {"gamma": r.gamma, "pass": r.passes, "error": r.error, "weight": float(w)}
                     for r, w in zip(outcome.read_outs, shares, strict=True)
@@ -153,6 +163,9 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
     def _compress(self, problem, targets):
         """Project the predictor onto landmarks, if that is asked for."""
         f, at = self.expansion_, checked(len(problem.stored))
+        self.compression_ = None
+        if self.compress is None or self.compress is False or not f.support.shape[0]:
+            return
         rows, support_rows = problem.X[problem.stored[at]], None
         if isinstance(f.kernels[0], Precomputed):
             order = np.argsort(problem.given)

@@ -50,12 +50,9 @@ def compressed(estimator, f, rows, targets, weights, support_rows=None):
     f : Expansion
     kept : ndarray
         Positions of its support rows in that before.
-    report : Compression or None
-        None if nothing was asked for.
+    report : Compression
     """
     asked = estimator.compress
-    if asked is None or asked is False or not f.support.shape[0]:
-        return f, np.arange(f.support.shape[0]), None
     losses = log_losses if is_classifier(estimator) else squares
     share = weights / weights.sum()
 

@@ -146,6 +146,14 @@ class Problem:
         """The rows as they are given."""
         return self.X[self.stored[:most]]
 
+    def centre(self, size=1024):
+        """The mean row, from a few rows at a time: copies of all would not fit a cache."""
+        total = 0.0
+        for start in range(0, len(self.stored), size):
+            part = slice(start, start + size)
+            total = total + self.weights[part] @ self.X[self.stored[part]]
+        return np.asarray(total) / self.weights.sum()
+
 
 def views_of(estimator, kernel, problem):
     """The coordinates that compete."""
@@ -158,8 +166,7 @@ def views_of(estimator, kernel, problem):
     raw = ()
     if radial:
         # Distances do not change, and keep their digits.
-        centre = problem.weights @ problem.rows() / problem.weights.sum()
-        raw = (Squash(np.asarray(centre), np.ones(X.shape[1]), curved=False),)
+        raw = (Squash(problem.centre(), np.ones(X.shape[1]), curved=False),)
     out = [Coordinates("raw", raw, True, single)]
     standard = estimator.standardize
     if standard == "auto":

@@ -15,7 +15,7 @@ from tunefree.estimators.kernel_fitting import Problem
 from tunefree.estimators.settings import check_loss
 from tunefree.estimators.targets import DELTA, location_and_scale
 from tunefree.learners.isotropic import Isotropic
-from tunefree.learners.rules import PiSTOL
+from tunefree.learners.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, Huber
 
 _RULE = PiSTOL(a=0.25, squares=True)
@@ -183,9 +183,10 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         standard = (targets - m) / s
         problem = Problem(X, visits, kept)
         errors = squared_errors if self.loss == "squared" else absolute_errors
+        learner = Isotropic(_RULE, self._loss())
         coefs, publish, *_ = self._learn(
-            kernel, problem, standard[problem.stored], Isotropic(_RULE, self._loss()), errors,
-            classify=False, limit=_PASSES,
+            kernel, problem, standard[problem.stored], learner, errors,
+            classify=False, limit=_PASSES, rivals=[learner._replace(rule=DoWG())],
         )  # fmt: skip
         self._stream = None
         publish(coefs)

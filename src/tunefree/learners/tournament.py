@@ -104,7 +104,7 @@ def scout(team, kernel, data, members, classify, most):
     """One pass of all members over the first rows; returns the record of their predictions."""
     k = data.targets.shape[1]
     progress = start_progress(len(members), k, most)
-    engine = Blocked(kernel, members, k, _like(data), n_rows=len(data.targets), cache=data.cache)
+    engine = Blocked(kernel, members, k, like(data), n_rows=len(data.targets), cache=data.cache)
     passage(
         team, engine, data, 0, most=most,
         scored=lambda s, y, w: record(progress, classify, k, [p[0] for p in s], y, w),
@@ -112,7 +112,8 @@ def scout(team, kernel, data, members, classify, most):
     return progress
 
 
-def _like(data):
+def like(data):
+    """No rows, of the kind to come."""
     return data.rows.rows[:0] if data.rows is not None else data.cache.values[:0]
 
 
@@ -129,9 +130,9 @@ class ReadOut(NamedTuple):
     gamma : float or None
     passes : int
     error, spread : float
-        Mean loss of the left-out rows and its standard error.
+        Mean loss of rows that were not learned, and its standard error.
     size : float
-        Root mean square of the left-out decisions.
+        Root mean square of the decisions there.
     coef : ndarray of shape (n_slots, n_outputs)
     decisions : ndarray of shape (n_held, n_outputs)
     """
@@ -152,15 +153,16 @@ class Race(NamedTuple):
     ----------
     engine : Blocked
     read_outs : list of ReadOut
-    held : ndarray
-        Numbers of the left-out rows.
     n_passes : int
+    targets, weights : ndarray
+        Of the rows on which the read-outs were compared.
     """
 
     engine: Blocked
     read_outs: list
-    held: np.ndarray
     n_passes: int
+    targets: np.ndarray
+    weights: np.ndarray
 
 
 def read_outs(n_visits, max_iter=None, limit=12):
@@ -197,7 +199,7 @@ def race(team, kernel, data, gammas, learner, when, loss_of):
     n, k = data.targets.shape
     held = left_out(n)
     members = [Member(g, learner, name) for g in gammas for name in ("part", "all")]
-    engine = Blocked(kernel, members, k, _like(data), n_rows=n, cache=data.cache)
+    engine = Blocked(kernel, members, k, like(data), n_rows=n, cache=data.cache)
     shares = np.ones((len(members), n))
     shares[0::2, held] = 0.0
     found = []
@@ -216,7 +218,8 @@ def race(team, kernel, data, gammas, learner, when, loss_of):
         alive = [2 * i + j for i, out in enumerate(far) if not out for j in (0, 1)]
         engine.keep(alive)
         shares = shares[alive]
-    return Race(engine, found, held, epoch + 1)
+    totals = np.bincount(*data.order(0), minlength=n)
+    return Race(engine, found, epoch + 1, data.targets[held], totals[held])
 
 
 def _read(team, data, engine, held, passes, loss_of):
@@ -226,12 +229,12 @@ def _read(team, data, engine, held, passes, loss_of):
     out = []
     for i, (gamma, f) in enumerate(zip(gammas, decisions, strict=True)):
         loss = loss_of(f, data.targets[held])
-        error, spread = float(loss.mean()), _spread(loss)
+        error, spread = float(loss.mean()), standard_error(loss)
         out.append(ReadOut(gamma, passes, error, spread, rms(f), engine.mean(2 * i + 1), f))
     return out
 
 
-def _spread(loss):
+def standard_error(loss):
     """Standard error of a mean; no smaller than that of a rare mistake."""
     return float(np.sqrt(max(loss.var(), 1e-3 * max(1.0, loss.max(initial=0.0))) / len(loss)))
 
@@ -268,7 +271,7 @@ def blend(outcome, normalise):
     coefs : dict
         Bandwidth to coefficients of shape (n_slots, n_outputs).
     decisions : ndarray of shape (n_held, n_outputs)
-        The same blend of what had not learned the left-out rows.
+        The same blend of what had not learned the rows on which they were compared.
     weights : ndarray
         Of each read-out; they add up to 1.
     """
@@ -308,7 +311,7 @@ def train(
     """
     n, k = data.targets.shape
     member = Member(gamma, learner)
-    engine = Blocked(kernel, [member], k, _like(data), n, data.cache, apart)
+    engine = Blocked(kernel, [member], k, like(data), n, data.cache, apart)
     progress = start_progress(2, k, n)
 
     def scored(scores, y, w):
