@@ -53,6 +53,7 @@ def draw(figure, results):
         "operator": "operator norm (hypentropy)",
     }
     for i, (key, label) in enumerate(labels.items()):
-        curve(ax, d, [n[key] for _, n in results], i, label)
+        look = {"linestyle": "--", "marker": ""} if key == "bound" else {}
+        curve(ax, d, [n[key] for _, n in results], i, label, **look)
     logarithmic(ax)
     finish(ax, "d = n", "norm of H", TITLE)
