@@ -26,7 +26,7 @@ def warm_up():
         X = rng.normal(size=(200, 40))
         sparse = sp.csr_matrix(X * (rng.random(X.shape) < 0.1))
         for y in (X[:, 0] > 0, np.digitize(X[:, 0], [-0.5, 0.5])):
-            for form in (X, sparse):
+            for form in (X, sparse, sparse.toarray()):  # mostly zeros are learned as sparse
                 classifier().fit(form, y)
             classifier().partial_fit(X, y, classes=np.unique(y))
         for options in ({}, {"loss": "absolute"}, {"shuffle": False}):
