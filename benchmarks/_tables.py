@@ -214,12 +214,13 @@ def figure(path, results):
 
     drawing = Figure(figsize=(7, 4.2), layout="constrained")
     axes = drawing.subplots()
-    for name, found in results.items():
-        won = verdict(found["rows"], found["n_test"])
-        if won is not None:
-            axes.plot(won["ratio"], won["z"], "o", color="C0")
-            place = {"xytext": (5, 4), "textcoords": "offset points"}
-            axes.annotate(name, (won["ratio"], won["z"]), **place)
+    won = {name: verdict(found["rows"], found["n_test"]) for name, found in results.items()}
+    points = sorted((w["ratio"], w["z"], name) for name, w in won.items() if w is not None)
+    for i, (x, y, name) in enumerate(points):
+        axes.plot(x, y, "o", color="C0")
+        # Above and below in turn, so that the names of neighbours do not meet.
+        side = {"xytext": (0, 5), "va": "bottom"} if i % 2 else {"xytext": (0, -5), "va": "top"}
+        axes.annotate(name, (x, y), textcoords="offset points", ha="center", **side)
     axes.axhline(0, color="0.6", lw=1)
     axes.axhline(1.5, color="C3", lw=1, ls="--")
     axes.axvline(10, color="C3", lw=1, ls="--")
