@@ -21,7 +21,7 @@ def cells(quick):
 
 def table(results):
     """Medians, and whether the order is the paper's."""
-    return ordering(medians(results, "d"), "d")
+    return ordering(results, "d")
 
 
 def draw(figure, results):

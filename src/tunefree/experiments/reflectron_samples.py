@@ -22,7 +22,7 @@ def cells(quick):
 
 def table(results):
     """Medians, and whether the order is the paper's."""
-    return ordering(medians(results, "n"), "n")
+    return ordering(results, "n")
 
 
 def draw(figure, results):
@@ -30,16 +30,17 @@ def draw(figure, results):
     errors(figure.subplots(), medians(results, "n"), "rows n", TITLE)
 
 
-def ordering(curves, name):
+def ordering(results, name):
     """Rows of a table: each geometry's median, and the paper's order."""
-    rows = []
+    rows, curves = [], medians(results, name)
     x = curves["GLM-tron"][0]
     for i, value in enumerate(x):
         here = {a: c[1][i] for a, c in curves.items()}
         ours = ", ".join(f"{a} {e:.4f}" for a, e in here.items())
         below = max(here["p-norm"], here["hypentropy"]) < here["GLM-tron"]
         order = "as in the paper" if below else "GLM-tron is not the worst"
-        setting = f"{name} = {value}: {order}"
+        draws = len({cell["seed"] for cell, _ in results if cell[name] == value})
+        setting = f"{name} = {value}, draws: {draws}; {order}"
         rows.append(("median test error", "p-norm, hypentropy < GLM-tron", ours, setting))
     return rows
 
