@@ -25,8 +25,11 @@ def warm_up():
         rng = np.random.default_rng(0)
         X = rng.normal(size=(200, 40))
         sparse = sp.csr_matrix(X * (rng.random(X.shape) < 0.1))
+        # Mostly zeros are learned as sparse rows; an absurd entry takes its own path.
+        absurd = sparse.toarray()
+        absurd[0, 0] = 1e9
         for y in (X[:, 0] > 0, np.digitize(X[:, 0], [-0.5, 0.5])):
-            for form in (X, sparse, sparse.toarray()):  # mostly zeros are learned as sparse
+            for form in (X, sparse, absurd):
                 classifier().fit(form, y)
             classifier().partial_fit(X, y, classes=np.unique(y))
         for options in ({}, {"loss": "absolute"}, {"shuffle": False}):
