@@ -215,12 +215,13 @@ def figure(path, results):
     drawing = Figure(figsize=(7, 4.2), layout="constrained")
     axes = drawing.subplots()
     won = {name: verdict(found["rows"], found["n_test"]) for name, found in results.items()}
-    points = sorted((w["ratio"], w["z"], name) for name, w in won.items() if w is not None)
-    for i, (x, y, name) in enumerate(points):
-        axes.plot(x, y, "o", color="C0")
-        # Above and below in turn, so that the names of neighbours do not meet.
-        side = {"xytext": (0, 5), "va": "bottom"} if i % 2 else {"xytext": (0, -5), "va": "top"}
-        axes.annotate(name, (x, y), textcoords="offset points", ha="center", **side)
+    for name, place in won.items():
+        if place is not None:
+            x, y = place["ratio"], place["z"]
+            axes.plot(x, y, "o", color="C0")
+            above = {"xytext": (0, 5), "va": "bottom"}
+            side = above if y >= 0 else {"xytext": (0, -5), "va": "top"}
+            axes.annotate(name, (x, y), textcoords="offset points", ha="center", size=8, **side)
     axes.axhline(0, color="0.6", lw=1)
     axes.axhline(1.5, color="C3", lw=1, ls="--")
     axes.axvline(10, color="C3", lw=1, ls="--")
