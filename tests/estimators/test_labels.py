@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from sklearn.utils.class_weight import compute_class_weight
 
-from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier, ReflectronClassifier, open_source
+from tunefree import (
+    KernelPerceptron,
+    KernelPiSTOLClassifier,
+    LandmarkClassifier,
+    PiSTOLClassifier,
+    ReflectronClassifier,
+    open_source,
+)
 from tunefree.constraints import NonNegative
 from tunefree.estimators.labels import stream_labels
 
@@ -85,7 +92,7 @@ def test_a_reflectrons_pair_without_a_mirror_image_takes_no_third_class():
 def test_a_reflectron_learns_a_source_whose_classes_nobody_announced():
     X, y = example()
     source = open_source(lambda: ((X[i : i + 50], y[i : i + 50]) for i in range(0, 400, 50)))
-    model = ReflectronClassifier(random_state=0).fit_source(source)
+    model = ReflectronClassifier(solver="stochastic").fit_source(source)
     np.testing.assert_array_equal(model.coef_, ReflectronClassifier().partial_fit(X, y).coef_)
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
 
@@ -98,3 +105,17 @@ def test_a_reflectrons_class_weights_are_weights_of_rows():
     weighted = ReflectronClassifier(random_state=0).fit(X, y, sample_weight=each[y])
     np.testing.assert_allclose(balanced.coef_, weighted.coef_, rtol=1e-12)
     np.testing.assert_allclose(spelt.coef_, weighted.coef_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("cls", [*STREAMS, LandmarkClassifier])
+def test_probabilities_have_logarithms(cls):
+    X, y = example(100)
+    model = cls(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict_log_proba(X), np.log(model.predict_proba(X)))
+    np.testing.assert_array_equal(model.predict(X), model.predict_proba(X).argmax(axis=1))
+
+
+def test_without_probabilities_there_are_no_logarithms_and_the_message_says_why():
+    assert not hasattr(KernelPerceptron(), "predict_log_proba")
+    with pytest.raises(AttributeError, match="predict_log_proba"):
+        PiSTOLClassifier("paper").predict_log_proba(0)

@@ -5,7 +5,9 @@ import functools
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -154,6 +156,20 @@ def signs(codes, n_classes):
     if n_classes == 2:
         return np.where(codes == 1, 1.0, -1.0)[:, None]
     return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
+
+
+class LabelsByDecisions(ClassifierMixin):
+    """What a classifier with `decision_function`, and perhaps `predict_proba`, has from them."""
+
+    def predict(self, X):
+        """The most likely class of every row, shape (n_samples,)."""
+        scores = self.decision_function(X)
+        return self.classes_[chosen(scores.reshape(len(scores), -1))]
+
+    @available_if(lambda self: callable(self.predict_proba))
+    def predict_log_proba(self, X):
+        """Logarithms of `predict_proba`."""
+        return np.log(self.predict_proba(X))
 
 
 def share_stored(X):

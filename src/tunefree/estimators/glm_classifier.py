@@ -1,7 +1,6 @@
 """Reflectron for labels: classification through a link, with the geometry as the regularizer."""
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from tunefree.constraints.rules import is_odd
@@ -21,7 +20,7 @@ def _has_probabilities(estimator):
 
 
 @documented
-class ReflectronClassifier(ClassifierMixin, Reflectron):
+class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
     r"""Linear classification through a link, with no step size and no penalty to choose.
 
     Two classes are one output whose mean is the probability of the second; more are one output
@@ -226,12 +225,6 @@ class ReflectronClassifier(ClassifierMixin, Reflectron):
             margins = self.link_.mean(margins) - middle
         margins = margins.astype(self.coef_.dtype, copy=False)
         return margins[:, 0] if margins.shape[1] == 1 else margins
-
-    def predict(self, X):
-        """Labels, shape (n_samples,)."""
-        decisions = self.decision_function(X)
-        codes = (decisions > 0.0).astype(int) if decisions.ndim == 1 else decisions.argmax(axis=1)
-        return self.classes_[codes]
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):

@@ -1,13 +1,11 @@
 """Kernel PiSTOL for classification: no step size, no bandwidth, no regularization to tune."""
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
 from tunefree.estimators import base
 from tunefree.estimators.fitting import new_columns, visits_of
-from tunefree.estimators.kernel_base import KernelEstimator
+from tunefree.estimators.kernel_base import KernelDecisions, KernelEstimator
 from tunefree.estimators.kernel_fitting import Problem
 from tunefree.estimators.labels import stream_labels
 from tunefree.estimators.settings import SETTINGS, check_loss
@@ -30,7 +28,7 @@ def mistakes(decisions, targets):
     return (decisions.argmax(axis=1) != targets.argmax(axis=1)).astype(float)
 
 
-class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
+class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
     r"""Kernel classifier that needs no tuning: parameter-free learning in feature space.
 
     The predictor of each class is :math:`f(x) = \sum_i c_i k(x_i, x)`, trained by PiSTOL: with the
@@ -272,34 +270,9 @@ class KernelPiSTOLClassifier(ClassifierMixin, KernelEstimator):
         a = temperature(reading.decisions, reading.targets, reading.weights)
         self._publish_reading(ready, reading, a)
 
-    def decision_function(self, X):
-        """Log-odds of the second class, or of every class against the others.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-            Or kernel values of shape (n_samples, n_samples_fit) for kernel='precomputed'.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        check_is_fitted(self, "expansion_")
-        scores = self._values(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X):
-        """The most likely class of every row, shape (n_samples,)."""
-        scores = self.decision_function(X)
-        return self.classes_[base.chosen(scores.reshape(len(scores), -1))]
-
     def predict_proba(self, X):
         """Probabilities of the classes, shape (n_samples, n_classes).
 
         They are calibrated on rows that the predictor had not learned.
         """
         return base.probabilities(self.decision_function(X), joint=True)
-
-    def predict_log_proba(self, X):
-        """Logarithms of `predict_proba`."""
-        return np.log(self.predict_proba(X))

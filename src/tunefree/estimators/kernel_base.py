@@ -44,6 +44,26 @@ def check_passes(max_iter):
         raise ValueError(f"max_iter={max_iter!r} is neither 'auto' nor a positive integer.")
 
 
+class KernelDecisions(base.LabelsByDecisions):
+    """The decisions of a kernel expansion."""
+
+    def decision_function(self, X):
+        """Decisions for the second class or every class; log-odds where there are probabilities.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Or kernel values of shape (n_samples, n_samples_fit) for kernel='precomputed'.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self, "expansion_")
+        scores = self._values(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
 class KernelEstimator(ReadOnDemand, BaseEstimator):
     """Prediction, the tournament and streams; subclasses know parameters and targets."""
 

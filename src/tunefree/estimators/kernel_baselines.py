@@ -2,13 +2,11 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
 from tunefree.estimators import base
 from tunefree.estimators.fitting import visits_of
-from tunefree.estimators.kernel_base import KernelEstimator, check_passes
+from tunefree.estimators.kernel_base import KernelDecisions, KernelEstimator, check_passes
 from tunefree.estimators.kernel_fitting import (
     Problem,
     check_kernel,
@@ -71,7 +69,7 @@ class Baseline(KernelEstimator):
         return problem, data, engine, kernels
 
 
-class BaselineClassifier(ClassifierMixin, Baseline):
+class BaselineClassifier(KernelDecisions, Baseline):
     """Labels as targets +1 and -1, decisions as classes."""
 
     def _prepare(self, X, y, sample_weight):
@@ -85,24 +83,3 @@ class BaselineClassifier(ClassifierMixin, Baseline):
         X = X if len(kept) == X.shape[0] else X[kept]
         targets, labels = base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
         return kernel, X, targets, labels, weights[kept], kept
-
-    def decision_function(self, X):
-        """Decisions for the second class, or for every class.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-            Or kernel values of shape (n_samples, n_samples_fit) for kernel='precomputed'.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        check_is_fitted(self, "expansion_")
-        scores = self._values(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X):
-        """The class of the largest decision, shape (n_samples,)."""
-        scores = self.decision_function(X)
-        return self.classes_[base.chosen(scores.reshape(len(scores), -1))]

@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
@@ -183,7 +183,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
 
 
-class LandmarkClassifier(ClassifierMixin, _Landmark):
+class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
     r"""Kernel least squares on landmarks, with calibrated probabilities.
 
     One output a class (one for two classes), +1 or -1, learned as in `LandmarkRegressor`; the class
@@ -257,11 +257,6 @@ class LandmarkClassifier(ClassifierMixin, _Landmark):
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X):
-        """The most likely class of every row, shape (n_samples,)."""
-        scores = self._scores(X)
-        return self.classes_[base.chosen(scores)]
 
     def predict_proba(self, X):
         """Probabilities of the classes, shape (n_samples, n_classes)."""

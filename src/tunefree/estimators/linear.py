@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -48,7 +48,7 @@ def _has_probabilities(estimator):
     )
 
 
-class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
+class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, BaseEstimator):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
     The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of
@@ -365,11 +365,6 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         scores = X @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X):
-        """The most likely class of every row, shape (n_samples,)."""
-        scores = self.decision_function(X)
-        return self.classes_[base.chosen(scores.reshape(len(scores), -1))]
-
     @available_if(_has_probabilities)
     def predict_proba(self, X):
         """Probabilities of the classes, shape (n_samples, n_classes).
@@ -378,11 +373,6 @@ class PiSTOLClassifier(ClassifierMixin, FitsSource, BaseEstimator):
         """
         joint = self.setting == "auto" or self.loss == "multinomial"
         return base.probabilities(self.decision_function(X), joint)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X):
-        """Logarithms of `predict_proba`."""
-        return np.log(self.predict_proba(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -65,7 +65,7 @@ def status(fit, floor):
     return f"not separated; no separator has a margin above {fit.upper:.6g}"
 
 
-class Hyperplanes(ClassifierMixin, BaseEstimator):
+class Hyperplanes(base.LabelsByDecisions, BaseEstimator):
     """A classifier by the signs, or the largest, of linear scores."""
 
     def _bias(self, squared_norms):
@@ -78,22 +78,6 @@ class Hyperplanes(ClassifierMixin, BaseEstimator):
         if self.intercept_scaling != "auto":
             return float(self.intercept_scaling)
         return float(np.sqrt(np.max(squared_norms, initial=0.0))) or 1.0
-
-    def predict(self, X):
-        """The labels of rows.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return self.classes_[(scores > 0.0).astype(np.intp)]
-        return self.classes_[scores.argmax(axis=1)]
 
 
 class LinearDecisions:

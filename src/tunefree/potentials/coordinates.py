@@ -21,20 +21,14 @@ coordinate, stat, factor, base = (
 _LARGEST_EXPONENT = 700.0
 
 
-@part
-class Linear(NamedTuple):
-    """The Euclidean potential: theta_j = w_j.
+def separable(cls):
+    """A part whose coordinates know nothing of each other: S = 0, and the factor is 1."""
+    for name in ("stat", "factor", "base"):
+        setattr(cls, name, getattr(_Alone, name))
+    return part(cls)
 
-    Examples
-    --------
-    >>> Linear().coordinate(2.0)
-    2.0
-    """
 
-    def coordinate(self, w):
-        """theta_j without the common factor."""
-        return w
-
+class _Alone:
     def stat(self, w):
         """What a dual adds to S."""
         return 0.0
@@ -48,7 +42,22 @@ class Linear(NamedTuple):
         return 0.0
 
 
-@part
+@separable
+class Linear(NamedTuple):
+    """The Euclidean potential: theta_j = w_j.
+
+    Examples
+    --------
+    >>> Linear().coordinate(2.0)
+    2.0
+    """
+
+    def coordinate(self, w):
+        """theta_j without the common factor."""
+        return w
+
+
+@separable
 class Sinh(NamedTuple):
     """The hypentropy: theta_j = beta sinh(w_j).
 
@@ -64,20 +73,8 @@ class Sinh(NamedTuple):
         """theta_j without the common factor; capped before it overflows."""
         return self.beta * np.sinh(min(max(w, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
 
-    def stat(self, w):
-        """What a dual adds to S."""
-        return 0.0
 
-    def factor(self, s):
-        """The common factor."""
-        return 1.0
-
-    def base(self, top):
-        """What may be subtracted from every dual."""
-        return 0.0
-
-
-@part
+@separable
 class Root(NamedTuple):
     """The power potential: theta_j = sign(w_j) (|w_j| / q)^(1 / (q - 1)).
 
@@ -93,18 +90,6 @@ class Root(NamedTuple):
         """theta_j without the common factor."""
         size = (abs(w) / self.q) ** (1.0 / (self.q - 1.0))
         return size if w > 0.0 else -size
-
-    def stat(self, w):
-        """What a dual adds to S."""
-        return 0.0
-
-    def factor(self, s):
-        """The common factor."""
-        return 1.0
-
-    def base(self, top):
-        """What may be subtracted from every dual."""
-        return 0.0
 
 
 @part
