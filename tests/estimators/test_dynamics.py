@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
 
 import tunefree
 from tunefree import DynamicsReflectron
@@ -19,6 +20,7 @@ def _model(**options):
     return DynamicsReflectron(**options)
 
 
+@pytest.mark.filterwarnings("ignore:400 passes were not enough")
 @pytest.mark.parametrize("seed", range(2))
 def test_figure_1f_spectral_geometries_are_below_glm_tron_with_a_nuclear_ball(seed):
     """2021, section 6.2, small: each with its ball of twice the true norm."""
@@ -41,6 +43,12 @@ def test_rank_and_matrix_are_recovered():
     assert np.linalg.norm(model.coef_ - theta) < 0.1 * np.linalg.norm(theta)
     assert {"risk", "potential"} <= model.leaderboard_[0].keys()
     assert len(model.leaderboard_) == 5
+
+
+def test_a_risk_that_still_falls_at_the_last_pass_is_told():
+    trajectories, _ = make_low_rank_dynamics(60, 12, 1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="30 passes were not enough .* it fell by"):
+        _model(max_iter=30).fit(trajectories)
 
 
 def test_rho_is_estimated():

@@ -1,8 +1,11 @@
 """DynamicsReflectron: nonlinear recurrent systems from trajectories, of low rank without a rank."""
 
+import warnings
+
 import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tunefree._array import seed_of
@@ -18,6 +21,7 @@ AUTO = (Euclidean(), Spectral(PNorm(1.1)),
 RHO_POTENTIAL = Spectral(Hypentropy(1e-2))
 _RHO_WITHIN, _RHO_TOL, _RHO_PASSES = 1.0, 1e-3, 500
 _RANK_SHARE = 0.99
+_FALLING = 1e-2  # a fall of the risk in the last tenth of the passes that is worth a warning
 
 
 class DynamicsReflectron(BaseEstimator):
@@ -87,6 +91,11 @@ class DynamicsReflectron(BaseEstimator):
     ValueError
         For NaN or infinity in a state that is not masked, trajectories without a pair of successive
         states, or parameters that mean nothing.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the hold-out risk of the chosen potential was still falling after ``max_iter`` passes.
 
     References
     ----------
@@ -192,6 +201,8 @@ class DynamicsReflectron(BaseEstimator):
             ).x  # fmt: skip
         self.rho_ = float(rho)
         inner = learn(self.rho_, potential, self.max_iter)
+        if self.validation_fraction != 0.0:
+            _warn_unsettled(inner.trace_["held_risk"], self.max_iter)
         for name in ("coef_", "intercept_", "potential_", "constraint_", "link_", "trace_",
                      "leaderboard_"):  # fmt: skip
             setattr(self, name, getattr(inner, name))
@@ -299,6 +310,18 @@ class DynamicsReflectron(BaseEstimator):
 
 def _is_auto(potential):
     return isinstance(potential, str) and potential == "auto"
+
+
+def _warn_unsettled(risks, most):
+    """Say so if the lowest risk is that of the last passes, and a tenth of them made it lower."""
+    best = risks[:, int(np.argmin(risks.min(axis=0)))]
+    before = best[: len(best) - len(best) // 10].min()
+    if len(best) >= most and best[-1] < (1.0 - _FALLING) * before:
+        warnings.warn(
+            f"{most} passes were not enough for the hold-out risk to settle: it fell by "
+            f"{100.0 * (1.0 - best[-1] / before):.1f} % in the last tenth. Give a larger max_iter.",
+            ConvergenceWarning, stacklevel=4,
+        )  # fmt: skip
 
 
 def _regression(now, after):
