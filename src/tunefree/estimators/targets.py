@@ -9,6 +9,7 @@ median -+ cap q95|x - median|.
 import numpy as np
 from scipy import sparse
 
+from tunefree._jit import kernel
 from tunefree.learners.outputs import resized
 from tunefree.losses import Huber
 from tunefree.moments import column_caps
@@ -69,6 +70,16 @@ def residual_width(predictions, targets):
     """Huber's 1.345 standard deviations, robustly, of the latest progressive residuals."""
     r = np.abs(predictions[-_WINDOW:] - targets[-_WINDOW:])
     return max(1.345 * _NORMAL * float(np.median(r)), 1e-3)
+
+
+@kernel
+def _drift(rows, weights, total, mean):
+    """Take rows into a running mean; the weight so far."""
+    for i in range(rows.shape[0]):
+        total += weights[i]
+        for j in range(rows.shape[1]):
+            mean[j] += (rows[i, j] - mean[j]) * (weights[i] / total)
+    return total
 
 
 class TargetScale:
@@ -144,15 +155,12 @@ class TargetScale:
         self.range_y[0] = np.minimum(self.range_y[0], clipped.min(axis=0))
         self.range_y[1] = np.maximum(self.range_y[1], clipped.max(axis=0))
         standard = self.standardise(clipped)
-        is_sparse = sparse.issparse(X)
-        for i, w in enumerate(weights):
-            self.total += w
-            self.mean_y += (standard[i] - self.mean_y) * (w / self.total)
-            if not is_sparse:
-                self.mean_x += (X[i] - self.mean_x) * (w / self.total)
-        if not is_sparse:
+        total = _drift(standard, weights, self.total, self.mean_y)
+        if not sparse.issparse(X):
+            _drift(X, weights, self.total, self.mean_x)
             self.seen_low = np.minimum(self.seen_low, X.min(axis=0))
             self.seen_high = np.maximum(self.seen_high, X.max(axis=0))
+        self.total = total
         self.window = np.concatenate([self.window, y])[-_WINDOW:]
 
     def add_all(self, X, y, rows, weights, moments):
