@@ -4,10 +4,12 @@ import os
 import pickle
 import random
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
 
+import joblib
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
@@ -98,6 +100,38 @@ def random_files(n):
     return f"{n - differ} of {n} equal", "the reference"
 
 
+def hostile():
+    """Files that would run or allocate something, under right checksums where they have any."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from test_persistence import hostile_files
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 10))
+    with tempfile.TemporaryDirectory() as folder:
+        path, canary = Path(folder) / "model", Path(folder) / "canary"
+        save_model(PiSTOLClassifier(random_state=0).fit(X, X[:, 0] > 0), path)
+        files, loaded = list(hostile_files(path, canary)), 0
+        peers = {"pickle.load": 0, "joblib.load": 0}
+        for content in files:
+            path.write_bytes(content)
+            loaded, _ = _refused(path, loaded, 0.0)
+        ran = canary.exists()
+        for name in peers:
+            for content in files:
+                canary.unlink(missing_ok=True)
+                path.write_bytes(content)
+                attempt(lambda name=name: _unpickled(name, path))
+                peers[name] += canary.exists()
+    return (f"{loaded} of {len(files)} load, {'some' if ran else 'none'} executed anything",
+            ", ".join(f"{name} executes {count}" for name, count in peers.items()))  # fmt: skip
+
+
+def _unpickled(name, path):
+    if name == "joblib.load":
+        return bool(joblib.load(path))
+    return bool(pickle.loads(path.read_bytes()))
+
+
 def damage(content, n):
     """Truncations and bit flips of a file, half of each."""
     rng = random.Random(1)
@@ -138,6 +172,11 @@ def _refused(path, loaded, slowest):
     except ValueError:
         pass
     return loaded, max(slowest, time.process_time() - start)
+
+
+def damaged(flips, cuts):
+    """Damaged model files, ours and theirs."""
+    return our_model(flips), their_models(cuts)
 
 
 def their_models(n):

@@ -1,32 +1,24 @@
-"""Checks of estimators that should hold on any data; each gives (ours, peers) in words."""
+"""Checks of fits that should hold on any data; each gives (ours, peers) in words."""
 
 import pickle
+import threading
 import time
 import warnings
 
 import numpy as np
-from scipy import sparse
 from sklearn import datasets
 from sklearn.linear_model import Perceptron, SGDClassifier, SGDRegressor
 from sklearn.svm import SVC
 
 import _data
-from tunefree import (
-    AveragedSGDRegressor,
-    OptimisticPerceptron,
-    PiSTOLClassifier,
-    PiSTOLRegressor,
-    ReflectronClassifier,
-    ReflectronRegressor,
-)
+import tunefree
+from tunefree import OptimisticPerceptron
 
-OURS = {
-    "PiSTOLClassifier": lambda: PiSTOLClassifier(random_state=0),
-    "PiSTOLRegressor": lambda: PiSTOLRegressor(random_state=0),
-    "AveragedSGDRegressor": lambda: AveragedSGDRegressor(random_state=0),
-    "ReflectronClassifier": lambda: ReflectronClassifier(random_state=0, max_iter=100),
-    "ReflectronRegressor": lambda: ReflectronRegressor("identity", random_state=0, max_iter=100),
-    "OptimisticPerceptron": lambda: OptimisticPerceptron(margin=0.05),
+# The parameters of an estimator in these checks, where they are not the defaults.
+CHOSEN = {
+    "ReflectronClassifier": {"max_iter": 100},
+    "ReflectronRegressor": {"link": "identity", "max_iter": 100},
+    "OptimisticPerceptron": {"margin": 0.05},
 }
 PEERS = {
     "SGDClassifier": lambda: SGDClassifier(random_state=0),
@@ -34,6 +26,34 @@ PEERS = {
     "Perceptron": lambda: Perceptron(random_state=0),
     "SVC": lambda: SVC(kernel="linear"),
 }
+# Learners of raw data that have nothing to choose.
+AUTOMATIC = [f"{family}{task}" for family in ("PiSTOL", "KernelPiSTOL", "Landmark", "TuneFree")
+             for task in ("Classifier", "Regressor")] + ["AveragedSGDRegressor"]  # fmt: skip
+
+
+def ours(names=None):
+    """Makers of our public estimators of rows: all, or some by their names."""
+    if names is None:
+        names = [n for n in tunefree.__all__ if hasattr(getattr(tunefree, n), "predict")]
+        names.remove("DynamicsReflectron")  # learns trajectories
+    return {name: maker(name) for name in names}
+
+
+def maker(name, **parameters):
+    """A function that makes an estimator with a fixed seed."""
+    cls = getattr(tunefree, name)
+    seed = {"random_state": 0} if "random_state" in cls().get_params() else {}
+    return lambda: cls(**(seed | CHOSEN.get(name, {}) | parameters))
+
+
+def decide(model, X):
+    """Decisions of a classifier, predictions of a regressor."""
+    return getattr(model, "decision_function", model.predict)(X)
+
+
+def listed(found):
+    """Values by name, as text."""
+    return ", ".join(f"{name} {value}" for name, value in found.items())
 
 
 def problem(name, seed, n=120, d=4):
@@ -45,23 +65,27 @@ def problem(name, seed, n=120, d=4):
 
 
 def repetition(seeds):
-    """Weights 0 to 3 against rows repeated: the largest relative difference of coefficients."""
+    """Weights 0 to 3 against rows repeated: the largest relative difference of decisions."""
 
     def worst(name, make):
         gap = 0.0
         for seed in range(seeds):
             X, y = problem(name, seed)
             weights = np.random.default_rng(seed).integers(0, 4, len(y))
-            one = make().fit(X, y, sample_weight=weights).coef_
             rows = np.repeat(np.arange(len(y)), weights)
-            other = make().fit(X[rows], y[rows]).coef_
+            one = decide(make().fit(X, y, sample_weight=weights), X)
+            other = decide(make().fit(X[rows], y[rows]), X)
             gap = max(gap, np.abs(one - other).max() / max(1e-300, np.abs(other).max()))
         return gap
 
-    ours = {name: worst(name, make) for name, make in OURS.items()}
-    peers = {name: worst(name, make) for name, make in PEERS.items()}
-    return (f"{max(ours.values()):.1e} at most ({max(ours, key=ours.get)})",
-            ", ".join(f"{k} {v:.1e}" for k, v in peers.items()))  # fmt: skip
+    makers = ours()
+    del makers["ClassicalPerceptron"]  # takes no weights
+    gaps = {name: worst(name, make) for name, make in makers.items()}
+    exact = sum(gap == 0.0 for gap in gaps.values())
+    top = max(gaps, key=gaps.get)
+    return (f"{len(gaps)} estimators: {exact} without any difference, {gaps[top]:.1e} at most "
+            f"({top})",
+            listed({name: f"{worst(name, make):.1e}" for name, make in PEERS.items()}))  # fmt: skip
 
 
 def scales():
@@ -74,18 +98,18 @@ def scales():
         scores = [make().fit(X[:400] * f, y[:400]).score(X[400:] * f, y[400:]) for f in factors]
         return max(base - s for s in scores)
 
-    names = ("PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor", "ReflectronClassifier")
-    ours = {name: worst(name, OURS[name], factors) for name in names}
+    makers = ours([*AUTOMATIC, "ReflectronClassifier", "ReflectronRegressor"])
+    losses = {name: worst(name, make, factors) for name, make in makers.items()}
+    top = max(losses, key=losses.get)
     peers = {
-        "SGDClassifier": worst("SGDClassifier", PEERS["SGDClassifier"], factors),
-        "SGDRegressor at x100": worst("SGDRegressor", PEERS["SGDRegressor"], [100.0]),
+        "SGDClassifier": f"loses {worst('SGDClassifier', PEERS['SGDClassifier'], factors):.2f}",
+        "SGDRegressor": f"at x100 {worst('SGDRegressor', PEERS['SGDRegressor'], [100.0]):.1e}",
     }
-    return (f"loses {max(ours.values()):.4f} at most",
-            ", ".join(f"{k} loses {v:.2g}" for k, v in peers.items()))  # fmt: skip
+    return f"{len(losses)} estimators lose {losses[top]:.4f} at most ({top})", listed(peers)
 
 
 def raw_sets(directory):
-    """Ten data sets in raw units, (name, X, y)."""
+    """Ten data sets in raw units, (name, X, y); five where there is no folder."""
     out = [
         ("breast cancer", *datasets.load_breast_cancer(return_X_y=True)),
         ("wine", *datasets.load_wine(return_X_y=True)),
@@ -100,37 +124,36 @@ def raw_sets(directory):
     return out
 
 
-def defaults(directory, seeds):
+def defaults(directory, seeds, names, peers=()):
     """Default fits on raw data: not finite, or worse than the constant predictor on test rows."""
-    tally = {"ours": [0, 0, 0], "peers": [0, 0, 0]}
     sets = raw_sets(directory)
-    for name, X, y in sets:
-        regression = name in ("diabetes", "california", "bike", "elevators")
-        for seed in range(seeds):
-            order = np.random.default_rng(seed).permutation(len(y))
-            train, test = order[len(y) // 3 :], order[: len(y) // 3]
-            if regression:
-                makers = {"ours": [PiSTOLRegressor, AveragedSGDRegressor], "peers": [SGDRegressor]}
-                constant = 0.0
-            else:
-                makers = {"ours": [PiSTOLClassifier], "peers": [SGDClassifier]}
+
+    def tally(makers):
+        fits = broken = 0
+        worse = []
+        for name, X, y in sets:
+            regression = name in ("diabetes", "california", "bike", "elevators")
+            for seed in range(seeds):
+                order = np.random.default_rng(seed).permutation(len(y))
+                train, test = order[len(y) // 3 :], order[: len(y) // 3]
                 labels, counts = np.unique(y[train], return_counts=True)
-                constant = np.mean(y[test] == labels[counts.argmax()])
-            for who, classes in makers.items():
-                for cls in classes:
+                constant = 0.0 if regression else np.mean(y[test] == labels[counts.argmax()])
+                for cls in makers:
+                    if ("Regressor" in cls.__name__) != regression:
+                        continue
                     model = cls(random_state=seed).fit(X[train], y[train])
-                    finite = np.isfinite(model.coef_).all()
+                    finite = np.isfinite(np.asarray(decide(model, X[test]), float)).all()
                     score = model.score(X[test], y[test]) if finite else -np.inf
-                    tally[who][0] += 1
-                    tally[who][1] += not finite
+                    fits, broken = fits + 1, broken + (not finite)
                     # A tie on few test rows is chance: half a percent counts.
-                    tally[who][2] += score < constant - 0.005
+                    if score < constant - 0.005:
+                        worse.append(f"{cls.__name__} on {name}")
+        named = f" ({', '.join(sorted(set(worse)))})" if 0 < len(set(worse)) < 4 else ""
+        return (f"{fits} fits ({len(sets)} sets x {seeds} seeds): {broken} not finite, "
+                f"{len(worse)} worse than the constant{named}")  # fmt: skip
 
-    def words(who):
-        fits, broken, worse = tally[who]
-        return f"{broken} not finite, {worse} worse than the constant, of {fits}"
-
-    return f"{words('ours')} ({len(sets)} sets x {seeds} seeds)", f"SGD*: {words('peers')}"
+    found = tally([getattr(tunefree, name) for name in names])
+    return found, f"SGD*: {tally(peers)}" if peers else "-"
 
 
 def bad_values():
@@ -144,140 +167,58 @@ def bad_values():
             before = pickle.dumps(model)
             for where in ("X", "y", "weight"):
                 for value in (np.nan, np.inf):
-                    if where == "y" and "Classifier" in name or "weight" == where == name:
+                    if where == "y" and "Regressor" not in name:
+                        continue
+                    if where == "weight" and name == "ClassicalPerceptron":
                         continue
                     Z, t, w = X.copy(), y.astype(float), np.ones(len(y))
                     {"X": Z, "y": t, "weight": w}[where].flat[3] = value
+                    more = {"sample_weight": w} if where == "weight" else {}
                     total += 1
                     try:
-                        model.fit(Z, t if where == "y" else y, sample_weight=w)
+                        model.fit(Z, t if where == "y" else y, **more)
                     except ValueError as problem_:
                         named += where in str(problem_)
                     kept += pickle.dumps(model) == before
         return f"{named} of {total} named, state kept in {kept}"
 
-    names = ("PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor", "ReflectronClassifier",
-             "ReflectronRegressor")  # fmt: skip
+    makers = ours()
     peers = {k: PEERS[k] for k in ("SGDClassifier", "SGDRegressor")}
-    return count({k: OURS[k] for k in names}), f"SGD*: {count(peers)}"
-
-
-def stream_rows(seed, kind, task):
-    """800 rows with an absurd one after 600, and 600 clean test rows."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(1400, 10)) + 2.0
-    y = (X - 2.0) @ rng.normal(size=10) + 0.3 * rng.normal(size=1400)
-    y = (y > 0).astype(int) if task == "class" else y
-    rows, labels = X[:800], y[:800]
-    if kind == "x":
-        odd = rng.choice([-1, 1], 10) * 10.0 ** rng.uniform(-300, 149.9, 10)
-        rows, labels = np.insert(rows, 600, odd, axis=0), np.insert(labels, 600, 1)
-    elif kind == "huge":
-        rows = np.insert(rows, 600, np.full(10, 1e149), axis=0)
-        labels = np.insert(labels, 600, 1)
-    elif kind == "y":
-        rows, labels = np.insert(rows, 600, X[0], axis=0), np.insert(labels, 600, 1e30)
-    return rows, labels, X[800:], y[800:]
-
-
-def absurd(seeds):
-    """The least share of clean accuracy that is left after an absurd row and 200 clean ones."""
-
-    def left(learn, task, kinds):
-        worst = np.inf
-        for kind in kinds:
-            clean = dirty = 0.0
-            for seed in range(seeds):
-                clean += learn(*stream_rows(seed, None, task))
-                dirty += learn(*stream_rows(seed, kind, task))
-            worst = min(worst, dirty / clean)
-        return worst
-
-    def of(make, as_sparse=False):
-        def learn(X, y, X_test, y_test):
-            X = sparse.csr_array(X) if as_sparse else X
-            model = make()
-            more = {"classes": [0, 1]} if "Classifier" in type(model).__name__ else {}
-            try:
-                return model.partial_fit(X, y, **more).score(X_test, y_test)
-            except (ValueError, FloatingPointError):
-                return 0.0
-
-        return learn
-
-    ours = {}
-    for name, make in OURS.items():
-        if not hasattr(make(), "partial_fit"):
-            continue
-        task = "real" if "Regressor" in name else "class"
-        kinds = ("x", "huge", "y") if task == "real" else ("x", "huge")
-        for as_sparse in (False, True):
-            ours[f"{name}{' sparse' * as_sparse}"] = left(of(make, as_sparse), task, kinds)
-    peers = {
-        "SGDClassifier": left(of(PEERS["SGDClassifier"]), "class", ("x", "huge")),
-        "SGDRegressor": left(of(PEERS["SGDRegressor"]), "real", ("x", "huge", "y")),
-    }
-    for flags in ("", "--coin", "--pistol"):
-        peers[f"vw {flags}".strip()] = left(_vw(flags), "class", ("x", "huge"))
-    worst = min(ours, key=ours.get)
-    return (f"{100 * ours[worst]:.1f} % kept at least ({worst})",
-            ", ".join(f"{k} {100 * max(v, 0.0):.0f} %" for k, v in peers.items()))  # fmt: skip
-
-
-def _vw(flags):
-    def learn(X, y, X_test, y_test):
-        try:
-            import vowpalwabbit
-        except ImportError:
-            return np.nan
-        workspace = vowpalwabbit.Workspace(f"--quiet --loss_function logistic {flags}")
-
-        def line(row, label=None):
-            cells = " ".join(f"f{j}:{v!r}" for j, v in enumerate(row.tolist()))
-            return f"{'' if label is None else 2 * int(label) - 1} | {cells}"
-
-        for row, label in zip(X, y, strict=True):
-            workspace.learn(line(row, label))
-        hits = [(workspace.predict(line(row)) > 0) == label
-                for row, label in zip(X_test, y_test, strict=True)]  # fmt: skip
-        workspace.finish()
-        # As good as guessing is nothing kept.
-        return np.mean(hits)
-
-    return learn
-
-
-def chunks():
-    """Whether streams in chunks of 1, 7, 64 and all rows are equal to the last bit."""
-
-    def equal(name, make):
-        X, y = problem(name, 0, n=300)
-        coefs = set()
-        for size in (1, 7, 64, 300):
-            model = make()
-            for start in range(0, 300, size):
-                more = {} if "Regressor" in name else {"classes": [0, 1]}
-                part = slice(start, start + size)
-                model.partial_fit(X[part], y[part], **more)
-            coefs.add(model.coef_.tobytes())
-        return len(coefs) == 1
-
-    ours = [equal(k, m) for k, m in OURS.items() if hasattr(m(), "partial_fit")]
-    peers = [equal(k, PEERS[k]) for k in ("SGDClassifier", "SGDRegressor", "Perceptron")]
-    return (f"{sum(ours)} of {len(ours)} learners bit-equal",
-            f"SGDClassifier, SGDRegressor, Perceptron: {sum(peers)} of {len(peers)}")  # fmt: skip
+    return f"{len(makers)} estimators: {count(makers)}", f"SGD*: {count(peers)}"
 
 
 def workers():
     """Whether n_jobs 1, 2 and 8 are equal to the last bit."""
-    from tunefree import KernelPiSTOLClassifier
+    names = [n for n, make in ours().items() if "n_jobs" in make().get_params()]
+    equal = 0
+    for name in names:
+        X, y = problem(name, 0, n=300)
+        outcomes = set()
+        for n_jobs in (1, 2, 8):
+            model = maker(name, n_jobs=n_jobs)().fit(X, y)
+            outcomes.add(decide(model, X).tobytes())
+        equal += len(outcomes) == 1
+    return f"{equal} of {len(names)} estimators with n_jobs bit-equal", "-"
 
-    X, y = problem("PiSTOLClassifier", 0, n=300)
-    coefs = set()
-    for n_jobs in (1, 2, 8):
-        model = KernelPiSTOLClassifier(random_state=0, n_jobs=n_jobs, max_iter=2).fit(X, y)
-        coefs.add(model.decision_function(X).tobytes())
-    return f"{'bit-equal' if len(coefs) == 1 else 'different'} (KernelPiSTOLClassifier)", "-"
+
+def threads():
+    """Whether eight fits in threads of one process are bit-equal to a fit alone."""
+    makers, equal = ours(), 0
+    for name, make in makers.items():
+        X, y = problem(name, 0)
+        alone = decide(make().fit(X, y), X).tobytes()
+        found = []
+
+        def fit(X=X, y=y, make=make, found=found):
+            found.append(decide(make().fit(X, y), X).tobytes())
+
+        running = [threading.Thread(target=fit) for _ in range(8)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        equal += found == [alone] * 8
+    return f"{equal} of {len(makers)} estimators bit-equal", "-"
 
 
 def separation(n):
@@ -299,25 +240,6 @@ def separation(n):
     return (f"{n} sets: {false} false certificates, {over} at the limit, "
             f"{slowest:.2f} s at most",
             f"scikit-learn's Perceptron: {theirs} of {n} cycle to max_iter")  # fmt: skip
-
-
-def replay(rows):
-    """Many updates: the state does not grow, and the weights stay."""
-    X, y = problem("PiSTOLClassifier", 0, n=100_000, d=2)
-    out = []
-    for name in ("PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor"):
-        model = OURS[name]()
-        target = y if "Regressor" not in name else X @ [1.0, -1.0]
-        model.partial_fit(X, target)
-        size, weights = len(pickle.dumps(model._stream)), model.coef_.copy()
-        start = time.process_time()
-        for _ in range(rows // len(y) - 1):
-            model.partial_fit(X, target)
-        spent = time.process_time() - start
-        growth = len(pickle.dumps(model._stream)) - size
-        ratio = np.abs(model.coef_).max() / np.abs(weights).max()
-        out.append(f"{name} {growth:+d} bytes, weights x {ratio:.3g} ({spent:.0f} s)")
-    return f"{rows:.0e} updates each: " + "; ".join(out), "-"
 
 
 def quietly(check, *arguments):

@@ -1,17 +1,18 @@
 """The reliability table: every row measured now, ours beside the peers.
 
-python benchmarks/reliability.py [--data DIR] [--quick] [--only NAME ...] [--markdown FILE]
+python benchmarks/reliability.py [--data DIR] [--quick] [--only NAME ...] [--write STEM]
 
-Without --data five of the ten raw data sets are used. The whole takes about ten minutes of CPU
-time, --quick two. `LIBSVM` and `LIBLINEAR` are their own packages (libsvm-official,
-liblinear-official), and left out where these are not installed.
+Without --data five of the ten raw data sets are used. The whole takes about an hour of CPU time
+(the replay of 10^9 updates most of it), --quick some minutes. With --write each row is put into
+STEM.json as soon as it is measured, and STEM.md is the table of all rows there: the table of
+`docs/reliability.md`. `LIBSVM` and `LIBLINEAR` are their own packages (libsvm-official,
+liblinear-official), and left out where these are not installed, as is Vowpal Wabbit.
 """
 
 import argparse
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,76 +21,75 @@ for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
 
 import _hostile  # noqa: E402
 import _trust  # noqa: E402
+import _trust_processes as processes  # noqa: E402
+import _trust_streams as streams  # noqa: E402
 
-
-def interrupts(quick):
-    """Ctrl-C in the middle of every learner's fit, in a process of its own."""
-    script = Path(__file__).with_name("_interrupt.py")
-    names = ["PiSTOLClassifier", "AveragedSGDRegressor", "OptimisticPerceptron"] if quick else []
-    done = subprocess.run([sys.executable, str(script), *names], capture_output=True, text=True)
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    delays = [f["delay"] for f in found if "delay" in f]
-    spoiled = [f["name"] for f in found if f["state"] in ("spoiled", "not finite")]
-    return (f"{len(delays)} learners: {max(delays):.3f} s at most, {len(spoiled)} spoiled", "-")
-
-
-def killed(n):
-    """SIGKILL while a model file is replaced: the old or the new one is there."""
-    code = (
-        "import sys, itertools\n"
-        "from tunefree.persistence import load_values, save_values\n"
-        "print('ready', flush=True)\n"
-        "for k in itertools.count():\n"
-        "    save_values({'k': k, 'text': str(k) * 20000}, sys.argv[1], kind='run')\n"
-    )
-    import random
-    import tempfile
-
-    from tunefree.persistence import load_values
-
-    broken, rng = 0, random.Random(0)
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "file")
-        for _ in range(n):
-            child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
-            child.stdout.readline()
-            while not os.path.exists(path):
-                time.sleep(0.001)
-            time.sleep(rng.random() * 0.05)
-            child.kill()
-            child.wait()
-            child.stdout.close()
-            values = load_values(path, kind="run")
-            broken += values["text"] != str(values["k"]) * 20000
-    return f"{broken} of {n} kills leave a broken file", "-"
+FAST = ["PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor"]
+SLOW = [name for name in _trust.AUTOMATIC if name not in FAST]
 
 
 def rows(options):
+    """Every row: its title, the check, and the check's arguments."""
     quick = options.quick
+    updates = dict.fromkeys(FAST, 10**6 if quick else 10**9)
+    updates["PiSTOLRegressor"] = 10**6 if quick else 10**8
+    peers = _trust.SGDClassifier, _trust.SGDRegressor
     return {
-        "weights": ("weight = repetition: relative coefficient difference",
+        "weights": ("weight = repetition: relative difference of decisions, seeds: ",
                     _trust.repetition, 5 if quick else 50),
         "scales": ("X times 1e-8 ... 1e8, columns 1e-6 ... 1e6: loss of score", _trust.scales),
-        "defaults": ("raw data, default fits",
-                     _trust.defaults, options.data, 3 if quick else 20),
+        "defaults": ("raw data, default fits of linear learners",
+                     _trust.defaults, options.data, 3 if quick else 20, FAST, peers),
+        "more": ("raw data, default fits of kernel learners and TuneFree",
+                 _trust.defaults, options.data, 1 if quick else 20, SLOW),
         "bad": ("NaN, inf in X, y, weight", _trust.bad_values),
         "absurd": ("one absurd row in a stream, then 200 clean rows: accuracy kept",
-                   _trust.absurd, 2 if quick else 5),
+                   streams.absurd, 2 if quick else 5, streams.STREAMS, "partial_fit"),
+        "memory": ("one absurd row in memory: accuracy kept",
+                   streams.absurd, 2 if quick else 5, streams.GUARDED, "fit"),
         "malformed": ("malformed libsvm files", _hostile.malformed),
         "random": ("random libsvm files parse as load_svmlight_file does",
                    _hostile.random_files, 300 if quick else 10_000),
-        "models": ("damaged model files", damaged, 200 if quick else 10_000, 10 if quick else 40),
-        "kill": ("kill -9 while a file is written", killed, 5 if quick else 50),
-        "chunks": ("partial_fit in chunks of 1, 7, 64, all", _trust.chunks),
-        "interrupt": ("Ctrl-C in the middle of a fit", interrupts, quick),
+        "models": ("damaged model files", _hostile.damaged,
+                   200 if quick else 10_000, 10 if quick else 40),
+        "hostile": ("hostile files: pickles, zip bombs, forged headers", _hostile.hostile),
+        "kill": ("kill -9 while a file is written", processes.killed, 5 if quick else 50),
+        "resume": ("kill -9, resume: the bytes of an unbroken run",
+                   processes.resumed, 6 if quick else 100),
+        "disk": ("a full disk", processes.full, 5 if quick else 50),
+        "chunks": ("partial_fit in chunks of 1, 7, 64, all", streams.chunks),
+        "interrupt": ("Ctrl-C in the middle of a fit", processes.interrupts, quick),
         "workers": ("n_jobs 1, 2, 8", _trust.workers),
+        "threads": ("eight fits at once in threads", _trust.threads),
+        "cluster": ("SIGKILL of one of four Dask workers", processes.cluster, 2 if quick else 20),
         "separation": ("rows that no plane separates", _trust.separation, 100 if quick else 1000),
-        "replay": ("many updates", _trust.replay, 10**6 if quick else 10**8),
+        "counters": ("float32 rows beyond 2^24 updates",
+                     streams.counters, 10**6 if quick else 2 * 10**7),
+        "replay": ("many updates by replay", streams.replay, updates),
     }  # fmt: skip
 
 
-def damaged(flips, cuts):
-    return _hostile.our_model(flips), _hostile.their_models(cuts)
+def write(stem, name, row):
+    """Put a row into STEM.json, and the table of all its rows into STEM.md."""
+    path = stem.with_suffix(".json")
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known[name] = row
+    path.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
+    lines = ["| test | tunefree | peers | CPU s |", "|---|---|---|---|"]
+    lines += [
+        f"| {row['title']} | {row['ours']} | {row['peers']} | {row['seconds']:.0f} |"
+        for row in known.values()
+    ]
+    versions = sorted({row["commit"] for row in known.values()})
+    lines += ["", f"Measured at {', '.join(versions)}."]
+    stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
+
+
+def commit():
+    """The version of the sources."""
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
+                          cwd=Path(__file__).parent)  # fmt: skip
+    return done.stdout.strip() or "an unknown version"
 
 
 def main():
@@ -97,19 +97,21 @@ def main():
     parser.add_argument("--data", help="folder of the public data sets")
     parser.add_argument("--quick", action="store_true", help="few seeds and files")
     parser.add_argument("--only", nargs="*", help="rows by their short names")
-    parser.add_argument("--markdown", help="also write the table to this file")
+    parser.add_argument("--write", type=Path, help="also write the table to STEM.json and STEM.md")
     options = parser.parse_args()
-    lines = ["| test | tunefree | peers |", "|---|---|---|"]
-    for name, (title, check, *arguments) in rows(options).items():
-        if options.only and name not in options.only:
-            continue
-        start = time.process_time()
+    version, table = commit(), rows(options)
+    for name in options.only or table:
+        title, check, *arguments = table[name]
+        title += str(arguments[0]) if title.endswith("seeds: ") else ""
+        start, elapsed = time.process_time(), time.monotonic()
         ours, peers = _trust.quietly(check, *arguments)
-        lines.append(f"| {title} | {ours} | {peers} |")
-        spent = time.process_time() - start
-        print(f"{title}\n    ours   {ours}\n    peers  {peers}   [{spent:.0f} s]", flush=True)
-    if options.markdown:
-        Path(options.markdown).write_text("\n".join(lines) + "\n")
+        spent, elapsed = time.process_time() - start, time.monotonic() - elapsed
+        print(f"{title}\n    ours   {ours}\n    peers  {peers}\n"
+              f"    [{name}: {spent:.0f} s of CPU, {elapsed:.0f} s]", flush=True)  # fmt: skip
+        if options.write:
+            row = {"title": title, "ours": ours, "peers": peers, "seconds": spent,
+                   "commit": version}  # fmt: skip
+            write(options.write, name, row)
 
 
 if __name__ == "__main__":
