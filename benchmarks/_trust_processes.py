@@ -108,9 +108,11 @@ def full(n):
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model")
+        save_model(models[1], path)
+        most = os.path.getsize(path) - 1
         save_model(models[0], path)
         content = Path(path).read_bytes()
-        for limit in np.linspace(0, len(content) - 1, n).astype(int).tolist():
+        for limit in np.linspace(0, most, n).astype(int).tolist():
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
             try:
                 save_model(models[1], path)

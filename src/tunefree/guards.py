@@ -20,6 +20,7 @@ from tunefree._jit import kernel
 # of a new column may be beyond all entries so far (columns may have units that far apart).
 _FAR, _FAR_YOUNG, _FAR_NEW = 10.0, 1e4, 1e16
 _YOUNG = 64
+ABSURD = 1e4
 # How many rows tell the centre of columns in memory.
 _CENTRED = 1001
 # The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time.
@@ -216,7 +217,7 @@ def _itself(X):
     return (X,)
 
 
-def screened(X, rows):
+def screened(X, rows, far=_FAR):
     """Rows in memory without entries far beyond the others of their column.
 
     Rows are swept in the given order and backwards, since the odd one may come first: an entry is
@@ -228,6 +229,8 @@ def screened(X, rows):
     X : ndarray or CSR of shape (n, d)
     rows : ndarray of shape (m,)
         Distinct rows.
+    far : float, default=10.0
+        In place of ten. Learners whose views bound far entries anyway need `ABSURD` only.
 
     Returns
     -------
@@ -252,7 +255,7 @@ def screened(X, rows):
         entries = np.count_nonzero(X[rows] != centre, axis=0)
     else:
         entries = np.bincount(X.indices, minlength=X.shape[1])
-    most *= np.where(entries >= _YOUNG, _FAR, _FAR_YOUNG)
+    most *= np.where(entries >= _YOUNG, far, max(far, _FAR_YOUNG))
     if dense:
         return np.where(np.abs(X - centre) > most, centre.astype(X.dtype), X)
     X = X.copy()

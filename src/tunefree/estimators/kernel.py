@@ -6,7 +6,7 @@ from tunefree._array import seed_of
 from tunefree.estimators import base
 from tunefree.estimators.fitting import new_columns, visits_of
 from tunefree.estimators.kernel_base import KernelDecisions, KernelEstimator
-from tunefree.estimators.kernel_fitting import Problem
+from tunefree.estimators.kernel_fitting import Problem, without_absurd
 from tunefree.estimators.labels import stream_labels
 from tunefree.estimators.settings import SETTINGS, check_loss
 from tunefree.learners.isotropic import Isotropic
@@ -216,8 +216,8 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         weights = base.balanced(self.class_weight, classes, codes, weights[kept])
         targets, labels = base.signs(codes, len(classes)), codes[:, None].astype(float)
         seed, X = seed_of(self.random_state), X if len(kept) == X.shape[0] else X[kept]
-        visits, _, _ = visits_of(X, labels, weights, self.shuffle, seed)
-        problem = Problem(X, visits, kept)
+        visits, rows, _ = visits_of(X, labels, weights, self.shuffle, seed)
+        problem = Problem(without_absurd(self, kernel, X, rows), visits, kept)
         self.classes_, self.class_count_ = classes, counts
         learner = self._learner(len(visits.rows))
         rivals = [learner._replace(rule=DoWG())] if self.setting == "auto" else ()

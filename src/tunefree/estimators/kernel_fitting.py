@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.estimators import base
+from tunefree.guards import ABSURD, screened
 from tunefree.kernels import (
     Cosine,
     Function,
@@ -113,6 +114,16 @@ def check_memory(n, d, n_outputs, n_members, itemsize):
 def width_of(X):
     """How many numbers a row takes; an entry of a sparse row has an index, too."""
     return 2 * X.nnz // max(1, X.shape[0]) if sparse.issparse(X) else X.shape[1]
+
+
+def guards_rows(kernel, standardize):
+    """Whether rows have columns of a unit, whose far entries count as missing."""
+    return standardize is not False and not isinstance(kernel, Precomputed | Function)
+
+
+def without_absurd(estimator, kernel, X, rows):
+    """Rows in memory without entries far beyond anything: one would set a column's unit."""
+    return screened(X, rows, ABSURD) if guards_rows(kernel, estimator.standardize) else X
 
 
 class Problem:

@@ -11,9 +11,10 @@ from tunefree._array import seed_of
 from tunefree.estimators import base
 from tunefree.estimators.fitting import visits_of
 from tunefree.estimators.kernel_base import KernelEstimator
-from tunefree.estimators.kernel_fitting import Problem
+from tunefree.estimators.kernel_fitting import Problem, without_absurd
 from tunefree.estimators.settings import check_loss
 from tunefree.estimators.targets import DELTA, location_and_scale
+from tunefree.guards import ABSURD, screened
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, Huber
@@ -179,9 +180,10 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
             X, targets, weights[kept], self.shuffle, seed_of(self.random_state),
             affine=not sparse.issparse(X),
         )  # fmt: skip
+        targets = screened(targets, rows, ABSURD)
         m, s = location_and_scale(targets[rows], tails=self.loss != "huber")
         standard = (targets - m) / s
-        problem = Problem(X, visits, kept)
+        problem = Problem(without_absurd(self, kernel, X, rows), visits, kept)
         errors = squared_errors if self.loss == "squared" else absolute_errors
         learner = Isotropic(_RULE, self._loss())
         coefs, publish, *_ = self._learn(

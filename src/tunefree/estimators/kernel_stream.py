@@ -11,7 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.engine.order import given_visits
-from tunefree.estimators.kernel_fitting import GRID, Coordinates, scale_gamma
+from tunefree.estimators.kernel_fitting import GRID, Coordinates, guards_rows, scale_gamma
+from tunefree.guards import Guard
 from tunefree.kernels import Cosine, Function, Linear, median_gamma
 from tunefree.learners.blocked import BLOCK, Blocked, Member, Rows
 from tunefree.learners.budget import make_room
@@ -79,7 +80,7 @@ class KernelStream:
         if max_support is not None:
             self.size = min(BLOCK, max_support - max_support // 2)
         self.pending, self.waiting, self.seen, self.engine = [], 0, 0, None
-        self.coordinates = self.progress = self.scale = None
+        self.coordinates = self.progress = self.scale = self._guards = None
 
     def n_outputs(self):
         """How many targets a row has; None before the first."""
@@ -88,7 +89,7 @@ class KernelStream:
     def learn(self, X, targets, weights, n_jobs):
         """Take in rows, in the order in which they come."""
         rows, weights = given_visits(weights).order(0)
-        self.pending.append((X[rows], targets[rows], weights))
+        self.pending.append((*self._screened(X[rows], targets[rows]), weights))
         self.waiting += len(rows)
         if self.waiting < self.size:
             return
@@ -102,6 +103,15 @@ class KernelStream:
             [(X[stop:], targets[stop:], weights[stop:])],
             len(weights) - stop,
         )
+
+    def _screened(self, X, targets):
+        """Rows, in order, without what is far beyond all before; columns count from the first."""
+        if self._guards is None:
+            centre = np.zeros(X.shape[1]) if sparse.issparse(X) else X[0]
+            self._guards = Guard.of(centre), Guard.of(targets[0])
+        if guards_rows(self.kernel, self.standardize):
+            X = self._guards[0].screen(X)
+        return X, targets if self.classify else self._guards[1].screen(targets)
 
     def _stacked(self):
         X = [p[0] for p in self.pending]

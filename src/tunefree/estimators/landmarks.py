@@ -9,6 +9,7 @@ from tunefree._array import seed_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.landmark_search import Search, risks, show
+from tunefree.guards import ABSURD, screened
 from tunefree.learners.nystroem import ALPHAS, place, solve
 from tunefree.learners.progress import temperature
 
@@ -31,6 +32,8 @@ class _Landmark(BaseEstimator):
             raise ValueError(f"n_landmarks={self.n_landmarks!r} is no positive integer or 'auto'.")
         seed = seed_of(self.random_state)
         rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
+        targets = screened(targets, rows, ABSURD)
+        ends = targets.min(axis=0), targets.max(axis=0)
         rows, totals = rows[:_MOST_ROWS], totals[:_MOST_ROWS]
         X, y = X[rows], targets[rows]
         found = Search(X, y, totals).result() if like is None else like._found()
@@ -50,7 +53,7 @@ class _Landmark(BaseEstimator):
         self.alpha_ = float(ALPHAS[i])
         self.leave_one_out_risk_ = float(risk[:, i].mean())
         left_out = solution.left_out[:, i]
-        return solution.coef[:, i], solution.intercept[i], left_out, y[:most], totals[:most]
+        return solution.coef[:, i], solution.intercept[i], ends, left_out, y[:most], totals[:most]
 
     def _unfinished(self):
         """Whether more rows and landmarks than the search's still lowered the risk a lot."""
@@ -170,11 +173,11 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         kept, X = weights > 0, _dense(X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         X, targets, weights = X[kept], targets[kept], weights[kept]
-        coef, intercept, *_ = self._learn(X, targets, targets, weights, True, like)
+        coef, intercept, ends, *_ = self._learn(X, targets, targets, weights, True, like)
         self.dual_coef_ = coef.astype(X.dtype)
         self._flat = np.ndim(y) == 1
         self.intercept_ = X.dtype.type(intercept[0]) if self._flat else intercept.astype(X.dtype)
-        self.range_ = np.array([targets.min(axis=0), targets.max(axis=0)], dtype=X.dtype)
+        self.range_ = np.array(ends, dtype=X.dtype)
         return self
 
     def predict(self, X):
@@ -247,7 +250,7 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
         X, y, weights = X[kept], y[kept], weights[kept]
         self.classes_, codes = base.encode_labels(y, fewest=2)
         targets, labels = base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
-        coef, intercept, out, seen, w = self._learn(X, targets, labels, weights, True, like)
+        coef, intercept, _, out, seen, w = self._learn(X, targets, labels, weights, True, like)
         a = temperature(out, seen, w)
         self.dual_coef_ = (a * coef).astype(X.dtype)
         self.intercept_ = (a * intercept).astype(X.dtype)

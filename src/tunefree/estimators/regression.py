@@ -21,7 +21,7 @@ from tunefree.estimators.settings import (
     view_set,
 )
 from tunefree.estimators.targets import DELTA, TargetScale, residual_width, with_width
-from tunefree.guards import screened
+from tunefree.guards import ABSURD, screened
 from tunefree.learners.portfolio import Member, Portfolio
 from tunefree.learners.progress import recent_rows
 from tunefree.losses import LOSSES, Huber
@@ -172,7 +172,8 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
         X = base.canonical(sparse.csr_array(X)) if not dense else _array(X)
         seed = seed_of(self.random_state)
         visits, rows, totals = visits_of(X, targets, weights, self.shuffle, seed, affine=dense)
-        X = screened(X, rows) if not dense and self.cap is not None else X
+        if self.cap is not None:
+            X = screened(X, rows, ABSURD) if dense else screened(X, rows)
         if warm:
             portfolio, state, scale = self._run
             X, state = base.stored(X, state.views), state._replace(epoch=1)
