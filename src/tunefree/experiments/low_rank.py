@@ -121,7 +121,8 @@ def table(results, key):
         below = max(here["p-norm"], here["hypentropy"]) < here["GLM-tron"]
         order = "as in the paper" if below else "another order"
         cell = next(c for c, _ in results if c[key] == value)
-        setting = f"d = {cell['d']}, r = {cell['r']}, n = {cell['n']}, {len(found['p-norm'])} draws"
+        draws = min(len(f) for f in found.values())
+        setting = f"d = {cell['d']}, r = {cell['r']}, n = {cell['n']}, draws: {draws}"
         rows.append(("median excess risk", "p-norm, hypentropy < GLM-tron", ours,
                      f"{setting}, {cell['most']} passes: {order}"))  # fmt: skip
         ranks = ", ".join(f"{a} {np.median([m['rank'] for m in found[a]]):g}" for a in ALGORITHMS)
