@@ -95,6 +95,8 @@ def test_a_reflectron_learns_a_source_whose_classes_nobody_announced():
     model = ReflectronClassifier(solver="stochastic").fit_source(source)
     np.testing.assert_array_equal(model.coef_, ReflectronClassifier().partial_fit(X, y).coef_)
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+    with pytest.raises(ValueError, match="class_weight needs rows in memory"):
+        ReflectronClassifier(class_weight="balanced").fit_source(source)
 
 
 def test_a_reflectrons_class_weights_are_weights_of_rows():

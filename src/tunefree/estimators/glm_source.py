@@ -117,7 +117,8 @@ class OfSource(Stochastic):
         source : Source or anything that `tunefree.open_source` takes
             For ``solver="batch"`` one that can be read again.
         classes : array-like, optional
-            For classifiers: labels to expect; `solver="stochastic"` needs all that will come.
+            For classifiers: labels to expect. Without them ``solver="stochastic"`` takes classes
+            that come late.
         checkpoint : Checkpoint, optional
             For ``solver="stochastic"``: saves the run, resumes it with the same bits.
         on_chunk : callable, optional
@@ -153,6 +154,11 @@ class OfSource(Stochastic):
         link, configurations, _ = self._check()
         if self.feature_map is not None:
             raise ValueError("A source is learned without feature_map: transform its rows.")
+        if getattr(self, "class_weight", None) is not None:
+            raise ValueError(
+                "class_weight needs rows in memory or solver='stochastic': give a source's rows "
+                "weights in its place."
+            )
         seed, (n_shares, _) = seed_of(self.random_state), self._shares(np.inf, self.n_splits)
 
         def turns(X):
