@@ -32,11 +32,11 @@ from _separation import (
     seconds,
     usps,
 )
+from tunefree import ClassicalPerceptron, OptimisticPerceptron
 from tunefree.bounds import separation_budget
 from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
-from tunefree.estimators.perceptron import ClassicalPerceptron, OptimisticPerceptron
 from tunefree.learners.certificates import Goal
 from tunefree.learners.perceptron import Classical
 

@@ -10,7 +10,7 @@ from tunefree._version import __version__
 _HOMES = {
     "AveragedSGDRegressor": "tunefree.estimators.ridge",
     "Checkpoint": "tunefree.persistence",
-    "ClassicalPerceptron": "tunefree.estimators.perceptron",
+    "ClassicalPerceptron": "tunefree.estimators.perceptron_classical",
     "ErrorCurveDisplay": "tunefree.plots",
     "DynamicsReflectron": "tunefree.estimators.dynamics",
     "KernelAveragedSGDClassifier": "tunefree.estimators.kernel_sgd",

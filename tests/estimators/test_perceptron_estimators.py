@@ -15,8 +15,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tunefree import ClassicalPerceptron, OptimisticPerceptron
 from tunefree.datasets import make_perceptron_hard
-from tunefree.estimators.perceptron import ClassicalPerceptron, OptimisticPerceptron
 from tunefree.estimators.perceptron_kernel import KernelOptimisticPerceptron
 
 METHODS = ["optimistic", "accelerated", "min-norm", "auto"]
