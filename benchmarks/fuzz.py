@@ -98,7 +98,7 @@ def model(data):
 
 def _sealed(text):
     """A file whose header is the input, with lengths and a checksum that are right."""
-    body = text + bytes(-(32 + len(text)) % 64) + bytes(4096)
+    body = text + bytes(-(32 + len(text)) % 64) + bytes(1 << 16)
     head = struct.pack("<8sIIQQ", container.MAGIC, 1, 0, len(text), 32 + len(body) + 32)
     return head + body + hashlib.sha256(head + body).digest()
 

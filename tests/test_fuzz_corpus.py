@@ -1,0 +1,58 @@
+"""Inputs that fuzzing found to reach different lines: each is read as documented, or refused.
+
+`benchmarks/fuzz.py` found them; `tests/corpus/model` holds headers of model files.
+"""
+
+import hashlib
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tunefree.persistence import ModelError, load_model
+from tunefree.readers import DataError, read
+
+CORPUS = Path(__file__).with_name("corpus")
+
+
+def inputs(kind):
+    return sorted((CORPUS / kind).iterdir())
+
+
+def reading(pieces, format):
+    """The bytes of what was read, or the place and text of the refusal."""
+    try:
+        found = read(pieces, format=format)
+    except DataError as refusal:
+        return str(refusal)
+    entries = found.X.data if format == "libsvm" else found.X
+    assert np.isfinite(entries).all() and found.X.shape[0] == len(found.y)
+    return found.X.shape, entries.tobytes(), np.asarray(found.y).tobytes()
+
+
+@pytest.mark.parametrize("format", ["libsvm", "csv"])
+def test_a_reading_does_not_depend_on_where_the_bytes_are_cut(format):
+    outcomes = set()
+    for path in inputs(format):
+        data = path.read_bytes()
+        whole = reading([data], format)
+        outcomes.add(type(whole))
+        for cut in {1, 7, len(data) // 2, max(0, len(data) - 1)}:
+            assert reading([data[:cut], data[cut:]], format) == whole, (path.name, cut)
+    assert outcomes == {str, tuple}  # some are refused, and some are sound
+
+
+def test_headers_under_a_right_checksum_are_loaded_or_refused(tmp_path):
+    path, outcomes = tmp_path / "model", {"loaded": 0, "refused": 0}
+    for header in inputs("model"):
+        text = header.read_bytes()
+        body = text + bytes(-(32 + len(text)) % 64) + bytes(1 << 16)
+        head = struct.pack("<8sIIQQ", b"tunefree", 1, 0, len(text), 32 + len(body) + 32)
+        path.write_bytes(head + body + hashlib.sha256(head + body).digest())
+        try:
+            load_model(path).get_params()
+            outcomes["loaded"] += 1
+        except ModelError:
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 0, outcomes
