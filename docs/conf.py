@@ -36,7 +36,7 @@ suppress_warnings = ["config.cache"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
-html_theme_options = {"navigation_with_keys": False, "header_links_before_dropdown": 7}
+html_theme_options = {"navigation_with_keys": False, "header_links_before_dropdown": 4}
 templates_path = ["_templates"]
 
 sphinx_gallery_conf = {

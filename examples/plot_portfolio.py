@@ -17,7 +17,7 @@ model = PiSTOLClassifier(random_state=0).fit(X[:400], y[:400])
 print(f"test accuracy {model.score(X[400:], y[400:]):.3f} on raw, unscaled columns")
 
 # %%
-# The members' progressive error over the rows, and the one that was returned.
+# The members' progressive error over the rows, and which of them were chosen.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 RiskCurveDisplay.from_estimator(model).plot(axes[0])

@@ -44,7 +44,7 @@ def run_reproduce(names, everything, listing, quick, out, data, finished):
         answer(_report(outcome))
     if len(outcomes) > 1:
         answer(_summary(outcomes))
-    if any(o.skipped for o in outcomes):
+    if any(o.skipped.startswith("needs") for o in outcomes):
         note("some experiments need public data sets: give their folder with --data DIR")
 
 

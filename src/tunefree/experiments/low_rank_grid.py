@@ -80,13 +80,15 @@ def table(results):
 
 
 def draw(figure, results):
-    """Excess risks against d: the grid dashed, the automatic step solid."""
+    """Excess risks against d: the grid dashed and hollow, the automatic step solid."""
     ax = figure.subplots()
     x = sorted({c["d"] for c, _ in results})
     for i, algorithm in enumerate(ALGORITHMS):
         for automatic, line in ((False, "--"), (True, "-")):
             y = [_best(results, d, algorithm, automatic)[1]["excess"] for d in x]
             label = f"{algorithm}, {'automatic' if automatic else 'grid'}"
-            ax.plot(x, y, line, marker=MARKERS[i], color=COLOURS[i], markersize=4, label=label)
+            fill = COLOURS[i] if automatic else "none"
+            ax.plot(x, y, line, marker=MARKERS[i], color=COLOURS[i], markersize=6, label=label,
+                    markerfacecolor=fill)  # fmt: skip
     logarithmic(ax)
     finish(ax, "d = n", "excess test risk (half squared error)", TITLE)

@@ -13,13 +13,13 @@ def curve(ax, x, y, index, label, **options):
 
 
 def logarithmic(ax, x=True, y=True):
-    """Logarithmic axes with labels at powers of ten only, so that they do not overlap."""
-    from matplotlib.ticker import NullFormatter
+    """Logarithmic axes with labels at powers of ten, and between them within a single decade."""
+    from matplotlib.ticker import LogFormatterSciNotation
 
     for used, axis, scale in ((x, ax.xaxis, ax.set_xscale), (y, ax.yaxis, ax.set_yscale)):
         if used:
             scale("log")
-            axis.set_minor_formatter(NullFormatter())
+            axis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(1.0, 0.3)))
 
 
 def finish(ax, x, y, title="", legend=True):
