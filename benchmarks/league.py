@@ -1,11 +1,12 @@
 """The league: one call without tuning, beside cross-validated linear and kernel machines.
 
-python benchmarks/league.py --data DIR [--only NAME ...] [--peers FILE] [--csv FILE] [--figure FILE]
+python benchmarks/league.py --data DIR [--only NAME ...] [--peers FILE] [--rows FILE] [--csv FILE]
+                            [--figure FILE]
 
 Ours: `TuneFreeClassifier` and `TuneFreeRegressor` with defaults and random_state=0, on raw data and
 on standardised data. Peers: see `_league_peers.py`. Seconds are CPU seconds of all threads with all
-tuning inside. ``--peers FILE`` keeps the peers' rows between runs while developing; the table says
-so.
+tuning inside. ``--peers FILE`` keeps the peers' rows between runs while developing, ``--rows FILE``
+all rows, so that a table can be made piece by piece; the table says so.
 """
 
 import argparse
@@ -30,25 +31,33 @@ TASKS = ("binary", "multiclass", "regression")
 
 def main():
     options = arguments()
-    cache, results, kept = Cache(options.peers), {}, []
+    cache, every, results = Cache(options.peers), Cache(options.rows), {}
     warm_up()
     for name in _data.names(*TASKS):
-        if options.only and name not in options.only:
+        if options.only and name not in options.only and name not in every.rows:
             continue
         if options.cached and name not in cache.rows:
             continue
         console.print(f"[dim]{name}[/dim]")
         data = _data.load(name, options.data)
-        rows = dict(ours(data))
-        peers = _league_peers.regression if data.task == "regression" else None
-        kept += [name] if name in cache.kept else []
-        rows.update(cache(data, peers or _league_peers.classification))
+        rows = every(data, lambda data: everyone(data, cache).items())
         results[name] = {"task": data.task, "n_test": len(data.y_test), "rows": rows}
         if options.csv:
             write_csv(options.csv, results)
-    show(results, kept)
+    show(results)
+    for kept, option in ((every.kept, "--rows"), (cache.kept - every.kept, "--peers")):
+        named = ", ".join(name for name in results if name in kept)
+        if named:
+            whose = "Rows" if option == "--rows" else "Peers"
+            console.print(f"{whose} measured in an earlier run (from {option} FILE): {named}.")
     if options.figure:
         figure(options.figure, results)
+
+
+def everyone(data, cache):
+    """Our row and those of the peers."""
+    peers = _league_peers.regression if data.task == "regression" else _league_peers.classification
+    return {**dict(ours(data)), **cache(data, peers)}
 
 
 def model(data):
@@ -140,15 +149,23 @@ def ranks(results):
     return {name: float(np.mean(values)) for name, values in table.items()}
 
 
-def show(results, kept):
+def show(results):
     for task in ("classification", "regression"):
         regression = task == "regression"
         part = {n: f for n, f in results.items() if (f["task"] == "regression") == regression}
         if part:
             league(task, part)
     console.print(__doc__.split("\n\n")[2].replace("\n", " "))
-    if kept:
-        console.print(f"Peers measured in an earlier run (from --peers FILE): {', '.join(kept)}.")
+    guessed = [
+        f"{peer} on {name}"
+        for name, found in results.items()
+        for peer, row in found["rows"].items()
+        if row.get("estimated")
+    ]
+    if guessed:
+        console.print(
+            f"Seconds of a search are those of one fit, multiplied: {', '.join(guessed)}."
+        )
 
 
 def league(task, part):
@@ -259,6 +276,7 @@ def arguments():
     parser.add_argument("--data", default="../shared/data", help="folder of the data sets")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=_data.names(*TASKS))
     parser.add_argument("--peers", metavar="FILE", help="keep the peers' rows there (JSON)")
+    parser.add_argument("--rows", metavar="FILE", help="keep all rows there (JSON)")
     parser.add_argument("--cached", action="store_true", help="only sets whose peers are in FILE")
     parser.add_argument("--csv", metavar="FILE", default="league.csv")
     parser.add_argument("--figure", metavar="FILE", default="league.png")

@@ -11,7 +11,14 @@ from tunefree._array import seed_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.candidates import Fitted, candidates, shape_of
-from tunefree.estimators.race import Budget, choose, leading_entry, race, weighted_mean
+from tunefree.estimators.race import (
+    Budget,
+    choose,
+    folds_of,
+    leading_entry,
+    race,
+    weighted_mean,
+)
 from tunefree.estimators.verdict import Report
 from tunefree.preprocessing import TablePreprocessor
 
@@ -55,17 +62,18 @@ class _TuneFree(BaseEstimator):
         entries = race(entrants, shape, X, y, totals, groups, self._losses, budget)
         winner, reason = choose(entries, totals)
         begin = time.perf_counter()
-        fitted = winner.candidate.fit(X, y, totals, self._leader(entries))
+        fitted = winner.fitted or self._fitted_again(winner, entries, X, y, totals, groups)
         refit = time.perf_counter() - begin
         self.table_, self.view_, self.model_ = table, fitted.view, fitted.model
         self.chosen_, self.seconds_ = winner.candidate.name, time.perf_counter() - start
         self.leaderboard_ = _leaderboard(entries, winner, totals, shape)
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
-        passes = budget.spent + winner.candidate.passes(shape)
+        passes = budget.spent + (0.0 if winner.fitted else winner.candidate.passes(shape))
+        last = "It was not fitted again." if winner.fitted else "It was fitted again on all rows."
         self.n_iter_ = max(1, int(round(passes)))
         self.report_ = Report(
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
-            f"{reason} It was fitted again on all rows.", float(passes), float(budget.passes),
+            f"{reason} {last}", float(passes), float(budget.passes),
             self.seconds_, refit,
         )  # fmt: skip
 
@@ -91,10 +99,16 @@ class _TuneFree(BaseEstimator):
         order = np.argsort(-np.abs(values), kind="stable")
         return kind, {names[j]: float(values[j]) for j in order}
 
-    def _leader(self, entries):
-        """The kernel on landmarks whose findings the last fit takes over, after one hold-out."""
-        leading = leading_entry(entries)
-        return leading.leaders[0] if leading is not None and len(leading.leaders) == 1 else None
+    def _fitted_again(self, winner, entries, X, y, weights, groups):
+        """The winner on all rows; after one hold-out the kernel on landmarks only adds that."""
+        leading, more = leading_entry(entries), {}
+        leader = leading.leaders[0] if leading is not None and len(leading.leaders) == 1 else None
+        if leader is not None and winner.candidate.leads:
+            more["known"] = folds_of(groups)[0] != 0
+        fitted = winner.candidate.fit(X, y, weights, leader, **more)
+        for name in ("_sums", "_keeps"):
+            vars(fitted.model).pop(name, None)
+        return fitted
 
     def _show(self, X):
         check_is_fitted(self, "model_")
@@ -318,7 +332,8 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
 
     def _losses(self, fitted, X, y):
         """Squared errors, twice: nothing else breaks ties."""
-        off = (fitted.model.predict(fitted.show(X)) - y).reshape(len(y), -1)
+        predicted = fitted.model.predict(fitted.show(X))
+        off = predicted.reshape(len(y), -1) - y.reshape(len(y), -1)
         square = (np.square(off.astype(np.float64)) / self._spread).sum(axis=1)
         return square, square
 

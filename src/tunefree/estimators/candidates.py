@@ -9,12 +9,16 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from tunefree.estimators import base
 from tunefree.estimators.landmark_search import show
+from tunefree.learners.tournament import SCOUTED, VISITS
 from tunefree.squash import squash_of
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
 LEADER = "kernel on landmarks"
+# Kernel PiSTOL learns the first rows up to so many: those whose kernel values can be kept.
+MOST_ROWS = 16_384
 
 
 class Candidate(NamedTuple):
@@ -29,10 +33,15 @@ class Candidate(NamedTuple):
     estimator : estimator
     work : callable
         Shape -> multiply-adds of one fit.
-    dear : bool
-        Whether it is tried only where the kernel on landmarks pays, if that came before.
     leads : bool
         Whether it is the kernel on landmarks.
+    follows : bool
+        Whether it takes over the view of the columns that the kernel on landmarks found, and can
+        learn all rows while it judges itself on some.
+    known : estimator or None
+        Itself after a rehearsal, whose bandwidths are taken over.
+    rehearsal : float
+        Seconds of that.
     """
 
     name: str
@@ -40,29 +49,44 @@ class Candidate(NamedTuple):
     squashed: bool
     estimator: object
     work: object
-    dear: bool = False
     leads: bool = False
+    follows: bool = False
+    known: object = None
+    rehearsal: float = 0.0
 
     def passes(self, shape):
         """The price of one fit: multiply-adds over those of one pass."""
         return float(self.work(shape) / max(shape.pass_work, 1.0))
 
-    def fit(self, X, y, weights, leader=None):
+    def fit(self, X, y, weights, leader=None, **more):
         """A `Fitted` candidate on rows in random order.
 
         Parameters
         ----------
         X, y, weights : ndarray
         leader : estimator, optional
-            A fitted kernel on landmarks: one more of these takes over its view and bandwidth.
+            A fitted kernel on landmarks: one more of these takes over its view and bandwidth, a
+            candidate that follows its view.
+        more
+            For the estimator's own `fit`.
         """
-        view, more = (), {}
-        if self.leads and leader is not None:
+        view, model = (), clone(self.estimator)
+        if self.leads:
+            model._keeps = True
             more["like"] = leader
+        elif self.follows and leader is not None:
+            view = leader.parts_
+            model.set_params(standardize=False)
+            more["like"] = self.known
         elif self.squashed:
             view = (squash_of(X),)
-        model = clone(self.estimator)
-        return Fitted(view, model.fit(show(view, X), y, sample_weight=weights, **more))
+        fitted = Fitted(view, model)
+        model.fit(fitted.show(X), y, sample_weight=weights, **more)
+        return fitted
+
+    def small(self, n_landmarks):
+        """The kernel on landmarks with few of these, for a rehearsal."""
+        return self._replace(estimator=clone(self.estimator).set_params(n_landmarks=n_landmarks))
 
 
 class Fitted(NamedTuple):
@@ -74,6 +98,40 @@ class Fitted(NamedTuple):
     def show(self, X):
         """Rows as the model takes them."""
         return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
+
+
+class Recalled(NamedTuple):
+    """What a model said of left-out rows while it learned the others, for these rows only."""
+
+    values: np.ndarray
+    classes_: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, model):
+        """What a model kept; it forgets it."""
+        return cls(vars(model).pop("held_values_"), getattr(model, "classes_", None))
+
+    def show(self, X):
+        """Nothing needs to be shown."""
+        return X
+
+    @property
+    def model(self):
+        """Itself."""
+        return self
+
+    def predict(self, X):
+        """Classes, or targets."""
+        return (
+            self.values
+            if self.classes_ is None
+            else self.classes_[base.chosen(self.values.reshape(len(self.values), -1))]
+        )
+
+    def predict_proba(self, X):
+        """Probabilities of the classes."""
+        scores = self.values[:, 0] if self.values.shape[1] == 1 else self.values
+        return base.probabilities(scores, joint=True)
 
 
 class Shape(NamedTuple):
@@ -113,12 +171,16 @@ def _ridge_work(shape):
 def _landmark_work(shape):
     n = min(shape.n, 50_000)
     few = min(shape.n, 3000)
-    search = 10 * 4 * few * min(200, few) ** 2 + 15 * 4 * few * min(300, few) ** 2
-    return search + (2e10 + 3e6 * n) * min(1.0, (n / 1500) ** 2) + n * 1000 * 2 * shape.d
+    search = 25 * few * 300 * (300 + 2 * shape.d) * min(1.0, (few / 1500) ** 2)
+    return search + (1e10 + 2e6 * n) * min(1.0, (n / 1500) ** 2) + n * 700 * 2 * shape.d
 
 
 def _kernel_work(shape):
-    return 20 * shape.n**2 * (shape.d + 2 * shape.k + 20)
+    # Values of the kernel cost as much as many multiply-adds.
+    n = min(shape.n, MOST_ROWS)
+    passes = min(12, max(1, VISITS // n))
+    scouts = 8 * min(n, SCOUTED) ** 2 * (30 + 2 * shape.k)
+    return n**2 * (shape.d + 60 + passes * (6 * shape.k + 60)) + scouts
 
 
 def candidates(task, family, X, n_outputs, seed):
@@ -154,5 +216,6 @@ def candidates(task, family, X, n_outputs, seed):
             left[LEADER] = f"{shape.d} columns are too many"
         if f"KernelPiSTOL{kind}" in tunefree.__all__ and shape.n * shape.d <= _MOST_CELLS:
             make = getattr(tunefree, f"KernelPiSTOL{kind}")(random_state=seed)
-            out.append(Candidate("kernel PiSTOL", "kernel", False, make, _kernel_work, dear=True))
-    return sorted(out, key=lambda c: c.passes(shape)), left
+            name = "kernel PiSTOL"
+            out.append(Candidate(name, "kernel", False, make, _kernel_work, follows=True))
+    return sorted(out, key=lambda c: (c.follows, c.passes(shape))), left

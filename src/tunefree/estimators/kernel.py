@@ -190,7 +190,7 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         return SETTINGS[self.setting](loss, n_rows)
 
     @base.all_or_nothing
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, held=None, like=None):
         """Learn from rows in memory.
 
         Parameters
@@ -200,6 +200,11 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
+        held : array-like of bool of shape (n_samples,), optional
+            Rows on which bandwidths and passes are chosen; every tenth by default.
+        like : estimator, optional
+            A fitted one of this class, of fewer rows, whose bandwidths are taken over. Columns are
+            not scaled.
 
         Returns
         -------
@@ -223,11 +228,13 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         rivals = [learner._replace(rule=DoWG())] if self.setting == "auto" else ()
         coefs, publish, decisions, seen, w = self._learn(
             kernel, problem, targets[problem.stored], learner, mistakes,
-            classify=True, limit=_PASSES, rivals=rivals,
+            classify=True, limit=_PASSES, rivals=rivals, held=held, like=like,
         )  # fmt: skip
         a = temperature(decisions, seen, w)
         self._stream = None
         publish([a * c for c in coefs])
+        if held is not None:
+            self._recall(a * decisions)
         return self
 
     @base.all_or_nothing

@@ -20,6 +20,7 @@ from tunefree.estimators.kernel_fitting import (
     is_single,
     kernels_of,
     resolved,
+    taken_over,
     try_function,
     width_of,
 )
@@ -30,7 +31,7 @@ from tunefree.learners.expansion import Expansion
 from tunefree.learners.progress import curve, recent_rows
 from tunefree.learners.sprint import sprint
 from tunefree.learners.support import n_threads, workers
-from tunefree.learners.tournament import blend, race, read_outs, train
+from tunefree.learners.tournament import blend, crossed, race, read_outs, train
 
 # Rows are predicted in blocks of a multiple of this size.
 _ALIGNED = 16
@@ -84,7 +85,10 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
         check_precomputed(kernel, X)
         try_function(kernel, X)
 
-    def _learn(self, kernel, problem, targets, learner, loss_of, *, classify, limit, rivals=()):
+    def _learn(
+        self, kernel, problem, targets, learner, loss_of, *, classify, limit, rivals=(), held=None,
+        like=None,
+    ):  # fmt: skip
         """Run the tournament and set the predictor.
 
         Parameters
@@ -101,6 +105,11 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
             Most passes that are worth while.
         rivals : sequence of Isotropic
             Learn beside the learner if there is a single pass.
+        held : ndarray of bool, optional
+            Rows, as given, on which passes and bandwidths are chosen; every tenth by default. What
+            is returned of decisions is then honest: half of these rows chose for the others.
+        like : estimator, optional
+            A fitted one whose bandwidths are taken over.
 
         Returns
         -------
@@ -111,12 +120,18 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
             Of rows that the predictor behind the decisions had not learned.
         """
         n, k = targets.shape
+        apart = None
+        if held is not None:
+            apart = np.flatnonzero(np.asarray(held, dtype=bool)[problem.given])
         single = is_single(self, kernel, problem.X.dtype, problem.X)
         check_memory(n, width_of(problem.X), k, 6, 4 if single else 8)
         kernel = resolved(self, kernel, problem)
         visits = int(problem.visits.repeats.sum())
         with workers(self.n_jobs) as team:
-            choice = choose(self, team, kernel, problem, targets, learner, classify)
+            if like is None:
+                choice = choose(self, team, kernel, problem, targets, learner, classify, apart)
+            else:
+                choice = taken_over(self, kernel, problem, like, classify)
             gammas, when = choice.gammas, None
             if self.average == "auto":
                 most = None if self.max_iter == "auto" else self.max_iter
@@ -129,13 +144,16 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
             data = data_of(team, kernel, problem, choice.view, gammas, targets, once)
             trace = dict(choice.trace)
             if when is not None:
-                if once:
+                if once and held is None:
                     rules = [r._replace(average=Polynomial()) for r in (learner, *rivals)]
                     outcome = sprint(team, kernel, data, gammas, rules, loss_of)
                 else:
-                    outcome = race(team, kernel, data, gammas, learner, when, loss_of)
+                    outcome = race(team, kernel, data, gammas, learner, when, loss_of, apart)
                 engine, n_passes = outcome.engine, outcome.n_passes
                 coefs, decisions, shares = blend(outcome, normalise=classify)
+                if held is not None:
+                    decisions = crossed(outcome, loss_of, classify)
+                    self._held = problem.given[apart]
                 gammas, coefs = list(coefs), list(coefs.values())
                 seen, weights = outcome.targets, outcome.weights
                 trace["read_outs"] = [
@@ -161,6 +179,10 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
             self._compress(problem, targets)
 
         return coefs, publish, decisions, seen, weights
+
+    def _recall(self, values):
+        """Keep what was said of the rows in `held` without them, in their order."""
+        self.held_values_ = values[np.argsort(vars(self).pop("_held"))]
 
     def _publish(self, problem, data, engine, kernels, coefs):
         """Rows with a coefficient make up the predictor."""

@@ -153,6 +153,17 @@ class Problem:
         rows, weights = self.visits.order(epoch)
         return self._number[rows], weights
 
+    def without(self, apart):
+        """`order` less the rows of some numbers."""
+        kept = np.ones(len(self.stored), dtype=bool)
+        kept[apart] = False
+
+        def order(epoch):
+            numbers, weights = self.order(epoch)
+            return numbers[kept[numbers]], weights[kept[numbers]]
+
+        return order
+
     def rows(self, most=None):
         """The rows as they are given."""
         return self.X[self.stored[:most]]
@@ -225,8 +236,11 @@ class Choice(NamedTuple):
     trace: dict
 
 
-def choose(estimator, team, kernel, problem, targets, learner, classify):
-    """The view and the bandwidths that go on, with the record of the scouts."""
+def choose(estimator, team, kernel, problem, targets, learner, classify, apart=None):
+    """The view and the bandwidths that go on, with the record of the scouts.
+
+    Rows with the numbers in `apart` are not looked at.
+    """
     views = views_of(estimator, kernel, problem)
     auto = isinstance(estimator.gamma, str) and estimator.gamma == "auto"
     if not hasattr(kernel, "distances") or not auto:
@@ -239,13 +253,14 @@ def choose(estimator, team, kernel, problem, targets, learner, classify):
         return Choice(view, [gamma], [], {})
     n = len(problem.stored)
     most = min(n, max(SCOUTED, n // 8))
+    order = problem.order if apart is None else problem.without(apart)
     found = []
     for view in views:
         rows = view.show(problem.rows(most))
         unit = median_gamma(kernel, rows)
         members = [Member(unit * g, learner, f"{view.name} gamma={unit * g:.3g}") for g in GRID]
         squares = kernel.diag(rows).astype(np.float64)
-        data = Data(Facts.of(kernel, rows), squares, targets[:most], problem.order)
+        data = Data(Facts.of(kernel, rows), squares, targets[:most], order)
         found.append((view, members, scout(team, kernel, data, members, classify, most)))
     best = min(range(len(found)), key=lambda i: risks(found[i][2]).min())
     view, members, progress = found[best]
@@ -272,6 +287,19 @@ def choose(estimator, team, kernel, problem, targets, learner, classify):
     }
     board.sort(key=lambda row: (not row["chosen"], row["progressive_error"]))
     return Choice(view, [members[i].gamma for i in chosen], board, trace)
+
+
+def taken_over(estimator, kernel, problem, like, classify):
+    """The bandwidth that counted most in another fit; in classification the second one, too.
+
+    Decisions gain from a blend; squared errors gain little, and one bandwidth costs half as much.
+    """
+    shares = {}
+    for r in like.trace_["read_outs"]:
+        shares[r["gamma"]] = shares.get(r["gamma"], 0.0) + r["weight"]
+    gammas = sorted(sorted(shares, key=shares.get)[-2 if classify else -1 :])
+    view = views_of(estimator, kernel, problem)[0]
+    return Choice(view, gammas, like.leaderboard_, dict(like.trace_))
 
 
 def resolved(estimator, kernel, problem):

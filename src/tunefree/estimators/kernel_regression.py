@@ -154,7 +154,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         return LOSSES.get(self.loss, self.loss)
 
     @base.all_or_nothing
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, held=None, like=None):
         """Learn from rows in memory.
 
         Parameters
@@ -164,6 +164,11 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
+        held : array-like of bool of shape (n_samples,), optional
+            Rows on which bandwidths and passes are chosen; every tenth by default.
+        like : estimator, optional
+            A fitted one of this class, of fewer rows, whose bandwidths are taken over. Columns are
+            not scaled.
 
         Returns
         -------
@@ -186,9 +191,10 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         problem = Problem(without_absurd(self, kernel, X, rows), visits, kept)
         errors = squared_errors if self.loss == "squared" else absolute_errors
         learner = Isotropic(_RULE, self._loss())
-        coefs, publish, *_ = self._learn(
+        coefs, publish, decisions, *_ = self._learn(
             kernel, problem, standard[problem.stored], learner, errors,
             classify=False, limit=_PASSES, rivals=[learner._replace(rule=DoWG())],
+            held=held, like=like,
         )  # fmt: skip
         self._stream = None
         publish(coefs)
@@ -196,6 +202,8 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         self.range_ = np.array([limited.min(axis=0), limited.max(axis=0)], dtype=X.dtype)
         self.scale_ = s.astype(X.dtype)
         self.intercept_ = X.dtype.type(m[0]) if flat else m.astype(X.dtype)
+        if held is not None:
+            self._recall(np.clip(decisions * s + m, *self.range_))
         return self
 
     @base.all_or_nothing

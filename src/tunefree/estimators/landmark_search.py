@@ -5,10 +5,12 @@ import numpy as np
 from tunefree.learners.nystroem import ALPHAS, place, solve
 from tunefree.squash import Squash, squash_of, standardise_of
 
-# Bandwidths tried, relative to one over the median squared distance of two rows.
-_GRID = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
-# Rows, and landmarks of the first and of later rounds.
-_SCOUTS, FEW, MORE = 3000, 200, 300
+# Bandwidths tried, relative to one over the median squared distance of two rows; and beyond.
+_GRID, _BEYOND = (1 / 4, 1.0, 4.0), (1 / 16, 16.0)
+# Rows, and landmarks, of the first look at views and bandwidths, and of what follows.
+_GLANCE, _SCOUTS, FEW, MORE = 1500, 3000, 200, 300
+# Penalties tried: half of those of the last fit.
+_ALPHAS = ALPHAS[::2]
 # Most rounds of relevance.
 _ROUNDS = 6
 
@@ -42,11 +44,12 @@ class Trial:
         self.parts, self.Z, self.factor, self.m = parts, Z, factor, m
         self.gamma = float(factor / median_distance(Z))
         self.marks = place(Z[:m], self.gamma)
-        solution = solve(self.marks, lambda a, b: Z[a:b], len(y), y, weights)
+        n = len(Z)
+        solution = solve(self.marks, lambda a, b: Z[a:b], n, y[:n], weights[:n], _ALPHAS)
         table = risks(solution, y, weights)
         i = int(np.argmin(table.mean(axis=0)))
         self.losses, self.risk = table[:, i], float(table[:, i].mean())
-        self.coef, self.alpha = solution.coef[:, i], float(ALPHAS[i])
+        self.coef, self.alpha = solution.coef[:, i], float(_ALPHAS[i])
 
     def beats(self, other):
         """Whether the risk is lower by more than a standard error of the difference."""
@@ -84,21 +87,30 @@ class Search:
         self.rows, self.y, self.weights = X[:s].astype(np.float64), y[:s], weights[:s]
         self.trials = []
 
-    def _try(self, parts, factor, m):
-        Z = show(parts, self.rows)
+    def _try(self, parts, factor, m, n=_SCOUTS):
+        Z = show(parts, self.rows[:n])
         trial = Trial(parts, Z, self.y, self.weights, factor, m)
         self.trials.append(trial)
         return trial
 
+    def _glance(self, parts):
+        """The best of a few bandwidths on the first rows, and of one more beyond the edge."""
+        tried = [self._try(parts, factor, FEW, _GLANCE) for factor in _GRID]
+        best = min(tried, key=lambda t: t.risk)
+        if best.factor == 1.0:
+            return best
+        beyond = self._try(parts, _BEYOND[best.factor > 1.0], FEW, _GLANCE)
+        return min((best, beyond), key=lambda t: t.risk)
+
     def result(self):
         """View, relevance, gamma, whether more landmarks did not help, and what was tried."""
-        coarse = [self._try(parts, factor, FEW) for parts in self.views for factor in _GRID]
-        few = min(coarse, key=lambda t: t.risk)
-        best = self._refined(few.parts, few.factor)
+        best = min((self._glance(parts) for parts in self.views), key=lambda t: t.risk)
+        few = self._try(best.parts, best.factor, FEW)
+        best = self._refined(self._try(best.parts, best.factor, MORE))
         saturated = not best.beats(few)
         for _ in range(_ROUNDS):
             weighted = Squash(np.zeros(best.Z.shape[1]), self._inverse(best), curved=False)
-            trial = self._refined((*best.parts, weighted), best.factor)
+            trial = self._refined(self._try((*best.parts, weighted), best.factor, MORE), best)
             if not trial.beats(best):
                 break
             best, saturated = trial, False
@@ -107,7 +119,8 @@ class Search:
                 "view": ("standardised", "squashed")[t.parts[0].curved],
                 "rounds": len(t.parts) - 1 - t.parts[0].curved,
                 "gamma": t.gamma,
-                "landmarks": min(t.m, len(self.y)),
+                "landmarks": min(t.m, len(t.Z)),
+                "rows": len(t.Z),
                 "leave_one_out_risk": t.risk,
             }
             for t in sorted(self.trials, key=lambda t: t.risk)
@@ -118,13 +131,24 @@ class Search:
         # A column of no relevance is not switched off for good: later rounds may want it.
         return 1.0 / np.maximum(trial.relevance(), 1e-3)
 
-    def _refined(self, parts, factor):
-        """The best of three bandwidths, and of one more beyond if that is at the edge."""
-        tried = [self._try(parts, factor * f, MORE) for f in (0.5, 1.0, 2.0)]
-        best = min(tried, key=lambda t: t.risk)
-        if best.factor != factor:
-            beyond = self._try(parts, best.factor**2 / factor, MORE)
-            best = min((best, beyond), key=lambda t: t.risk)
+    def _refined(self, trial, to_beat=None):
+        """The best of a trial and others of half, twice, four times ... its bandwidth.
+
+        Columns of little relevance leave the distances smaller, so twice the bandwidth comes
+        first; half of it is tried unless something is good enough already.
+        """
+        best = trial
+        while best.factor >= trial.factor and best.factor < 64.0 * trial.factor:
+            more = self._try(trial.parts, 2.0 * best.factor, MORE)
+            if more.risk >= best.risk:
+                break
+            best = more
+        if best is trial and not (to_beat is not None and best.beats(to_beat)):
+            for _ in range(2):
+                less = self._try(trial.parts, 0.5 * best.factor, MORE)
+                if less.risk >= best.risk:
+                    break
+                best = less
         return best
 
 

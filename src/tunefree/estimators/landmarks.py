@@ -10,22 +10,25 @@ from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.landmark_search import Search, risks, show
 from tunefree.guards import ABSURD, screened
-from tunefree.learners.nystroem import ALPHAS, place, solve
+from tunefree.learners.nystroem import ALPHAS, gather, place, solve
 from tunefree.learners.progress import temperature
 
 # Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.
-_MOST_ROWS, _MOST_LEFT_OUT, _SATURATED = 50_000, 20_000_000, 500
-# A fit that goes on from another takes this many landmarks if that one's risk was below this share
-# of the search's: the function has more detail than the other could hold.
-_MANY, _STEEP = 2000, 0.7
+_MOST_ROWS, _SATURATED = 50_000, 500
+# Rows that are left out to choose the penalty, unless their predictions are more numbers than this.
+_LEFT_OUT, _MOST_LEFT_OUT = 5000, 20_000_000
 
 
 class _Landmark(BaseEstimator):
+    # Whether what another fit needs to go on with more rows is kept (numbers as many as landmarks
+    # squared).
+    _keeps = False
+
     def __init__(self, *, n_landmarks="auto", random_state=None):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def _learn(self, X, targets, labels, weights, affine, like):
+    def _learn(self, X, targets, labels, weights, affine, like, known):
         if self.n_landmarks != "auto" and not (
             isinstance(self.n_landmarks, int | np.integer) and self.n_landmarks > 0
         ):
@@ -39,14 +42,16 @@ class _Landmark(BaseEstimator):
         found = Search(X, y, totals).result() if like is None else like._found()
         self.parts_, self.relevance_, self.gamma_, self.saturated_, self.leaderboard_ = found
         n, Z = len(rows), show(self.parts_, X)
-        m = _affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
-        if self.saturated_ and self.n_landmarks == "auto":
-            m = min(m, _SATURATED)
-        elif like is not None and self.n_landmarks == "auto" and like._unfinished():
-            m = _MANY
-        marks = place(Z[: min(m, n)], self.gamma_)
-        most = max(1000, _MOST_LEFT_OUT // (len(ALPHAS) * y.shape[1]))
-        solution = solve(marks, lambda a, b: Z[a:b], n, y, totals, most=most)
+        most = min(_LEFT_OUT, max(1000, _MOST_LEFT_OUT // (len(ALPHAS) * y.shape[1])))
+        marks, sums = self._taken_over(like, known, rows, totals)
+        if sums is None:
+            marks, new = place(Z[: min(self._size(n), n)], self.gamma_), np.arange(n)
+        else:
+            new = np.flatnonzero(~known[rows])
+        sums = gather(marks, lambda a, b: Z[new[a:b]], len(new), y[new], totals[new], sums)
+        solution = solve(marks, lambda a, b: Z[a:b], n, y, totals, most=most, sums=sums)
+        if self._keeps:
+            self._sums = marks, sums
         risk = risks(solution, y, totals)
         i = int(np.argmin(risk.mean(axis=0)))
         self.landmarks_ = marks._replace(basis=np.empty((0, 0)))
@@ -55,9 +60,21 @@ class _Landmark(BaseEstimator):
         left_out = solution.left_out[:, i]
         return solution.coef[:, i], solution.intercept[i], ends, left_out, y[:most], totals[:most]
 
-    def _unfinished(self):
-        """Whether more rows and landmarks than the search's still lowered the risk a lot."""
-        return self.leave_one_out_risk_ < _STEEP * self.leaderboard_[0]["leave_one_out_risk"]
+    def _size(self, n):
+        """How many landmarks."""
+        if self.n_landmarks != "auto":
+            return int(self.n_landmarks)
+        if self.saturated_:
+            return min(_SATURATED, _affordable(n))
+        return _affordable(n)
+
+    def _taken_over(self, like, known, rows, totals):
+        """Landmarks of another fit, and its sums in units of the weights here; else two None."""
+        if known is None or len(known) > _MOST_ROWS:
+            return None, None
+        marks, sums = like._sums
+        shift, unit = sums.shift, totals[known[rows]].sum() / sums.total
+        return marks, type(sums)(*(unit * part for part in sums))._replace(shift=shift)
 
     def _found(self):
         check_is_fitted(self, "landmarks_")
@@ -84,9 +101,9 @@ class _Landmark(BaseEstimator):
 
 
 def _affordable(n):
-    """The most landmarks for which 4 n m^2 + 20 m^3 multiply-adds stay within 2e10 + 3e6 n."""
+    """The most landmarks for which 4 n m^2 + 20 m^3 multiply-adds stay within 1e10 + 2e6 n."""
     m = np.arange(50, 4001, 50.0)
-    return int(m[np.searchsorted(4 * n * m**2 + 20 * m**3, 2e10 + 3e6 * n) - 1])
+    return int(m[np.searchsorted(4 * n * m**2 + 20 * m**3, 1e10 + 2e6 * n) - 1])
 
 
 def _dense(X):
@@ -106,8 +123,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     ----------
     n_landmarks : int or 'auto', default='auto'
         'auto': 500 if 300 were no better than 200 by a standard error, else as many as
-        2e10 + 3e6 n multiply-adds allow (about 1,000); 2,000 in a fit `like` one whose risk was
-        below 0.7 times that of its search.
+        1e10 + 2e6 n multiply-adds allow (about 700).
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.
 
@@ -152,7 +168,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     """
 
     @base.all_or_nothing
-    def fit(self, X, y, sample_weight=None, like=None):
+    def fit(self, X, y, sample_weight=None, like=None, known=None):
         """Learn from rows in memory.
 
         Parameters
@@ -163,6 +179,8 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
             Whole weights are repetitions.
         like : estimator, optional
             A fitted one of this class whose view and bandwidth are taken over, without a search.
+        known : ndarray of bool of shape (n_samples,), optional
+            The rows that `like` has learned: they need not be gone through again.
 
         Returns
         -------
@@ -173,7 +191,8 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         kept, X = weights > 0, _dense(X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         X, targets, weights = X[kept], targets[kept], weights[kept]
-        coef, intercept, ends, *_ = self._learn(X, targets, targets, weights, True, like)
+        known = None if known is None else known[kept]
+        coef, intercept, ends, *_ = self._learn(X, targets, targets, weights, True, like, known)
         self.dual_coef_ = coef.astype(X.dtype)
         self._flat = np.ndim(y) == 1
         self.intercept_ = X.dtype.type(intercept[0]) if self._flat else intercept.astype(X.dtype)
@@ -228,7 +247,7 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
     """
 
     @base.all_or_nothing
-    def fit(self, X, y, sample_weight=None, like=None):
+    def fit(self, X, y, sample_weight=None, like=None, known=None):
         """Learn from rows in memory.
 
         Parameters
@@ -239,6 +258,8 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
             Whole weights are repetitions.
         like : estimator, optional
             A fitted one of this class whose view and bandwidth are taken over, without a search.
+        known : ndarray of bool of shape (n_samples,), optional
+            The rows that `like` has learned: they need not be gone through again.
 
         Returns
         -------
@@ -250,7 +271,10 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
         X, y, weights = X[kept], y[kept], weights[kept]
         self.classes_, codes = base.encode_labels(y, fewest=2)
         targets, labels = base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
-        coef, intercept, _, out, seen, w = self._learn(X, targets, labels, weights, True, like)
+        known = None if known is None or len(like.classes_) < len(self.classes_) else known[kept]
+        coef, intercept, _, out, seen, w = self._learn(
+            X, targets, labels, weights, True, like, known
+        )
         a = temperature(out, seen, w)
         self.dual_coef_ = (a * coef).astype(X.dtype)
         self.intercept_ = (a * intercept).astype(X.dtype)

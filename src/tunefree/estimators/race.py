@@ -11,14 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tunefree.estimators.candidates import MOST_ROWS, Recalled
+
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
 _FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
 # Fewer rows than this tell nothing about which candidate is better.
 _FEWEST_ROWS = 40
 # A candidate is stopped when it is worse by so many standard errors; one is a tie.
 _LOST, _TIE = 2.5, 1.0
-# Multiply-adds allowed when no budget is given: about a minute of one core.
-_DEFAULT_WORK = 1e12
+# Multiply-adds allowed when no budget is given: about half a minute of one core.
+_DEFAULT_WORK = 8e11
+# Rows and landmarks of a rehearsal, which is held where there are at least twice as many rows.
+_REHEARSED, _FEW_MARKS = 2000, 200
 
 
 class Entry(NamedTuple):
@@ -38,6 +42,8 @@ class Entry(NamedTuple):
         The kernel on landmarks as fitted for every fold.
     trace : dict or None
         'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
+    fitted : Fitted or None
+        On all rows, if judging left that behind.
     """
 
     candidate: object
@@ -48,6 +54,7 @@ class Entry(NamedTuple):
     status: str
     leaders: tuple = ()
     trace: dict | None = None
+    fitted: object = None
 
 
 def folds_of(groups):
@@ -155,13 +162,19 @@ def race(candidates, shape, X, y, weights, groups, score, budget):
         refit = candidate.passes(shape)
         train = shape.rows(max(1, int(shape.n * (1 - 1 / count))))
         price = len(used) * candidate.passes(train) * train.n / shape.n
+        if _at_once(candidate, used):
+            price, refit = refit, 0.0
         reason = None
         if not comparable:
             reason = "too few rows to compare" if entries else "finished"
         elif entries and not budget.allows(price + refit):
             reason = f"would take {price + refit:.0f} passes, beyond the budget"
-        elif candidate.dear and not _pays(entries, weights):
+        elif candidate.follows and not _pays(entries, weights):
             reason = "not tried: the kernel on landmarks does not pay"
+        elif candidate.follows:
+            ahead, candidate = _rehearsed(candidate, entries, X, y, weights, fold, groups, score)
+            if not ahead:
+                reason = f"not ahead of the kernel on landmarks on {_REHEARSED} rows"
         if reason is not None:
             entries.append(_unscored(candidate, reason))
             continue
@@ -170,9 +183,17 @@ def race(candidates, shape, X, y, weights, groups, score, budget):
     return entries
 
 
+def _at_once(candidate, used):
+    """Whether the candidate is not fitted again.
+
+    It learns all rows while it judges itself on the hold-out, or all that it may.
+    """
+    return candidate.follows and len(used) == 1
+
+
 def _unscored(candidate, reason):
-    nothing = np.empty(0)
-    return Entry(candidate, nothing, nothing, np.empty(0, dtype=np.int64), 0.0, reason)
+    nothing, rows = np.empty(0), np.empty(0, dtype=np.int64)
+    return Entry(candidate, nothing, nothing, rows, candidate.rehearsal, reason)
 
 
 def _learnable(groups, fold, used):
@@ -198,23 +219,51 @@ def _pays(entries, weights):
     return mean < -_TIE * error
 
 
+def _rehearsed(candidate, entries, X, y, weights, fold, groups, score):
+    """Whether a candidate is ahead of the kernel on landmarks after few rows, which both learn.
+
+    They are judged on the hold-out. The candidate goes on from what it found.
+    """
+    leading = leading_entry(entries)
+    if leading is None or len(y) < 2 * _REHEARSED:
+        return True, candidate
+    held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[:_REHEARSED]
+    if not _learnable(groups[few], fold[few], [0]):
+        return True, candidate
+    leader, start = leading.leaders[0], time.perf_counter()
+    losses, fits = [], []
+    for one in (candidate, leading.candidate.small(_FEW_MARKS)):
+        fits.append(one.fit(X[few], y[few], weights[few], leader))
+        losses.append(score(fits[-1], X[held], y[held])[0])
+    mean, _ = weighted_mean(losses[0] - losses[1], weights[held])
+    spent = time.perf_counter() - start
+    return mean < 0.0, candidate._replace(known=fits[0].model, rehearsal=spent)
+
+
 def _judge(candidate, X, y, weights, fold, used, score, entries):
     """Score a candidate fold by fold, as long as it can still win."""
-    losses, second, rows, fits, trace = [], [], [], [], None
+    losses, second, rows, fits, trace, whole = [], [], [], [], None, None
     leaders = [e for e in entries if e.status == "finished" and len(e.losses)]
-    start = time.perf_counter()
+    start = time.perf_counter() - candidate.rehearsal
     leading = leading_entry(entries)
     for i, f in enumerate(used):
         held, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
         leader = None if leading is None else leading.leaders[i]
-        fitted = candidate.fit(X[kept], y[kept], weights[kept], leader)
+        if _at_once(candidate, used) and len(y) <= MOST_ROWS:
+            fitted = whole = candidate.fit(X, y, weights, leader, held=fold == f)
+            told = Recalled.of(whole.model)
+        elif _at_once(candidate, used):
+            few = kept[:MOST_ROWS]
+            fitted = told = whole = candidate.fit(X[few], y[few], weights[few], leader)
+        else:
+            fitted = told = candidate.fit(X[kept], y[kept], weights[kept], leader)
         fits += [fitted.model] if candidate.leads else []
         trace = trace or _trace(fitted.model)
-        one, two = score(fitted, X[held], y[held])
+        one, two = score(told, X[held], y[held])
         losses, second, rows = [*losses, one], [*second, two], [*rows, held]
         entry = Entry(
             candidate, np.concatenate(losses), np.concatenate(second), np.concatenate(rows),
-            time.perf_counter() - start, "finished", tuple(fits), trace,
+            time.perf_counter() - start, "finished", tuple(fits), trace, whole,
         )  # fmt: skip
         if leaders and f != used[-1]:
             mean, error = difference(entry, best_of(leaders, weights), weights)

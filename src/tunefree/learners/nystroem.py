@@ -4,7 +4,8 @@ With m landmarks the predictor is :math:`f(x) = b + \sum_j a_j k(x, c_j)`, the k
 :math:`k(x, c) = \exp(-\gamma \|x - c\|^2)` and the penalty :math:`\alpha \|f\|^2` in the kernel's
 norm. In the coordinates :math:`\phi(x) = L^{-1} k(c, x)`, with L L' the landmarks' Gram matrix,
 this is ridge regression in m columns; one eigendecomposition gives the solutions of all penalties,
-and with them every row's leverage. Rows are visited in blocks: memory is O(m^2).
+and with them every row's leverage. Rows are visited in blocks: memory is O(m^2). What is kept of
+them are sums, so that more rows can be added to a solution at their own cost.
 
 Source: Williams and Seeger 2001 (Nystroem); Allen 1974 (leave-one-out by leverages).
 """
@@ -13,11 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dsyrk, dtrmm
+
+from tunefree.distances import decay, squared_distances
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
-_BLOCK = 2048
-# Coordinates of all rows are kept for the second sweep if they are no more numbers than this.
-_MOST_KEPT = 2e7
+# Numbers in a block of kernel values.
+_BLOCK = 500_000
 
 
 class Landmarks(NamedTuple):
@@ -27,21 +30,56 @@ class Landmarks(NamedTuple):
     ----------
     centers : ndarray of shape (m, d)
     gamma : float
-    basis : ndarray of shape (m, r)
+    basis : ndarray of shape (m, m)
+        Upper triangular, in Fortran order.
     """
 
     centers: np.ndarray
     gamma: float
     basis: np.ndarray
 
-    def values(self, Z):
-        """Kernel values, of shape (n, m)."""
-        centers = self.centers.astype(Z.dtype, copy=False)
-        square = np.einsum("ij,ij->i", Z, Z)[:, None] + np.einsum("ij,ij->i", centers, centers)
-        square -= 2.0 * (Z @ centers.T)
-        np.maximum(square, 0.0, out=square)
-        square *= -self.gamma
-        return np.exp(square, out=square)
+    def values(self, Z, out=None):
+        """Kernel values, of shape (n, m), written to `out` if that is given."""
+        distances = squared_distances(Z, self.centers.astype(Z.dtype, copy=False), out=out)
+        return decay(distances, self.gamma, distances)
+
+    def blocks(self, rows, n):
+        """Yield (start, stop, coordinates) of the first n rows; each is gone with the next."""
+        memory = np.empty((max(1, min(n, _BLOCK // len(self.centers))), len(self.centers)))
+        for start in range(0, n, len(memory)):
+            Z = rows(start, min(start + len(memory), n)).astype(np.float64, copy=False)
+            K = self.values(Z, memory[: len(Z)])
+            # Sums of products of the kernel values themselves would lose the digits that small
+            # penalties need.
+            F = dtrmm(1.0, self.basis, K.T, trans_a=True, overwrite_b=True)
+            yield start, start + len(Z), F.T
+
+
+class Sums(NamedTuple):
+    """What a solution needs to know of the rows.
+
+    Attributes
+    ----------
+    total : float
+        Weight of all rows.
+    first : ndarray of shape (m,)
+        Sum of the coordinates.
+    second : ndarray of shape (m, m)
+        Sum of their products; the upper triangle.
+    shift : ndarray of shape (n_outputs,)
+        What targets are measured from.
+    targets : ndarray of shape (n_outputs,)
+        Sum of the targets less the shift.
+    cross : ndarray of shape (m, n_outputs)
+        Sum of products of coordinates and targets less the shift.
+    """
+
+    total: float
+    first: np.ndarray
+    second: np.ndarray
+    shift: np.ndarray
+    targets: np.ndarray
+    cross: np.ndarray
 
 
 class Solution(NamedTuple):
@@ -76,11 +114,13 @@ def place(centers, gamma):
     # The small ridge stands for equal or nearly equal landmarks.
     gram[np.diag_indices_from(gram)] += 1e-9 * len(gram)
     lower = np.linalg.cholesky(gram)
-    return marks._replace(basis=solve_triangular(lower, np.eye(len(gram)), lower=True).T)
+    return marks._replace(
+        basis=np.asfortranarray(solve_triangular(lower, np.eye(len(gram)), lower=True).T)
+    )
 
 
-def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None):
-    """Solve for every penalty, and predict each of the first `most` rows from all others.
+def gather(marks, rows, n, targets, weights, sums=None):
+    """The sums over n rows, added to others.
 
     Parameters
     ----------
@@ -90,51 +130,75 @@ def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None):
     n : int
     targets : ndarray of shape (n, n_outputs)
     weights : ndarray of shape (n,)
-        A row is left out with all its weight.
+    sums : Sums, optional
+
+    Returns
+    -------
+    Sums
+    """
+    if sums is None:
+        m, k = len(marks.centers), targets.shape[1]
+        shift = weights @ targets / weights.sum()
+        second = np.zeros((m, m), order="F")
+        sums = Sums(0.0, np.zeros(m), second, shift, np.zeros(k), np.zeros((m, k)))
+    first, cross, second = sums.first.copy(), sums.cross.copy(), sums.second.copy(order="F")
+    y = targets - sums.shift
+    for start, stop, F in marks.blocks(rows, n):
+        w = weights[start:stop]
+        first += w @ F
+        cross += F.T @ (w[:, None] * y[start:stop])
+        if (w != 1.0).any():
+            F *= np.sqrt(w)[:, None]
+        second = dsyrk(1.0, F.T, beta=1.0, c=second, overwrite_c=True)
+    total = sums.total + weights.sum()
+    return Sums(total, first, second, sums.shift, sums.targets + weights @ y, cross)
+
+
+def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None, sums=None):
+    """Solve for every penalty, and predict each of the first `most` rows from all others.
+
+    Parameters
+    ----------
+    marks, rows, n, targets, weights
+        See `gather`. A row is left out with all its weight.
     alphas : ndarray of shape (n_alphas,)
     most : int, optional
         All rows by default.
+    sums : Sums, optional
+        Those of the rows, if they are known.
 
     Returns
     -------
     Solution
     """
-    width, k = marks.basis.shape[1], targets.shape[1]
-    total = weights.sum()
-    gram, sums, cross = np.zeros((width, width)), np.zeros(width), np.zeros((width, k))
-    level = weights @ targets / total
-    parts = [(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
-    kept = [] if n * width <= _MOST_KEPT else None
-    for start, stop in parts:
-        F = marks.values(rows(start, stop)) @ marks.basis
-        if kept is not None:
-            kept.append(F.copy())
-        w = weights[start:stop, None]
-        F *= np.sqrt(w)
-        gram += F.T @ F
-        F *= np.sqrt(w)
-        sums += F.sum(axis=0)
-        cross += F.T @ (targets[start:stop] - level)
-    # Weighted columns of mean 0; the centred targets make the cross products centred already.
-    gram -= np.outer(sums, sums) / total
+    if sums is None:
+        sums = gather(marks, rows, n, targets, weights)
+    total, k = sums.total, targets.shape[1]
+    level, mean = sums.targets / total, sums.first / total
+    gram = sums.second + np.triu(sums.second, 1).T
+    gram -= np.outer(sums.first, mean)
     values, vectors = np.linalg.eigh(gram)
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
-    table = (vectors.T @ cross)[:, None] * inverse[:, :, None]
-    coef = np.tensordot(marks.basis @ vectors, table, axes=1)
-    mean = (sums / total) @ vectors
-    intercept = level - np.tensordot(mean, table, axes=1)
-    most = n if most is None else min(most, n)
-    left_out = np.empty((most, len(alphas), k))
-    for i, (start, stop) in enumerate(parts):
-        if start >= most:
-            break
-        F = marks.values(rows(start, stop)) @ marks.basis if kept is None else kept[i]
-        stop = min(stop, most)
-        F = F[: stop - start] @ vectors - mean
-        w, y = weights[start:stop, None], targets[start:stop, None]
+    cross = vectors.T @ (sums.cross - np.outer(sums.first, level))
+    table = (cross[:, None] * inverse[:, :, None]).reshape(len(cross), -1)
+    shape = (len(alphas), k)
+    coef, level = marks.basis @ (vectors @ table), sums.shift + level
+    mean, most = mean @ vectors, n if most is None else min(most, n)
+    intercept = level - (mean @ table).reshape(shape)
+    left_out = np.empty((most, *shape))
+    for start, stop, F in marks.blocks(rows, most):
+        F = F @ vectors
+        F -= mean
+        fit = left_out[start:stop]
+        np.matmul(F, table, out=fit.reshape(len(F), -1))
+        w, y = weights[start:stop, None], targets[start:stop, None] - level
+        np.square(F, out=F)
         # A row that its own fit passes through says nothing: its prediction is the mean's.
-        rest = np.maximum(1.0 - w * (np.square(F) @ inverse) - w / total, 0.0)[:, :, None]
-        error = y - level - np.tensordot(F, table, axes=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left_out[start:stop] = np.where(rest > 1e-8, y - error / rest, level)
-    return Solution(coef, intercept, left_out)
+        rest = np.maximum(1.0 - w * (F @ inverse) - w / total, 0.0)[:, :, None]
+        # y - (y - fit) / rest, in place.
+        fit -= y
+        fit /= np.maximum(rest, 1e-8)
+        fit += y
+        fit *= rest > 1e-8
+        fit += level
+    return Solution(coef.reshape(len(coef), *shape), intercept, left_out)

@@ -177,7 +177,7 @@ def left_out(n):
     return np.arange(_HELD - 1, n, _HELD) if n >= _HELD else np.array([n - 1])
 
 
-def race(team, kernel, data, gammas, learner, when, loss_of):
+def race(team, kernel, data, gammas, learner, when, loss_of, held=None):
     """Passes over all rows, read on rows left out.
 
     Parameters
@@ -191,13 +191,15 @@ def race(team, kernel, data, gammas, learner, when, loss_of):
         After which passes to read.
     loss_of : callable
         (decisions, targets) -> loss of every row.
+    held : ndarray, optional
+        Numbers of the rows to leave out; every tenth by default.
 
     Returns
     -------
     Race
     """
     n, k = data.targets.shape
-    held = left_out(n)
+    held = left_out(n) if held is None else held
     members = [Member(g, learner, name) for g in gammas for name in ("part", "all")]
     engine = Blocked(kernel, members, k, like(data), n_rows=n, cache=data.cache)
     shares = np.ones((len(members), n))
@@ -275,11 +277,7 @@ def blend(outcome, normalise):
     weights : ndarray
         Of each read-out; they add up to 1.
     """
-    best = min(outcome.read_outs, key=lambda r: r.error)
-    weights = np.array(
-        [r.passes * np.exp(-2.0 * (r.error - best.error) / best.spread) for r in outcome.read_outs]
-    )
-    weights /= weights.sum()
+    weights = _shares([(r.passes, r.error, r.spread) for r in outcome.read_outs])
     coefs, decisions, n = {}, 0.0, outcome.engine.n_slots
     for r, w in zip(outcome.read_outs, weights, strict=True):
         share = w / r.size if normalise else w
@@ -287,6 +285,44 @@ def blend(outcome, normalise):
         total[: len(r.coef)] += share * r.coef
         decisions = decisions + share * r.decisions
     return coefs, decisions, weights
+
+
+def _shares(found):
+    """Weights of read-outs (passes, error, spread); they add up to 1."""
+    passes, error, spread = np.array(found).T
+    best = int(error.argmin())
+    weights = passes * np.exp(-2.0 * (error - error[best]) / spread[best])
+    return weights / weights.sum()
+
+
+def crossed(outcome, loss_of, normalise):
+    """Decisions of the left-out rows by blends whose weights the other half of them chose.
+
+    Parameters
+    ----------
+    outcome : Race
+    loss_of, normalise
+        See `race` and `blend`.
+
+    Returns
+    -------
+    ndarray of shape (n_held, n_outputs)
+    """
+    losses = [loss_of(r.decisions, outcome.targets) for r in outcome.read_outs]
+    out = np.empty(outcome.targets.shape)
+    for half, other in (
+        (slice(0, None, 2), slice(1, None, 2)),
+        (slice(1, None, 2), slice(0, None, 2)),
+    ):
+        found = [
+            (r.passes, loss[other].mean(), standard_error(loss[other]))
+            for r, loss in zip(outcome.read_outs, losses, strict=True)
+        ]
+        out[half] = sum(
+            (w / r.size if normalise else w) * r.decisions[half]
+            for r, w in zip(outcome.read_outs, _shares(found), strict=True)
+        )
+    return out
 
 
 def train(
