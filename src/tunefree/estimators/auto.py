@@ -152,7 +152,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     landmarks and kernel PiSTOL are judged from cheap to dear by their errors on left-out rows
     (five folds below 2,000 rows, else one hold-out of at most 5,000). Candidates that can no longer
     win are stopped; ties within one standard error of the difference go to the cheapest; the winner
-    is fitted again on all rows.
+    is fitted on all rows (kernel PiSTOL on at most 16,384).
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         Which candidates to consider.
     budget : float, str or None, default=None
         Passes over the data that may be spent, judging and fitting together: one is a multiply-add
-        for every stored entry and class. The first candidate is always run. None is 1e12
+        for every stored entry and class. The first candidate is always run. None is 8e11
         multiply-adds. Text such as '60s' is seconds of wall time; the choice then depends on the
         machine.
     random_state : int, RandomState or None, default=None
