@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from tunefree import TuneFreeClassifier, TuneFreeRegressor, load_model, save_model
+from tunefree import (
+    KernelPiSTOLRegressor,
+    TuneFreeClassifier,
+    TuneFreeRegressor,
+    load_model,
+    save_model,
+)
 from tunefree.estimators.candidates import Candidate, Shape
 from tunefree.estimators.race import Budget, Entry, choose, folds_of, race
 
@@ -85,6 +91,40 @@ def test_a_linear_problem_gets_a_linear_model_and_a_crossed_one_a_kernel():
     model = TuneFreeRegressor(random_state=0).fit(X[:160], y[:160])
     assert model.chosen_.startswith("kernel")
     assert model.score(X[160:], y[160:]) > 0.6
+
+
+def test_few_weights_of_many_are_found_by_the_reflectron():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 400))
+    y = X[:, :5] @ [1.0, -1.0, 1.0, -1.0, 1.0] + 0.5 * rng.normal(size=500)
+    model = TuneFreeRegressor("linear", random_state=0).fit(X[:200], y[:200])
+    assert model.chosen_ == "Reflectron" and model.score(X[200:], y[200:]) > 0.9
+    assert all("Reflectron" not in r["candidate"] for r in _narrow(X, y).leaderboard_)
+
+
+def _narrow(X, y):
+    return TuneFreeRegressor("linear", random_state=0).fit(X[:, :20], y)
+
+
+def test_kernel_pistol_judges_itself_honestly():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2600, 3))
+    y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=2600)
+    held = np.arange(2600) % 5 == 0
+    model = KernelPiSTOLRegressor(random_state=0, max_iter=3).fit(X, y, held=held)
+    told = model.held_values_[:, 0]
+    honest = np.mean((told - y[held]) ** 2)
+    alone = KernelPiSTOLRegressor(random_state=0, max_iter=3).fit(X[~held], y[~held])
+    # What it says of these rows is what a model without them would: not what it says now.
+    assert honest < 1.5 * np.mean((alone.predict(X[held]) - y[held]) ** 2)
+    assert honest > np.mean((model.predict(X[held]) - y[held]) ** 2)
+    # Their targets have no influence on what is said, but through the blend of few read-outs.
+    other = y.copy()
+    other[np.flatnonzero(held)[:20]] += 1.0
+    again = KernelPiSTOLRegressor(random_state=0, max_iter=3, shuffle=False)
+    first = KernelPiSTOLRegressor(random_state=0, max_iter=3, shuffle=False)
+    first, again = (m.fit(X, t, held=held) for m, t in ((first, y), (again, other)))
+    assert np.abs(first.held_values_ - again.held_values_).max() < 0.2
 
 
 def test_the_family_and_the_budget_bound_what_is_tried():

@@ -17,6 +17,9 @@ from tunefree.squash import squash_of
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
 LEADER = "kernel on landmarks"
+# The Reflectron, whose potentials look for few weights, takes part from so many columns and up to so
+# many rows a column.
+_WIDE, _NARROW = 100, 20
 # Kernel PiSTOL learns the first rows up to so many: those whose kernel values can be kept.
 MOST_ROWS = 16_384
 
@@ -168,6 +171,11 @@ def _ridge_work(shape):
     return 2 * shape.n * shape.d * min(shape.n, shape.d)
 
 
+def _reflectron_work(shape):
+    # Five folds and all rows, four potentials, some hundred steps of two sweeps each.
+    return 6 * 4 * 200 * shape.pass_work
+
+
 def _landmark_work(shape):
     n = min(shape.n, 50_000)
     few = min(shape.n, 3000)
@@ -208,6 +216,12 @@ def candidates(task, family, X, n_outputs, seed):
             out.append(Candidate(name, "linear", True, make, _portfolio_work))
         else:
             left["linear, squashed columns"] = "most entries are zero"
+        if shape.d >= _WIDE and shape.n < _NARROW * shape.d and (kind[0] == "C" or shape.k == 1):
+            link = "logistic" if task == "classification" else "identity"
+            make = getattr(tunefree, f"Reflectron{kind}")(link=link, random_state=seed)
+            out.append(Candidate("Reflectron", "linear", False, make, _reflectron_work))
+        else:
+            left["Reflectron"] = "many rows a column, or few columns"
     if family in ("auto", "kernel"):
         make = getattr(tunefree, f"Landmark{kind}")(random_state=seed)
         if shape.d <= _MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS:

@@ -21,7 +21,7 @@ _FEWEST_ROWS = 40
 _LOST, _TIE = 2.5, 1.0
 # Multiply-adds allowed when no budget is given: about half a minute of one core.
 _DEFAULT_WORK = 8e11
-# Rows and landmarks of a rehearsal, which is held where there are at least twice as many rows.
+# Rows and landmarks of a rehearsal, which is held where there are three times as many rows.
 _REHEARSED, _FEW_MARKS = 2000, 200
 
 
@@ -225,7 +225,7 @@ def _rehearsed(candidate, entries, X, y, weights, fold, groups, score):
     They are judged on the hold-out. The candidate goes on from what it found.
     """
     leading = leading_entry(entries)
-    if leading is None or len(y) < 2 * _REHEARSED:
+    if leading is None or len(y) < 3 * _REHEARSED:
         return True, candidate
     held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[:_REHEARSED]
     if not _learnable(groups[few], fold[few], [0]):
