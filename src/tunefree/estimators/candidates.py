@@ -17,8 +17,8 @@ from tunefree.squash import squash_of
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
 LEADER = "kernel on landmarks"
-# The Reflectron, whose potentials look for few weights, takes part from so many columns and up to so
-# many rows a column.
+# The Reflectron, which looks for few weights, takes part from so many columns on, and with
+# fewer rows a column.
 _WIDE, _NARROW = 100, 20
 # Kernel PiSTOL learns the first rows up to so many: those whose kernel values can be kept.
 MOST_ROWS = 16_384
