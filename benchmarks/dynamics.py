@@ -1,6 +1,7 @@
 """Low-rank system identification: the paper's orderings, fast spectral steps, a complete fit.
 
     python benchmarks/dynamics.py [--quick] [--only orderings,steps,fit] [--sizes 50,100,200]
+                                  [--seeds 0,1,2,3,4]
 
 Excess risks repeat on any machine; times are CPU seconds of this one, with one BLAS thread if
 OPENBLAS_NUM_THREADS=1 is set.
@@ -63,7 +64,7 @@ def geometries(theta):
     }  # fmt: skip
 
 
-def orderings(quick, sizes):
+def orderings(quick, sizes, seeds):
     """Excess risk of the three algorithms on fresh trajectories, half way and at the end."""
     print("\nExcess risk half way and at the end (theory, d = 100: .085, .047, .044). All get the "
           "same passes; each ends\nearlier if its hold-out risk has not fallen by 0.1 % in "
@@ -74,7 +75,7 @@ def orderings(quick, sizes):
         if str(d) not in sizes:
             continue
         below = {name: [0, 0] for name in ALGORITHMS[1:]}
-        for seed in range(2 if quick else 5):
+        for seed in seeds:
             trajectories, theta = make_low_rank_dynamics(n + HELD + TEST, d, r, random_state=seed)
             all_of_them = geometries(theta)
             learner = Mirror(
@@ -114,7 +115,7 @@ def excess_risks(state, X, mean):
     return [0.5 * np.mean(np.sum((expit(X @ t.T) - mean) ** 2, axis=1)) for t in state.best.theta]
 
 
-def steps(quick, sizes):
+def steps(quick, *_):
     """The spectral step at d = 1000 beside the full SVD, along a run."""
     d, r, n = (300, 6, 100) if quick else (1000, 20, 200)
     print(f"\nSpectral step at d = {d}: CPU milliseconds, all singular values / leading ones. "
@@ -162,7 +163,7 @@ def needed(theta, dual, potential):
     return min(counts)
 
 
-def fit(quick, sizes):
+def fit(quick, *_):
     """A complete fit with the defaults: rho is estimated, five potentials compete."""
     d, r, n = (50, 1, 50) if quick else (200, 4, 200)
     print(
@@ -182,11 +183,15 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small sizes, two seeds")
     parser.add_argument("--only", default="steps,fit,orderings")
     parser.add_argument("--sizes", help="those of the orderings; 50 if quick")
+    parser.add_argument("--seeds", help="those of the orderings; 0,1 if quick")
     options = parser.parse_args()
+    seeds = (options.seeds or ("0,1" if options.quick else "0,1,2,3,4")).split(",")
     sizes = (options.sizes or ("50" if options.quick else "50,100,200")).split(",")
     warnings.simplefilter("ignore")
     for name in options.only.split(","):
-        {"orderings": orderings, "steps": steps, "fit": fit}[name](options.quick, sizes)
+        {"orderings": orderings, "steps": steps, "fit": fit}[name](
+            options.quick, sizes, [int(seed) for seed in seeds]
+        )
 
 
 if __name__ == "__main__":
