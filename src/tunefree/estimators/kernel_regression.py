@@ -63,7 +63,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         'epsilon_insensitive' has the width 0.1. Units are robust standard deviations of the target.
     average : {'auto', 'uniform', 'last-pass', 'last'}, default='auto'
     max_iter : int or 'auto', default='auto'
-        'auto' is up to 30 passes.
+        'auto' is up to 30 passes; a single one leaves no row out, as for the classifier.
     standardize : bool or 'auto', default='auto'
     precision : {'auto', 'single', 'double'}, default='auto'
     compress : None, True, float or int, default=None
