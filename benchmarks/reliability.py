@@ -69,19 +69,21 @@ def rows(options):
     }  # fmt: skip
 
 
-def write(stem, name, row):
-    """Put a row into STEM.json, and the table of all its rows into STEM.md."""
+def write(stem, order, found):
+    """Put rows into STEM.json, and the table of all its rows into STEM.md."""
     path = stem.with_suffix(".json")
-    known = json.loads(path.read_text()) if path.exists() else {}
-    known[name] = row
+    known = (json.loads(path.read_text()) if path.exists() else {}) | found
+    known = {name: known[name] for name in order if name in known}
     path.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
-    lines = ["| test | tunefree | peers | CPU s |", "|---|---|---|---|"]
+    lines = ["| test | tunefree | peers | size | CPU s | at |", "|---|---|---|---|---|---|"]
     lines += [
-        f"| {row['title']} | {row['ours']} | {row['peers']} | {row['seconds']:.0f} |"
+        f"| {row['title']} | {row['ours']} | {row['peers']} | {row['size']} | "
+        f"{row['seconds']:.0f} | {row['commit']} |"
         for row in known.values()
     ]
-    versions = sorted({row["commit"] for row in known.values()})
-    lines += ["", f"Measured at {', '.join(versions)}."]
+    missing = [name for name in order if name not in known]
+    if missing:
+        lines += ["", f"Not measured: {', '.join(missing)}."]
     stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
@@ -110,8 +112,8 @@ def main():
               f"    [{name}: {spent:.0f} s of CPU, {elapsed:.0f} s]", flush=True)  # fmt: skip
         if options.write:
             row = {"title": title, "ours": ours, "peers": peers, "seconds": spent,
-                   "commit": version}  # fmt: skip
-            write(options.write, name, row)
+                   "commit": version, "size": "quick" if options.quick else "full"}  # fmt: skip
+            write(options.write, table, {name: row})
 
 
 if __name__ == "__main__":

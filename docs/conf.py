@@ -31,7 +31,7 @@ autosummary_generate = True
 autodoc_default_options = {"members": True, "inherited-members": False}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-exclude_patterns = ["_build", "figures/README*"]
+exclude_patterns = ["_build", "figures/README*", "results"]
 suppress_warnings = ["config.cache"]
 
 html_theme = "pydata_sphinx_theme"
