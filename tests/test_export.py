@@ -61,6 +61,10 @@ MODELS = {
     "glm": lambda: tunefree.ReflectronClassifier(random_state=0, max_iter=50).fit(X, BINARY),
     "glm classes": lambda: tunefree.ReflectronClassifier(random_state=0, max_iter=50).fit(X, THREE),
     "kernel": lambda: tunefree.KernelPiSTOLClassifier(random_state=0, max_iter=1).fit(X, THREE),
+    "kernel regression": lambda: tunefree.KernelPiSTOLRegressor(random_state=0, max_iter=1).fit(
+        X, Y
+    ),
+    "kernel SGD": lambda: tunefree.KernelAveragedSGDRegressor(random_state=0).fit(X, Y),
     "landmarks": lambda: tunefree.LandmarkRegressor(random_state=0).fit(X, Y),
     "landmark classes": lambda: tunefree.LandmarkClassifier(random_state=0).fit(X, BINARY),
 }
@@ -107,3 +111,26 @@ def test_what_no_graph_can_hold_is_named():
         to_onnx(tunefree.PiSTOLClassifier())
     with pytest.raises(ModelError, match="only predictors of tunefree"):
         to_onnx(object())
+
+
+def gaps(rows):
+    rows = rows.copy()
+    rows[::7, 1] = np.nan
+    return rows
+
+
+@pytest.mark.parametrize("family", ["linear", "kernel"])
+@pytest.mark.parametrize("with_gaps", [False, True])
+@pytest.mark.parametrize("y", [THREE, BINARY, Y], ids=["three", "binary", "real"])
+def test_what_tunefree_chose_is_exported(tmp_path, family, with_gaps, y):
+    kind = tunefree.TuneFreeRegressor if y is Y else tunefree.TuneFreeClassifier
+    rows = gaps(X) if with_gaps else X
+    model = kind(family, random_state=0).fit(rows, y)
+    assert_same(model, np.vstack([rows, 3.0 * rows[:20]]), tmp_path)
+
+
+def test_categories_are_refused_by_name(tmp_path):
+    rows = np.array([[1.0, "a"], [2.0, "b"]] * 20, dtype=object)
+    model = tunefree.TuneFreeRegressor("linear", random_state=0).fit(rows, np.arange(40.0))
+    with pytest.raises(ModelError, match="TuneFreeRegressor cannot be exported.*categories"):
+        to_onnx(model)

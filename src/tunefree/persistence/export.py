@@ -8,6 +8,7 @@ import numpy as np
 
 from tunefree import links
 from tunefree._version import __version__
+from tunefree.estimators.auto import _TuneFree as TuneFree
 from tunefree.estimators.kernel_base import KernelEstimator
 from tunefree.kernels import RBF, Cosine, Laplacian, Linear, Polynomial
 from tunefree.persistence.atomic import write_atomically
@@ -75,8 +76,9 @@ class _Graph:
 def to_onnx(estimator, path=None):
     """Write a fitted predictor as an ONNX model.
 
-    Linear models, generalized linear models and expansions over rows are exported; the graph holds
-    no Python and needs none. onnxruntime gives the same values as `predict` and `predict_proba` to
+    Linear models, generalized linear models, expansions over rows, and what `TuneFreeClassifier`
+    and `TuneFreeRegressor` chose on numbers (NaN is missing) are exported; the graph holds no
+    Python and needs none. onnxruntime gives the same values as `predict` and `predict_proba` to
     rounding (1e-5 of the largest where the model computes in float32).
 
     Parameters
@@ -116,14 +118,18 @@ def to_onnx(estimator, path=None):
     d = getattr(estimator, "n_features_in_", None)
     if d is None:
         raise ModelError(f"this {name} is not fitted")
-    graph = _Graph()
-    scores = _scores(graph, estimator, name)
-    dtype = _dtype(estimator)
+    graph, inner = _Graph(), estimator
+    X = graph.cast("X", np.float64)
+    if isinstance(estimator, TuneFree):
+        X = _shown(graph, estimator.view_, _numbers(graph, estimator.table_, X, name))
+        inner = estimator.model_
+    scores = _scores(graph, inner, X, name)
+    dtype = _dtype(inner)
     example = np.zeros((1, d), dtype)
     if hasattr(estimator, "classes_"):
-        outputs = _classify(graph, estimator, scores, dtype, example)
+        outputs = _classify(graph, inner, scores, dtype, np.asarray(estimator.classes_))
     else:
-        outputs = _regress(graph, estimator, scores, dtype, example)
+        outputs = _regress(graph, inner, scores, dtype, estimator.predict(example))
     model = graph.model(d, dtype, outputs)
     if path is not None:
         write_atomically(path, [model.SerializeToString()])
@@ -136,9 +142,23 @@ def _dtype(estimator):
     return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
-def _scores(g, estimator, name):
+def _numbers(g, table, X, name):
+    """A table of numbers with the medians where one is missing, and columns that say so."""
+    if table.levels_:
+        raise ModelError(f"{name} cannot be exported: its table has columns of categories")
+    absent = g("IsNaN", X)
+    X = g("Where", absent, table.medians_.astype(np.float64), X)
+    marked = np.flatnonzero(table.missing_)
+    if not len(marked):
+        return X
+    # A mark stands behind its column.
+    marks = g("Gather", g.cast(absent, np.float64), marked, axis=1)
+    places = np.argsort(np.concatenate([np.arange(len(table.missing_)), marked + 0.5]))
+    return g("Gather", g("Concat", X, marks, axis=1), places, axis=1)
+
+
+def _scores(g, estimator, X, name):
     """Values before a link, of shape (n, n_outputs)."""
-    X = g.cast("X", np.float64)
     if isinstance(estimator, KernelEstimator):
         X = _shown(g, estimator.coordinates_.parts, X)
         f = estimator.expansion_
@@ -146,7 +166,11 @@ def _scores(g, estimator, name):
             g("MatMul", _gram(g, k, X, f.support, name), c.astype(np.float64))
             for k, c in zip(f.kernels, f.coefs, strict=True)
         ]
-        return terms[0] if len(terms) == 1 else g("Sum", *terms)
+        out = terms[0] if len(terms) == 1 else g("Sum", *terms)
+        if not hasattr(estimator, "scale_"):
+            return out
+        out = g("Mul", out, estimator.scale_.astype(np.float64))  # targets in their own units
+        return g("Add", out, np.atleast_1d(estimator.intercept_).astype(np.float64))
     if hasattr(estimator, "landmarks_"):
         X = _shown(g, estimator.parts_, X)
         landmarks = estimator.landmarks_
@@ -235,20 +259,18 @@ def _mean(g, link, s, name):
     raise ModelError(f"{name}.link cannot be exported: it is {name_type(link)}")
 
 
-def _regress(g, estimator, scores, dtype, example):
+def _regress(g, estimator, scores, dtype, y):
     if hasattr(estimator, "link_"):
         scores = _mean(g, estimator.link_, scores, type(estimator).__name__)
     if getattr(estimator, "range_", None) is not None:
         low, high = np.reshape(estimator.range_, (2, -1)).astype(np.float64)
         scores = g("Min", g("Max", scores, low), high)
-    y = estimator.predict(example)
     if y.ndim == 1:
         scores = g("Squeeze", scores, np.array([1]))
     return [(g.cast(scores, dtype, "variable"), y.astype(dtype))]
 
 
-def _classify(g, estimator, scores, dtype, example):
-    classes = np.asarray(estimator.classes_)
+def _classify(g, estimator, scores, dtype, classes):
     binary, name = len(classes) == 2, type(estimator).__name__
     decisions, p = scores, None
     proper = hasattr(estimator, "predict_proba")
