@@ -126,20 +126,48 @@ def test_malformed_rows_stop_the_training_or_are_counted(here, more):
     refused = run("train", "bad.svm", "m", *more, code=3)
     assert "bad.svm:9501:5: the value must be a finite number" in refused.stderr
     assert not (here / "m").exists()
+    before = (here / "c").read_bytes()
     skipping = run("train", "bad.svm", "m", "--on-bad-row", "skip", *more)
     assert "skipped 2 malformed rows, the first: bad.svm:9501:5" in skipping.stderr
     run("train", "data.svm", "clean", *more)
     assert load_model("m").coef_.tobytes() == load_model("clean").coef_.tobytes()
 
 
-def test_a_fault_late_in_the_data_leaves_the_checkpoint(here, expected, monkeypatch):
+def test_a_truncated_archive_leaves_the_checkpoint(here, expected, monkeypatch):
     monkeypatch.setattr("tunefree.readers.opening.CHUNK", 4096)
     options = ["--checkpoint", "c", "--every", 100, "--seed", 1]
     packed = gzip.compress(TEXT.encode())
-    for cut, words in [(len(packed) // 2, "end too early"), (-4, "end too early")]:
-        (here / "short.gz").write_bytes(packed[:cut])
-        assert words in run("train", "short.gz", "m", *options, code=3).stderr
+    (here / "d.gz").write_bytes(packed[: len(packed) // 2])
+    assert "end too early" in run("train", "d.gz", "m", *options, code=3).stderr
+    (here / "d.gz").write_bytes(packed[:-4])
+    assert "end too early" in run("train", "d.gz", "m", *options, "--resume", code=3).stderr
     assert not (here / "m").exists()
+    (here / "d.gz").write_bytes(packed)
+    run("train", "d.gz", "m", *options, "--resume")
+    assert (here / "m").read_bytes() == expected
+
+
+def test_a_malformed_line_three_million_rows_in(here):
+    block = "".join(f"{y} 1:{a}\n" for y, a in zip(LABELS[:1000], X[:1000, 0], strict=True))
+    with open(here / "long.svm", "w") as file:
+        file.writelines(block for _ in range(3000))
+        file.write("1 1:oops\n1 1:1\n")
+    options = ["--checkpoint", "c", "--every", 1_000_000]
+    refused = run("train", "long.svm", "m", *options, code=3)
+    assert "long.svm:3000001:5: the value must be a finite number, not 'oops'" in refused.stderr
+    assert not (here / "m").exists()
+    before = (here / "c").read_bytes()
+    skipping = run("train", "long.svm", "m", *options, "--resume", "--on-bad-row", "skip")
+    assert "long.svm: 3000001 rows" in skipping.stderr
+    assert "skipped 1 malformed rows, the first: long.svm:3000001:5" in skipping.stderr
+    size = len(block) * 3000
+    with open(here / "long.svm", "r+") as file:  # mended, behind the checkpoint
+        file.truncate(size)
+        file.seek(size)
+        file.write("1 1:1\n")
+    (here / "c").write_bytes(before)
+    run("train", "long.svm", "mended", *options, "--resume")
+    assert load_model("mended").coef_.tobytes() == load_model("m").coef_.tobytes()
 
 
 def test_a_checkpoint_that_does_not_fit_exits_with_4(here, expected):

@@ -203,12 +203,14 @@ def test_a_checkpoint_of_something_else_is_refused_and_stays(tmp_path):
         resume(PiSTOLClassifier(), open_source(data, window=10))
     other = tmp_path / "other.svm"
     other.write_bytes(VALUES)
-    with pytest.raises(ModelError, match="differs in its first bytes"):
+    with pytest.raises(ModelError, match="differs in its content"):
         resume(PiSTOLClassifier(), other)
+    for text in (LABELS[: len(LABELS) // 2], LABELS[:-20] + b"1" + LABELS[-19:]):
+        data.write_bytes(text)
+        with pytest.raises(ModelError, match="differs in its content"):
+            resume(PiSTOLClassifier())
     assert path.read_bytes() == before
-    data.write_bytes(LABELS[: len(LABELS) // 2])
-    with pytest.raises(DataError, match="bytes, and reading is to go on at"):
-        resume(PiSTOLClassifier())
+    data.write_bytes(LABELS)
     values = load_values(path, kind="checkpoint") | {"version": "0.0"}
     save_values(values, path, kind="checkpoint")
     with pytest.raises(ModelError, match="written by tunefree 0.0"):
@@ -216,6 +218,24 @@ def test_a_checkpoint_of_something_else_is_refused_and_stays(tmp_path):
     path.write_bytes(before[:-100])
     with pytest.raises(ModelError, match="truncated"):
         resume(PiSTOLClassifier())
+
+
+def test_a_file_that_shrinks_while_it_is_read_leaves_the_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr("tunefree.readers.opening.CHUNK", 4096)
+    data, path = tmp_path / "data.svm", tmp_path / "run"
+    data.write_bytes(LABELS)
+    model = PiSTOLClassifier()
+
+    def shrink(estimator, row, epoch):
+        os.truncate(data, len(LABELS) * 3 // 4)
+
+    with pytest.raises(DataError, match="data.svm: the file shrank while it was read"):
+        model.fit_source(data, checkpoint=Checkpoint(path, every=100), on_chunk=shrink)
+    data.write_bytes(LABELS)
+    saved = Checkpoint(path, every=100, resume=True)
+    model.fit_source(data, checkpoint=saved)
+    assert saved.rows > 0
+    same(model, PiSTOLClassifier().fit_source(data))
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):

@@ -108,14 +108,24 @@ def train(
     seed: Seed = 0,
     checkpoint: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="save the run there, now and then and on Ctrl-C; implies pistol"
-        ),
+        typer.Option(metavar="FILE", help="save the run there, now and then and on Ctrl-C"),
     ] = None,
     every: Annotated[
         int, typer.Option(min=1, metavar="ROWS", help="rows between two checkpoints")
     ] = 1_000_000,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint")] = False,
+    hashed: Annotated[
+        int | None,
+        typer.Option(
+            "--hash",
+            min=1,
+            metavar="COLUMNS",
+            help="csv, parquet, arrow: columns may hold text; hash names and values into so many",
+        ),
+    ] = None,
+    window: Annotated[
+        int, typer.Option(min=0, metavar="ROWS", help="shuffle within windows of so many rows")
+    ] = 0,
     on_bad_row: Annotated[
         BadRow, typer.Option(help="skip: leave malformed rows out and count them")
     ] = BadRow.error,
@@ -124,7 +134,9 @@ def train(
 ):
     """Train on DATA and write MODEL: nothing to tune.
 
-    Files above 256 MiB, and more than 32 MiB of standard input, are learned as they are read.
+    Files above 256 MiB, and more than 32 MiB of standard input, are learned as they are read, and
+    so is what has a checkpoint, hashed columns or shuffled windows: by pistol, unless you say ridge
+    or reflectron (of a file without a checkpoint also separator).
     """
     with outcomes():
         from tunefree.cli.training import run_train
@@ -140,6 +152,7 @@ def train(
             as_json=json,
             on_bad_row=str(on_bad_row),
             run={"checkpoint": checkpoint, "every": every, "resume": resume},
+            stream={"hashed": hashed, "window": window},
             target=target,
             header=header,
             weight_column=weight_column,

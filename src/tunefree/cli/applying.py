@@ -20,6 +20,8 @@ from tunefree.cli.console import (
     stop,
     working,
 )
+from tunefree.cli.parts import in_parts, needs_parts, tell_ignored
+from tunefree.cli.running import RunningClasses, RunningValues
 from tunefree.cli.scores import score_classes, score_values
 from tunefree.persistence import describe_model, load_model, write_atomically
 from tunefree.readers import Column, DataError, read
@@ -76,9 +78,7 @@ def read_for(estimator, notes, data, *, labelled, **options):
         zero_based=notes.get("zero_based", "auto"),
         unseen="ignore",
     )
-    if table.ignored:
-        values = "1 value" if table.ignored == 1 else f"{table.ignored} values"
-        note(f"note: ignored {values} of features that the model has never seen")
+    tell_ignored(table.ignored)
     return table
 
 
@@ -99,19 +99,54 @@ def run_predict(model, data, output, proba, **options):
     estimator, notes = load(model)
     if proba and not hasattr(estimator, "predict_proba"):
         stop(f"{model} gives no probabilities", USAGE)
-    with failing(BAD_DATA, data), working(f"reading {data}"):
-        table = read_for(estimator, notes, data, labelled=False, **options)
-    with failing(BAD_DATA, data), working("predicting"), matched_by_us():
-        if proba:
-            text = _as_csv(estimator.classes_, estimator.predict_proba(table.X))
-        else:
-            text = "".join(f"{_plain(value)}\n" for value in estimator.predict(table.X).tolist())
-    if output is None:
-        answer(text.removesuffix("\n"))
+    source, large = needs_parts(data, notes)
+    if large:
+        tables = in_parts(estimator, notes, source, data, labelled=False, **options)
     else:
+        with failing(BAD_DATA, data), working(f"reading {data}"):
+            tables = [read_for(estimator, notes, source, labelled=False, **options)]
+    texts = _texts(estimator, tables, data, proba)
+    if output is None:
+        for text in texts:
+            answer(text.removesuffix("\n"))
+    else:
+        count = Counted(texts)
         with failing(FAILED, output):
-            write_atomically(output, [text.encode()])
-        note(f"wrote {table.X.shape[0]} predictions to {output}")
+            write_atomically(output, (text.encode() for text in count))
+        note(f"wrote {count.lines - proba} predictions to {output}")
+
+
+class Counted:
+    r"""Texts whose lines are counted as they go by.
+
+    Examples
+    --------
+    >>> texts = Counted(["1\n2\n", "3\n"])
+    >>> len("".join(texts)), texts.lines
+    (6, 3)
+    """
+
+    def __init__(self, texts):
+        self.texts, self.lines = texts, 0
+
+    def __iter__(self):
+        for text in self.texts:
+            self.lines += text.count("\n")
+            yield text
+
+
+def _texts(estimator, tables, data, proba):
+    """The predictions as lines of text."""
+    if proba:
+        yield _as_csv([[_plain(value) for value in estimator.classes_.tolist()]])
+    for table in tables:
+        with failing(BAD_DATA, data), working("predicting"), matched_by_us():
+            if proba:
+                text = _as_csv(estimator.predict_proba(table.X).tolist())
+            else:
+                found = estimator.predict(table.X).tolist()
+                text = "".join(f"{_plain(value)}\n" for value in found)
+        yield text
 
 
 def _plain(value):
@@ -119,11 +154,9 @@ def _plain(value):
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _as_csv(classes, probabilities):
+def _as_csv(rows):
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_plain(value) for value in classes.tolist()])
-    writer.writerows(probabilities.tolist())
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
@@ -152,9 +185,13 @@ def run_eval(model, data, as_json, html=None, **options):
     if html is not None:
         check_writable(html)
     estimator, notes = load(model)
-    table = read_labelled(estimator, notes, data, options)
-    with failing(BAD_DATA, data), working("predicting"):
-        scores = evaluate(estimator, table)
+    source, large = needs_parts(data, notes)
+    if large and html is None:
+        scores = _evaluate_parts(estimator, notes, source, data, options)
+    else:
+        table = read_labelled(estimator, notes, data, options, source)
+        with failing(BAD_DATA, data), working("predicting"):
+            scores = evaluate(estimator, table)
     if as_json:
         answer(json.dumps(scores))
     else:
@@ -166,7 +203,36 @@ def run_eval(model, data, as_json, html=None, **options):
         write_page(html, model, estimator, notes, data, table)
 
 
-def read_labelled(estimator, notes, data, options):
+def _evaluate_parts(estimator, notes, source, data, options):
+    """The scores of data that are read in parts."""
+    classes, scores = getattr(estimator, "classes_", None), None
+    options = options | {"target_type": _kind_of_targets(estimator)}
+    for part in in_parts(estimator, notes, source, data, labelled=True, **options):
+        if part.y is None:
+            stop(f"{data}: {_NO_TARGET}", BAD_DATA)
+        with failing(BAD_DATA, data), matched_by_us():
+            scores = scores or (RunningValues() if classes is None else RunningClasses(classes))
+            scores.add(part.y, *_outputs(estimator, part.X), weight=part.weight)
+    if scores is None:
+        stop(f"{data}: the file is empty: it holds no row", BAD_DATA)
+    if getattr(scores, "strangers", 0):
+        _tell_strangers(scores.strangers)
+    return scores.result()
+
+
+_NO_TARGET = "there is no target column to compare with (see --target)"
+
+
+def _kind_of_targets(estimator):
+    classes = getattr(estimator, "classes_", None)
+    return float if classes is None or classes.dtype.kind in "biuf" else str
+
+
+def _tell_strangers(count):
+    note(f"note: {count} rows have a class that the model does not know: errors")
+
+
+def read_labelled(estimator, notes, data, options, source=None):
     """Read rows with targets, in the form that a model expects.
 
     Parameters
@@ -179,17 +245,18 @@ def read_labelled(estimator, notes, data, options):
         The file.
     options : dict
         For `tunefree.readers.read`.
+    source : str or iterable of bytes, optional
+        Where to read, if not the file.
 
     Returns
     -------
     Table
     """
-    classes = getattr(estimator, "classes_", None)
-    kind = float if classes is None or classes.dtype.kind in "biuf" else str
+    kind, source = _kind_of_targets(estimator), data if source is None else source
     with failing(BAD_DATA, data), working(f"reading {data}"):
-        table = read_for(estimator, notes, data, labelled=True, target_type=kind, **options)
+        table = read_for(estimator, notes, source, labelled=True, target_type=kind, **options)
         if table.y is None:
-            raise DataError("there is no target column to compare with (see --target)", table.path)
+            raise DataError(_NO_TARGET, table.path)
     return table
 
 
@@ -213,18 +280,13 @@ def evaluate(estimator, table):
 
 
 def _evaluate(estimator, table):
-    predicted = estimator.predict(table.X)
+    predicted, probabilities, decisions = _outputs(estimator, table.X)
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         return score_values(table.y, predicted, weight=table.weight)
     strangers = np.count_nonzero(~np.isin(table.y, classes))
     if strangers:
-        note(f"note: {strangers} rows have a class that the model does not know: errors")
-    probabilities = decisions = None
-    if hasattr(estimator, "predict_proba"):
-        probabilities = estimator.predict_proba(table.X)
-    if len(classes) == 2:
-        decisions = estimator.decision_function(table.X)
+        _tell_strangers(strangers)
     return score_classes(
         table.y,
         predicted,
@@ -233,3 +295,14 @@ def _evaluate(estimator, table):
         decisions=decisions,
         weight=table.weight,
     )
+
+
+def _outputs(estimator, X):
+    """Predictions; probabilities and decisions of two classes, if there are any."""
+    classes = getattr(estimator, "classes_", None)
+    probabilities = decisions = None
+    if classes is not None and hasattr(estimator, "predict_proba"):
+        probabilities = estimator.predict_proba(X)
+    if classes is not None and len(classes) == 2:
+        decisions = estimator.decision_function(X)
+    return estimator.predict(X), probabilities, decisions

@@ -18,7 +18,7 @@ from tunefree.cli.console import (
 )
 from tunefree.cli.training import Trained, choose_task
 from tunefree.engine.sources import open_source
-from tunefree.engine.sources.readers import Named, Replay
+from tunefree.engine.sources.readers import Hashed, Named, Replay
 from tunefree.persistence import Checkpoint, ModelError
 from tunefree.readers import DataError
 from tunefree.readers.opening import chunks
@@ -27,8 +27,33 @@ from tunefree.readers.opening import chunks
 _HELD = 32 << 20
 # Larger files are learned as they are read.
 _LARGE = 256 << 20
+# Formats whose columns may be text.
+_HASHED = ("csv", "parquet", "arrow")
 # So many bytes of standard input, or rows of a file, are looked at to tell the task.
 _LOOK, _ROWS = 128 << 10, 20_000
+
+
+def implied(run, stream, format):
+    """The option that wants rows learned as they are read, if there is one.
+
+    Parameters
+    ----------
+    run, stream : dict
+        As for `tunefree.cli.training.run_train`.
+    format : str or None
+        Of the data.
+
+    Returns
+    -------
+    str or None
+    """
+    if run["resume"] and run["checkpoint"] is None:
+        stop("--resume needs --checkpoint FILE", USAGE)
+    if stream["hashed"] and format not in _HASHED:
+        stop("--hash is for csv, parquet and Arrow files (see --format)", USAGE)
+    said = {"--checkpoint": run["checkpoint"], "--hash": stream["hashed"],
+            "--window": stream["window"]}  # fmt: skip
+    return next((option for option, value in said.items() if value), None)
 
 
 def is_large(data):
@@ -98,7 +123,7 @@ def first_targets(data, options):
                 break
         data = Replay(name, [text[: text.rfind(b"\n") + 1] or text])
     rows, found = 0, []
-    for chunk in open_source(data, **options).chunks():
+    for chunk in open_source(data, **options | {"window": 0}).chunks():
         if chunk.y is None:
             raise DataError("the file has no target column", name)
         rows += len(chunk)
@@ -168,7 +193,7 @@ def learn(source, estimator, classes, *, checkpoint, every, resume):
     estimator
     """
     options = {} if classes is None else {"classes": classes}
-    if hasattr(estimator, "progressive_risk"):
+    if hasattr(estimator, "progressive_risk") and getattr(estimator, "solver", None) != "batch":
         options["on_chunk"] = Progress(classes is not None)
     saved = None
     if checkpoint is not None:
@@ -214,7 +239,22 @@ def notes_of(source, task, n_features):
         "zero_based": getattr(reader, "zero_based", "auto"),
         "target": reader.target and list(reader.target),
         "weight_column": reader.weight_column and list(reader.weight_column),
+        "hashed": reader.n_features if isinstance(reader, Hashed) else None,
     }
+
+
+def _choose(name, why, again):
+    """The estimator and, of the Reflectron, its solver; `again` says whether passes are free."""
+    if name == "auto":
+        note(f"{why} implies --estimator pistol")
+        return "pistol", None
+    if name == "kernel":
+        stop(f"{why} implies --estimator pistol: {name} needs all rows at once", USAGE)
+    if name == "separator" and not again:
+        stop(f"{why} implies --estimator pistol: {name} makes many passes over a file", USAGE)
+    if name == "reflectron" and not again:
+        note(f"{why}: one pass of stochastic steps, in place of passes over all rows")
+    return name, "stochastic" if name == "reflectron" and not again else None
 
 
 def from_source(data, shown, why, task, name, make, run, options):
@@ -241,12 +281,7 @@ def from_source(data, shown, why, task, name, make, run, options):
     -------
     Trained
     """
-    online = name in ("auto", "pistol") or (name == "ridge" and run["checkpoint"] is None)
-    if not online:
-        stop(f"{why} implies --estimator pistol: {name} needs all rows at once", USAGE)
-    if name == "auto":
-        note(f"{why} implies --estimator pistol")
-        name = "pistol"
+    name, solver = _choose(name, why, isinstance(data, str) and run["checkpoint"] is None)
     kind = float if task == "regression" else None
     options = options | {"target_type": kind}
     with failing(BAD_DATA, shown):
@@ -259,6 +294,8 @@ def from_source(data, shown, why, task, name, make, run, options):
             classes = None
         source = open_source(data, **options)
         estimator = make(name, task)
+        if solver is not None:
+            estimator.set_params(solver=solver)
         start = time.perf_counter()
         learn(source, estimator, classes, **run)
         seconds = time.perf_counter() - start

@@ -20,7 +20,7 @@ from tunefree.cli.console import (
 )
 from tunefree.persistence import save_model
 from tunefree.persistence.container import MAGIC
-from tunefree.readers import DataError, Skipped, read
+from tunefree.readers import DataError, Skipped, format_of, read
 
 MOST_CLASSES = 20
 
@@ -153,7 +153,19 @@ class Trained(NamedTuple):
 
 
 def run_train(
-    data, model, *, task, name, seed, passes, as_json, on_bad_row, run, shape=None, **options
+    data,
+    model,
+    *,
+    task,
+    name,
+    seed,
+    passes,
+    as_json,
+    on_bad_row,
+    run,
+    stream,
+    shape=None,
+    **options,
 ):
     """Carry out ``tunefree train``.
 
@@ -175,34 +187,33 @@ def run_train(
         What to do about a malformed row.
     run : dict
         ``checkpoint``, ``every`` and ``resume``.
+    stream : dict
+        ``hashed`` and ``window``, as for `tunefree.open_source`.
     shape : dict, optional
         Link and potential of the Reflectron.
     **options
         For `tunefree.readers.read`.
     """
-    from tunefree.cli.streaming import from_source, from_stdin, is_large, waiting_stdin
+    from tunefree.cli.streaming import from_source, from_stdin, implied, is_large, waiting_stdin
 
     _check_output(model)
-    why, source = None, data
+    why, source = implied(run, stream, options["format"] or format_of(data)), data
     if run["checkpoint"] is not None:
         _check_output(run["checkpoint"], "checkpoint")
-        why = "--checkpoint"
-    elif run["resume"]:
-        stop("--resume needs --checkpoint FILE", USAGE)
     with failing(BAD_DATA, data), working(f"reading {data}"):
         if data == "-" and why is None:
             source, whole = from_stdin()
             why = None if whole else "large standard input"
         elif data == "-":
             source = waiting_stdin()
-        elif why is None and name in ("auto", "pistol", "ridge") and is_large(data):
+        elif why is None and name != "kernel" and is_large(data):
             why = "a large file"
 
     def maker(name, task):
         return make(name, task, seed=seed, passes=passes, shape=shape)
 
     if why:
-        options = options | {"on_bad_row": on_bad_row}
+        options = options | stream | {"on_bad_row": on_bad_row, "seed": seed}
         done = from_source(source, data, why, task, name, maker, run, options)
     else:
         skipped = Skipped()

@@ -112,7 +112,7 @@ class Checkpoint:
         values = {
             "version": __version__,
             "estimator": run.estimator,
-            "source": run.source.identity(),
+            "source": run.source.identity(None if run.epoch else run.mark),
             "mark": tuple(run.mark),
             "epoch": run.epoch,
             "width": run.width,
@@ -151,7 +151,9 @@ class Checkpoint:
             if repr(ours[name]) != repr(value):
                 words = f"another model: {name}={value!r}, not {ours[name]!r}"
                 raise ModelError(f"{self.path} is a checkpoint of {words}")
-        for name, value in run.source.identity().items():
+        mark = Mark(tuple(values["mark"][0]), *values["mark"][1:])
+        identity = run.source.identity(None if values["epoch"] else mark)
+        for name, value in identity.items():
             if values["source"][name] != value:
                 words = f"differs in its {name}"
                 raise ModelError(
@@ -159,6 +161,5 @@ class Checkpoint:
                 )
         vars(new).clear()
         vars(new).update(vars(old))
-        run.mark = Mark(tuple(values["mark"][0]), *values["mark"][1:])
-        run.epoch, run.width = values["epoch"], values["width"]
+        run.mark, run.epoch, run.width = mark, values["epoch"], values["width"]
         self._saved = run.epoch, run.mark.row

@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import hashlib
 import io
 import itertools
 import os
@@ -14,6 +15,7 @@ from tunefree.readers.errors import DataError
 CHUNK = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SAMPLE = 4096
 
 
 def name_of(source):
@@ -40,7 +42,7 @@ def name_of(source):
     return str(getattr(source, "name", "<stream>"))
 
 
-def chunks(source, size=CHUNK, start=0):
+def chunks(source, size=None, start=0):
     """Yield the bytes of a source, decompressed, in pieces of at most `size`.
 
     Compression is recognised by the first bytes, not by the name. A regular file that ends before
@@ -51,8 +53,8 @@ def chunks(source, size=CHUNK, start=0):
     source : str, path-like, binary file or iterable of bytes
         A path, ``"-"`` for standard input, an open binary file, which is left open, or consecutive
         pieces of plain text, which are passed on as they are.
-    size : int
-        The largest piece, in bytes.
+    size : int, optional
+        The largest piece, in bytes; 1 MiB by default.
     start : int
         Leave out so many bytes of the (decompressed) content; a plain file is not read up to there.
 
@@ -74,7 +76,7 @@ def chunks(source, size=CHUNK, start=0):
     >>> list(chunks(io.BytesIO(b"1 3:1 4:2"), size=5))
     [b'1 3:1', b' 4:2']
     """
-    path = name_of(source)
+    path, size = name_of(source), size or CHUNK
     if not isinstance(source, (str, os.PathLike)) and not hasattr(source, "read"):
         yield from _from_byte(source, start)
         return
@@ -115,6 +117,32 @@ def _whole_file(pieces, stream, read, path):
         yield piece
     if read < size:
         raise DataError(f"the file shrank while it was read: {read} of {size} bytes", path)
+
+
+def fingerprint(path, stop=None):
+    """A digest of 16 blocks of a file, evenly spread over its first bytes.
+
+    Parameters
+    ----------
+    path : str
+        A regular file.
+    stop : int, optional
+        Only so many bytes of the content count; of a compressed file the first 4096 do.
+
+    Returns
+    -------
+    str
+    """
+    digest, size = hashlib.sha256(), os.path.getsize(path)
+    with open(path, "rb") as file:
+        packed = file.read(len(_ZSTD)).startswith((_GZIP, _ZSTD))
+        stop = size if stop is None else min(_SAMPLE if packed else stop, size)
+        digest.update(b"%d" % stop)
+        for k in range(16):
+            start = max(0, stop - _SAMPLE) * k // 15
+            file.seek(start)
+            digest.update(file.read(min(_SAMPLE, stop - start)))
+    return digest.hexdigest()
 
 
 def _from_byte(pieces, start):

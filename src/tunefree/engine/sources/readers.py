@@ -78,18 +78,24 @@ class _Text:
 class Libsvm(_Text):
     """LIBSVM text; the number of columns may grow from piece to piece."""
 
-    def __init__(self, source, name, *, lenient=False, n_features=None, zero_based="auto"):
+    def __init__(
+        self, source, name, *, lenient=False, n_features=None, unseen="error", zero_based="auto",
+        labelled=True,
+    ):  # fmt: skip
         super().__init__(source, name, lenient)
-        self.n_features = n_features
+        self.n_features, self.labelled = n_features, labelled
+        self.cut, self.ignored = unseen == "ignore", 0
         if zero_based == "auto":
-            first = next(libsvm_blocks(self._open(look=True), skipped=self.look), None)
+            pieces = libsvm_blocks(self._open(look=True), skipped=self.look, labelled=labelled)
+            first = next(pieces, None)
             zero_based = bool(first and np.any(first[0].indices == 0))
         self.zero_based = zero_based
 
     def pieces(self, place, skipped):
-        """The rows after a place."""
-        options = {"zero_based": self.zero_based, "n_features": self.n_features}
-        width = self.n_features or 0
+        """The rows after a place; entries beyond the columns are cut, if so, and counted."""
+        options = {"zero_based": self.zero_based, "labelled": self.labelled}
+        options["n_features"] = None if self.cut else self.n_features
+        width, self.ignored = self.n_features or 0, 0
         for block, after in libsvm_blocks(
             self._open(look=False), skipped=skipped, place=place or _START, **options
         ):
@@ -101,7 +107,10 @@ class Libsvm(_Text):
                 shape=(len(block.labels), max(width, 1)),
             )
             X.has_canonical_format = True
-            yield X, block.labels, None, after
+            if self.cut and width > self.n_features:
+                known, width = X[:, : self.n_features], self.n_features
+                self.ignored, X = self.ignored + X.nnz - known.nnz, known
+            yield X, block.labels if self.labelled else None, None, after
 
 
 class Csv(_Text):

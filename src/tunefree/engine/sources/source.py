@@ -1,6 +1,5 @@
 """`open_source`: files, pipes, arrays and iterators as one kind of thing, a `Source`."""
 
-import hashlib
 import os
 
 from scipy import sparse
@@ -11,7 +10,7 @@ from tunefree.engine.sources.chunks import Chunk, Mark, ahead, on_grid, shuffled
 from tunefree.readers import FORMATS, format_of, sniff_text
 from tunefree.readers.errors import DataError, Skipped
 from tunefree.readers.opening import chunks as text_pieces
-from tunefree.readers.opening import name_of
+from tunefree.readers.opening import fingerprint, name_of
 
 
 class Source:
@@ -80,15 +79,25 @@ class Source:
                 count = skipped.count if skipped else 0
                 yield Chunk(X, y, weight, Mark(place, rows, skipped=count))
 
-    def identity(self):
-        """What a checkpoint remembers of a source, to notice another one."""
+    def identity(self, mark=None):
+        """What a checkpoint remembers of a source, to notice another one.
+
+        Parameters
+        ----------
+        mark : Mark, optional
+            How far it has been read: what comes after may change, and a fault in it be mended.
+            None stands for all.
+
+        Returns
+        -------
+        dict
+        """
         path = getattr(self.reader, "path", getattr(self.reader, "source", None))
-        begin = None
+        content = None
         if isinstance(path, str) and os.path.isfile(path):
-            with open(path, "rb") as file:
-                begin = hashlib.sha256(file.read(4096)).hexdigest()
-        return {"first bytes": begin, "window": self.window, "seed": self.seed,
-                "on_bad_row": self.on_bad_row}  # fmt: skip
+            text = isinstance(self.reader, readers.Libsvm | readers.Csv)
+            content = fingerprint(path, mark.place[0] if mark and mark.place and text else None)
+        return {"content": content, "window": self.window, "seed": self.seed}
 
 
 def _kind(X):
@@ -121,6 +130,8 @@ def open_source(
     header=None,
     weight_column=None,
     n_features=None,
+    unseen="error",
+    columns=None,
     zero_based="auto",
     target_type=None,
     hashed=None,
@@ -142,10 +153,14 @@ def open_source(
     format : {'libsvm', 'csv', 'parquet', 'arrow', 'npy', 'npz'}, optional
         By default the suffix or the first line tells.
     target, header, weight_column
-        As for ``tunefree train``: the target column (by default the last), whether a csv file has a
-        header, the column of weights.
+        As for ``tunefree train``: the target column (by default the last, False for none), whether
+        a csv file has a header, the column of weights.
     n_features : int, optional
-        Number of columns of libsvm text; by default it grows as larger indices come.
+        Number of columns; of libsvm text it grows by default as larger indices come.
+    unseen : {'error', 'ignore'}, default='error'
+        libsvm: what to do about an index beyond `n_features`.
+    columns : list of str, optional
+        csv, parquet and Arrow with named columns: take these features, in this order.
     zero_based : bool or 'auto', default='auto'
         libsvm: whether indices count from 0; 'auto' says so if one occurs in the first megabyte.
     target_type : {float, str, None}, default=None
@@ -188,7 +203,8 @@ def open_source(
     if format is not None and format not in FORMATS:
         raise ValueError(f"format={format!r} is none of {', '.join(sorted(FORMATS))}.")
     hasher = _Hasher(hashed) if hashed else None
-    columns = {"target": target, "weight_column": weight_column}
+    width, roles = {"n_features": n_features}, {"target": target, "weight_column": weight_column}
+    named = roles | width | {"columns": columns, "target_type": target_type}
     options = {"window": window, "seed": seed, "on_bad_row": on_bad_row}
     if not isinstance(data, str | os.PathLike | readers.Replay):
         return Source(_from_memory(data, hasher), **options)
@@ -197,26 +213,24 @@ def open_source(
     else:
         path, name = os.fspath(data), name or name_of(data)
     kind = FORMATS.get(format) or (path and FORMATS.get(format_of(path)))
-    if kind in ("parquet", "arrow") or (hasher and kind == "csv"):
-        reader = (
-            readers.Hashed(path, name, hasher, format=kind, **columns)
-            if hasher
-            else readers.Frame(path, name, format=kind, target_type=target_type, **columns)
-        )
+    if hasher and kind in ("parquet", "arrow", "csv"):
+        reader = readers.Hashed(path, name, hasher, format=kind, **roles)
     elif hasher:
         raise ValueError("hashed= is for iterators, and for csv, parquet and Arrow files.")
+    elif kind in ("parquet", "arrow"):
+        reader = readers.Frame(path, name, format=kind, **named)
     elif kind in ("npy", "npz"):
-        reader = readers.Archive(path, name, format=kind, **columns)
+        reader = readers.Archive(path, name, format=kind, **roles | width)
     else:
+        lenient = on_bad_row == "skip"
         text = readers.Replay(name, text_pieces(path)) if path == "-" else path or data
         if kind is None:
             kind, _ = sniff_text(text_pieces(text) if isinstance(text, str) else iter(text))
         if kind == "libsvm":
-            columns = {"n_features": n_features, "zero_based": zero_based}
-            reader = readers.Libsvm(text, name, lenient=on_bad_row == "skip", **columns)
+            width |= {"unseen": unseen, "zero_based": zero_based, "labelled": target is not False}
+            reader = readers.Libsvm(text, name, lenient=lenient, **width)
         else:
-            columns |= {"target_type": target_type, "header": header}
-            reader = readers.Csv(text, name, lenient=on_bad_row == "skip", **columns)
+            reader = readers.Csv(text, name, lenient=lenient, header=header, **named)
     return Source(reader, **options)
 
 
