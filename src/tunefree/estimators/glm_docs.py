@@ -24,7 +24,8 @@ _PARAMETERS = """Parameters
         is the Euclidean one. Kernels compare rows in standardised columns; 'rbf' and 'laplacian'
         take their bandwidth from the median distance.
     solver : {'batch', 'stochastic', 'flow', 'natural-flow'}, default='batch'
-        Full batches, or passes of steps of ``batch_size`` rows; `partial_fit` is stochastic. 'flow'
+        Full batches, or passes of steps of ``batch_size`` rows; `partial_fit` is stochastic,
+        `fit_source` either (many passes over a file, or one). 'flow'
         follows the mirror flow in continuous time, 'natural-flow' the natural-gradient flow (the
         same curve, from a small random start where it cannot leave 0), without constraint or step.
     average : None, 'uniform', 'polynomial', 'geometric' or scheme, default='uniform'

@@ -198,8 +198,7 @@ class OfSource(Stochastic):
         if not is_classifier(self):
             self._warn_outside(survey.outside / (rows.rows * survey.sums.shape[1]))
             return lambda y: np.asarray(y, np.float64).reshape(len(y), -1), survey.sums
-        known = np.union1d(survey.classes, [] if classes is None else classes)
-        known = known.astype(survey.classes.dtype)
+        known = survey.classes if classes is None else np.union1d(survey.classes, classes)
         if len(survey.classes) < 2:
             raise ValueError(
                 f"{rows.source.name} has only one class ({survey.classes[0]}): a classifier needs "

@@ -131,7 +131,7 @@ class OfSource:
             if keeps:
                 weights.append(weight)
                 labels.append(y)
-        self.classes_ = seen if classes is None else np.union1d(seen, classes).astype(seen.dtype)
+        self.classes_ = seen if classes is None else np.union1d(seen, classes)
         if len(self.classes_) < 2:
             raise ValueError(f"{rows.source.name} has one class: a separator needs two or more.")
         self.n_features_in_ = rows.width
