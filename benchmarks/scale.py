@@ -3,14 +3,18 @@
 python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--folder DIR] [--cluster-rows N]
                            [--cluster-kills 20] [--data DIR]
 
+`--gigabytes 0`, `--kills 0` and `--cluster-rows 0` leave their parts out.
+
 A libsvm file of the given size is made in DIR (a temporary folder by default) and deleted at the
 end. CPU seconds are those of the whole process and its threads; MB are 10^6 bytes of text. Reading
 is timed on the first gigabyte, the peers (scikit-learn, Vowpal Wabbit) on the first 200 MB.
-The kills interrupt a training on the first 40 MB at random moments, and resume it each time.
+The kills interrupt a training on 40,000 rows of 2,000 columns at random moments, and resume it each time;
+that training runs in a fork of a process that has all modules, so that it is learning that is hit.
 The last part (`_cluster.py`) is about Dask: speed-up, what a round costs, dying workers.
 """
 
 import argparse
+import contextlib
 import hashlib
 import multiprocessing
 import os
@@ -47,14 +51,13 @@ def main():
     options = arguments()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         folder = Path(folder)
-        warm_up(folder)
-        size = int(options.gigabytes * 1e9)
-        apart(make, folder / "data.svm", size)
-        cut(folder / "data.svm", folder / "read.svm", 1_000_000_000)
-        cut(folder / "data.svm", folder / "peer.svm", 200_000_000)
-        cut(folder / "data.svm", folder / "kill.svm", 40_000_000)
-        reading(folder)
-        training(folder)
+        if options.gigabytes:
+            warm_up(folder)
+            apart(make, folder / "data.svm", int(options.gigabytes * 1e9))
+            cut(folder / "data.svm", folder / "read.svm", 1_000_000_000)
+            cut(folder / "data.svm", folder / "peer.svm", 200_000_000)
+            reading(folder)
+            training(folder)
         if options.kills:
             killing(folder, options.kills)
     if options.cluster_rows:
@@ -74,14 +77,14 @@ def arguments():
     return parser.parse_args()
 
 
-def lines(rows, seed):
+def lines(rows, seed, columns=COLUMNS):
     """Rows of text: Zipf columns, binary labels of a linear rule with noise."""
     rng = np.random.default_rng(seed)
-    weights = np.random.default_rng(1).standard_normal(COLUMNS)
-    columns = np.minimum((COLUMNS ** rng.random((rows, ENTRIES))).astype(int), COLUMNS - 1)
+    weights = np.random.default_rng(1).standard_normal(columns)
+    drawn = np.minimum((columns ** rng.random((rows, ENTRIES))).astype(int), columns - 1)
     values = rng.integers(1, 1000, (rows, ENTRIES))
     out = []
-    for j, v in zip(columns, values, strict=True):
+    for j, v in zip(drawn, values, strict=True):
         j, first = np.unique(j, return_index=True)
         v = v[first] / 1000
         label = "+1" if weights[j] @ v + rng.standard_normal() > 0 else "-1"
@@ -234,30 +237,27 @@ def training(folder):
 
 def killing(folder, kills):
     """Kill -9 at random moments and resume, until so many kills; compare the models' bytes."""
+    (folder / "kill.svm").write_bytes(lines(40_000, 4, 2000))
     rng = np.random.default_rng(0)
-
-    def command(name):
-        options = ["--checkpoint", f"{name}.checkpoint", "--every", "2000", "--resume"]
-        return [*MAIN, "train", "kill.svm", name, *options]
-
-    wall, _, _ = measured(command("whole"), folder)
+    train(folder, "warm")
+    start = time.perf_counter()
+    finish(fork_training(folder, "whole"))
+    wall = time.perf_counter() - start
     expected = digest(folder / "whole")
     done, same, runs, early = 0, 0, 0, 0
     while done < kills:
         runs += 1
         name = f"run{runs}"
         while True:
-            process = subprocess.Popen(
-                command(name), cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            try:
-                process.wait(rng.uniform(0.3, 1.1) * wall if done < kills else None)
+            process = fork_training(folder, name)
+            if done == kills or finish(process, rng.uniform(0.0, 1.0) * wall):
                 break
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                done += 1
-                early += not (folder / f"{name}.checkpoint").exists()
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            done += 1
+            early += not (folder / f"{name}.checkpoint").exists()
+        if done == kills:
+            finish(process)
         same += digest(folder / name) == expected
         for path in folder.glob(f"*{name}*"):
             path.unlink()
@@ -266,6 +266,44 @@ def killing(folder, kills):
         ("kills", "before a checkpoint", "runs", "same bytes as uninterrupted"),
         [(done, early, runs, f"{same} of {runs}")],
     )
+
+
+def train(folder, name):
+    """Train on the rows in this process, with a checkpoint every 1,000; the exit code."""
+    from tunefree.cli import app
+
+    path = str(folder / name)
+    options = ["--checkpoint", f"{path}.checkpoint", "--every", "1000", "--resume"]
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+        try:
+            app(["train", str(folder / "kill.svm"), path, *options])
+        except SystemExit as end:
+            return end.code or 0
+
+
+def fork_training(folder, name):
+    """`train` in a fork of this process; its number."""
+    process = os.fork()
+    if process == 0:
+        code = 1
+        try:
+            code = train(folder, name)
+        finally:
+            os._exit(code)
+    return process
+
+
+def finish(process, seconds=None):
+    """Wait for a process; False if it is not done after so many seconds."""
+    until = None if seconds is None else time.perf_counter() + seconds
+    while until is None or time.perf_counter() < until:
+        number, status = os.waitpid(process, 0 if until is None else os.WNOHANG)
+        if number:
+            if status:
+                raise SystemExit(f"the training ended with status {status}")
+            return True
+        time.sleep(0.002)
+    return False
 
 
 def digest(path):
