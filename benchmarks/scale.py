@@ -8,8 +8,8 @@ python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--folder DIR] [--clus
 A libsvm file of the given size is made in DIR (a temporary folder by default) and deleted at the
 end. CPU seconds are those of the whole process and its threads; MB are 10^6 bytes of text. Reading
 is timed on the first gigabyte, the peers (scikit-learn, Vowpal Wabbit) on the first 200 MB.
-The kills interrupt a training on 40,000 rows of 2,000 columns at random moments, and resume it each time;
-that training runs in a fork of a process that has all modules, so that it is learning that is hit.
+The kills interrupt a training on 40,000 rows of 2,000 columns at random moments, and resume it each
+time; it runs in a fork of a process that has all modules, so that it is learning that is hit.
 The last part (`_cluster.py`) is about Dask: speed-up, what a round costs, dying workers.
 """
 
