@@ -299,7 +299,8 @@ def choose(entries, weights):
     """The winner, and the sentence that says why.
 
     The candidate of least risk wins, unless cheaper ones are within one standard error of it: then
-    the cheapest of these, if its second loss is not worse by more than two.
+    the cheapest of these, if its second loss is not worse by more than two. The kernel on landmarks
+    is not cheaper than a candidate that has learned all rows already.
 
     Returns
     -------
@@ -313,6 +314,8 @@ def choose(entries, weights):
     for entry in scored:
         if entry is best:
             return best, f"{best.candidate.name!r} had the least validation risk."
+        if best.fitted is not None and entry.candidate.leads:
+            continue  # the best is ready, this one would have to be fitted again
         mean, error = difference(entry, best, weights)
         w = weights[best.rows]
         extra, spread = weighted_mean(entry.second - best.second, w)
