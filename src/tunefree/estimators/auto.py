@@ -160,7 +160,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         Which candidates to consider.
     budget : float, str or None, default=None
         Passes over the data that may be spent, judging and fitting together: one is a multiply-add
-        for every stored entry and class. The first candidate is always run. None is 8e11
+        for every stored entry and class. The first candidate is always run. None is 1.5e12
         multiply-adds. Text such as '60s' is seconds of wall time; the choice then depends on the
         machine.
     random_state : int, RandomState or None, default=None

@@ -19,8 +19,8 @@ _FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
 _FEWEST_ROWS = 40
 # A candidate is stopped when it is worse by so many standard errors; one is a tie.
 _LOST, _TIE = 2.5, 1.0
-# Multiply-adds allowed when no budget is given: about half a minute of one core.
-_DEFAULT_WORK = 8e11
+# Multiply-adds allowed when no budget is given: about a minute of one core.
+_DEFAULT_WORK = 1.5e12
 # Rows and landmarks of a rehearsal, which is held where there are three times as many rows.
 _REHEARSED, _FEW_MARKS = 2000, 200
 
