@@ -19,7 +19,7 @@ _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
 LEADER = "kernel on landmarks"
 # The Reflectron, which looks for few weights, takes part from so many columns on, and with
 # fewer rows a column.
-_WIDE, _NARROW = 100, 20
+_WIDE, _WIDEST, _NARROW = 100, 10_000, 20
 # Kernel PiSTOL learns the first rows up to so many: those whose kernel values can be kept.
 MOST_ROWS = 16_384
 
@@ -216,12 +216,16 @@ def candidates(task, family, X, n_outputs, seed):
             out.append(Candidate(name, "linear", True, make, _portfolio_work))
         else:
             left["linear, squashed columns"] = "most entries are zero"
-        if shape.d >= _WIDE and shape.n < _NARROW * shape.d and (kind[0] == "C" or shape.k == 1):
+        if (
+            _WIDE <= shape.d <= _WIDEST
+            and shape.n < _NARROW * shape.d
+            and (kind[0] == "C" or shape.k == 1)
+        ):
             link = "logistic" if task == "classification" else "identity"
             make = getattr(tunefree, f"Reflectron{kind}")(link=link, random_state=seed)
             out.append(Candidate("Reflectron", "linear", False, make, _reflectron_work))
         else:
-            left["Reflectron"] = "many rows a column, or few columns"
+            left["Reflectron"] = "many rows a column, or too few or many columns"
     if family in ("auto", "kernel"):
         make = getattr(tunefree, f"Landmark{kind}")(random_state=seed)
         if shape.d <= _MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS:
