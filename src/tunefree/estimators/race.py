@@ -313,7 +313,10 @@ def choose(entries, weights):
     best = best_of(scored, weights)
     for entry in scored:
         if entry is best:
-            return best, f"{best.candidate.name!r} had the least validation risk."
+            return (
+                best,
+                f"{best.candidate.name!r} had the least validation risk of those that finished.",
+            )
         if best.fitted is not None and entry.candidate.leads:
             continue  # the best is ready, this one would have to be fitted again
         mean, error = difference(entry, best, weights)

@@ -39,10 +39,10 @@ class Report(NamedTuple):
 
     def closing(self):
         """What was spent."""
-        return (
-            f"{self.passes:.0f} passes of {self.budget:.0f} allowed, in {self.seconds:.2f} s "
-            f"({self.refit_seconds:.2f} s for the last fit)."
-        )
+        # On small data the default allows millions of passes: a limit that says nothing.
+        told = self.budget < 1e6
+        spent = f"{self.passes:.0f} passes of {self.budget:.0f} allowed, in" if told else "In"
+        return f"{spent} {self.seconds:.2f} s ({self.refit_seconds:.2f} s for the last fit)."
 
     def table(self):
         """Header and rows of text: candidate, risk, standard error, seconds, what became of it."""
