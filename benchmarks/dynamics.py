@@ -3,8 +3,7 @@
     python benchmarks/dynamics.py [--quick] [--only orderings,steps,fit] [--sizes 50,100,200]
                                   [--seeds 0,1,2,3,4]
 
-Excess risks repeat on any machine; times are CPU seconds of this one, with one BLAS thread if
-OPENBLAS_NUM_THREADS=1 is set.
+Excess risks repeat on any machine; times are CPU seconds of this one, with one BLAS thread.
 """
 
 import argparse
@@ -13,6 +12,7 @@ import warnings
 
 import numpy as np
 from scipy.special import expit
+from threadpoolctl import threadpool_limits
 
 from tunefree import DynamicsReflectron
 from tunefree.constraints import LpBall, NuclearBall, SchattenBall
@@ -195,4 +195,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with threadpool_limits(1):
+        main()
