@@ -242,7 +242,7 @@ def figure(path, results):
     from matplotlib.figure import Figure
 
     drawing = Figure(figsize=(7.5, 4.5), layout="constrained")
-    axes = drawing.subplots()
+    axes, names = drawing.subplots(), []
     for kind, marker, colour in (("regression", "s", "#0072B2"), ("", "o", "#D55E00")):
         label = "regression (MSE)" if kind else "classification (error)"
         for name, found in results.items():
@@ -254,8 +254,7 @@ def figure(path, results):
                 height = 1.0
             axes.plot(v["total_ratio"], height, marker, color=colour, label=label)
             label = None
-            place = {"xytext": (5, 4), "textcoords": "offset points", "fontsize": 8}
-            axes.annotate(name, (v["total_ratio"], height), **place)
+            names.append((name, (v["total_ratio"], height)))
     axes.axhline(1.0, color="0.6", lw=1)
     axes.axvline(10, color="0.6", lw=1, ls="--")
     axes.set_xscale("log")
@@ -265,8 +264,23 @@ def figure(path, results):
     axes.set_ylabel("test loss: ours / best peer's (cut at 1/16)")
     axes.legend()
     axes.set_title("One call without tuning against cross-validated peers (lower right is better)")
+    drawing.draw_without_rendering()
+    taken = []
+    for name, point in sorted(names, key=lambda item: item[1]):
+        taken.append(labelled(axes, name, point, taken))
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     drawing.savefig(path, dpi=150)
+
+
+def labelled(axes, name, point, taken):
+    """Write a name beside its point, on the first side that is clear of the names before it."""
+    text = axes.annotate(name, point, xytext=(6, 3), textcoords="offset points", size=8)
+    for across, up in ((6, 3), (-6, 3), (6, -9), (-6, -9), (6, 12), (-6, 12), (6, -19), (-6, -19)):
+        text.set(position=(across, up), ha="left" if across > 0 else "right")
+        place = text.get_window_extent()
+        if not any(place.overlaps(other) for other in taken):
+            break
+    return place
 
 
 def arguments():
