@@ -157,9 +157,14 @@ class Cluster:
         ------
         TimeoutError
             That names the partitions without an answer.
+        Exception
+            A task's own; that of the first partition, if several fail.
         """
         try:
             wait(futures, timeout=self.timeout)
+            for future in futures:  # of several errors the first one's, whoever was first to fail
+                if future.status == "error":
+                    future.result(self.timeout)
             return self.client.sync(self.client.gather, futures, callback_timeout=self.timeout)
         except (TimeoutError, _DistributedTimeout):
             if any(future.status == "error" for future in futures):
