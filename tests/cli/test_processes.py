@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+import tunefree
+
 DATA = "".join(f"{(-1) ** i} 1:{(-1) ** i * (i + 1)} 2:{i % 7}\n" for i in range(200))
 
 
@@ -95,3 +97,10 @@ def test_a_full_disk_behind_stdout_is_a_sentence(here):
             )
         assert done.returncode == 1
         assert done.stderr == b"error: standard output: No space left on device\n"
+
+
+def test_the_package_runs_as_a_module():
+    told = subprocess.run(
+        [sys.executable, "-m", "tunefree", "--version"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split()[-1] == tunefree.__version__
