@@ -1,11 +1,18 @@
-"""Guards: entries far beyond everything seen are taken as missing.
+"""Guards: what is astronomically out of line is missing, what is merely far counts as the farthest.
 
-A column's reach is the largest |x - centre| accepted so far. An entry beyond 10^(1 + c) times the
-reach is replaced by the centre, and the reach stays; c counts the column's struck entries, and
-doubles when they follow one another, so that a real change of scale by any factor s is accepted
-after log10(s) single entries, or log2(log10(s)) in a row. One absurd row then teaches nothing and
-leaves the columns' scales as they were. Rows go through one by one: chunks make no difference, nor
-does the unit of a column.
+A column's reach is the largest |x - centre| accepted so far. An entry beyond 10^6 times the reach
+is struck: it is replaced by the centre, and the reach stays. One beyond ten times is clipped: it
+counts as the reach, which grows tenfold. So one absurd row teaches nothing and leaves the columns'
+scales as they were; ordinary rows, heavy tails included, are not struck (of n entries with
+P(|x| > t) ~ t^-a about ln(n) 10^-6a are), and a scale may grow by ten with every entry.
+
+A column of few entries has not shown its scale: after n < 16 of them the next may be 10^(16 / n)
+times the reach. Where n entries have one law, that all are smaller than that takes a chance of
+10^-16, if the law has a bounded density near the centre.
+
+Both limits are multiplied by 10^c, where c counts the column's struck entries, and doubles when
+they follow one another: a real change of scale by any factor is accepted in the end. Rows go
+through one by one: chunks make no difference, nor does the unit of a column.
 """
 
 import warnings
@@ -16,109 +23,141 @@ from scipy import sparse
 
 from tunefree._jit import kernel
 
-# How far beyond the reach an entry may be; how far while a column is young; and how far an entry
-# of a new column may be beyond all entries so far (columns may have units that far apart).
-_FAR, _FAR_YOUNG, _FAR_NEW = 10.0, 1e4, 1e16
-_YOUNG = 64
+# How far beyond the reach is far, and how far absurd; columns may have units that far apart.
+FAR, _ABSURD_NEXT, _APART = 10.0, 1e6, 1e16
+# In memory, an entry is compared with all others, not only with those before it.
 ABSURD = 1e4
+# Entries after which a column is no longer young: then 10^(16 / n) is FAR.
+_YOUNG = 16
 # How many rows tell the centre of columns in memory.
 _CENTRED = 1001
-# The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time.
-ROWS, STRUCK, LARGEST, MARKED = 0, 1, 2, 3
+# The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time, rows
+# with a clipped entry.
+ROWS, STRUCK, LARGEST, MARKED, CLIPPED = 0, 1, 2, 3, 4
+# The fields of a column's history: struck entries, whether the last one was, accepted entries (no
+# longer counted once they are many).
+_STRIKES, _LAST, _COUNT = 0, 1, 2
+_KEPT, _CLIPPED, _STRUCK = 0, 1, 2
 
 
 @kernel
-def _beyond(gap, j, reach, strikes, clock):
+def _verdict(gap, j, reach, history, clock):
+    """Whether an entry is kept, clipped or struck."""
     # A power beyond 300 exceeds every ratio of accepted numbers.
-    patience = 10.0 ** min(strikes[j, 0], 300.0)
-    if reach[j] == 0.0:
-        return clock[LARGEST] > 0.0 and gap / clock[LARGEST] > _FAR_NEW * patience
-    return gap / reach[j] > patience * (_FAR if clock[ROWS] >= _YOUNG else _FAR_YOUNG)
+    patience = 10.0 ** min(history[j, _STRIKES], 300.0)
+    count, farthest = history[j, _COUNT], clock[LARGEST]
+    if count < _YOUNG and reach[j] <= farthest / _APART:  # as good as new, if not new
+        return _STRUCK if farthest > 0.0 and gap / farthest > _APART * patience else _KEPT
+    ratio = gap / reach[j] / patience
+    near = FAR if count >= _YOUNG else 10.0 ** (_YOUNG / count)
+    if ratio <= near:
+        return _KEPT
+    return _STRUCK if ratio > max(near, _ABSURD_NEXT) else _CLIPPED
 
 
 @kernel
-def _accept(gap, j, reach, strikes, clock):
+def _accept(gap, j, reach, quiet, history, clock):
     if gap > reach[j]:
         reach[j] = gap
         clock[LARGEST] = max(clock[LARGEST], gap)
-    if strikes[j, 1] != 0.0:
-        strikes[j, 1] = 0.0
+    if gap > 0.0 and history[j, _COUNT] < _YOUNG:
+        history[j, _COUNT] += 1.0
+    quiet[j] = reach[j] if history[j, _COUNT] >= _YOUNG else 0.0
+    if history[j, _LAST] != 0.0:
+        history[j, _LAST] = 0.0
         clock[MARKED] -= 1.0
 
 
 @kernel
-def _strike(j, strikes, clock):
-    if strikes[j, 1] != 0.0:
-        strikes[j, 0] = 2.0 * strikes[j, 0] + 1.0
+def _strike(j, history, clock):
+    if history[j, _LAST] != 0.0:
+        history[j, _STRIKES] = 2.0 * history[j, _STRIKES] + 1.0
     else:
-        strikes[j, 0] += 1.0
-        strikes[j, 1] = 1.0
+        history[j, _STRIKES] += 1.0
+        history[j, _LAST] = 1.0
         clock[MARKED] += 1.0
 
 
 @kernel
-def _pass_dense(X, rows, first, centre, reach, strikes, clock):
-    """Accept rows until one has an entry to strike; its place, or how many rows there are."""
+def _amend(gap, j, clips, reach, quiet, history, clock):
+    """Take notice of an entry; how far from the centre it is to count, or -1 as it is."""
+    verdict = _KEPT
+    if gap > quiet[j]:
+        verdict = _verdict(gap, j, reach, history, clock)
+    if verdict == _CLIPPED and clips:
+        counted = reach[j]
+        _accept(FAR * counted, j, reach, quiet, history, clock)
+        clock[CLIPPED] += 1.0
+        return counted
+    if verdict != _KEPT:
+        _strike(j, history, clock)
+        clock[STRUCK] += 1.0
+        return 0.0
+    _accept(gap, j, reach, quiet, history, clock)
+    return -1.0
+
+
+@kernel
+def _pass_dense(X, rows, first, centre, reach, quiet, history, clock):
+    """Accept rows until one has an entry to amend; its place, or how many rows there are."""
     for q in range(first, rows.shape[0]):
         i = rows[q]
         grows = False
         for j in range(X.shape[1]):
             gap = abs(X[i, j] - centre[j])
-            if gap > reach[j]:
+            if gap > quiet[j]:
                 grows = True
-                if _beyond(gap, j, reach, strikes, clock):
+                if gap > reach[j] and _verdict(gap, j, reach, history, clock) != _KEPT:
                     return q
         if grows or clock[MARKED] > 0.0:
             for j in range(X.shape[1]):
-                _accept(abs(X[i, j] - centre[j]), j, reach, strikes, clock)
+                _accept(abs(X[i, j] - centre[j]), j, reach, quiet, history, clock)
         clock[ROWS] += 1.0
     return rows.shape[0]
 
 
 @kernel
-def _strike_dense(X, i, write, centre, reach, strikes, clock):
+def _amend_dense(X, i, write, centre, reach, quiet, history, clock):
+    struck, clipped = clock[STRUCK], clock[CLIPPED]
     for j in range(X.shape[1]):
-        gap = abs(X[i, j] - centre[j])
-        if gap > reach[j] and _beyond(gap, j, reach, strikes, clock):
-            _strike(j, strikes, clock)
-            if write:
-                X[i, j] = centre[j]
-        else:
-            _accept(gap, j, reach, strikes, clock)
+        gap = X[i, j] - centre[j]
+        counted = _amend(abs(gap), j, write, reach, quiet, history, clock)
+        if write and counted >= 0.0:
+            X[i, j] = centre[j] + (counted if gap > 0.0 else -counted)
     clock[ROWS] += 1.0
-    clock[STRUCK] += 1.0
+    clock[STRUCK] = min(clock[STRUCK], struck + 1.0)
+    clock[CLIPPED] = min(clock[CLIPPED], clipped + 1.0)
 
 
 @kernel
-def _pass_csr(data, indices, indptr, rows, first, reach, strikes, clock):
+def _pass_csr(data, indices, indptr, rows, first, reach, quiet, history, clock):
     for q in range(first, rows.shape[0]):
         grows = False
         start, stop = indptr[rows[q]], indptr[rows[q] + 1]
         for p in range(start, stop):
             gap, j = abs(float(data[p])), indices[p]
-            if gap > reach[j]:
+            if gap > quiet[j]:
                 grows = True
-                if _beyond(gap, j, reach, strikes, clock):
+                if gap > reach[j] and _verdict(gap, j, reach, history, clock) != _KEPT:
                     return q
         if grows or clock[MARKED] > 0.0:
             for p in range(start, stop):
-                _accept(abs(float(data[p])), indices[p], reach, strikes, clock)
+                _accept(abs(float(data[p])), indices[p], reach, quiet, history, clock)
         clock[ROWS] += 1.0
     return rows.shape[0]
 
 
 @kernel
-def _strike_csr(data, indices, indptr, i, write, reach, strikes, clock):
+def _amend_csr(data, indices, indptr, i, write, reach, quiet, history, clock):
+    struck, clipped = clock[STRUCK], clock[CLIPPED]
     for p in range(indptr[i], indptr[i + 1]):
-        gap, j = abs(float(data[p])), indices[p]
-        if gap > reach[j] and _beyond(gap, j, reach, strikes, clock):
-            _strike(j, strikes, clock)
-            if write:
-                data[p] = 0.0
-        else:
-            _accept(gap, j, reach, strikes, clock)
+        gap = float(data[p])
+        counted = _amend(abs(gap), indices[p], write, reach, quiet, history, clock)
+        if write and counted >= 0.0:
+            data[p] = counted if gap > 0.0 else -counted
     clock[ROWS] += 1.0
-    clock[STRUCK] += 1.0
+    clock[STRUCK] = min(clock[STRUCK], struck + 1.0)
+    clock[CLIPPED] = min(clock[CLIPPED], clipped + 1.0)
 
 
 class Guard(NamedTuple):
@@ -129,10 +168,13 @@ class Guard(NamedTuple):
     centre : ndarray of shape (d,)
         Entries are measured from it; 0 on sparse data.
     reach : ndarray of shape (d,)
-    strikes : ndarray of shape (d, 2)
-        Struck entries, and whether the last entry was one.
-    clock : ndarray of shape (4,)
-        Rows seen, rows with a struck entry, the largest reach, columns whose last was struck.
+    quiet : ndarray of shape (d,)
+        Up to here an entry tells nothing new: the reach, or 0 while the column is young.
+    history : ndarray of shape (d, 3)
+        Struck entries, whether the last entry was one, accepted entries (up to 16).
+    clock : ndarray of shape (5,)
+        Rows seen, rows with a struck entry, the largest reach, columns whose last was struck, rows
+        with a clipped entry.
 
     Examples
     --------
@@ -140,20 +182,24 @@ class Guard(NamedTuple):
     >>> rows = np.tile([[1.0], [2.0]], (50, 1))
     >>> guard.screen(rows) is rows
     True
-    >>> guard.screen(np.array([[1e30], [-2.0], [19.0]])).ravel(), guard.struck
-    (array([ 0., -2., 19.]), 1)
+    >>> guard.screen(np.array([[-99.0], [-2.0], [1e30], [19.0]])).ravel()
+    array([-2., -2.,  0., 19.])
+    >>> guard.struck, guard.clipped
+    (1, 1)
     """
 
     centre: np.ndarray
     reach: np.ndarray
-    strikes: np.ndarray
+    quiet: np.ndarray
+    history: np.ndarray
     clock: np.ndarray
 
     @classmethod
     def of(cls, centre):
         """A guard that has seen nothing."""
+        centre = np.array(centre, dtype=np.float64)
         d = len(centre)
-        return cls(np.array(centre, dtype=np.float64), np.zeros(d), np.zeros((d, 2)), np.zeros(4))
+        return cls(centre, np.zeros(d), np.zeros(d), np.zeros((d, 3)), np.zeros(5))
 
     @classmethod
     def opened(cls, X):
@@ -166,23 +212,31 @@ class Guard(NamedTuple):
             columns = sparse.csc_array(X)
             gaps, starts = np.abs(columns.data.astype(np.float64)), columns.indptr
             for j in np.flatnonzero(np.diff(starts) > 2):  # of one or two, none is the odd one
-                guard._know(j, gaps[starts[j] : starts[j + 1]])
+                guard._know_bulk(j, gaps[starts[j] : starts[j + 1]])
             return guard
         guard = cls.of(np.median(X, axis=0))
         gaps = np.abs(X - guard.centre)
         for j in np.flatnonzero(np.count_nonzero(gaps, axis=0) > 2):
-            guard._know(j, gaps[gaps[:, j] > 0.0, j])
+            guard._know_bulk(j, gaps[gaps[:, j] > 0.0, j])
         return guard
 
-    def _know(self, j, gaps):
-        self.reach[j] = gaps[gaps <= 100.0 * np.median(gaps)].max()
-        self.clock[LARGEST] = max(self.clock[LARGEST], self.reach[j])
+    def _know_bulk(self, j, gaps):
+        bulk = gaps[gaps <= 100.0 * np.median(gaps)]
+        if len(bulk):  # stored zeros alone tell nothing
+            self.know(bulk.max(), len(bulk), j)
+
+    def know(self, reach, count=_YOUNG, columns=slice(None)):
+        """Take the reach of so many entries as known."""
+        self.reach[columns] = reach
+        self.history[columns, _COUNT] = min(count, _YOUNG)
+        self.quiet[columns] = self.reach[columns] * (count >= _YOUNG)
+        self.clock[LARGEST] = max(self.clock[LARGEST], np.max(reach))
 
     def columns(self, d):
         """The guard of d columns: new ones have not been seen, and those that go must not have."""
         known = min(d, len(self.reach))
         wider = Guard.of(np.zeros(d))
-        for new, old in zip(wider[:3], self[:3], strict=True):
+        for new, old in zip(wider[:-1], self[:-1], strict=True):
             new[:known] = old[:known]
         return wider._replace(clock=self.clock)
 
@@ -191,20 +245,25 @@ class Guard(NamedTuple):
         """How many rows had an entry that was struck."""
         return int(self.clock[STRUCK])
 
+    @property
+    def clipped(self):
+        """How many rows had an entry that was clipped."""
+        return int(self.clock[CLIPPED])
+
     def screen(self, X):
-        """Rows, in order, without what is far beyond; X itself if there is nothing to strike."""
+        """Rows, in order, without what is far beyond; X itself if there is nothing to amend."""
         return self._sweep(X, np.arange(X.shape[0]), True)
 
     def _sweep(self, X, rows, write):
-        """Chosen rows in order; `write` strikes in a copy."""
+        """Chosen rows in order; `write` amends a copy, else whatever is far is struck."""
         if sparse.issparse(X):
-            state, run, strike, parts = self[1:], _pass_csr, _strike_csr, _arrays
+            state, run, amend, parts = self[1:], _pass_csr, _amend_csr, _arrays
         else:
-            state, run, strike, parts = tuple(self), _pass_dense, _strike_dense, _itself
+            state, run, amend, parts = tuple(self), _pass_dense, _amend_dense, _itself
         out, q = X, run(*parts(X), rows, 0, *state)
         while q < len(rows):
             out = X.copy() if write and out is X else out
-            strike(*parts(out), rows[q], write, *state)
+            amend(*parts(out), rows[q], write, *state)
             q = run(*parts(out), rows, q + 1, *state)
         return out
 
@@ -217,31 +276,33 @@ def _itself(X):
     return (X,)
 
 
-def screened(X, rows, far=_FAR):
+def screened(X, rows, near=FAR, far=ABSURD):
     """Rows in memory without entries far beyond the others of their column.
 
-    Rows are swept in the given order and backwards, since the odd one may come first: an entry is
-    struck if it exceeds ten times the lesser of the two reaches, 10^4 times in a column of few
-    entries. Dense columns are measured from the median of the first rows.
+    Rows are swept in the given order and backwards, since the odd one may come first. An entry
+    beyond `far` times the lesser of the two reaches is struck, one beyond `near` times counts as
+    that reach; columns of few entries are allowed more, as in streams. Dense columns are measured
+    from the median of the first rows.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n, d)
     rows : ndarray of shape (m,)
         Distinct rows.
-    far : float, default=10.0
-        In place of ten. Learners whose views bound far entries anyway need `ABSURD` only.
+    near, far : float, default=10 and 10^4
+        Learners whose views bound far entries anyway need `ABSURD` only.
 
     Returns
     -------
     ndarray or CSR of shape (n, d)
-        X itself if there is nothing to strike.
+        X itself if there is nothing to amend.
 
     Examples
     --------
-    >>> X = np.array([[1e30, 1.0], *[[1.0, 2.0], [3.0, 4.0]] * 99])
-    >>> screened(X, np.arange(199))[0], screened(sparse.csr_array(X), np.arange(199))[[0]].data
-    (array([3., 1.]), array([0., 1.]))
+    >>> X = np.array([[1e30, 1.0], [99.0, 1.0], *[[1.0, 2.0], [3.0, 4.0]] * 99])
+    >>> rows = np.arange(200)
+    >>> screened(X, rows)[:2, 0], screened(sparse.csr_array(X), rows)[[0, 1]].data
+    (array([3., 5.]), array([0., 1., 3., 1.]))
     """
     dense = not sparse.issparse(X)
     centre = np.median(X[rows[:_CENTRED]], axis=0) if dense else np.zeros(X.shape[1])
@@ -250,16 +311,23 @@ def screened(X, rows, far=_FAR):
         guard._sweep(X, order, False)
     if not any(guard.struck for guard in guards):
         return X
-    most = np.minimum(guards[0].reach, guards[1].reach)
+    reach = np.minimum(guards[0].reach, guards[1].reach)
     if dense:
-        entries = np.count_nonzero(X[rows] != centre, axis=0)
+        count = np.count_nonzero(X[rows] != centre, axis=0)
     else:
-        entries = np.bincount(X.indices, minlength=X.shape[1])
-    most *= np.where(entries >= _YOUNG, far, max(far, _FAR_YOUNG))
+        count = np.bincount(X.indices, minlength=X.shape[1])
+    others = np.clip(count - 1, 0.1, _YOUNG)  # of none, nothing is known
+    with np.errstate(over="ignore"):
+        young = 10.0 ** (_YOUNG / others)
+        near, far = np.maximum(near, young) * reach, np.maximum(max(near, far), young) * reach
     if dense:
-        return np.where(np.abs(X - centre) > most, centre.astype(X.dtype), X)
-    X = X.copy()
-    X.data[np.abs(X.data) > most[X.indices]] = 0.0
+        gap = X - centre
+        clipped = np.where(np.abs(gap) > near, centre + np.copysign(reach, gap), X)
+        return np.where(np.abs(gap) > far, centre, clipped).astype(X.dtype, copy=False)
+    X, j = X.copy(), X.indices
+    gap = np.abs(X.data)
+    X.data[:] = np.where(gap > near[j], np.copysign(reach[j], X.data), X.data)
+    X.data[gap > far[j]] = 0.0
     return X
 
 
@@ -283,7 +351,7 @@ def guarded(X, targets, rows, given, *, learned=False):
     """
     out = []
     for part, before, name in zip((X, targets), given, ("X", "y"), strict=True):
-        rest = screened(part, rows)
+        rest = screened(part, rows, far=FAR)
         if rest is not part:
             _warn(part, rest, before, learned, name)
         out.append(part if learned else rest)

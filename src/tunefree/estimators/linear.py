@@ -201,7 +201,8 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, BaseEstimator):
         """Learn from the next chunk of a stream, in the order given.
 
         The chunks' sizes make no difference, to the last bit. Entries ten times beyond all before
-        in their column are taken as missing, until they keep coming (`tunefree.guards`).
+        in their column count as the farthest before, entries 10^6 times beyond as missing, until
+        they keep coming (`tunefree.guards`).
 
         Parameters
         ----------

@@ -206,8 +206,8 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
 
         The columns' and targets' scales come from the first 64 rows, the loss's width from the
         latest 256. The chunks' sizes make no difference, to the last bit. Entries and targets ten
-        times beyond all before are taken as missing, until they keep coming; ``cap=None`` learns
-        them.
+        times beyond all before count as the farthest before, those 10^6 times beyond as missing,
+        until they keep coming; ``cap=None`` learns them.
 
         Parameters
         ----------

@@ -252,7 +252,8 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
 
         Dense columns count from the first row, scales follow the largest entries, every average is
         scored on rows before they are learned. Chunks make no difference. What is ten times beyond
-        all before it counts as missing (`tunefree.guards`).
+        all before it counts as the farthest before, what is 10^6 times beyond as missing
+        (`tunefree.guards`).
 
         Parameters
         ----------
@@ -283,7 +284,7 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
                 start = np.atleast_1d(self.intercept_) + (origin @ coef if centred else 0.0)
             stream = learner.init(X.shape[1], start, self.fit_intercept, coef, origin)
             if fitted and getattr(self, "range_", None) is not None:
-                stream.guards[1].reach[:] = np.abs(self.range_ - start).max(axis=0) / _WIDENED
+                stream.guards[1].know(np.abs(self.range_ - start).max(axis=0) / _WIDENED)
         known = stream.weights.shape[1]
         if targets.shape[1] != known:
             raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")

@@ -148,7 +148,7 @@ class Walks(NamedTuple):
             for run in self.runs
         )
         of_rows, of_targets = self.guards
-        arrays = (np.ascontiguousarray(a[index]) for a in of_targets[:3])
+        arrays = (np.ascontiguousarray(a[index]) for a in of_targets[:-1])
         guards = of_rows, Guard(*arrays, of_targets.clock)
         return self._replace(runs=runs, guards=guards)
 
