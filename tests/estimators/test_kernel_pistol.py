@@ -119,7 +119,7 @@ def test_a_single_pass_leaves_nothing_out():
         lambda epoch: (np.arange(len(Z)), np.ones(len(Z))),
     )  # fmt: skip
     with workers(1) as team:
-        engine, _ = train(team, RBF(), data, 0.5, learner, 1)
+        engine, *_ = train(team, RBF(), data, 0.5, learner, 1)
     expected = engine.mean(0)[engine.slot_of[model.support_], 0]
     found = model.dual_coef_[0, 0]
     scale = found @ expected / (expected @ expected)

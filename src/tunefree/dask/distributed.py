@@ -14,6 +14,11 @@ class Distributed:
     on the client; what only a run over all rows has, such as PiSTOL's `trace_`, is left out.
     """
 
+    @property
+    def set_callbacks(self):
+        """Not there: what scikit-learn's callbacks are told of is a fit in this process."""
+        raise AttributeError("Estimators on a cluster have no callbacks.")
+
     def fit(self, X, y, sample_weight=None, *, client=None, timeout=600.0):
         """Learn from rows on a cluster.
 

@@ -22,15 +22,20 @@ class Result(NamedTuple):
         Whether the learner ended the run itself.
     trace : list
         What ``learner.observe(state)`` said after each pass (empty if it has no such verb).
+    stopped : bool
+        Whether `on_pass` ended the run.
     """
 
     state: tuple
     n_passes: int
     converged: bool
     trace: list
+    stopped: bool = False
 
 
-def run(learner, state, source, *, max_passes=None, on_block=None, on_pass=None):
+def run(
+    learner, state, source, *, max_passes=None, on_block=None, before_pass=None, on_pass=None
+):  # fmt: skip
     """Pass over the source until the learner is done.
 
     Parameters
@@ -44,8 +49,10 @@ def run(learner, state, source, *, max_passes=None, on_block=None, on_pass=None)
         Upper limit of passes.
     on_block : callable or None
         Called with (state, block) after each block: progress bars, checkpoints.
+    before_pass : callable or None
+        Called without arguments before each pass.
     on_pass : callable or None
-        Called with (state) after each pass: validation.
+        Called with (state) after each pass: validation. The run ends if it says True.
 
     Returns
     -------
@@ -65,8 +72,10 @@ def run(learner, state, source, *, max_passes=None, on_block=None, on_pass=None)
     2
     """
     observe = getattr(learner, "observe", None)
-    trace, done, epoch = [], False, 0
-    while not done and (max_passes is None or epoch < max_passes):
+    trace, done, stopped, epoch = [], False, False, 0
+    while not (done or stopped) and (max_passes is None or epoch < max_passes):
+        if before_pass is not None:
+            before_pass()
         if hasattr(source, "sweep"):
             state = source.sweep(learner, state, epoch)
         else:
@@ -79,5 +88,5 @@ def run(learner, state, source, *, max_passes=None, on_block=None, on_pass=None)
         if observe is not None:
             trace.append(observe(state))
         if on_pass is not None:
-            on_pass(state)
-    return Result(state, epoch, done, trace)
+            stopped = bool(on_pass(state))
+    return Result(state, epoch, done, trace, stopped)

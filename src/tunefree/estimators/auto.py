@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import seed_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.candidates import Fitted, candidates, shape_of
 from tunefree.estimators.race import (
     Budget,
@@ -25,7 +26,7 @@ from tunefree.preprocessing import TablePreprocessor
 _FAMILIES = ("auto", "linear", "kernel")
 
 
-class _TuneFree(BaseEstimator):
+class _TuneFree(TellsCallbacks, BaseEstimator):
     def __init__(self, family="auto", *, budget=None, random_state=None):
         self.family = family
         self.budget = budget
@@ -59,10 +60,14 @@ class _TuneFree(BaseEstimator):
                 "; ".join(f"{name}: {why}" for name, why in left.items())
             )  # fmt: skip
         budget = Budget(self.budget, shape.pass_work)
-        entries = race(entrants, shape, X, y, totals, groups, self._losses, budget)
+        entries = race(entrants, shape, X, y, totals, groups, self._losses, budget, self._told)
         winner, reason = choose(entries, totals)
         begin = time.perf_counter()
-        fitted = winner.fitted or self._fitted_again(winner, entries, X, y, totals, groups)
+        fitted = winner.fitted
+        if not fitted:
+            self._told.begin(f"{winner.candidate.name} on all rows")
+            fitted = self._fitted_again(winner, entries, X, y, totals, groups)
+            self._told.end()
         refit = time.perf_counter() - begin
         self.table_, self.view_, self.model_ = table, fitted.view, fitted.model
         self.chosen_, self.seconds_ = winner.candidate.name, time.perf_counter() - start
@@ -209,7 +214,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     True
     """
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None):
         """Judge the candidates and fit the winner.
 
@@ -302,7 +307,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
     True
     """
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None):
         """Judge the candidates and fit the winner.
 

@@ -1,6 +1,7 @@
 """What all estimators share: checking rows, weights and labels, and saying what is wrong."""
 
 import functools
+from contextlib import contextmanager
 
 import numpy as np
 from scipy import sparse
@@ -16,18 +17,25 @@ FLOATS = [np.float64, np.float32]
 _HUGE = 1e150
 
 
+@contextmanager
+def unharmed(estimator):
+    """Leave the estimator's attributes as they were if what is done within raises."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
 def all_or_nothing(method):
     """Make a method leave the estimator's attributes as they were if it raises."""
 
     @functools.wraps(method)
     def guarded(self, *args, **kwargs):
-        before = vars(self).copy()
-        try:
+        with unharmed(self):
             return method(self, *args, **kwargs)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
     return guarded
 

@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tunefree._array import seed_of
-from tunefree.estimators.base import FLOATS, all_or_nothing
+from tunefree.estimators.base import FLOATS
+from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.glm_base import Reflectron
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 
@@ -24,7 +25,7 @@ _RANK_SHARE = 0.99
 _FALLING = 1e-2  # a fall of the risk in the last tenth of the passes that is worth a warning
 
 
-class DynamicsReflectron(BaseEstimator):
+class DynamicsReflectron(TellsCallbacks, BaseEstimator):
     r"""Identification of x' = rho x + u(Theta x) from trajectories, with nothing to tune.
 
     .. math:: x_{t+1} = \rho x_t + u(\Theta x_t + b) + \text{noise}
@@ -147,7 +148,7 @@ class DynamicsReflectron(BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    @all_or_nothing
+    @told
     def fit(self, X, y=None, *, mask=None):
         """Learn from trajectories.
 

@@ -18,7 +18,7 @@ def visits_of(X, labels, weights, shuffle, seed, affine=False):
     return visits, *visits.unique()
 
 
-def run_passes(portfolio, state, source, read, validate=None):
+def run_passes(portfolio, state, source, read, validate=None, watch=None):
     """Make the passes that are left and read the predictor.
 
     Parameters
@@ -31,6 +31,8 @@ def run_passes(portfolio, state, source, read, validate=None):
     validate : callable, optional
         (coef, intercept) -> risk on validation rows: chooses the members, and the pass after which
         to read.
+    watch : dict, optional
+        What `run` calls around each pass besides (`callbacks.Told.passes`).
 
     Returns
     -------
@@ -38,16 +40,24 @@ def run_passes(portfolio, state, source, read, validate=None):
     n_passes : int
     coef, intercept : ndarray
     """
+    watch = watch or {}
     if validate is None:
-        state = run(portfolio, state, source).state
+        state = run(portfolio, state, source, **watch).state
         return state, state.epoch, *read(state)
-    best = []
+    best, told = [], watch.get("on_pass", lambda state: False)
 
-    def watch(state):
+    def note(state):
         coef, intercept = read(state)
         best.append((validate(coef, intercept), state.epoch, coef, intercept))
 
-    state = run(portfolio._replace(rank=validate), state, source, on_pass=watch).state
+    def on_pass(state):
+        note(state)
+        return told(state)
+
+    watch = {**watch, "on_pass": on_pass}
+    state = run(portfolio._replace(rank=validate), state, source, **watch).state
+    if not best:
+        note(state)
     _, n_passes, coef, intercept = min(best, key=lambda b: b[:2])
     return state, n_passes, coef, intercept
 

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import told
 from tunefree.estimators.glm_base import Reflectron, validation_rows
 from tunefree.estimators.glm_docs import documented
 from tunefree.estimators.glm_parts import link_range
@@ -53,7 +54,7 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     True
     """
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
         """Learn from rows in memory.
 
@@ -81,9 +82,9 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
             X_val = validation_rows(self, X_val, y_val)
             y_val = np.asarray(y_val, dtype=np.float64).reshape(X_val.shape[0], -1)
             validation = X_val, y_val, np.ones(X_val.shape[0])
+        self._flat = np.ndim(y) == 1
         self._fit(X, targets, weights, np.zeros(len(targets)), validation)
-        if np.ndim(y) == 1:
-            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+        self._flatten()
         return self
 
     @base.all_or_nothing

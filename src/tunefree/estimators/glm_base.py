@@ -12,6 +12,7 @@ from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Sheets
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks
 from tunefree.estimators.glm_features import fitted_map, is_kernel
 from tunefree.estimators.glm_flow import SOLVERS, follow_flows
 from tunefree.estimators.glm_parts import (
@@ -53,7 +54,7 @@ def validation_rows(estimator, X_val, y_val):
     return base.check_rows(estimator, X_val)
 
 
-class Reflectron(OfSource, BaseEstimator):
+class Reflectron(OfSource, TellsCallbacks, BaseEstimator):
     """What both estimators share."""
 
     def __init__(
@@ -207,9 +208,17 @@ class Reflectron(OfSource, BaseEstimator):
     def _descend(self, learner, source, columns, start, k, dtype, on_block=None):
         """Pass over a source and publish what was found."""
         state, path = learner.init(len(columns.scale), k, *start), []
+
+        def publish(model, state):
+            model.link_ = learner.link
+            model._predict_with(*learner.read(state), columns, dtype)
+            model._flatten()
+
+        watch = self._told.passes(self.max_iter, publish)
+        if self.keep_path:
+            watch["on_pass"] = _remember(path, state, columns, watch.get("on_pass"))
         result = run(
-            learner, state, source, max_passes=self.max_iter, on_block=on_block,
-            on_pass=_remember(path, state, columns) if self.keep_path else None,
+            learner, state, source, max_passes=self.max_iter, on_block=on_block, **watch
         )  # fmt: skip
         if self.keep_path:
             self.coef_path_ = np.array(path)
@@ -223,7 +232,7 @@ class Reflectron(OfSource, BaseEstimator):
         """Set out the predictor in the user's units, what was tried, and what was chosen."""
         if not np.isfinite(result.state.score).any():
             raise ValueError("No step was finite: give a smaller step, or step='auto'.")
-        if not result.converged and learner.last:
+        if learner.last and not (result.converged or result.stopped):
             warnings.warn(
                 f"{self.max_iter} passes were not enough for the risk to settle: give a larger "
                 "max_iter.", ConvergenceWarning, stacklevel=5,
@@ -313,12 +322,13 @@ class Reflectron(OfSource, BaseEstimator):
         return tags
 
 
-def _remember(path, state, columns):
-    """Add every configuration's parameters to a path after each pass."""
+def _remember(path, state, columns, told=None):
+    """Add every configuration's parameters to a path after each pass, before that is `told`."""
     current = state.now.theta[:, 0].copy()
 
     def remember(state):
         current[state.live] = state.now.theta[:, 0]
         path.append(current / columns.scale)
+        return told is not None and told(state)
 
     return remember

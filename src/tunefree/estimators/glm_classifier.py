@@ -5,6 +5,7 @@ from sklearn.utils.metaestimators import available_if
 
 from tunefree.constraints.rules import is_odd
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import told
 from tunefree.estimators.fitting import new_columns
 from tunefree.estimators.glm_base import Reflectron, validation_rows
 from tunefree.estimators.glm_docs import documented
@@ -110,7 +111,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         )
         self.class_weight = class_weight
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
         """Learn from rows in memory.
 

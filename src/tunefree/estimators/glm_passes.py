@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
     path: list
 
 
-def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choosing):
+def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choosing, watch):
     """Pass over rows until the risk on others stops falling; then once more over all of them.
 
     Parameters
@@ -103,6 +103,8 @@ def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choos
         Whether to learn again from all rows, in the chosen configuration.
     choosing : bool
         False reads the last pass.
+    watch : dict
+        What to call around each pass, as `engine.run.run` does.
 
     Returns
     -------
@@ -112,7 +114,7 @@ def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choos
     names = [run.configuration for run in walks.runs]
     alive, epoch, source = list(range(len(names))), 0, Rows(X, targets, _only(visits, learns))
     while epoch < most:
-        walks = _pass(walks, source, epoch)
+        walks, stopped = _pass(walks, source, epoch, **watch)
         epoch += 1
         curve, points = np.full(len(names), np.nan), []
         for c, run in zip(alive, walks.runs, strict=True):
@@ -126,7 +128,7 @@ def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choos
         curves.append(curve)
         path.append(points)
         latest = max(marks[c][1] for c in alive)
-        if epoch - latest >= max(_PATIENCE, latest):
+        if stopped or epoch - latest >= max(_PATIENCE, latest):
             break
         if len(alive) > 1 and epoch & (epoch - 1) == 0:
             risks = [best[c][0] for c in alive]
@@ -142,7 +144,7 @@ def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choos
         walks, n_passes = make(order[0]), epoch + epochs
         source = Rows(X, targets, visits)
         for e in range(epochs):
-            walks = _pass(walks, source, e)
+            walks, _ = _pass(walks, source, e, **watch)
         theta, offset = walks.runs[0].read()
     board = [(best[c][0], best[c][1], names[c]) for c in order]
     return Outcome(theta, offset, names[order[0]], epochs, n_passes, board, np.array(curves), path)
@@ -155,10 +157,12 @@ def _only(visits, learns):
     return Visits(visits.rows[kept], visits.weights[kept], keys, visits.repeats[kept])
 
 
-def _pass(walks, source, epoch):
+def _pass(walks, source, epoch, before_pass=None, on_pass=None):
+    if before_pass is not None:
+        before_pass()
     for block in source.blocks(epoch):
         walks = walks.learn(block.X[block.rows], block.targets, block.weights, halve=False)
-    return walks
+    return walks, on_pass is not None and on_pass(walks)
 
 
 def on_stream(walks, X, targets, weights):

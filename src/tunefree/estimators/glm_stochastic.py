@@ -53,7 +53,8 @@ class Stochastic(FitsSource):
         learns = np.zeros(X.shape[0], bool)
         learns[rows[held == NONE]] = True
         out = passes(make, Z, targets, visits, learns, measure, most=self.max_iter, tol=self.tol,
-                     refit=choosing and validation is None, choosing=choosing)  # fmt: skip
+                     refit=choosing and validation is None, choosing=choosing,
+                     watch=self._told.passes(2 * self.max_iter))  # fmt: skip
         self.trace_, self.n_iter_, self.link_ = {"held_risk": out.trace}, out.n_passes, link
         if self.keep_path:
             self.coef_path_ = np.full((len(out.path), len(spelt), k, X.shape[1]), np.nan)
@@ -108,7 +109,11 @@ class Stochastic(FitsSource):
         if self._stream.is_open:
             theta, offset = theta[:-1], offset[:-1]
         self._predict_with(theta, offset, Columns(np.zeros(d), np.ones(d)), self._dtype)
-        if self._flat:
+        self._flatten()
+
+    def _flatten(self):
+        """Leave out the axis that targets had not."""
+        if self.__dict__.get("_flat"):
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from tunefree._array import seed_of
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import told
 from tunefree.estimators.fitting import new_columns, visits_of
 from tunefree.estimators.kernel_base import KernelDecisions, KernelEstimator
 from tunefree.estimators.kernel_fitting import Problem, without_absurd
@@ -189,7 +190,7 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
             return Isotropic(_AUTO, loss)
         return SETTINGS[self.setting](loss, n_rows)
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None, held=None, like=None):
         """Learn from rows in memory.
 

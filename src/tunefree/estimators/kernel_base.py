@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree.averaging import Polynomial
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks
 from tunefree.estimators.fitting import ReadOnDemand
 from tunefree.estimators.kernel_compression import check_compress, checked, compressed
 from tunefree.estimators.kernel_fitting import (
@@ -65,7 +66,7 @@ class KernelDecisions(base.LabelsByDecisions):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
-class KernelEstimator(ReadOnDemand, BaseEstimator):
+class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
     """Prediction, the tournament and streams; subclasses know parameters and targets."""
 
     _ON_DEMAND = ("expansion_", "coordinates_", "leaderboard_", "trace_", "n_iter_")
@@ -148,7 +149,10 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
                     rules = [r._replace(average=Polynomial()) for r in (learner, *rivals)]
                     outcome = sprint(team, kernel, data, gammas, rules, loss_of)
                 else:
-                    outcome = race(team, kernel, data, gammas, learner, when, loss_of, apart)
+                    watch = self._told.passes(when[-1])
+                    outcome = race(
+                        team, kernel, data, gammas, learner, when, loss_of, apart, watch
+                    )  # fmt: skip
                 engine, n_passes = outcome.engine, outcome.n_passes
                 coefs, decisions, shares = blend(outcome, normalise=classify)
                 if held is not None:
@@ -163,9 +167,10 @@ class KernelEstimator(ReadOnDemand, BaseEstimator):
             else:
                 few = 3 if self.average == "last-pass" else 1
                 n_passes = few if self.max_iter == "auto" else self.max_iter
-                engine, progress = train(
+                engine, progress, n_passes = train(
                     team, kernel, data, gammas[0], learner, n_passes,
                     suffix=self.average == "last-pass", classify=classify,
+                    watch=self._told.passes(n_passes),
                 )  # fmt: skip
                 last = self.average == "last"
                 coefs = [engine.last(0) if last else engine.mean(0)]

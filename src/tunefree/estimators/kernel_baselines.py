@@ -54,9 +54,10 @@ class Baseline(KernelEstimator):
                 data = data._replace(cache=None)
             largest = max(float(data.squares.max(initial=0.0)), 1e-300)
             learner = learner_of(largest, rounds * passes)
-            engine, progress = train(
-                team, kernel, data, gamma, learner, passes, classify=classify, apart=apart
-            )
+            engine, progress, passes = train(
+                team, kernel, data, gamma, learner, passes, classify=classify, apart=apart,
+                watch=self._told.passes(passes),
+            )  # fmt: skip
         rows, risk = curve(progress)
         self.trace_ = choice.trace | {
             "rows": rows,

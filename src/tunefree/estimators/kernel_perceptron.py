@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import told
 from tunefree.estimators.kernel_baselines import BaselineClassifier
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.rules import SUM, ConstantStep
@@ -89,7 +90,7 @@ class KernelPerceptron(BaselineClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None):
         """Learn from rows in memory.
 

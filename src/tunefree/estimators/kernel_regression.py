@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import told
 from tunefree.estimators.fitting import visits_of
 from tunefree.estimators.kernel_base import KernelEstimator
 from tunefree.estimators.kernel_fitting import Problem, without_absurd
@@ -153,7 +154,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
             return Huber(DELTA)
         return LOSSES.get(self.loss, self.loss)
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None, held=None, like=None):
         """Learn from rows in memory.
 

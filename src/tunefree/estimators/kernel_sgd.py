@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree.averaging import AVERAGES, SUFFIXES, within
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import told
 from tunefree.estimators.kernel_baselines import Baseline, BaselineClassifier
 from tunefree.estimators.settings import check_loss
 from tunefree.estimators.targets import location_and_scale
@@ -115,7 +116,7 @@ class KernelAveragedSGDClassifier(BaselineClassifier, _SGD):
     True
     """
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None):
         """Learn from rows in memory.
 
@@ -191,7 +192,7 @@ class KernelAveragedSGDRegressor(RegressorMixin, MultiOutputMixin, _SGD):
     True
     """
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None):
         """Learn from rows in memory.
 

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import seed_of
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.landmark_search import Search, risks, show
 from tunefree.guards import ABSURD, screened
 from tunefree.learners.nystroem import ALPHAS, gather, place, solve
@@ -19,7 +20,7 @@ _MOST_ROWS, _SATURATED = 50_000, 500
 _LEFT_OUT, _MOST_LEFT_OUT = 5000, 20_000_000
 
 
-class _Landmark(BaseEstimator):
+class _Landmark(TellsCallbacks, BaseEstimator):
     # Whether what another fit needs to go on with more rows is kept (numbers as many as landmarks
     # squared).
     _keeps = False
@@ -167,7 +168,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     True
     """
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None, like=None, known=None):
         """Learn from rows in memory.
 
@@ -246,7 +247,7 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
     True
     """
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None, like=None, known=None):
         """Learn from rows in memory.
 

@@ -10,6 +10,7 @@ from tunefree._array import seed_of
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.fitting import (
     new_columns,
     resume,
@@ -48,7 +49,7 @@ def _has_probabilities(estimator):
     )
 
 
-class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, BaseEstimator):
+class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseEstimator):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
     The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of
@@ -147,7 +148,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, BaseEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
         """Learn from rows in memory.
 
@@ -185,12 +186,20 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, BaseEstimator):
             X, portfolio, state = self._start(X, rows, totals, len(visits.rows), targets.shape[1])
         self.classes_, self.class_count_ = classes, counts
         validate = None if X_val is None else self._validation(X_val, y_val)
+
+        def read(state):
+            return self._read(portfolio, state, X, rows)
+
+        def publish(model, state):
+            model._publish(portfolio, state, *read(state), state.epoch, X.dtype)
+
         state, n_passes, coef, intercept = run_passes(
             portfolio,
             state,
             Rows(X, targets, visits),
-            lambda state: self._read(portfolio, state, X, rows),
+            read,
             validate,
+            self._told.passes(portfolio.n_passes, publish),
         )
         self._publish(portfolio, state, coef, intercept, n_passes, X.dtype)
         self._run, self._stream = (portfolio, state), None

@@ -8,6 +8,7 @@ from sklearn.utils import check_array
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import told
 from tunefree.estimators.perceptron_base import (
     Fit,
     LinearDecisions,
@@ -141,7 +142,7 @@ class OptimisticPerceptron(OfSource, LinearDecisions, Separator):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None):
         """Find separators.
 
@@ -175,7 +176,8 @@ class OptimisticPerceptron(OfSource, LinearDecisions, Separator):
                 return coef
             return np.append(coef, np.float64((bias * w[d]).astype(dtype)) / bias)
 
-        fits = [self._solve(space, source, publish) for source in sources]
+        watch = self._passes(len(self.classes_))
+        fits = [self._solve(space, source, publish, watch) for source in sources]
         w = np.stack([f.w for f, _ in fits])
         self.coef_ = w[:, :d].astype(dtype)
         self.intercept_ = (bias * w[:, d] if bias else np.zeros(len(w))).astype(dtype)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree.engine.run import run
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks
 from tunefree.learners.accelerated import Accelerated
 from tunefree.learners.certificates import Goal, certify
 from tunefree.learners.minnorm import MinNorm
@@ -65,7 +66,7 @@ def status(fit, floor):
     return f"not separated; no separator has a margin above {fit.upper:.6g}"
 
 
-class Hyperplanes(base.LabelsByDecisions, BaseEstimator):
+class Hyperplanes(base.LabelsByDecisions, TellsCallbacks, BaseEstimator):
     """A classifier by the signs, or the largest, of linear scores."""
 
     def _bias(self, squared_norms):
@@ -147,33 +148,39 @@ class Separator(Hyperplanes):
         step = {"adaptive": None, "paper": 1.0}.get(self.step, self.step)
         return Optimistic(space, goal, PLAYERS[self.potential], step)
 
-    def _run(self, space, goal, source):
+    def _passes(self, n_classes):
+        """What to call around each pass of the runs for all classes against the rest."""
+        return self._told.passes(n_classes * (self.max_iter + 1 + _PLAY))
+
+    def _run(self, space, goal, source, watch):
         """Run the method and what has to follow it; the last result has the predictor to keep."""
         n = len(source.weights)
         play = Optimistic(space, goal)
         if self.method == "optimistic":
             # One pass more: the first only measures the data.
             play = self._game(space, goal)
-            return [run(play, play.init(n), source, max_passes=self.max_iter + 1)]
+            return [run(play, play.init(n), source, max_passes=self.max_iter + 1, **watch)]
         if self.method == "accelerated":
             first = Accelerated(space, goal)
         else:
             first = MinNorm(space, goal, _SMALL_SUPPORT if self.method == "auto" else n)
-        results = [run(first, first.init(), source, max_passes=self.max_iter)]
+        results = [run(first, first.init(), source, max_passes=self.max_iter, **watch)]
         left = self.max_iter - results[0].n_passes
         if self.method == "auto" and left > 0 and results[0].state.stalled:
             second, p = Accelerated(space, goal), np.zeros(n)
             p[results[0].state.support] = results[0].state.p
-            results.append(run(second, second.init(p), source, max_passes=left))
+            results.append(run(second, second.init(p), source, max_passes=left, **watch))
         if all(r.state.certificate.lower == 0.0 for r in results):
             # The dual methods only say that there is no separator; play finds a good predictor.
-            results.append(run(play, play.init(n), source, max_passes=_PLAY))
+            # Not ended by a callback: without it there would be nothing to predict with.
+            watch = {"before_pass": watch["before_pass"]} if watch else {}
+            results.append(run(play, play.init(n), source, max_passes=_PLAY, **watch))
         return results
 
-    def _solve(self, space, source, publish):
+    def _solve(self, space, source, publish, watch):
         """Fit one class against the rest; `publish(w)` is w as it will be read."""
         goal = self._goal()
-        results = self._run(space, goal, source)
+        results = self._run(space, goal, source, watch)
         best = results[-1].state.certificate
         for c in (r.state.certificate for r in results[:-1]):
             if c.upper < best.upper:

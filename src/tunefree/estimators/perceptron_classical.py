@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
-from tunefree.estimators import base
+from tunefree.estimators.callbacks import told
 from tunefree.estimators.perceptron_base import (
     Hyperplanes,
     LinearDecisions,
@@ -79,7 +79,7 @@ class ClassicalPerceptron(LinearDecisions, Hyperplanes):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y):
         """Find separators.
 
@@ -102,13 +102,15 @@ class ClassicalPerceptron(LinearDecisions, Hyperplanes):
         learner, d = Classical(bias, stretch), X.shape[1]
         # The first pass is a single one; what does not fill a stretch comes last.
         stretches, rest = divmod(self.max_iter - 1, stretch)
-        states, separated = [], []
+        states, separated, ended = [], [], False
+        watch = self._told.passes(signs.shape[1] * (stretches + 2))
         for column in signs.T:
             source = Whole(X, column[:, None], weights)
-            result = run(learner, learner.init(d), source, max_passes=1 + stretches)
-            if rest and not result.converged:
+            result = run(learner, learner.init(d), source, max_passes=1 + stretches, **watch)
+            if rest and not (result.converged or result.stopped):
                 last = learner._replace(cycles=rest)
-                result = run(last, result.state, source, max_passes=1)
+                result = run(last, result.state, source, max_passes=1, **watch)
+            ended |= result.stopped
             states.append(result.state)
             separated.append(result.converged)
         w = np.stack([s.w for s in states])
@@ -119,7 +121,7 @@ class ClassicalPerceptron(LinearDecisions, Hyperplanes):
         self.n_operations_ = sum(s.n_operations for s in states)
         products = max(s.n_operations - s.n_updates for s in states)
         self.n_iter_ = -(-products // n_rows)
-        if not all(separated):
+        if not (ended or all(separated)):
             warnings.warn(
                 f"max_iter={self.max_iter} passes did not separate the rows.",
                 ConvergenceWarning,

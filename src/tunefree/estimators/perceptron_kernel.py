@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree.engine.sources import Whole
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import told
 from tunefree.estimators.perceptron_base import Separator, double, prepare
 from tunefree.kernels import check_gram, make_kernel
 from tunefree.learners.spaces import Gram
@@ -134,7 +135,7 @@ class KernelOptimisticPerceptron(Separator):
         gamma = 1.0 / d if self.gamma is None else self.gamma
         return make_kernel(self.kernel, gamma, self.degree, self.coef0)
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None):
         """Find separators.
 
@@ -163,7 +164,7 @@ class KernelOptimisticPerceptron(Separator):
             gram = self._kernel(X.shape[1]).gram(double(X), double(X))
             check_gram(gram, f"kernel={self.kernel!r}")
         bias = self._bias(np.diag(gram))
-        space, fits, duals = Gram(bias), [], []
+        space, fits, duals, watch = Gram(bias), [], [], self._passes(signs.shape[1])
         for column in signs.T:
             source = Whole(gram, column[:, None], weights)
             view = space.view(next(source.blocks(0)))
@@ -172,7 +173,7 @@ class KernelOptimisticPerceptron(Separator):
                 """Round as the published coefficients are: the bounds are for these."""
                 return view.pull(w[0].astype(dtype).astype(np.float64))
 
-            fits.append(self._solve(space, source, publish))
+            fits.append(self._solve(space, source, publish, watch))
             duals.append(column * fits[-1][0].w[0])
         duals = np.stack(duals)
         kept = np.flatnonzero(duals.any(axis=0))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tunefree.estimators.callbacks import Silent
 from tunefree.estimators.candidates import MOST_ROWS, Recalled
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
@@ -23,6 +24,7 @@ _LOST, _TIE = 2.5, 1.0
 _DEFAULT_WORK = 1.5e12
 # Rows and landmarks of a rehearsal, which is held where there are three times as many rows.
 _REHEARSED, _FEW_MARKS = 2000, 200
+_SILENT = Silent()
 
 
 class Entry(NamedTuple):
@@ -135,7 +137,7 @@ def difference(one, other, weights):
     return weighted_mean(one.losses[:n] - other.losses[:n], weights[one.rows[:n]])
 
 
-def race(candidates, shape, X, y, weights, groups, score, budget):
+def race(candidates, shape, X, y, weights, groups, score, budget, told=_SILENT):
     """Judge candidates on rows they have not seen.
 
     Parameters
@@ -150,6 +152,8 @@ def race(candidates, shape, X, y, weights, groups, score, budget):
     score : callable
         (Fitted, X, y) -> two losses of every row.
     budget : Budget
+    told : Silent
+        Is told of every candidate, and may end the race.
 
     Returns
     -------
@@ -158,6 +162,7 @@ def race(candidates, shape, X, y, weights, groups, score, budget):
     fold, count = folds_of(groups)
     used = range(_FOLDS) if shape.n < _FEW_ROWS else range(1)
     entries, comparable = [], shape.n >= _FEWEST_ROWS and _learnable(groups, fold, used)
+    told.expect(len(candidates) + 1)
     for candidate in candidates:
         refit = candidate.passes(shape)
         train = shape.rows(max(1, int(shape.n * (1 - 1 / count))))
@@ -165,7 +170,9 @@ def race(candidates, shape, X, y, weights, groups, score, budget):
         if _at_once(candidate, used):
             price, refit = refit, 0.0
         reason = None
-        if not comparable:
+        if told.stopped:
+            reason = "not tried: a callback ended the race"
+        elif not comparable:
             reason = "too few rows to compare" if entries else "finished"
         elif entries and not budget.allows(price + refit):
             reason = f"would take {price + refit:.0f} passes, beyond the budget"
@@ -178,7 +185,9 @@ def race(candidates, shape, X, y, weights, groups, score, budget):
         if reason is not None:
             entries.append(_unscored(candidate, reason))
             continue
+        told.begin(candidate.name)
         entries.append(_judge(candidate, X, y, weights, fold, used, score, entries))
+        told.end()
         budget.spent += price
     return entries
 

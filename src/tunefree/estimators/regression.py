@@ -10,6 +10,7 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.fitting import resume, run_passes, visits_of
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.settings import (
@@ -41,7 +42,7 @@ def _array(X):
     return X.toarray() if sparse.issparse(X) else X
 
 
-class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimator):
+class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbacks, BaseEstimator):
     r"""Linear regression that needs no tuning, on raw columns and targets of any scale.
 
     Each coordinate learns :math:`w_j = b g_j / (X_j \sqrt{V_j}) \exp(g_j^2 / (2 V_j))` from the
@@ -142,7 +143,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
         self.warm_start = warm_start
         self.random_state = random_state
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
         """Learn from rows in memory.
 
@@ -185,17 +186,27 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimato
             )
             scale.add_all(X, targets, rows, totals, m)
         validate = None if X_val is None else self._validation(X_val, y_val, scale)
-        source = Rows(X, scale.standardise(targets), visits)
+        source, flat = Rows(X, scale.standardise(targets), visits), np.ndim(y) == 1
+
+        def read(state):
+            return self._read(portfolio, state, scale)
+
+        def publish(model, state):
+            model._publish(portfolio, state, scale, *read(state), state.epoch, X.dtype, flat)
+
+        watch = self._told.passes(portfolio.n_passes, publish)
         if self.loss == "huber" and not warm and portfolio.n_passes > 1:
             # The first pass tells the residuals' scale; Huber's width follows it from then on.
-            state = run(portfolio._replace(rank=validate), state, source, max_passes=1).state
+            first = portfolio._replace(rank=validate)
+            state = run(first, state, source, max_passes=1, **watch).state
             predicted, seen, _ = recent_rows(state.progress)
             width = min(DELTA, residual_width(predicted[:, 2 * state.chosen[0]], seen))
             portfolio = with_width(portfolio, width)
+            if self._told.stopped:
+                watch = {"max_passes": 0}
         state, n_passes, coef, intercept = run_passes(
-            portfolio, state, source, lambda state: self._read(portfolio, state, scale), validate
+            portfolio, state, source, read, validate, watch
         )
-        flat = np.ndim(y) == 1
         self._publish(portfolio, state, scale, coef, intercept, n_passes, X.dtype, flat)
         self._run, self._stream = (portfolio, state, scale), None
         return self

@@ -9,6 +9,7 @@ from tunefree._array import seed_of
 from tunefree.averaging import Geometric, Last, Tail, Uniform
 from tunefree.engine.order import given_visits
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.ridge_problem import (
     NAMED,
@@ -35,7 +36,9 @@ _WIDENED = 3.0
 _OTHERS = (Last(), Tail(0.25), Tail(0.5), Uniform())
 
 
-class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEstimator):
+class AveragedSGDRegressor(
+    RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbacks, BaseEstimator
+):
     r"""Least squares by SGD, regularized by how its iterates are averaged.
 
     SGD with the constant step eta visits the rows in the order of their hash. Averages of its
@@ -138,7 +141,7 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
         """Learn from rows in memory.
 
@@ -211,11 +214,19 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         n_passes = passes(self.max_iter, int(problem.visits.repeats.sum()))
         grid, others = self._grid()
         schemes = problem.schemes(self.alphas_, others)
-        n_alphas = len(self.alphas_)
         choose = grid and len(schemes) > 1 and len(problem.totals) > 1
         n_folds = folds(problem)[1] if choose and validation is None else 0
-        state = descend(problem, n_passes, n_folds)
-        risks = model = None
+
+        def publish(model, state):
+            model._read_sgd(problem, state, schemes, n_folds, validation)
+
+        watch = self._told.passes(n_passes, publish)
+        state = descend(problem, n_passes, n_folds, **watch)
+        return self._read_sgd(problem, state, schemes, n_folds, validation)
+
+    def _read_sgd(self, problem, state, schemes, n_folds, validation):
+        """Choose among the averages of a run."""
+        (grid, _), n_alphas, risks, model = self._grid(), len(self.alphas_), None, None
         if validation is not None:
             model = read(problem, state, schemes)
             risks = risks_on(model, problem, *validation)
@@ -228,7 +239,7 @@ class AveragedSGDRegressor(RegressorMixin, MultiOutputMixin, FitsSource, BaseEst
         if model is None:
             few = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= MOST_KEPT
             model = read(problem, state, schemes if few else (schemes[k],))
-        return self._choose(problem.columns, model, schemes, risks, k, n_passes)
+        return self._choose(problem.columns, model, schemes, risks, k, state.epoch)
 
     def _choose(self, columns, model, schemes, risks, k, n_passes):
         """Publish the scheme k; a model of one scheme holds that alone."""

@@ -181,10 +181,11 @@ def folds(problem):
     return np.arange(m) % n_folds, (n_folds if m <= _MOST_FOLDED else 1)
 
 
-def descend(problem, n_passes, n_folds=0):
+def descend(problem, n_passes, n_folds=0, **watch):
     """Run SGD and return its state: outputs that learn all rows, then all but fold 0, 1, ...
 
-    The runs share every visit of a row: a second one costs a fifth of the first.
+    The runs share every visit of a row: a second one costs a fifth of the first. What is to be
+    called around each pass goes to `run`.
     """
     n_outputs = problem.targets.shape[1]
     absent = np.repeat(np.arange(-1, n_folds), n_outputs)
@@ -192,7 +193,7 @@ def descend(problem, n_passes, n_folds=0):
     source = Rows(problem.Z, np.tile(problem.targets, n_folds + 1), problem.visits)
     state = learner.init(problem.Z.shape[1], len(absent))
     setting = Setting.of(learner, problem.Z, problem.centre, folds(problem)[0], absent)
-    return run(setting, state, source).state
+    return run(setting, state, source, **watch).state
 
 
 def read(problem, state, schemes, tolerance=1e-12):

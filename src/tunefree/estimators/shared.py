@@ -7,13 +7,14 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.glm import ReflectronRegressor
 from tunefree.estimators.glm_parts import link_range
 from tunefree.estimators.units import Columns
 from tunefree.learners.mirror_state import Sheet
 
 
-class SharedReflectron(RegressorMixin, MultiOutputMixin, BaseEstimator):
+class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEstimator):
     r"""Regression E[y | x] = u(A(x) theta): several outputs, one vector of parameters.
 
     .. math:: \frac{d}{dt} \nabla\psi(\theta) = -\frac1n \sum_i A(x_i)^\top (u(A(x_i)\theta) - y_i)
@@ -121,7 +122,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, BaseEstimator):
         self.standardize = standardize
         self.random_state = random_state
 
-    @base.all_or_nothing
+    @told
     def fit(self, X, y, sample_weight=None):
         """Learn from samples.
 

@@ -163,8 +163,12 @@ class Portfolio(NamedTuple):
         return state.views[member.view].fold(read(state.members[i]))
 
     def candidates(self, state):
-        """What is read out: pairs (member, last) of the chosen members' averages."""
-        return [(i, self.last) for i in state.chosen]
+        """What is read out: pairs (member, last) of the chosen members' averages.
+
+        Where averages have just begun anew, their first iterate is the last one.
+        """
+        last = self.last or (self.suffix and 0 < state.epoch == self.n_passes // 2)
+        return [(i, last) for i in state.chosen]
 
     def blend(self, state, size, candidates=None, most=8192):
         """Sum of the candidates, each divided by the size of its decisions.

@@ -72,7 +72,10 @@ def pairs(team, kernel, gammas, rows):
     return Cache(out, root)
 
 
-def passage(team, engine, data, epoch, *, most=None, shares=None, scored=None):
+def passage(
+    team, engine, data, epoch, *, most=None, shares=None, scored=None, before_pass=None,
+    on_pass=None,
+):  # fmt: skip
     """Make a pass.
 
     Parameters
@@ -87,7 +90,16 @@ def passage(team, engine, data, epoch, *, most=None, shares=None, scored=None):
         Multiply the weights of the rows.
     scored : callable, optional
         Called with (scores, targets, weights) of every block.
+    before_pass, on_pass : callable, optional
+        As in `engine.run.run`.
+
+    Returns
+    -------
+    bool
+        What `on_pass` says of the engine: whether to stop.
     """
+    if before_pass is not None:
+        before_pass()
     numbers, weights = data.order(epoch)
     if most is not None:
         chosen = numbers < most
@@ -98,6 +110,7 @@ def passage(team, engine, data, epoch, *, most=None, shares=None, scored=None):
         scores = engine.learn(team, block, scored is not None)
         if scored is not None:
             scored(scores, block.targets, w)
+    return on_pass is not None and on_pass(engine)
 
 
 def scout(team, kernel, data, members, classify, most):
@@ -177,7 +190,7 @@ def left_out(n):
     return np.arange(_HELD - 1, n, _HELD) if n >= _HELD else np.array([n - 1])
 
 
-def race(team, kernel, data, gammas, learner, when, loss_of, held=None):
+def race(team, kernel, data, gammas, learner, when, loss_of, held=None, watch=None):
     """Passes over all rows, read on rows left out.
 
     Parameters
@@ -193,6 +206,8 @@ def race(team, kernel, data, gammas, learner, when, loss_of, held=None):
         (decisions, targets) -> loss of every row.
     held : ndarray, optional
         Numbers of the rows to leave out; every tenth by default.
+    watch : dict, optional
+        What to call around each pass (`passage`).
 
     Returns
     -------
@@ -207,7 +222,9 @@ def race(team, kernel, data, gammas, learner, when, loss_of, held=None):
     found = []
     for epoch in range(when[-1]):
         engine.restart()
-        passage(team, engine, data, epoch, shares=shares)
+        stopped = passage(team, engine, data, epoch, shares=shares, **(watch or {}))
+        if stopped and found:
+            break
         if epoch + 1 not in when:
             continue
         new = _read(team, data, engine, held, epoch + 1, loss_of)
@@ -215,7 +232,7 @@ def race(team, kernel, data, gammas, learner, when, loss_of, held=None):
         best = min(found, key=lambda r: r.error)
         far = [r.error > best.error + 2.0 * best.spread for r in new]
         late = passes_since(found, best) >= _PATIENCE and len(held) >= _MANY
-        if all(far) or late:
+        if all(far) or late or stopped:
             break
         alive = [2 * i + j for i, out in enumerate(far) if not out for j in (0, 1)]
         engine.keep(alive)
@@ -326,8 +343,9 @@ def crossed(outcome, loss_of, normalise):
 
 
 def train(
-    team, kernel, data, gamma, learner, n_passes, *, suffix=False, classify=True, apart=False
-):
+    team, kernel, data, gamma, learner, n_passes, *, suffix=False, classify=True, apart=False,
+    watch=None,
+):  # fmt: skip
     """Passes of a single learner.
 
     Parameters
@@ -338,12 +356,16 @@ def train(
         Record mistakes rather than squared errors.
     apart : bool, default=False
         See `Blocked`.
+    watch : dict, optional
+        What to call around each pass (`passage`).
 
     Returns
     -------
     engine : Blocked
     progress : Progress
         Of the running average and of the iterate in the first pass.
+    n_passes : int
+        Passes made.
     """
     n, k = data.targets.shape
     member = Member(gamma, learner)
@@ -356,5 +378,7 @@ def train(
     for epoch in range(n_passes):
         if suffix:
             engine.restart()
-        passage(team, engine, data, epoch, scored=scored if epoch == 0 else None)
-    return engine, progress
+        first = scored if epoch == 0 else None
+        if passage(team, engine, data, epoch, scored=first, **(watch or {})):
+            break
+    return engine, progress, epoch + 1
