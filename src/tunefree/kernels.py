@@ -24,6 +24,7 @@ from scipy import sparse
 from sklearn.metrics import pairwise
 
 from tunefree._jit import part
+from tunefree._parameters import is_number
 from tunefree.distances import (
     decay,
     inner,
@@ -310,7 +311,7 @@ def make_kernel(kernel, gamma=1.0, degree=3, coef0=1.0):
     if kernel not in known and kernel not in pairwise.PAIRWISE_KERNEL_FUNCTIONS:
         names = ", ".join(sorted({*known, *pairwise.PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}))
         raise ValueError(f"kernel={kernel!r} is not known: it is one of {names}, or a function.")
-    if not (np.isfinite(gamma) and gamma > 0.0):
+    if not (is_number(gamma) and gamma > 0.0):
         raise ValueError(f"gamma={gamma!r} is not a positive number.")
     options = {"gamma": float(gamma), "degree": degree, "coef0": coef0}
     if kernel not in known:

@@ -16,6 +16,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from tunefree._parameters import check_values
+
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # Output with fewer entries than this share is stored as CSR where the caller leaves the choice.
 _DENSE_FROM = 0.25
@@ -99,8 +101,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"sparse_output={self.sparse_output!r} is none of True, False, 'auto'."
             )
-        if not self.max_levels >= 1:
-            raise ValueError(f"max_levels={self.max_levels!r} is not a positive number.")
+        check_values(self)
         table = _open(self, X, reset=True)
         rows = np.empty(table.shape[0])
         weights = _check_sample_weight(

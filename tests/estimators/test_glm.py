@@ -245,7 +245,10 @@ def test_the_path_is_kept_on_request():
         ({"patience": 1.5}, "not a positive integer"),
         ({"potential": "entropy", "constraint": "l1"}, "There is no rule"),
         ({"potential": "entropy", "constraint": Box()}, "There is no rule"),
-        ({"potential": "euclidean", "init": np.zeros((2, 40))}, "init has 2 outputs"),
+        (
+            {"potential": "euclidean", "init": np.zeros((2, 40))},
+            "init has 80 numbers",
+        ),
     ],
 )
 def test_bad_parameters_are_refused_in_one_sentence(parameters, message):

@@ -1,9 +1,11 @@
 """Parameters that mean nothing are refused by name, before any work."""
 
+import inspect
 import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 import tunefree
 from tunefree._array import seed_of
@@ -34,6 +36,31 @@ def test_the_message_names_the_parameter(name, parameter, value):
     y = Y[name.endswith(("Classifier", "Perceptron"))]
     with pytest.raises(ValueError, match=f"^{parameter}={value!r} is"):
         getattr(tunefree, name)(**{parameter: value}).fit(X, y)
+
+
+def wrong_values():
+    """Of every parameter of every public estimator: text that it does not know, and more."""
+    for name in tunefree.__all__:
+        cls = getattr(tunefree, name)
+        if isinstance(cls, type) and issubclass(cls, BaseEstimator):
+            for parameter, given in inspect.signature(cls).parameters.items():
+                yield name, parameter, "bogus"
+                if isinstance(given.default, bool):
+                    yield from ((name, parameter, value) for value in ("False", None, 1, [True]))
+                elif isinstance(given.default, int | float):
+                    yield from ((name, parameter, value) for value in (np.nan, [1, 2]))
+
+
+@pytest.mark.parametrize("name, parameter, value", list(wrong_values()))
+def test_every_parameter_is_refused_by_name_and_leaves_no_trace(name, parameter, value):
+    model = getattr(tunefree, name)(**{parameter: value})
+    y = Y[name.endswith(("Classifier", "Perceptron"))]
+    given = (np.cumsum(X, axis=0),) if name == "DynamicsReflectron" else (X, 0.5 + 0.0 * y)
+    given = (X, y) if name.endswith(("Classifier", "Perceptron")) else given
+    before = vars(model).copy()
+    with pytest.raises((ValueError, TypeError), match=parameter):
+        model.fit(*given)
+    assert vars(model) == before
 
 
 def test_seeds_are_drawn_from_generators_of_both_kinds():

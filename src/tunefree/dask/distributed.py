@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._parameters import check_values
 from tunefree.dask.cluster import Cluster
 
 
@@ -45,6 +46,7 @@ class Distributed:
         TimeoutError
             If a round takes longer than `timeout`, naming the partitions that did not answer.
         """
+        check_values(self)
         cluster = Cluster(
             X, y, sample_weight, classify=is_classifier(self), client=client, timeout=timeout
         )

@@ -12,6 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from tunefree._parameters import check_values
+
 FLOATS = [np.float64, np.float32]
 # The largest value to learn from.
 _HUGE = 1e150
@@ -19,7 +21,14 @@ _HUGE = 1e150
 
 @contextmanager
 def unharmed(estimator):
-    """Leave the estimator's attributes as they were if what is done within raises."""
+    """Leave the estimator's attributes as they were if what is done within raises.
+
+    Raises
+    ------
+    ValueError
+        For parameters that mean nothing, before anything is done.
+    """
+    check_values(estimator)
     before = vars(estimator).copy()
     try:
         yield

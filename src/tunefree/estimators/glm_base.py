@@ -295,9 +295,12 @@ class Reflectron(OfSource, TellsCallbacks, BaseEstimator):
         warm = self.warm_start and hasattr(self, "coef_")
         start = self.coef_ if warm else self.init
         if start is not None:
-            start = np.asarray(start, dtype=np.float64).reshape(-1, d)
-            if start.shape[0] != k:
-                raise ValueError(f"init has {start.shape[0]} outputs, and the targets {k}.")
+            start = np.asarray(start, dtype=np.float64)
+            if start.size != k * d:
+                raise ValueError(
+                    f"init has {start.size} numbers: {k} outputs of {d} features have {k * d}."
+                )
+            start = start.reshape(k, d)
             theta = start * columns.scale
         if warm:
             offset = np.reshape(self.intercept_, -1).astype(np.float64) + start @ columns.centre

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._parameters import is_number
 from tunefree.averaging import AVERAGES, SUFFIXES, within
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import told
@@ -48,7 +49,7 @@ class _SGD(Baseline):
         self.random_state = random_state
 
     def _step(self):
-        if isinstance(self.step, str) or not 0 < self.step < np.inf:
+        if not (is_number(self.step) and self.step > 0):
             raise ValueError(f"step={self.step!r} is not a positive number.")
         return float(self.step)
 

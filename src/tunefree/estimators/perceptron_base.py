@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._parameters import is_number
 from tunefree.engine.run import run
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks
@@ -115,7 +116,7 @@ def check_positive(**numbers):
     ValueError
     """
     for name, value in numbers.items():
-        if isinstance(value, str) or not value > 0:
+        if not (is_number(value) and value > 0):
             raise ValueError(f"{name}={value!r} is not positive.")
 
 
@@ -138,8 +139,6 @@ class Separator(Hyperplanes):
         if self.intercept_scaling != "auto":
             numbers["intercept_scaling"] = self.intercept_scaling
         check_positive(**numbers)
-        if self.margin is not None and (isinstance(self.margin, str) or not self.margin >= 0):
-            raise ValueError(f"margin={self.margin!r} is neither None nor a margin from 0 on.")
 
     def _goal(self):
         return Goal(self.stop == "margin", self.tol, self.margin)

@@ -261,8 +261,6 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
 
     def _check(self):
         check_parameters(self, ("auto", *SETTINGS), "regression")
-        if self.cap is not None and (isinstance(self.cap, str) or not self.cap > 0):
-            raise ValueError(f"cap={self.cap!r} is neither None nor positive.")
 
     def _members(self, n_rows, d, sparse_data, whiten):
         loss = LOSSES.get(self.loss, self.loss)

@@ -1,0 +1,89 @@
+"""What values a parameter of a name may have, whichever estimator has it.
+
+An estimator's own module refuses what only it can know to be wrong: a solver it does not have, say.
+"""
+
+import functools
+import inspect
+
+import numpy as np
+
+
+def is_number(value):
+    """Whether a value is a finite real number; True and False are none.
+
+    Examples
+    --------
+    >>> is_number(2), is_number(np.float32(0.5)), is_number("2"), is_number(np.nan)
+    (True, True, False, False)
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        return False
+    return bool(np.isreal(value) and np.isfinite(value))
+
+
+def _is_switch(value):
+    return isinstance(value, bool | np.bool_)
+
+
+def _is_named(value, *names):
+    return isinstance(value, str) and value in names
+
+
+def _is_array(value):
+    try:
+        return bool(np.isfinite(np.asarray(value, dtype=np.float64)).all())
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_count(value):
+    return is_number(value) and value == int(value) and value != 0
+
+
+# Parameters by name: what is right, and its description.
+_RULES = {
+    "alphas": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
+    "cap": (lambda v: v is None or (is_number(v) or v == np.inf) and v > 0,
+            "neither None nor positive"),
+    "coef0": (is_number, "not a number"),
+    "degree": (lambda v: is_number(v) and v > 0, "not a positive number"),
+    "init": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
+    "intercept_scaling": (lambda v: _is_named(v, "auto") or is_number(v) and v > 0,
+                          "neither 'auto' nor a positive number"),
+    "kernel": (lambda v: isinstance(v, str) or callable(v) or hasattr(v, "gram"),
+               "no name, function or part of a kernel"),
+    "margin": (lambda v: v is None or is_number(v) and v >= 0,
+               "neither None nor a margin from 0 on"),
+    "max_iter": (lambda v: _is_named(v, "auto") or is_number(v) and v > 0,
+                 "not a positive integer"),
+    "max_levels": (lambda v: is_number(v) and v >= 1, "not a positive number"),
+    "max_support": (lambda v: v is None or _is_count(v) and v >= 2,
+                    "neither None nor a whole number from 2 on"),
+    "min_share": (lambda v: is_number(v) and 0 <= v <= 1, "not a share between 0 and 1"),
+    "n_jobs": (lambda v: v is None or _is_count(v), "neither None nor a whole number but 0"),
+    "tol": (lambda v: is_number(v) and v >= 0, "not a number from 0 on"),
+}  # fmt: skip
+_SWITCH = _is_switch, "neither True nor False"
+
+
+@functools.cache
+def _rules(cls):
+    """The rules for the parameters of a class; what is True or False by default is a switch."""
+    given = inspect.signature(cls.__init__).parameters
+    rules = {name: _SWITCH if _is_switch(p.default) else _RULES.get(name)
+             for name, p in given.items()}  # fmt: skip
+    return {name: rule for name, rule in rules.items() if rule is not None}
+
+
+def check_values(estimator):
+    """Refuse values of parameters that mean nothing in any estimator, by name.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, (right, wrong) in _rules(type(estimator)).items():
+        value = getattr(estimator, name)
+        if not right(value):
+            raise ValueError(f"{name}={value!r} is {wrong}.")
