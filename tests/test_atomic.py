@@ -59,5 +59,5 @@ def test_permissions_and_links_survive(tmp_path):
 
 
 def test_a_device_is_written_not_replaced():
-    save_model(PiSTOLRegressor(), os.devnull)
+    save_model(PiSTOLRegressor().fit([[1.0], [2.0]], [1.0, 2.0]), os.devnull)
     assert not os.path.isfile(os.devnull)

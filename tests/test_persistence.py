@@ -11,6 +11,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import tunefree
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
@@ -21,7 +22,7 @@ from tunefree.persistence import (
     load_model,
     save_model,
 )
-from tunefree.persistence.values import Decoder, Encoder
+from tunefree.persistence.values import Decoder, Encoder, public_estimators
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((120, 4))
@@ -70,6 +71,28 @@ def test_the_same_training_gives_the_same_bytes(tmp_path):
     for name in ("a", "b"):
         save_model(KINDS["text"](), tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("cls", [tunefree.TuneFreeClassifier, tunefree.TuneFreeRegressor])
+def test_the_same_race_gives_the_same_bytes_whatever_it_took(tmp_path, cls):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    models = [cls(random_state=0).fit(X, y) for _ in range(2)]
+    for model, name in zip(models, "ab", strict=True):
+        tunefree.save_model(model, tmp_path / name)
+        assert model.seconds_ > 0 and model.leaderboard_[0]["seconds"] > 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    loaded = tunefree.load_model(tmp_path / "a")
+    assert loaded.seconds_ is None and " s (" not in str(loaded.report_)
+    assert loaded.report_.timed(models[0].report_.times()) == models[0].report_
+
+
+@pytest.mark.parametrize("name", sorted(public_estimators()))
+def test_what_is_not_fitted_is_not_saved(tmp_path, name):
+    with pytest.raises(NotFittedError, match=name):
+        tunefree.save_model(public_estimators()[name](), tmp_path / "model")
+    assert not list(tmp_path.iterdir())
 
 
 def test_parts_and_special_parameters_come_back(tmp_path):

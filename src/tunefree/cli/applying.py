@@ -41,7 +41,11 @@ def load(path):
         The model; the notes, empty for a model that was not trained by the command line.
     """
     with failing(BAD_MODEL, path), working(f"loading {path}"):
-        return load_model(path), describe_model(path)["notes"]
+        estimator, notes = load_model(path), describe_model(path)["notes"]
+        times = notes.pop("seconds", None)
+        if times is not None and hasattr(estimator, "report_"):
+            estimator._set_times(times)
+        return estimator, notes
 
 
 def read_for(estimator, notes, data, *, labelled, **options):

@@ -87,14 +87,16 @@ def _leaderboard(estimator):
     kind = head[1]
     known = [r for r in board if r["risk"] is not None]
     risks = bars([(r["candidate"], r["risk"], r["risk_se"]) for r in known], f"{kind}, -+ 1 SE")
-    spent = [(r["candidate"], r["seconds"], None) for r in known]
-    spent.append(("last fit, on all rows", report.refit_seconds, None))
+    unit = "passes" if report.seconds is None else "seconds"
+    spent = [(r["candidate"], r[unit], None) for r in known]
+    if unit == "seconds":
+        spent.append(("last fit, on all rows", report.refit_seconds, None))
     why = f"<p>{escape(report.reason)}</p>"
     left = [f"{name}: {reason}" for name, reason in report.left_out.items()]
     why += f"<p class=note>Not suited: {escape('; '.join(left))}.</p>" if left else ""
     return [
         ("Leaderboard", grid(head, rows, chosen=0) + why + risks),
-        ("Timing", bars(spent, "seconds", ORANGE) + f"<p>{escape(report.closing())}</p>"),
+        ("Timing", bars(spent, unit, ORANGE) + f"<p>{escape(report.closing())}</p>"),
     ]
 
 

@@ -222,7 +222,8 @@ def run_train(
     if done.skipped.count:
         note(f"skipped {done.skipped.count} malformed rows, the first: {done.skipped.first}")
     with failing(FAILED, model):
-        save_model(done.estimator, model, notes=done.notes)
+        times = getattr(done.estimator, "_times", dict)()
+        save_model(done.estimator, model, notes=done.notes | times)
     summary = _summarise(done)
     _tell(summary, done.reason, data, model)
     if as_json:

@@ -82,6 +82,21 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             self.seconds_, refit,
         )  # fmt: skip
 
+    def _model_state(self):
+        """What a model file holds: no times, so that equal fits make equal files."""
+        names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
+        state, report = {n: vars(self)[n] for n in sorted(names)}, self.report_.timed()
+        return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
+
+    def _times(self):
+        """What a file does not hold, as a note for one."""
+        return {"seconds": self.report_.times()}
+
+    def _set_times(self, times):
+        """Put back what a file does not hold."""
+        self.report_ = self.report_.timed(times)
+        self.leaderboard_, self.seconds_ = self.report_.leaderboard, times["all"]
+
     def largest(self):
         """What the model makes of its columns, by name.
 
@@ -190,6 +205,8 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     report_ : part
         Says what was chosen and why: text in the shell, a table in notebooks.
     seconds_ : float
+        What the fit took. Like the seconds in `leaderboard_` and `report_` it is no part of the
+        model: a file does not hold it, so that fits of equal seeds make equal files.
     n_iter_ : int
         Passes spent.
     n_features_in_ : int

@@ -18,7 +18,8 @@ class Report(NamedTuple):
     reason : str
     passes, budget : float
         Passes spent and allowed.
-    seconds, refit_seconds : float
+    seconds, refit_seconds : float or None
+        None in a model from a file: how long a fit took is no part of the model.
     """
 
     estimator: str
@@ -29,8 +30,23 @@ class Report(NamedTuple):
     reason: str
     passes: float
     budget: float
-    seconds: float
-    refit_seconds: float
+    seconds: float | None
+    refit_seconds: float | None
+
+    def times(self):
+        """What was measured with a clock: all, the last fit, and every candidate."""
+        each = {r["candidate"]: r["seconds"] for r in self.leaderboard}
+        return {"all": self.seconds, "last fit": self.refit_seconds, "candidates": each}
+
+    def timed(self, times=None):
+        """The report with other `times`, or without any."""
+        times = times or {"all": None, "last fit": None, "candidates": {}}
+        board = [
+            {**r, "seconds": times["candidates"].get(r["candidate"])} for r in self.leaderboard
+        ]
+        return self._replace(
+            leaderboard=board, seconds=times["all"], refit_seconds=times["last fit"]
+        )
 
     def heading(self):
         """The first line."""
@@ -41,7 +57,10 @@ class Report(NamedTuple):
         """What was spent."""
         # On small data the default allows millions of passes: a limit that says nothing.
         told = self.budget < 1e6
-        spent = f"{self.passes:.0f} passes of {self.budget:.0f} allowed, in" if told else "In"
+        spent = f"{self.passes:.0f} passes" + (f" of {self.budget:.0f} allowed" if told else "")
+        if self.seconds is None:
+            return f"{spent}."
+        spent = f"{spent}, in" if told else "In"
         return f"{spent} {self.seconds:.2f} s ({self.refit_seconds:.2f} s for the last fit)."
 
     def table(self):
@@ -53,7 +72,8 @@ class Report(NamedTuple):
                 ("", "") if r["risk"] is None else (f"{r['risk']:.4g}", f"{r['risk_se']:.2g}")
             )
             status = "chosen" if r["chosen"] else r["status"].replace("finished", "")
-            rows.append((r["candidate"], risk, error, f"{r['seconds']:.2f}", status))
+            seconds = "" if r["seconds"] is None else f"{r['seconds']:.2f}"
+            rows.append((r["candidate"], risk, error, seconds, status))
         return rows
 
     def __repr__(self):

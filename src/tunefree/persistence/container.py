@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 import sklearn
+from sklearn.utils.validation import check_is_fitted
 
 from tunefree._version import __version__
 from tunefree.persistence.atomic import write_atomically
@@ -66,6 +67,8 @@ def save_model(estimator, path, *, learner="auto", notes=None):
 
     Raises
     ------
+    NotFittedError
+        There is nothing to predict with yet.
     ModelError
         An attribute cannot be stored (a function, say); the message names it.
     OSError
@@ -85,6 +88,7 @@ def save_model(estimator, path, *, learner="auto", notes=None):
     name = type(estimator).__name__
     if public_estimators().get(name) is not type(estimator):
         raise ModelError(f"only estimators of tunefree can be saved, not {name_type(estimator)}")
+    check_is_fitted(estimator)
     facts = {
         "n_features": getattr(estimator, "n_features_in_", None),
         "notes": notes or {},
@@ -219,7 +223,8 @@ def load_model(path):
     --------
     >>> import tempfile, tunefree
     >>> with tempfile.NamedTemporaryFile() as file:
-    ...     tunefree.save_model(tunefree.PiSTOLClassifier(random_state=7), file.name)
+    ...     model = tunefree.PiSTOLClassifier(random_state=7).fit([[-1.0], [1.0]], [0, 1])
+    ...     tunefree.save_model(model, file.name)
     ...     print(tunefree.load_model(file.name))
     PiSTOLClassifier(random_state=7)
     """
