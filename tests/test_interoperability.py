@@ -97,12 +97,13 @@ def test_a_function_cannot_enter_a_file_and_is_named(tmp_path):
         return np.asarray(A @ B.T)
 
     refused = {
-        "ReflectronRegressor.weight": tunefree.ReflectronRegressor(weight=weight, step=0.1),
-        "ReflectronRegressor.link": tunefree.ReflectronRegressor(link=Bent()),
+        "ReflectronRegressor.weight": tunefree.ReflectronRegressor(weight=weight, step=0.1, tol=1),
+        "ReflectronRegressor.link": tunefree.ReflectronRegressor(Bent(), tol=1),
         "KernelPiSTOLClassifier.kernel": tunefree.KernelPiSTOLClassifier(kernel),
         "KernelOptimisticPerceptron.kernel": tunefree.KernelOptimisticPerceptron(kernel),
     }
     for name, model in refused.items():
+        model.fit([[-1.0], [1.0], [-2.0], [2.0]], [0, 1, 0, 1])
         with pytest.raises(ValueError, match=f"{name} cannot be saved: it is "):
             save_model(model, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
