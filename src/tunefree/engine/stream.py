@@ -92,6 +92,8 @@ class Stream:
         doubled = self.seen >= FIRST and (self.seen & (self.seen - 1)) == 0
         if self.renew and doubled:
             self.state = self.state._replace(views=self._make_views())
+        if doubled:
+            self._judge()
 
     def _guard(self, X, targets):
         """Rows and targets without what is far beyond all before."""
@@ -111,6 +113,7 @@ class Stream:
         if self.scale is not None:
             if self.seen % FIRST == 0:
                 self.portfolio = self.scale.renew(self.portfolio, self.state)
+            self.scale.weigh(X, targets, weights)
             X, standard = self.scale.clip(X), self.scale.standardise(targets)
         if self.moments is not None:
             self.moments.add(X, weights)
@@ -140,6 +143,18 @@ class Stream:
         self.pending, self.seen = [], 0
         self._scan(X, targets, weights)
         self.seen = len(targets)
+        self._judge()
+
+    def _judge(self):
+        """Let the scale judge the line so far by the rows to come."""
+        if self.scale is not None:
+            self.tell_means()
+            self.scale.judge(*self.portfolio.weights(self.state, *self.best(1)[0]))
+
+    def tell_means(self):
+        """Tell the scale the means of sparse columns: it goes through dense rows only."""
+        if self.sparse and self.moments is not None:
+            self.scale.mean_x = self.moments.moments().mean
 
     def _no_moments(self, d):
         return RunningMoments(d, sparse=self.sparse, products=self.views.products)

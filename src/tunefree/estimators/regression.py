@@ -81,9 +81,11 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         Within the columns' limits, predictions are ``X @ coef_.T + intercept_``.
     intercept_ : float or ndarray of shape (n_targets,)
     limits_ : ndarray of shape (2, n_features) or None
-        Columns are clipped to these before prediction (None on sparse data).
+        Columns are clipped to these before prediction (None on sparse data): to their clipped
+        range, or to ten times what was seen where rows beyond the limits follow the line.
     range_ : ndarray of shape (2, n_targets)
-        Predictions are clipped to the range of the (clipped) targets seen.
+        Predictions are clipped to the range of the (clipped) targets seen, or to ten times that on
+        a side where the line predicts better than the limit.
     n_iter_ : int
     leaderboard_ : list of dict
         Progressive errors are mean squared errors in robust standard deviations of the target.
@@ -191,8 +193,10 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         def read(state):
             return self._read(portfolio, state, scale)
 
-        def publish(model, state):
-            model._publish(portfolio, state, scale, *read(state), state.epoch, X.dtype, flat)
+        def publish(model, state, n_passes=None, line=None):
+            line, n_passes = line or read(state), n_passes or state.epoch
+            scale.weigh_all(X, targets, rows, totals, *line)
+            model._publish(portfolio, state, scale, *line, n_passes, X.dtype, flat)
 
         watch = self._told.passes(portfolio.n_passes, publish)
         if self.loss == "huber" and not warm and portfolio.n_passes > 1:
@@ -207,7 +211,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         state, n_passes, coef, intercept = run_passes(
             portfolio, state, source, read, validate, watch
         )
-        self._publish(portfolio, state, scale, coef, intercept, n_passes, X.dtype, flat)
+        publish(self, state, n_passes, (coef, intercept))
         self._run, self._stream = (portfolio, state, scale), None
         return self
 
@@ -253,6 +257,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
 
     def _read_stream(self):
         ready = self._stream.opened()
+        ready.tell_means()
         coef, intercept = self._read(ready.portfolio, ready.state, ready.scale, ready.best)
         self._publish(
             ready.portfolio, ready.state, ready.scale, coef, intercept, 1, self._dtype, self._flat
@@ -357,7 +362,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         self.intercept_ = np.dtype(dtype).type(intercept[0]) if flat else intercept.astype(dtype)
         limits = scale.limits()
         self.limits_ = None if limits is None else np.array(limits, dtype=dtype)
-        self.range_ = scale.range_y.astype(dtype)
+        self.range_ = scale.range().astype(dtype)
         self.n_iter_ = n_passes
         self.leaderboard_ = portfolio.leaderboard(state)
         self.trace_ = portfolio.trace(state)

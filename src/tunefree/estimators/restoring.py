@@ -8,6 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.engine.stream import Stream
+from tunefree.estimators.extent import Extent
+from tunefree.estimators.targets import TargetScale
 from tunefree.guards import Guard
 from tunefree.learners.portfolio import Member, Portfolio, PortfolioState
 from tunefree.learners.progress import N_SLOTS
@@ -90,6 +92,32 @@ def check_state(portfolio, state, n_columns, n_outputs):
     require(all(type(i) is int and state.members[i] is not None for i in state.chosen))
 
 
+def check_scale(scale, n_columns, n_outputs):
+    """Check what compiled code reads of a run's limits.
+
+    Parameters
+    ----------
+    scale : TargetScale
+    n_columns, n_outputs : int
+
+    Raises
+    ------
+    ValueError
+        If an array has not the form that it should have.
+    """
+    require(type(scale) is TargetScale and type(scale.extent) is Extent)
+    extent, fresh = scale.extent, Extent(n_columns, n_outputs)
+    names = ("farthest", "columns", "beyond", "sides", "hull")
+    require(all(same_form(getattr(extent, n), getattr(fresh, n)) for n in names))
+    if extent.coef is not None:
+        require(same_form(extent.coef, np.empty((n_columns, n_outputs))))
+        require(same_form(extent.intercept, np.empty(n_outputs)))
+    require(all(same_form(v, np.empty(n_columns)) for v in (scale.low, scale.high, scale.mean_x)))
+    require(all(same_form(v, np.empty(n_outputs)) for v in (scale.m, scale.s, scale.mean_y)))
+    require(same_form(scale.inner, np.empty((2, n_outputs))))
+    require(np.shape(scale.limit) == (2, n_outputs))
+
+
 def check_learner(estimator):
     """Check the learner that an estimator was given from a file.
 
@@ -118,6 +146,8 @@ def check_learner(estimator):
     if run is not None:
         portfolio, state, *scale = run
         check_state(portfolio, state, d, len(scale[0].m) if classes is None else n_outputs)
+        if scale:
+            check_scale(scale[0], d, len(scale[0].m))
 
 
 def check_stream(stream, n_columns, n_outputs):
@@ -142,6 +172,8 @@ def check_stream(stream, n_columns, n_outputs):
     require(same_form(stream.guards, fresh[: len(stream.guards)]))
     if stream.state is not None:
         check_state(stream.portfolio, stream.state, n_columns, n_outputs)
+        if stream.scale is not None:
+            check_scale(stream.scale, n_columns, n_outputs)
     if stream.moments is not None:
         m = stream.moments
         fresh = RunningMoments(n_columns, sparse=m.sparse, products=m.product.size > 0)

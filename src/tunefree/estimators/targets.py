@@ -10,12 +10,13 @@ import numpy as np
 from scipy import sparse
 
 from tunefree._jit import kernel
+from tunefree.estimators.extent import WIDER, Extent, few_beyond
 from tunefree.learners.outputs import resized
 from tunefree.losses import Huber
 from tunefree.moments import column_caps
 
 DELTA = 4.0
-_WINDOW = 256
+_WINDOW, _BLOCK = 256, 1024
 _NORMAL = 1.4826  # median absolute deviation to standard deviation of a normal distribution
 
 
@@ -106,11 +107,15 @@ class TargetScale:
         Weight and running means of the clipped columns and standardised, clipped targets.
     range_y : ndarray of shape (2, n_targets)
         Range of the clipped targets.
+    inner : ndarray of shape (2, n_targets)
+        Limits of the targets beyond which few are.
+    extent : Extent
+        How far beyond the limits of columns and targets the rows believe the line.
     """
 
     # What a model file keeps.
     _SAVED = ("loss", "cap", "centred", "m", "s", "low", "high", "seen_low", "seen_high", "total",
-              "mean_x", "mean_y", "range_y", "window", "limit")  # fmt: skip
+              "mean_x", "mean_y", "range_y", "window", "limit", "inner", "extent")  # fmt: skip
 
     def __init__(self, loss, cap, centred):
         self.loss, self.cap, self.centred = loss, cap, centred
@@ -126,6 +131,7 @@ class TargetScale:
         self.total, self.mean_x, self.mean_y = 0.0, np.zeros(d), np.zeros(k)
         self.range_y = np.array([np.full(k, np.inf), np.full(k, -np.inf)])
         self.window, self.limit = y[:0], self._limits(y)
+        self.inner, self.extent = few_beyond(y, np.ones(len(y))), Extent(d, k)
         return self
 
     def _location_and_scale(self, y):
@@ -148,6 +154,7 @@ class TargetScale:
         for name, nothing in (("low", -np.inf), ("high", np.inf), ("seen_low", np.inf),
                               ("seen_high", -np.inf), ("mean_x", 0.0)):  # fmt: skip
             setattr(self, name, resized(getattr(self, name), d, fill=nothing))
+        self.extent.resized(d)
 
     def add(self, X, y, weights):
         """Take in clipped rows: running means and ranges, and the window of latest targets."""
@@ -162,6 +169,28 @@ class TargetScale:
             self.seen_high = np.maximum(self.seen_high, X.max(axis=0))
         self.total = total
         self.window = np.concatenate([self.window, y])[-_WINDOW:]
+
+    def judge(self, coef, intercept):
+        """Judge this line, in standardised targets, by the rows to come."""
+        if self.centred and self.loss == "squared":
+            intercept = self.mean_y - self.mean_x @ coef
+        self.extent.judge(coef, intercept)
+
+    def weigh(self, X, y, weights):
+        """Take in rows as they are: what they say of the extent of the line."""
+        outer = self.standardise(np.array(self.limit))
+        inner = np.clip(self.standardise(self.inner), *outer)
+        self.extent.weigh(X, self.standardise(y), weights, (self.low, self.high), inner, outer)
+
+    def weigh_all(self, X, y, rows, weights, coef, intercept):
+        """`weigh` for rows in memory and the line that they have led to."""
+        d, k = coef.shape
+        self.extent, self.inner = Extent(d, k), few_beyond(y[rows], weights)
+        self.judge(coef, intercept)
+        for start in range(0, len(rows), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            self.weigh(X[rows[part]], y[rows[part]], weights[part])
+        return self
 
     def add_all(self, X, y, rows, weights, moments):
         """`add` for rows in memory whose moments are known."""
@@ -191,6 +220,7 @@ class TargetScale:
             return portfolio
         m, s = self._location_and_scale(self.window)
         self.limit = m - DELTA * s, m + DELTA * s
+        self.inner = few_beyond(self.window, np.ones(len(self.window)))
         width = float(np.max(DELTA * s / self.s))
         if self.loss == "huber":
             p = state.progress
@@ -199,8 +229,23 @@ class TargetScale:
         return with_width(portfolio, width)
 
     def limits(self):
-        """Limits at prediction: as far from the mean as the largest deviation seen."""
+        """Limits at prediction, as far from the mean on either side.
+
+        The largest deviation of the clipped column; ten times that of the column as it is where
+        this predicts better.
+        """
         if not np.isfinite(self.seen_high).all():
             return None
+        low, high = self.extent.farthest
         reach = np.maximum(self.seen_high - self.mean_x, self.mean_x - self.seen_low)
+        wider = WIDER * np.maximum(high - self.mean_x, self.mean_x - low)
+        reach = np.where(self.extent.open_columns(), wider, reach)
         return self.mean_x - reach, self.mean_x + reach
+
+    def range(self):
+        """Range of predictions: that of the clipped targets, wider where the line is better."""
+        wider = self.m + self.s * WIDER * self.extent.hull
+        low, high = self.range_y
+        below, above = self.extent.open_sides()
+        low = np.where(below, np.minimum(low, wider[0]), low)
+        return np.array([low, np.where(above, np.maximum(high, wider[1]), high)])
