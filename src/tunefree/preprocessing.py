@@ -25,11 +25,12 @@ MISSING = "(missing)"
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
-    """Turn pandas, polars or array columns into numbers that a learner can take.
+    """Turn pandas, polars, pyarrow or array columns into numbers that a learner can take.
 
     Numbers and truth values stay numbers, dates become days since 1970, and text and categories
-    become one 0/1 column a level (a level not seen in `fit`: zeros). Levels that are rare share one
-    column. A missing number becomes the column's median, with a 0/1 column that says so if numbers
+    become one 0/1 column a level. Levels that are rare share one column, with those not seen in
+    `fit`; where none was rare, a level not seen is zeros, and where all were, the column gives
+    nothing. A missing number becomes the column's median, with a 0/1 column that says so if numbers
     were missing in `fit`; a missing category is a level of its own.
 
     Parameters
@@ -47,14 +48,13 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     kinds_ : ndarray of str of shape (n_features,)
         'number' or 'category'.
     medians_ : ndarray of shape (n_features,)
-        What replaces a missing number.
+        What replaces a missing number; 0 for CSR without missing numbers.
     missing_ : ndarray of bool of shape (n_features,)
         Number columns that get a 0/1 column of what is missing.
     levels_ : dict of str to list of str
         The levels of each categorical column, by its position written as text.
     rare_ : ndarray of bool of shape (n_features,)
         Categorical columns whose rare levels share a column.
-    rare_levels_ : dict of str to list of str
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -114,10 +114,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         d = table.shape[1]
         self.kinds_ = np.full(d, "number", dtype="<U8")
         self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
-        self.rare_, self.levels_, self.rare_levels_ = np.zeros(d, dtype=bool), {}, {}
-        if table.plain is not None:
-            return self
+        self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
         kept = weights > 0
+        if table.plain is not None:
+            if not table.is_sparse:
+                self.medians_ = _medians(table.plain[kept], weights[kept])
+            return self
         for j, (values, absent) in enumerate(table.columns()):
             values, absent, w = values[kept], absent[kept], weights[kept]
             if values.dtype.kind == "f":
@@ -125,23 +127,23 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 self.medians_[j] = _median(values[~absent], w[~absent])
             else:
                 self.kinds_[j] = "category"
-                levels, rare = self._common(values, w)
-                self.levels_[str(j)], self.rare_levels_[str(j)] = levels, rare
-                self.rare_[j] = len(rare) > 0
+                self.levels_[str(j)], self.rare_[j] = self._common(values, w)
+        if not len(self.get_feature_names_out()):
+            raise ValueError(
+                "X holds nothing but text that hardly ever repeats: no level is common."
+            )
         return self
 
     def _common(self, values, weights):
-        """The levels that get a column of their own, and those that share one."""
-        levels, codes = np.unique(values.astype(str), return_inverse=True)
+        """The levels that get a column of their own, and whether others share one."""
+        levels, codes = _coded(values)
         seen = np.bincount(codes, weights, minlength=len(levels))
         fewest = max(2.0, self.min_share * weights.sum())
         order = np.lexsort((levels, -seen))
         common = [i for i in order if seen[i] >= fewest]
         if len(common) < len(levels) or len(common) > self.max_levels:
             common = common[: self.max_levels - 1]
-        common = set(common)
-        keep = [str(levels[i]) for i in range(len(levels)) if i in common]
-        return keep, [str(levels[i]) for i in range(len(levels)) if i not in common]
+        return [levels[i] for i in sorted(common)], 0 < len(common) < len(levels)
 
     def transform(self, X):
         """Numbers of shape (n_samples, n_columns_out); see `get_feature_names_out`.
@@ -163,7 +165,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 if self.missing_[j]:
                     pieces.append(absent.astype(dtype)[:, None])
             else:
-                pieces.append(self._one_hot(j, values.astype(str), dtype))
+                pieces.append(self._one_hot(j, values, dtype))
         stored = sum(p.nnz if sparse.issparse(p) else np.count_nonzero(p) for p in pieces)
         width = sum(p.shape[1] for p in pieces)
         framed = _get_output_config("transform", self)["dense"] != "default"
@@ -176,13 +178,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return np.hstack([p.toarray() if sparse.issparse(p) else p for p in pieces])
 
     def _one_hot(self, j, values, dtype):
-        levels, rare = self.levels_[str(j)], self.rare_levels_[str(j)]
-        number = {level: k for k, level in enumerate(levels)} | dict.fromkeys(rare, len(levels))
-        found, codes = np.unique(values, return_inverse=True)
-        column = np.array([number.get(str(level), -1) for level in found], dtype=np.int64)[codes]
+        levels, rare = self.levels_[str(j)], bool(self.rare_[j])
+        number = {level: k for k, level in enumerate(levels)}
+        found, codes = _coded(values)
+        other = len(levels) if rare else -1
+        column = np.array([number.get(level, other) for level in found], dtype=np.int64)[codes]
         known = column >= 0
         indptr = np.concatenate([[0], np.cumsum(known)])
-        shape = (len(values), len(levels) + bool(rare))
+        shape = (len(values), len(levels) + rare)
         return sparse.csr_array((np.ones(known.sum(), dtype), column[known], indptr), shape=shape)
 
     def get_feature_names_out(self, input_features=None):
@@ -226,6 +229,21 @@ def _median(values, weights):
     return float(values[order][np.searchsorted(mass, 0.5 * mass[-1])])
 
 
+def _medians(X, weights):
+    """`_median` of every column of numbers."""
+    if np.all(weights == weights[0]):
+        k = (len(X) - 1) // 2
+        return np.array([np.partition(X[:, j], k)[k] for j in range(X.shape[1])], dtype=np.float64)
+    return np.array([_median(X[:, j], weights) for j in range(X.shape[1])])
+
+
+def _coded(values):
+    """The distinct texts in order, and the number of each value among them."""
+    levels = sorted(set(values.tolist()))
+    number = {level: k for k, level in enumerate(levels)}
+    return levels, np.fromiter((number[v] for v in values.tolist()), np.int64, len(values))
+
+
 class _Table:
     """Columns of a frame or array; ``plain`` is the whole, if it is nothing but numbers."""
 
@@ -235,8 +253,7 @@ class _Table:
         self.plain, self.dtype = None, np.dtype(np.float64)
         if hasattr(X, "columns") and not self.is_sparse:
             self.frame, self.shape = X, X.shape
-            kinds = [np.dtype(t) if isinstance(t, np.dtype) else None for t in X.dtypes]
-            if kinds and all(k == np.float32 for k in kinds):
+            if _all_single(X):
                 self.dtype = np.dtype(np.float32)
             return
         self.frame, self.array, self.shape = None, X, X.shape
@@ -250,7 +267,7 @@ class _Table:
         """Yield (values, absent) of every column: floats, or text as an array of objects."""
         for j in range(self.shape[1]):
             if self.frame is not None:
-                raw = _series(self.frame[self.frame.columns[j]])
+                raw = _series(self.frame, j)
             elif self.is_sparse:
                 raw = self.array[:, [j]].toarray()[:, 0]
             else:
@@ -261,7 +278,7 @@ class _Table:
 
 def _open(estimator, X, reset):
     """Check the shape and names of a table, or the values of an array."""
-    if hasattr(X, "columns") and hasattr(X, "dtypes") and not sparse.issparse(X):
+    if hasattr(X, "columns") and not sparse.issparse(X):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         if 0 in X.shape:
             raise ValueError(
@@ -276,14 +293,44 @@ def _open(estimator, X, reset):
     return _Table(estimator, X)
 
 
-def _series(series):
-    """A frame's column as an array; nothing in it is None."""
+def _all_single(frame):
+    """Whether all columns are numbers in single precision."""
+    if hasattr(frame, "schema") and hasattr(frame, "column_names"):
+        kinds = [str(kind) == "float" for kind in frame.schema.types]
+    else:
+        kinds = [isinstance(t, np.dtype) and t == np.float32 for t in frame.dtypes]
+    return len(kinds) > 0 and all(kinds)
+
+
+def _series(frame, j):
+    """A frame's column as an array; what is missing is None, NaN or NaT."""
+    if hasattr(frame, "column_names"):
+        return _arrow(frame.column(j))
+    series = frame[frame.columns[j]]
     if hasattr(series, "isna"):
         kind = getattr(series.dtype, "kind", "O")
         if isinstance(series.dtype, np.dtype) and kind in "biufMm":
             return series.to_numpy()
         return series.to_numpy(dtype=object, na_value=None)
     return series.to_numpy()
+
+
+def _arrow(column):
+    """A column of a pyarrow table as an array; equal texts are one object."""
+    from pyarrow import float64, timestamp, types
+
+    kind = column.type
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return column.cast(timestamp("us", getattr(kind, "tz", None))).to_numpy()
+    if types.is_decimal(kind):
+        return column.cast(float64()).to_numpy()
+    if types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        coded = column.dictionary_encode().combine_chunks()
+        texts = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+        return texts[coded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)]
+    return column.to_numpy()
 
 
 def _column(raw, name, kind):

@@ -31,10 +31,12 @@ def frame(kind):
         return np.array(list(zip(*COLUMNS.values(), strict=True)), dtype=object)
     if kind == "pandas extension":
         return pytest.importorskip("pandas").DataFrame(COLUMNS).convert_dtypes()
+    if kind == "pyarrow":
+        return pytest.importorskip(kind).table(COLUMNS)
     return pytest.importorskip(kind).DataFrame(COLUMNS)
 
 
-@pytest.mark.parametrize("kind", ["array", "pandas", "pandas extension", "polars"])
+@pytest.mark.parametrize("kind", ["array", "pandas", "pandas extension", "polars", "pyarrow"])
 def test_every_container_gives_the_same_numbers(kind):
     table = TablePreprocessor()
     out = table.fit_transform(frame(kind))
@@ -72,6 +74,43 @@ def test_rare_levels_share_a_column():
     np.testing.assert_array_equal(few.transform(X).sum(axis=0), [50, 50])
 
 
+def test_a_level_not_seen_is_a_rare_one_and_text_that_never_repeats_gives_nothing():
+    names = [f"n{i}" for i in range(100)]
+    X = np.array([["a"] * 60 + ["b"] * 30 + names[:10], names], dtype=object).T
+    table = TablePreprocessor(sparse_output=False).fit(X)
+    assert list(table.get_feature_names_out()) == ["x0=a", "x0=b", "x0=(rare)"]
+    new = np.array([["new", "n1"], ["n3", "n1"], ["a", "z"]], dtype=object)
+    np.testing.assert_array_equal(table.transform(new), [[0, 0, 1], [0, 0, 1], [1, 0, 0]])
+    with pytest.raises(ValueError, match="nothing but text that hardly ever repeats"):
+        TablePreprocessor().fit(X[:, 1:])
+
+
+def test_medians_are_those_of_the_rows_even_where_nothing_was_missing():
+    X = np.random.default_rng(0).normal(size=(21, 4))
+    for weights in (None, np.r_[np.zeros(6), np.ones(15)]):
+        rows = X if weights is None else X[6:]
+        table = TablePreprocessor().fit(X, sample_weight=weights)
+        np.testing.assert_array_equal(table.medians_, np.median(rows, axis=0))
+        out = table.transform(np.full((1, 4), np.nan))
+        np.testing.assert_array_equal(out[0], np.median(rows, axis=0))
+
+
+def test_pyarrow_dates_decimals_and_dictionaries():
+    pa = pytest.importorskip("pyarrow")
+    from decimal import Decimal
+
+    X = pa.table({"c": pa.array(["x", None, "x", "x"]).dictionary_encode(),
+                  "t": pa.array([1, 2, None, 5], pa.date32()),
+                  "s": pa.array([0, 86_400, 43_200, None], pa.timestamp("s", "UTC")),
+                  "d": [Decimal("1.5"), Decimal("2"), None, Decimal("3")]})  # fmt: skip
+    table = TablePreprocessor()
+    out = table.fit_transform(X)
+    assert list(table.get_feature_names_out()[:4]) == ["c=x", "c=(rare)", "t", "t is missing"]
+    expected = [[1, 0, 1, 0, 0, 0, 1.5, 0], [0, 1, 2, 0, 1, 0, 2, 0],
+                [1, 0, 2, 1, 0.5, 0, 2, 1], [1, 0, 5, 0, 0.5, 1, 3, 0]]  # fmt: skip
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_weights_are_repetitions():
     rng = np.random.default_rng(0)
     X = np.array(
@@ -82,7 +121,7 @@ def test_weights_are_repetitions():
         TablePreprocessor().fit(X, sample_weight=w),
         TablePreprocessor().fit(np.repeat(X, w, 0)),
     )
-    assert one.levels_ == two.levels_ and one.rare_levels_ == two.rare_levels_
+    assert one.levels_ == two.levels_ and np.array_equal(one.rare_, two.rare_)
     np.testing.assert_array_equal(one.medians_, two.medians_)
 
 

@@ -20,11 +20,12 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.parts import in_parts, needs_parts, tell_ignored
+from tunefree.cli.parts import in_parts, kinds_of, named_as, needs_parts, tell_ignored
 from tunefree.cli.running import RunningClasses, RunningValues
 from tunefree.cli.scores import score_classes, score_values
 from tunefree.persistence import describe_model, load_model, write_atomically
 from tunefree.readers import Column, DataError, read
+from tunefree.readers.mixed import read_mixed
 
 
 def load(path):
@@ -69,21 +70,20 @@ def read_for(estimator, notes, data, *, labelled, **options):
     Table
         As many features as the model has, in its order.
     """
-    names = notes.get("feature_names")
-    if names is None and hasattr(estimator, "feature_names_in_"):
+    names, kinds = notes.get("feature_names"), kinds_of(estimator, notes)
+    if names is None and notes.get("task") is None and hasattr(estimator, "feature_names_in_"):
         names = estimator.feature_names_in_.tolist()
     noted = {name: Column(*notes[name]) for name in ("target", "weight_column") if notes.get(name)}
     given = {name: value for name, value in options.items() if value is not None}
-    table = read(
-        data,
-        **({"target": None if labelled else False} | noted | given),
-        columns=names,
-        n_features=estimator.n_features_in_,
-        zero_based=notes.get("zero_based", "auto"),
-        unseen="ignore",
-    )
+    options = {"target": None if labelled else False} | noted | given
+    options |= {"columns": names, "n_features": estimator.n_features_in_, "unseen": "ignore"}
+    options["zero_based"] = notes.get("zero_based", "auto")
+    if kinds is None:
+        table = read(data, **options)
+    else:
+        table = read_mixed(data, kinds=kinds, **options)
     tell_ignored(table.ignored)
-    return table
+    return table._replace(X=named_as(estimator, table.X))
 
 
 def run_predict(model, data, output, proba, **options):
@@ -169,6 +169,7 @@ def matched_by_us():
     """Silence scikit-learn's warning about arrays without names: `read_for` matched the columns."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
+        warnings.filterwarnings("ignore", "X has feature names, but")
         yield
 
 

@@ -1,11 +1,13 @@
 """``tunefree inspect``: what a model file holds."""
 
 import json
+import re
 
 import numpy as np
 
 from tunefree.cli.applying import load
 from tunefree.cli.console import BAD_MODEL, answer, failing
+from tunefree.cli.rows import kinds_told
 from tunefree.persistence import describe_model
 
 MOST_WEIGHTS = 10
@@ -91,12 +93,14 @@ def column_name(name, names, first):
 
     Examples
     --------
-    >>> column_name("x0", None, 1), column_name("x1", ["age", "income"], 1)
-    ('feature 1', 'income')
+    >>> column_name("x0", None, 1), column_name("x1 is missing", ["age", "income"], 1)
+    ('feature 1', 'income is missing')
     """
-    if name[:1] != "x" or not name[1:].isdigit():
+    found = re.fullmatch(r"x(\d+)( is missing)?", name)
+    if not found:
         return name
-    return f"feature {int(name[1:]) + first}" if names is None else str(names[int(name[1:])])
+    position, rest = int(found[1]), found[2] or ""
+    return (f"feature {position + first}" if names is None else str(names[position])) + rest
 
 
 def run_inspect(path, as_json):
@@ -121,9 +125,11 @@ def run_inspect(path, as_json):
     grid.add_row("estimator", facts["class"])
     grid.add_row("parameters", ", ".join(f"{k}={v}" for k, v in facts["parameters"].items()))
     grid.add_row("features", str(facts["n_features"]))
-    for name in ("task", "rows", "nonzeros"):
+    if kinds := kinds_told(facts["data"]):
+        grid.add_row("", kinds)
+    for name, title in (("task",) * 2, ("rows",) * 2, ("nonzeros",) * 2, ("gaps", "missing")):
         if name in facts["data"]:
-            grid.add_row(name, str(facts["data"][name]))
+            grid.add_row(title, str(facts["data"][name]))
     if facts["classes"] is not None:
         grid.add_row("classes", ", ".join(map(str, facts["classes"])))
     versions = (f"{name} {version}" for name, version in facts["versions"].items())
@@ -131,8 +137,21 @@ def run_inspect(path, as_json):
     grid.add_row("file", f"{facts['bytes']} bytes, format {facts['format']}")
     grid.add_row("sha256", facts["sha256"])
     console.print(grid)
-    _print_rows(console, "progressive validation", facts["leaderboard"])
+    _print_rows(console, *_shown(facts["leaderboard"]))
     _print_rows(console, "largest weights", facts["largest_weights"])
+
+
+def _shown(board):
+    """Title and rows of a leaderboard, those of a race as briefly as its report has them."""
+    if not board or "candidate" not in board[0]:
+        return "progressive validation", board
+    rows = []
+    for row in board:
+        risk, error = (row[k] if row[k] is None else f"{row[k]:.4g}" for k in ("risk", "risk_se"))
+        became = "chosen" if row["chosen"] else row["status"].replace("finished", "")
+        cells = {"risk": risk or "", "+-": error or "", "seconds": f"{row['seconds']:.2f}"}
+        rows.append({"candidate": row["candidate"]} | cells | {"": became})
+    return "validation on rows left out", rows
 
 
 def _print_rows(console, title, rows):

@@ -7,7 +7,9 @@ import numpy as np
 from tunefree.cli.console import BAD_DATA, failing, note
 from tunefree.cli.streaming import from_stdin, is_large
 from tunefree.engine.sources import open_source
+from tunefree.engine.sources.readers import Named, Replay
 from tunefree.readers import Column
+from tunefree.readers.mixed import format_in, mixed_parts
 
 
 class Part(NamedTuple):
@@ -74,11 +76,65 @@ def in_parts(estimator, notes, source, data, *, labelled, **options):
         "n_features": estimator.n_features_in_,
         "unseen": "ignore",
     }
+    if notes.get("kinds"):
+        yield from _mixed_parts(estimator, notes["kinds"], source, data, settings | noted | given)
+        return
     with failing(BAD_DATA, data):
         opened = open_source(source, **settings | noted | given)
         for chunk in opened.chunks():
             yield Part(chunk.X, chunk.y, chunk.weight)
     tell_ignored(getattr(opened.reader, "ignored", 0))
+
+
+def _mixed_parts(estimator, kinds, source, data, settings):
+    """The same for a model that takes text and gaps."""
+    del settings["hashed"]
+    with failing(BAD_DATA, data):
+        settings["format"] = format_in(source, settings.get("format"))
+        if isinstance(source, Replay):
+            source = Named(source.name, source.for_good())
+        for table in mixed_parts(source, kinds=kinds, **settings):
+            yield Part(named_as(estimator, table.X), table.y, table.weight)
+
+
+def kinds_of(estimator, notes):
+    """What the features of a model are that takes more than numbers.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The model.
+    notes : dict
+        What the training noted.
+
+    Returns
+    -------
+    list or None
+        As for `tunefree.readers.mixed.read_mixed`; None if the model takes numbers only.
+    """
+    if not hasattr(estimator, "table_"):
+        return None
+    if notes.get("task") is not None:
+        return notes.get("kinds") or ["number"] * estimator.n_features_in_
+    return ["text" if kind == "category" else None for kind in estimator.table_.kinds_.tolist()]
+
+
+def named_as(estimator, X):
+    """Rows with the names of columns that a model knows; `X` has them in the model's order.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The model.
+    X : array, CSR or pyarrow table
+
+    Returns
+    -------
+    array, CSR or pyarrow table
+    """
+    if not hasattr(X, "rename_columns") or not hasattr(estimator, "feature_names_in_"):
+        return X
+    return X.rename_columns(estimator.feature_names_in_.tolist())
 
 
 def tell_ignored(count):

@@ -18,7 +18,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.training import read_rows
+from tunefree.cli.rows import read_rows
 from tunefree.persistence import write_atomically
 
 
@@ -79,7 +79,7 @@ def run_path(data, alphas, *, solver, out, plot, seed, passes, as_json, **option
     for file in (out, plot):
         if file is not None:
             check_writable(file)
-    table = read_rows(data, float, options)
+    table = read_rows(data, float, options, hint="a path is of numbers only")
     model = tunefree.AveragedSGDRegressor(
         "geometric", solver=solver, alphas=alphas, random_state=seed, max_iter=passes or "auto"
     )

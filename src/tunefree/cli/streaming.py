@@ -16,6 +16,7 @@ from tunefree.cli.console import (
     note,
     stop,
 )
+from tunefree.cli.rows import way_out
 from tunefree.cli.training import Trained, choose_task
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Hashed, Named, Replay
@@ -257,6 +258,12 @@ def _choose(name, why, again):
     return name, "stochastic" if name == "reflectron" and not again else None
 
 
+def _for_numbers(why):
+    """What to do about text where rows are learned as they are read."""
+    words = "rows that are learned as they are read hold numbers: --hash 262144 takes text and gaps"
+    return f"{words}, and so does --estimator auto without {why}" if why[:2] == "--" else words
+
+
 def from_source(data, shown, why, task, name, make, run, options):
     """Train on data that are learned as they are read.
 
@@ -281,10 +288,12 @@ def from_source(data, shown, why, task, name, make, run, options):
     -------
     Trained
     """
+    if options["hashed"] and not isinstance(data, str):
+        stop("--hash needs a file, not standard input", USAGE)
     name, solver = _choose(name, why, isinstance(data, str) and run["checkpoint"] is None)
     kind = float if task == "regression" else None
     options = options | {"target_type": kind}
-    with failing(BAD_DATA, shown):
+    with failing(BAD_DATA, shown), way_out(_for_numbers(why)):
         y = first_targets(data, options)
         task, reason = choose_task(task, y)
         if task == "regression":

@@ -18,11 +18,10 @@ from tunefree.cli.console import (
     stop,
     working,
 )
+from tunefree.cli.rows import MOST_CLASSES, noted, read_rows, telling
 from tunefree.persistence import save_model
 from tunefree.persistence.container import MAGIC
-from tunefree.readers import DataError, Skipped, format_of, read
-
-MOST_CLASSES = 20
+from tunefree.readers import Skipped, format_of
 
 
 def guess_task(y):
@@ -225,7 +224,7 @@ def run_train(
         times = getattr(done.estimator, "_times", dict)()
         save_model(done.estimator, model, notes=done.notes | times)
     summary = _summarise(done)
-    _tell(summary, done.reason, data, model)
+    _tell(summary, done, data, model, last=options["target"] is None)
     if as_json:
         answer(json.dumps(summary))
 
@@ -255,13 +254,14 @@ def choose_task(task, y):
 
 def _from_table(source, data, task, name, maker, skipped, options):
     """Train on data that fit into memory."""
-    table = read_rows(source, float if task == "regression" else None, options, data)
+    kind = float if task == "regression" else None
+    table = read_rows(source, kind, options, data, mixed=name == "auto")
     task, reason = choose_task(task, table.y)
     with failing(BAD_DATA, data), working(f"training on {len(table.y)} rows"):
         start = time.perf_counter()
         estimator = fit(table, task, maker(name, task))
         seconds = time.perf_counter() - start
-    return Trained(estimator, _notes(table, task), reason, skipped, seconds)
+    return Trained(estimator, noted(table, task), reason, skipped, seconds)
 
 
 def _check_output(model, what="model"):
@@ -271,61 +271,6 @@ def _check_output(model, what="model"):
         with failing(USAGE, model), open(model, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 stop(f"{model} exists and is no {what}: it will not be overwritten", USAGE)
-
-
-def read_rows(data, kind, options, name=None):
-    """Read rows to learn from.
-
-    Parameters
-    ----------
-    data : str or iterable of bytes
-        The file, or its text.
-    kind : type or None
-        What the targets must be.
-    options : dict
-        For `tunefree.readers.read`.
-    name : str, optional
-        What to call it.
-
-    Returns
-    -------
-    Table
-    """
-    name = name or data
-    with failing(BAD_DATA, name), working(f"reading {name}"):
-        table = read(data, target_type=kind, **options)
-        _check_rows(table)
-    for option in ("target", "weight_column", "header"):
-        if table.zero_based is not None and options[option] is not None:
-            stop(f"--{option.replace('_', '-')} is for csv, but {name} is libsvm", USAGE)
-    return table
-
-
-def _check_rows(table):
-    if table.y is None:
-        raise DataError("the file has no target column", table.path)
-    if table.X.shape[1] == 0:
-        raise DataError("the file has no features", table.path)
-    values, rows = len(np.unique(table.y)), len(table.y)
-    if values < 2:
-        raise DataError(f"the target is the same in every row: {table.y[0]}", table.path)
-    if table.y.dtype.kind == "U" and values > max(MOST_CLASSES, rows / 2):
-        words = f"the target has {values} different texts in {rows} rows: these are no classes"
-        raise DataError(f"{words} (see --target)", table.path)
-
-
-def _notes(table, task):
-    """Remember how the data were laid out, for prediction."""
-    return {
-        "task": task,
-        "rows": len(table.y),
-        "features": table.X.shape[1],
-        "nonzeros": int(np.count_nonzero(table.X if table.zero_based is None else table.X.data)),
-        "feature_names": table.feature_names,
-        "zero_based": "auto" if table.zero_based is None else table.zero_based,
-        "target": table.target and list(table.target),
-        "weight_column": table.weight_column and list(table.weight_column),
-    }
 
 
 def chosen_setting(estimator):
@@ -372,12 +317,13 @@ def _summarise(done):
     }
 
 
-def _tell(summary, task_reason, data, model):
+def _tell(summary, done, data, model, last):
     """Print the summary for a person."""
     classes = summary.get("classes")
     what = "regression" if classes is None else f"classification into {_listed(classes)}"
-    note(f"{data}: {summary['n']} rows, {summary['n_features']} features")
-    note(f"task: {what} ({task_reason})")
+    for words in telling(data, done, last):
+        note(words)
+    note(f"task: {what} ({done.reason})")
     risk = summary["validation_risk"]
     if summary["report"]:
         note("\n".join(summary["report"].split("\n")[2:]) + "\n")
@@ -390,7 +336,9 @@ def _tell(summary, task_reason, data, model):
     status = summary["status"]
     for words in [status] if isinstance(status, str) else status or []:
         note(words)
-    note(f"{summary['passes']} passes in {summary['seconds']:.2f} s; wrote {model}")
+    passes = "1 pass" if summary["passes"] == 1 else f"{summary['passes']} passes"
+    spent = "" if summary["report"] else f"{passes} in {summary['seconds']:.2f} s; "
+    note(f"{spent}wrote {model}")
     note(f"next: tunefree eval {model} TEST_DATA, or tunefree report {model} TEST_DATA")
 
 

@@ -46,7 +46,8 @@ class Table(NamedTuple):
     Parameters
     ----------
     X : csr_array or float64 array of shape (n_rows, n_features)
-        The features: sparse from libsvm, dense from csv.
+        The features: sparse from libsvm, dense from csv. (From `tunefree.readers.mixed` perhaps
+        a pyarrow table.)
     y : array of shape (n_rows,) or None
         The targets: float64, or text from csv.
     weight : float64 array of shape (n_rows,) or None
@@ -61,6 +62,8 @@ class Table(NamedTuple):
         For csv, the columns that `y` and `weight` come from.
     ignored : int
         For libsvm, how many entries beyond `n_features` were left out.
+    kinds : list of str or None
+        What the features are ('number', 'truth', 'date', 'text'), where they need not be numbers.
     """
 
     X: object
@@ -72,6 +75,7 @@ class Table(NamedTuple):
     target: Column | None = None
     weight_column: Column | None = None
     ignored: int = 0
+    kinds: list | None = None
 
 
 def read(

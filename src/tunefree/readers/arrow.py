@@ -6,7 +6,8 @@ import numpy as np
 
 from tunefree.readers.errors import DataError
 from tunefree.readers.finite import finite_rows
-from tunefree.readers.layout import TARGET, WEIGHT, assign
+from tunefree.readers.layout import TARGET, WEIGHT, assign, sniff_delimiter
+from tunefree.readers.opening import chunks, whole_lines
 
 _ROWS = 8192
 
@@ -50,7 +51,9 @@ def frame_batches(path, format, start=0):
                 start -= int(groups[first]) if rest else 0
                 yield from _skip(file.iter_batches(_ROWS, row_groups=rest), start)
         elif format == "csv":
-            with csv.open_csv(os.fspath(path)) as file:
+            head = next(whole_lines(chunks(path)), b"").split(b"\n")[0]
+            how = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
+            with csv.open_csv(os.fspath(path), parse_options=how) as file:
                 yield from _skip(file, start)
         else:
             with pyarrow.memory_map(os.fspath(path)) as mapped:
@@ -61,6 +64,8 @@ def frame_batches(path, format, start=0):
                     mapped.seek(0)
                     batches = iter(ipc.open_stream(mapped))
                 yield from _skip(batches, start)
+    except UnicodeDecodeError:
+        raise DataError("the text is not UTF-8", path) from None
     except (pyarrow.ArrowException, OSError) as problem:
         if isinstance(problem, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
@@ -116,7 +121,7 @@ def frame_blocks(path, format, *, target_type=None, skipped=None, start=0, **col
             features = [names.index(name) for name in layout.feature_names]
             target, weight = layout.find(TARGET), layout.find(WEIGHT)
         X = np.column_stack([_numbers(batch, j, path) for j in features])
-        y = None if target is None else _targets(batch, target.position, path, target_type)
+        y = None if target is None else targets_of(batch, target.position, path, target_type)
         w = None if weight is None else _numbers(batch, weight.position, path).astype(np.float64)
         n = len(batch)
         yield *finite_rows(X, y, w, path, start, skipped), layout, start + n
@@ -131,13 +136,15 @@ def _numbers(batch, j, path):
     if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
         if not pyarrow.types.is_boolean(kind):
             words = f"column {batch.schema.names[j]!r} holds {kind}, not numbers"
-            raise DataError(f"{words} (hashed=2**18 takes text)", path)
+            error = DataError(words, path)
+            error.feature, error.hint = True, "hashed=2**18 takes text"
+            raise error
     narrow = pyarrow.types.is_float32(kind)
     column = column.cast(pyarrow.float32() if narrow else pyarrow.float64())
     return column.to_numpy(zero_copy_only=False)
 
 
-def _targets(batch, j, path, target_type):
+def targets_of(batch, j, path, target_type):
     """A target column: float64 or text."""
     import pyarrow
 

@@ -15,6 +15,13 @@ class DataError(ValueError):
     column : int or None
         Character in the line, from 1.
 
+    Attributes
+    ----------
+    feature : bool
+        Whether a feature is no number, which some learners would take.
+    hint : str or None
+        A way out, which follows the message.
+
     Examples
     --------
     >>> from tunefree.readers import DataError
@@ -22,13 +29,16 @@ class DataError(ValueError):
     train.csv:3:7: not a number: 'abc'
     """
 
+    feature, hint = False, None
+
     def __init__(self, message, path=None, line=None, column=None):
         super().__init__(message, path, line, column)
         self.message, self.path, self.line, self.column = message, path, line, column
 
     def __str__(self):
         place = [str(part) for part in (self.path, self.line, self.column) if part is not None]
-        return ": ".join([":".join(place), self.message] if place else [self.message])
+        words = self.message if self.hint is None else f"{self.message} ({self.hint})"
+        return ": ".join([":".join(place), words] if place else [words])
 
 
 def fault(message, path, text, at, first_line):

@@ -45,6 +45,7 @@ def finite_rows(X, y, weight, name, start, skipped=None):
         return X, y, weight
     words = next(words for rows, words in faults if bad[0] in rows)
     error = DataError(f"row {start + bad[0] + 1} has {words}", name)
+    error.feature = bad[0] in faults[0][0]
     if skipped is None:
         raise error
     skipped.add(error, len(bad))

@@ -88,7 +88,10 @@ class Layout(NamedTuple):
         str
             Its name, or else its number, from 1.
         """
-        return f"column {column + 1}" if self.names is None else f"column {self.names[column]!r}"
+        name = unnamed(column)
+        if self.names is None or self.names[column] == name:
+            return name
+        return f"column {self.names[column]!r}"
 
 
 def split_cells(line, delimiter):
@@ -112,16 +115,21 @@ def split_cells(line, delimiter):
     >>> split_cells(b'age, "income, net" ,7', ",")
     ['age', 'income, net', '7']
     """
-    text, at, cells = decoded(line).rstrip("\r\n"), -1, []
+    return [cell for _, _, cell in cell_spans(decoded(line).rstrip("\r\n"), delimiter)]
+
+
+def cell_spans(text, delimiter):
+    """The cells of a row: where each begins, where its content does, and that content."""
+    at = -1
     cell = re.compile(rf'[^\S{delimiter}]*(?:"((?:[^"]|"")*)"[^\S{delimiter}]*|([^{delimiter}]*))')
     while at < len(text):
         found = cell.match(text, at + 1)
         if found.end() < len(text) and text[found.end()] != delimiter:  # text after the quote
             found = re.compile(f"()([^{delimiter}]*)").match(text, at + 1)
         quoted, plain = found.groups()
-        cells.append((quoted.replace('""', '"') if plain is None else plain).strip())
+        whole = quoted.replace('""', '"') if plain is None else plain
+        yield at + 1, found.start(1 if plain is None else 2), whole.strip()
         at = found.end()
-    return cells
 
 
 def sniff_delimiter(line):
@@ -177,6 +185,17 @@ def _some(names):
     return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
+def unnamed(position):
+    """What a column without a name is called.
+
+    Examples
+    --------
+    >>> unnamed(0)
+    'column 1'
+    """
+    return f"column {position + 1}"
+
+
 def plan(
     line,
     place,
@@ -216,6 +235,8 @@ def plan(
     cells = split_cells(line, delimiter)
     if header is None:
         header = not any(map(_is_number, cells))
+    if header:
+        cells = [cell or unnamed(place) for place, cell in enumerate(cells)]
     return assign(
         cells if header else None, len(cells), place, delimiter=delimiter, target=target,
         weight_column=weight_column, n_features=n_features, columns=columns,

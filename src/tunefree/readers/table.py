@@ -16,7 +16,7 @@ from tunefree.readers.numbers import NOT_A_NUMBER, SLOW, python_number, scan_num
 from tunefree.readers.opening import name_of, placed_lines
 
 _FINE, _CELL, _FEW, _MANY, _UNCLOSED, _EMPTY, _NEGATIVE, _LONG = range(8)
-_LONGEST_LABEL = 256  # bytes: a longer class name is a wrong column or a lost quote
+LONGEST_LABEL = 256  # bytes: a longer class name is a wrong column or a lost quote
 _NOT_FINITE = {b"nan", b"inf", b"infinity"}
 
 
@@ -120,7 +120,7 @@ def _parse(text, at, delimiter, slots, X, y, weight, spans, slow):
                 if slot == TARGET:
                     if end == begin:
                         return row, slows, _EMPTY, begin, column
-                    if end - begin > _LONGEST_LABEL:
+                    if end - begin > LONGEST_LABEL:
                         return row, slows, _LONG, begin, column
                     spans[row, 0], spans[row, 1] = begin, end
                     value, number_end, outcome = scan_number(text, begin)
@@ -330,11 +330,13 @@ def _error(outcome, text, at, layout, column, path, line):
     elif outcome == _NEGATIVE:
         words = f"{name}: a weight must not be negative: {word}"
     elif outcome == _LONG:
-        words = f"{name}: a target of more than {_LONGEST_LABEL} bytes: {word}"
+        words = f"{name}: a target of more than {LONGEST_LABEL} bytes: {word}"
     elif outcome == _EMPTY or word == "''":
         words = f"{name}: the cell is empty"
     else:
         words = f"{name}: not a finite number: {word}"
-        if line + text.count(b"\n", 0, at) <= 2:  # more likely a wrong guess than a bad cell
-            words += " (is it the target? a header?)"
-    return fault(words, path, text, at, line)
+    error = fault(words, path, text, at, line)
+    if words.endswith(word) and error.line <= 2:  # more likely a wrong guess than a bad cell
+        error.hint = "is it the target? a header?"
+    error.feature = outcome in (_CELL, _EMPTY) and bool(layout.slots[column] >= 0)
+    return error

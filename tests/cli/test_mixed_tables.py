@@ -1,0 +1,183 @@
+"""A stranger's files: text, dates, gaps, quotes; from train to report."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tunefree.cli import app
+from tunefree.persistence import load_model, save_model
+
+pa = pytest.importorskip("pyarrow")
+N = 90
+
+
+def run(*arguments, stdin=None, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
+    assert result.exit_code == code, (result.exit_code, result.output, result.exception)
+    return result
+
+
+def columns(seed=0):
+    rng = np.random.default_rng(seed)
+    city = rng.choice(["Rome", "Oslo", "Paris, TX"], N)
+    rooms = rng.integers(1, 8, N)
+    sold = [f"2026-{m:02d}-15" for m in rng.integers(1, 13, N)]
+    garage = rng.choice(["True", "False"], N)
+    value = rooms * 10.0 + (city == "Oslo") * 20 + (garage == "True") * 5 + rng.normal(size=N)
+    rooms = [str(r) if i % 9 else "" for i, r in enumerate(rooms)]
+    city = [c if i % 11 else "NA" for i, c in enumerate(city)]
+    return {
+        "": [str(i) for i in range(N)], "address": [f'{i} "High" St, flat' for i in range(N)],
+        "city": city, "rooms": rooms, "sold on": sold, "garage": garage.tolist(),
+        "price": [f"{v:.3f}" for v in value],
+    }  # fmt: skip
+
+
+def write(path, table, **options):
+    encoding = options.pop("encoding", "utf-8")
+    with open(path, "w", newline="", encoding=encoding) as file:
+        rows = csv.writer(file, **options)
+        rows.writerow(table)
+        rows.writerows(zip(*table.values(), strict=True))
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("houses.csv", columns())
+    return tmp_path
+
+
+def test_a_table_of_everything_goes_all_the_way(here):
+    result = run("train", "houses.csv", "m", "--passes", 40)
+    for words in (
+        "90 rows, 5 features (1 of numbers, 1 of truth values, 1 of dates, 2 of text)",
+        "column 1 has no name and counts the rows",
+        "19 missing values",
+        "target: price (the last column; --target overrules)",
+        "text that hardly repeats: 'address'",
+    ):
+        assert words in result.stderr
+    scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
+    assert scores["n"] == N and scores["r2"] > 0.9
+    text = run("inspect", "m").stdout
+    for words in ("city=Oslo", "garage", "1 of dates", "missing"):
+        assert words in text
+    assert json.loads(run("inspect", "m", "--json").stdout)["data"]["kinds"][0] == "text"
+    run("report", "m", "houses.csv", "-o", "page.html")
+    assert "city=Oslo" in (here / "page.html").read_text()
+
+
+def test_the_form_of_the_file_changes_nothing(here):
+    run("train", "houses.csv", "m", "--passes", 40)
+    expected = run("predict", "m", "houses.csv").stdout
+    table = columns()
+    turned = {name: table[name] for name in reversed(table)} | {"note": ["x"] * N}
+    write("turned.csv", turned, delimiter=";", lineterminator="\r\n", encoding="utf-8-sig")
+    write("bare.csv", {name: table[name] for name in list(table)[1:-1]}, delimiter="\t")
+    write("wide.csv", table, encoding="utf-16", quoting=csv.QUOTE_ALL)
+    for name in ("turned.csv", "bare.csv", "wide.csv"):
+        assert run("predict", "m", name).stdout == expected
+    assert run("predict", "m", "-", stdin=(here / "bare.csv").read_bytes()).stdout == expected
+    run("train", "-", "m2", "--passes", 40, stdin=(here / "houses.csv").read_bytes())
+    assert run("predict", "m2", "houses.csv").stdout == expected
+
+
+def test_parquet_is_the_same_table(here):
+    from pyarrow import parquet
+
+    table = columns()
+    del table[""]
+    typed = {
+        "address": table["address"],
+        "city": [None if c == "NA" else c for c in table["city"]],
+        "rooms": [int(r) if r else None for r in table["rooms"]],
+        "sold on": pa.array(table["sold on"]).cast(pa.date32()),
+        "garage": [g == "True" for g in table["garage"]],
+        "price": [float(p) for p in table["price"]],
+    }
+    parquet.write_table(pa.table(typed), "houses.parquet")
+    run("train", "houses.csv", "m", "--passes", 40)
+    run("train", "houses.parquet", "p", "--passes", 40)
+    expected = run("predict", "m", "houses.csv").stdout
+    for model in ("m", "p"):
+        for name in ("houses.csv", "houses.parquet"):
+            assert run("predict", model, name).stdout == expected
+
+
+def test_what_a_model_has_not_seen(here):
+    run("train", "houses.csv", "m", "--passes", 40)
+    names = "address,city,rooms,sold on,garage\n"
+    text = names + "a,Lima,3,2026-01-31,True\nb,,,,\n"
+    assert len(run("predict", "m", "-", stdin=text).stdout.split()) == 2
+    (here / "new.csv").write_text("address,city,rooms,sold on\na,Rome,3,2026-01-31\n")
+    assert "new.csv:1: the header lacks 'garage'" in run("predict", "m", "new.csv", code=3).stderr
+    for row, words in (
+        ("a,Rome,three,2026-01-31,True", "new.csv:2:8: column 'rooms': 'three' is not a finite"),
+        ("a,Rome,3,31/1/2026,True", "new.csv:2:10: column 'sold on': '31/1/2026' is no date"),
+        ("a,Rome,3,2026-01-31,maybe", "new.csv:2:21: column 'garage': 'maybe' is neither"),
+        ("a,Rome,3", "new.csv:2:9: this row has 3 cells, the first one has 5"),
+    ):
+        (here / "new.csv").write_text(names + row + "\n")
+        result = run("predict", "m", "new.csv", code=3)
+        assert words in result.stderr and result.stdout == ""
+
+
+def test_large_files_are_predicted_in_parts(here, monkeypatch):
+    run("train", "houses.csv", "m", "--passes", 40)
+    expected = run("predict", "m", "houses.csv").stdout
+    scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
+    monkeypatch.setattr("tunefree.cli.streaming._LARGE", 1000)
+    monkeypatch.setattr("tunefree.cli.streaming._HELD", 1000)
+    monkeypatch.setattr("tunefree.readers.mixed_csv._PART", 1000)
+    assert run("predict", "m", "houses.csv").stdout == expected
+    assert run("predict", "m", "-", stdin=(here / "houses.csv").read_bytes()).stdout == expected
+    assert json.loads(run("eval", "m", "houses.csv", "--json").stdout) == pytest.approx(scores)
+
+
+def test_numbers_with_a_gap_are_predicted_by_a_model_of_numbers(here):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    write("n.csv", {"a": rows[:, 0], "b": rows[:, 1], "y": rows[:, 0] * 3})
+    run("train", "n.csv", "m", "--passes", 40)
+    median = sorted(rows[:, 1].tolist())[29]
+    gap, full = (run("predict", "m", "-", stdin=f"a,b\n1,{b}\n").stdout for b in ("", median))
+    assert gap == full
+
+
+def test_other_learners_want_numbers_and_say_so(here):
+    for arguments, words in (
+        (["--estimator", "ridge"], "--estimator auto takes text, dates and empty cells"),
+        (["--checkpoint", "c"], "--hash 262144 takes text and gaps, and so does --estimator auto"),
+        (["--window", "5"], "--estimator auto without --window"),
+    ):
+        result = run("train", "houses.csv", "m", *arguments, code=3)
+        assert "houses.csv:2:4: column 'address': not a finite number" in result.stderr
+        assert words in result.stderr and not (here / "m").exists()
+    error = run(
+        "train", "-", "m", "--format", "csv", "--hash", 9, stdin="a,y\n1,2\n", code=2
+    ).stderr
+    assert "--hash needs a file" in error
+    write("semicolons.csv", {"k": ["u", "v"] * 40, "y": ["no", "yes"] * 40}, delimiter=";")
+    assert "80 rows" in run("train", "semicolons.csv", "m", "--hash", 64).stderr
+
+
+def test_on_bad_row_skip_leaves_out_and_counts(here):
+    text = (here / "houses.csv").read_text() + "90,x,Rome,oops,2026-01-15,True,9\n1,2\n"
+    (here / "bad.csv").write_text(text)
+    result = run("train", "bad.csv", "m", "--on-bad-row", "skip", "--passes", 40)
+    assert "skipped 1 malformed rows" in result.stderr and "bad.csv:93:4" in result.stderr
+
+
+def test_a_model_saved_from_python_reads_csv_too(here):
+    pandas = pytest.importorskip("pandas")
+    import tunefree
+
+    table = pandas.read_csv("houses.csv").drop(columns=["Unnamed: 0"])
+    X, y = table.drop(columns="price"), table["price"]
+    model = tunefree.TuneFreeRegressor(budget=40, random_state=0).fit(X, y)
+    save_model(model, "m")
+    assert load_model("m").feature_names_in_.tolist() == X.columns.tolist()
+    assert json.loads(run("eval", "m", "houses.csv", "--json").stdout)["r2"] > 0.8
