@@ -155,7 +155,7 @@ def test_parts_are_the_whole(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=":122:3: column 'n': 'oops'"):
         for part in mixed_parts(pieces, kinds=["text", "number"], format="csv"):
             parts.append(part)
-    assert len(parts) > 5
+    assert len(parts) > 3
     again = pa.concat_tables([p.X for p in parts])
     assert again["a"].to_pylist() == whole.X["a"].to_pylist()[: len(again)]
 

@@ -53,6 +53,8 @@ def _stretches(source, path, whole):
         if end:
             yield _as_utf8(text[:end], path), line
             line += text.count(b"\n", 0, end)
+        elif size > 8 * _PART:
+            raise DataError(f"no row ends in {size} bytes: a quote is lost", path, line)
         held, size = [text[end:]] if end < len(text) else [], len(text) - end
     if held:
         yield _as_utf8(b"".join(held), path), line
