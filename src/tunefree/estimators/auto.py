@@ -125,10 +125,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         leader = leading.leaders[0] if leading is not None and len(leading.leaders) == 1 else None
         if leader is not None and winner.candidate.leads:
             more["known"] = folds_of(groups)[0] != 0
-        fitted = winner.candidate.fit(X, y, weights, leader, **more)
-        for name in ("_sums", "_keeps"):
-            vars(fitted.model).pop(name, None)
-        return fitted
+        return winner.candidate.fit(X, y, weights, leader, **more)
 
     def _show(self, X):
         check_is_fitted(self, "model_")

@@ -76,7 +76,6 @@ class Candidate(NamedTuple):
         """
         view, model = (), clone(self.estimator)
         if self.leads:
-            model._keeps = True
             more["like"] = leader
         elif self.follows and leader is not None:
             view = leader.parts_

@@ -21,15 +21,11 @@ _LEFT_OUT, _MOST_LEFT_OUT = 5000, 20_000_000
 
 
 class _Landmark(TellsCallbacks, BaseEstimator):
-    # Whether what another fit needs to go on with more rows is kept (numbers as many as landmarks
-    # squared).
-    _keeps = False
-
     def __init__(self, *, n_landmarks="auto", random_state=None):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def _learn(self, X, targets, labels, weights, affine, like, known):
+    def _learn(self, X, targets, labels, weights, affine, like, known, keep):
         if self.n_landmarks != "auto" and not (
             isinstance(self.n_landmarks, int | np.integer) and self.n_landmarks > 0
         ):
@@ -51,8 +47,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             new = np.flatnonzero(~known[rows])
         sums = gather(marks, lambda a, b: Z[new[a:b]], len(new), y[new], totals[new], sums)
         solution = solve(marks, lambda a, b: Z[a:b], n, y, totals, most=most, sums=sums)
-        if self._keeps:
-            self._sums = marks, sums
+        self._sums = (marks, sums) if keep else None
         risk = risks(solution, y, totals)
         i = int(np.argmin(risk.mean(axis=0)))
         self.landmarks_ = marks._replace(basis=np.empty((0, 0)))
@@ -73,6 +68,8 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """Landmarks of another fit, and its sums in units of the weights here; else two None."""
         if known is None or len(known) > _MOST_ROWS:
             return None, None
+        if like._sums is None:
+            raise ValueError("like has kept no sums of the rows known: fit it with keep=True.")
         marks, sums = like._sums
         shift, unit = sums.shift, totals[known[rows]].sum() / sums.total
         return marks, type(sums)(*(unit * part for part in sums))._replace(shift=shift)
@@ -169,7 +166,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     """
 
     @told
-    def fit(self, X, y, sample_weight=None, like=None, known=None):
+    def fit(self, X, y, sample_weight=None, like=None, known=None, keep=False):
         """Learn from rows in memory.
 
         Parameters
@@ -181,7 +178,10 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         like : estimator, optional
             A fitted one of this class whose view and bandwidth are taken over, without a search.
         known : ndarray of bool of shape (n_samples,), optional
-            The rows that `like` has learned: they need not be gone through again.
+            The rows that `like` has learned, and kept sums of: they need not be gone through again.
+        keep : bool, default=False
+            Whether sums are kept with which another fit can go on: about as many numbers as
+            landmarks squared.
 
         Returns
         -------
@@ -193,7 +193,9 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         X, targets, weights = X[kept], targets[kept], weights[kept]
         known = None if known is None else known[kept]
-        coef, intercept, ends, *_ = self._learn(X, targets, targets, weights, True, like, known)
+        coef, intercept, ends, *_ = self._learn(
+            X, targets, targets, weights, True, like, known, keep
+        )
         self.dual_coef_ = coef.astype(X.dtype)
         self._flat = np.ndim(y) == 1
         self.intercept_ = X.dtype.type(intercept[0]) if self._flat else intercept.astype(X.dtype)
@@ -248,7 +250,7 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
     """
 
     @told
-    def fit(self, X, y, sample_weight=None, like=None, known=None):
+    def fit(self, X, y, sample_weight=None, like=None, known=None, keep=False):
         """Learn from rows in memory.
 
         Parameters
@@ -260,7 +262,10 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
         like : estimator, optional
             A fitted one of this class whose view and bandwidth are taken over, without a search.
         known : ndarray of bool of shape (n_samples,), optional
-            The rows that `like` has learned: they need not be gone through again.
+            The rows that `like` has learned, and kept sums of: they need not be gone through again.
+        keep : bool, default=False
+            Whether sums are kept with which another fit can go on: about as many numbers as
+            landmarks squared.
 
         Returns
         -------
@@ -274,7 +279,7 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
         targets, labels = base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
         known = None if known is None or len(like.classes_) < len(self.classes_) else known[kept]
         coef, intercept, _, out, seen, w = self._learn(
-            X, targets, labels, weights, True, like, known
+            X, targets, labels, weights, True, like, known, keep
         )
         a = temperature(out, seen, w)
         self.dual_coef_ = (a * coef).astype(X.dtype)

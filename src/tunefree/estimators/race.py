@@ -254,7 +254,7 @@ def _judge(candidate, X, y, weights, fold, used, score, entries):
     losses, second, rows, fits, trace, whole = [], [], [], [], None, None
     leaders = [e for e in entries if e.status == "finished" and len(e.losses)]
     start = time.perf_counter() - candidate.rehearsal
-    leading = leading_entry(entries)
+    leading, more = leading_entry(entries), {"keep": True} if candidate.leads else {}
     for i, f in enumerate(used):
         held, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
         leader = None if leading is None else leading.leaders[i]
@@ -265,7 +265,7 @@ def _judge(candidate, X, y, weights, fold, used, score, entries):
             few = kept[:MOST_ROWS]
             fitted = told = whole = candidate.fit(X[few], y[few], weights[few], leader)
         else:
-            fitted = told = candidate.fit(X[kept], y[kept], weights[kept], leader)
+            fitted = told = candidate.fit(X[kept], y[kept], weights[kept], leader, **more)
         fits += [fitted.model] if candidate.leads else []
         trace = trace or _trace(fitted.model)
         one, two = score(told, X[held], y[held])
