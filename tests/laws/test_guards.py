@@ -258,6 +258,33 @@ def test_an_absurd_value_changes_at_most_its_own_row(kind, value):
         np.testing.assert_array_equal(np.abs(out[place, :2]), np.abs(centre))
 
 
+@pytest.mark.parametrize("law", ["student", "pareto", "log-normal", "mixture"])
+def test_a_stream_of_heavy_tails_is_learned_as_well_as_in_memory(law):
+    """One pass in any chunks against several: within three points of the errors."""
+    rng = np.random.default_rng(5)
+    X = ordinary(law, rng, n=4000)
+    score = X @ rng.normal(size=10)
+    score -= np.median(score)
+    y = (score / np.median(np.abs(score)) + 0.5 * rng.logistic(size=4000) > 0).astype(int)
+    memory = PiSTOLClassifier(random_state=0).fit(X[:2000], y[:2000])
+    one = PiSTOLClassifier(random_state=0).partial_fit(X[:2000], y[:2000])
+    assert one.score(X[2000:], y[2000:]) >= memory.score(X[2000:], y[2000:]) - 0.03
+    many = PiSTOLClassifier(random_state=0)
+    for start in range(0, 2000, 173):
+        many.partial_fit(X[start : min(start + 173, 2000)], y[start : min(start + 173, 2000)])
+    assert decide(one, X).tobytes() == decide(many, X).tobytes()
+
+
+def test_the_limits_of_a_stream_follow_a_jump_within_256_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1024, 3))
+    X[600:, 0] += 100.0
+    y = (X[:, 1] > 0).astype(int)
+    model = PiSTOLClassifier().partial_fit(X[:600], y[:600])
+    assert model._stream.caps[1][0] < 50.0
+    assert model.partial_fit(X[600:900], y[600:900])._stream.caps[1][0] > 100.0
+
+
 @pytest.mark.parametrize("value", [11.0, 1e3, 1e6])
 def test_what_is_merely_far_counts_as_the_farthest_and_lets_the_reach_grow_tenfold(value):
     guard = Guard.of(np.zeros(1))

@@ -14,11 +14,14 @@ from tunefree.engine.order import given_visits
 from tunefree.engine.sources import Block, widened
 from tunefree.guards import Guard
 from tunefree.learners.progress import risks
-from tunefree.moments import RunningMoments
+from tunefree.moments import RunningMoments, column_caps
 
 FIRST = 64
 # Rows that are learned at a time, of dense and of sparse data.
 _MOST, _MOST_SPARSE = 1024, 4096
+# From so many rows at least, evenly spread over all so far, the limits of dense columns are told,
+# and from as many of the latest.
+_SAMPLE = 256
 
 
 def _stack(parts):
@@ -46,12 +49,14 @@ class Stream:
 
     # What a model file keeps.
     _SAVED = ("portfolio", "views", "sparse", "renew", "scale", "seen", "state", "moments",
-              "pending", "guarded", "guards")  # fmt: skip
+              "pending", "guarded", "guards", "sample", "latest",
+              "caps")  # fmt: skip
 
     def __init__(self, portfolio, views, *, sparse, renew=True, scale=None, guarded=False):
         self.portfolio, self.views = portfolio, views
         self.sparse, self.renew, self.scale = sparse, renew, scale
         self.guarded, self.guards = guarded, ()
+        self.sample = self.latest = self.caps = None
         self.seen, self.state, self.moments, self.pending = 0, None, None, []
 
     def n_outputs(self):
@@ -78,7 +83,10 @@ class Stream:
         """Where the next chunk must end: the next doubling, or the next 64 rows."""
         if self.scale is not None:
             return (self.seen // FIRST + 1) * FIRST
-        return FIRST << (self.seen // FIRST).bit_length()
+        doubling = FIRST << (self.seen // FIRST).bit_length()
+        if self.caps is None:
+            return doubling
+        return min(doubling, (self.seen // _SAMPLE + 1) * _SAMPLE)
 
     def _take(self, X, targets, weights):
         if self.state is None:
@@ -90,6 +98,8 @@ class Stream:
         self._scan(*self._guard(X, targets), weights)
         self.seen += len(targets)
         doubled = self.seen >= FIRST and (self.seen & (self.seen - 1)) == 0
+        if self.caps is not None and (doubled or self.seen % _SAMPLE == 0):
+            self._make_caps(doubled)
         if self.renew and doubled:
             self.state = self.state._replace(views=self._make_views())
         if doubled:
@@ -115,6 +125,11 @@ class Stream:
                 self.portfolio = self.scale.renew(self.portfolio, self.state)
             self.scale.weigh(X, targets, weights)
             X, standard = self.scale.clip(X), self.scale.standardise(targets)
+        elif self.caps is not None:
+            step = self._step()
+            self.sample = np.vstack([self.sample, X[-self.seen % step :: step]])
+            self.latest = np.vstack([self.latest, X])[-_SAMPLE:]
+            X = np.clip(X, *self.caps)
         if self.moments is not None:
             self.moments.add(X, weights)
         block = Block(X, np.arange(len(targets)), standard, weights, self.seen, 0)
@@ -133,10 +148,16 @@ class Stream:
             self.guards = tuple(map(Guard.opened, guarded))
             X, targets = self._guard(X, targets)
         self.moments = self._no_moments(X.shape[1])
+        shown = X
         if self.scale is not None:
             self.scale.open(X, targets)
             self.portfolio = self.scale.begin(self.portfolio, X)
-        self.moments.add(X if self.scale is None else self.scale.clip(X), weights)
+            shown = self.scale.clip(X)
+        elif self.guarded and self.renew and not self.sparse:
+            self.sample = self.latest = X[:0]
+            self.caps = column_caps(X, np.arange(len(X)))
+            shown = np.clip(X, *self.caps)
+        self.moments.add(shown, weights)
         views = self._make_views()
         self.moments = self._no_moments(X.shape[1])
         self.state = self.portfolio.init(views, X.shape[1], targets.shape[1])
@@ -159,8 +180,30 @@ class Stream:
     def _no_moments(self, d):
         return RunningMoments(d, sparse=self.sparse, products=self.views.products)
 
+    def _step(self):
+        """Of how many rows one is kept in the sample: 256 to 511 are kept in the end."""
+        return max(1, (1 << max(self.seen, 1).bit_length() - 1) // _SAMPLE)
+
+    def _make_caps(self, doubled):
+        """Renew the columns' limits: wider where the latest rows were clipped, for streams drift.
+
+        The sample is thinned out where its step doubles from now on.
+        """
+        if doubled:
+            self.caps = column_caps(self.sample, np.arange(len(self.sample)))
+            if len(self.sample) >= 2 * _SAMPLE:
+                self.sample = self.sample[::2].copy()
+        low, high = self.caps
+        j = np.flatnonzero(((self.latest < low) | (self.latest > high)).any(axis=0))
+        latest = column_caps(self.latest[:, j], np.arange(len(self.latest)))
+        low[j], high[j] = np.minimum(low[j], latest[0]), np.maximum(high[j], latest[1])
+        views = {k: v._replace(low=low, high=high) for k, v in self.state.views.items()}
+        self.state = self.state._replace(views=views)
+
     def _make_views(self):
-        caps = None if self.scale is None or self.sparse else (self.scale.low, self.scale.high)
+        caps = self.caps
+        if self.scale is not None and not self.sparse:
+            caps = self.scale.low, self.scale.high
         return self.views.make(self.moments.moments(), caps)
 
     def opened(self):

@@ -174,6 +174,11 @@ def check_stream(stream, n_columns, n_outputs):
         check_state(stream.portfolio, stream.state, n_columns, n_outputs)
         if stream.scale is not None:
             check_scale(stream.scale, n_columns, n_outputs)
+    if stream.caps is not None:
+        require(type(stream.caps) is tuple and len(stream.caps) == 2)
+        require(all(same_form(cap, np.empty(n_columns)) for cap in stream.caps))
+        for rows in (stream.sample, stream.latest):
+            require(type(rows) is np.ndarray and rows.shape[1:] == (n_columns,))
     if stream.moments is not None:
         m = stream.moments
         fresh = RunningMoments(n_columns, sparse=m.sparse, products=m.product.size > 0)
