@@ -68,6 +68,16 @@ def test_one_absurd_row_opens_nothing(verb, odd):
     assert model.score(X_test, y_test) > clean.score(X_test, y_test) - 0.02
 
 
+def test_an_absurd_target_among_120_rows_costs_less_than_a_hundredth():
+    for seed in range(4):
+        X, y, X_test, y_test = line("normal", seed)
+        X, y = X[:120], y[:120].copy()
+        clean = PiSTOLRegressor(random_state=0).fit(X, y).score(X_test, y_test)
+        y[17] = -1e30
+        model = PiSTOLRegressor(random_state=0).fit(X, y)
+        assert model.score(X_test, y_test) > clean - 0.01
+
+
 def test_copies_units_and_chunks_make_no_difference_where_limits_open():
     X, y, X_test, _ = line("student", n=400)
     weights = np.random.default_rng(1).integers(0, 4, len(y))

@@ -177,6 +177,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         visits, rows, totals = visits_of(X, targets, weights, self.shuffle, seed, affine=dense)
         if self.cap is not None:
             X = screened(X, rows, ABSURD) if dense else screened(X, rows)
+            targets = screened(targets, rows, ABSURD)
         if warm:
             portfolio, state, scale = self._run
             X, state = base.stored(X, state.views), state._replace(epoch=1)
