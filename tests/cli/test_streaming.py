@@ -222,3 +222,15 @@ def test_other_formats_train_predict_and_score(here, kind):
         assert set(lines) == {"1", "-1"}
         assert np.mean(np.array(lines, int) != LABELS) < 0.03
         assert "error" in run("eval", "m", name).stdout
+
+
+@pytest.mark.parametrize("name", ["separator", "reflectron"])
+def test_batch_learners_are_saved_between_passes(here, monkeypatch, name):
+    monkeypatch.setattr("tunefree.cli.streaming._LARGE", 1000)
+    options = ["--estimator", name, "--passes", 8]
+    run("train", "data.svm", "plain", *options)
+    run("train", "data.svm", "saved", *options, "--checkpoint", "c", "--every", 1)
+    checkpoint = (here / "c").read_bytes()
+    run("train", "data.svm", "resumed", *options, "--checkpoint", "c", "--resume")
+    models = [(here / m).read_bytes() for m in ("plain", "saved", "resumed")]
+    assert models[0] == models[1] == models[2] and checkpoint == (here / "c").read_bytes()

@@ -8,7 +8,6 @@ from tunefree import OptimisticPerceptron, ReflectronClassifier, ReflectronRegre
 from tunefree.constraints import L1Ball
 from tunefree.engine.order import hashed_visits, row_hash
 from tunefree.learners.mirror_state import NONE
-from tunefree.persistence import Checkpoint
 from tunefree.potentials import Hypentropy
 
 RNG = np.random.default_rng(0)
@@ -104,8 +103,6 @@ def test_the_batch_reflectron_reads_a_file_whose_columns_grow(tmp_path):
 def test_what_a_batch_learner_cannot_learn_from_is_said():
     with pytest.raises(ValueError, match="solver='batch' needs many passes"):
         ReflectronRegressor().fit_source(iter([(DENSE, MEANS)]))
-    with pytest.raises(ValueError, match="checkpoint= is for solver='stochastic'"):
-        ReflectronRegressor().fit_source((DENSE, MEANS), checkpoint=Checkpoint("c"))
     with pytest.raises(ValueError, match="solver='flow' needs all rows in memory"):
         ReflectronRegressor(solver="flow").fit_source((DENSE, MEANS))
     with pytest.raises(ValueError, match="only one class"):

@@ -136,7 +136,7 @@ def train(
 
     Files above 256 MiB, and more than 32 MiB of standard input, are learned as they are read, and
     so is what has a checkpoint, hashed columns or shuffled windows: by pistol, unless you say ridge
-    or reflectron (of a file without a checkpoint also separator).
+    or reflectron (of a file also separator).
     """
     with outcomes():
         from tunefree.cli.training import run_train

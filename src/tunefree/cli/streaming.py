@@ -204,9 +204,10 @@ def learn(source, estimator, classes, *, checkpoint, every, resume):
     try:
         estimator.fit_source(source, **options)
     except KeyboardInterrupt:
-        if saved is None or not saved.rows:
+        if saved is None or not (saved.rows or saved.passes):
             raise
-        words = f"{checkpoint} holds what {saved.rows} rows taught: --resume goes on from there"
+        taught = f"{saved.rows} rows" if saved.rows else f"{saved.passes} passes"
+        words = f"{checkpoint} holds what {taught} taught: --resume goes on from there"
         stop(f"interrupted; {words}", INTERRUPTED)
     except ModelError as problem:
         stop(str(problem), BAD_MODEL)
@@ -290,7 +291,7 @@ def from_source(data, shown, why, task, name, make, run, options):
     """
     if options["hashed"] and not isinstance(data, str):
         stop("--hash needs a file, not standard input", USAGE)
-    name, solver = _choose(name, why, isinstance(data, str) and run["checkpoint"] is None)
+    name, solver = _choose(name, why, isinstance(data, str))
     kind = float if task == "regression" else None
     options = options | {"target_type": kind}
     with failing(BAD_DATA, shown), way_out(_for_numbers(why)):

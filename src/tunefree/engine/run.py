@@ -34,7 +34,8 @@ class Result(NamedTuple):
 
 
 def run(
-    learner, state, source, *, max_passes=None, on_block=None, before_pass=None, on_pass=None
+    learner, state, source, *, max_passes=None, on_block=None, before_pass=None, on_pass=None,
+    begun=None, keep=None,
 ):  # fmt: skip
     """Pass over the source until the learner is done.
 
@@ -53,6 +54,10 @@ def run(
         Called without arguments before each pass.
     on_pass : callable or None
         Called with (state) after each pass: validation. The run ends if it says True.
+    begun : Result or None
+        What a run of the same has given to `keep`: the rest is made.
+    keep : callable or None
+        Called with a Result after each pass but the last: the run can go on from there.
 
     Returns
     -------
@@ -73,6 +78,8 @@ def run(
     """
     observe = getattr(learner, "observe", None)
     trace, done, stopped, epoch = [], False, False, 0
+    if begun is not None:
+        state, epoch, trace = begun.state, begun.n_passes, list(begun.trace)
     while not (done or stopped) and (max_passes is None or epoch < max_passes):
         if before_pass is not None:
             before_pass()
@@ -89,4 +96,6 @@ def run(
             trace.append(observe(state))
         if on_pass is not None:
             stopped = bool(on_pass(state))
+        if keep is not None and not (done or stopped):
+            keep(Result(state, epoch, False, list(trace)))
     return Result(state, epoch, done, trace, stopped)

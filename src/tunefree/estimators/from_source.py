@@ -84,6 +84,8 @@ class _Run:
 
     Attributes
     ----------
+    state : None
+        What a checkpoint is to hold besides: the estimator has it all.
     mark : Mark or None
         Where reading goes on; None while rows are held back.
     epoch : int
@@ -91,10 +93,18 @@ class _Run:
         Columns of the rows so far.
     """
 
+    state = None
+
     def __init__(self, estimator, source, n_passes, classes, on_chunk):
         self.estimator, self.source, self.n_passes = estimator, source, n_passes
         self.classes, self.on_chunk = classes, on_chunk
         self.mark, self.epoch, self.width, self.held = Mark(), 0, 0, []
+
+    def resume(self, estimator, mark, epoch, width, state):
+        """Go on from what a checkpoint holds."""
+        vars(self.estimator).clear()
+        vars(self.estimator).update(vars(estimator))
+        self.mark, self.epoch, self.width = mark, epoch, width
 
     def go(self, checkpoint=None):
         """Make the passes that are left."""

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
 from tunefree.engine.order import hashed_visits
-from tunefree.engine.run import run
 from tunefree.engine.sources import Sheets
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks
@@ -24,6 +23,7 @@ from tunefree.estimators.glm_parts import (
 )
 from tunefree.estimators.glm_passes import scheme_of
 from tunefree.estimators.glm_source import OfSource
+from tunefree.estimators.journal import runner
 from tunefree.estimators.units import Columns
 from tunefree.guards import guarded
 from tunefree.learners.mirror import Mirror
@@ -217,7 +217,7 @@ class Reflectron(OfSource, TellsCallbacks, BaseEstimator):
         watch = self._told.passes(self.max_iter, publish)
         if self.keep_path:
             watch["on_pass"] = _remember(path, state, columns, watch.get("on_pass"))
-        result = run(
+        result = runner(self)(
             learner, state, source, max_passes=self.max_iter, on_block=on_block, **watch
         )  # fmt: skip
         if self.keep_path:

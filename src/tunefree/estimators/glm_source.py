@@ -11,6 +11,7 @@ from tunefree.engine.sources import open_source
 from tunefree.estimators import base
 from tunefree.estimators.glm_parts import link_range, with_steps
 from tunefree.estimators.glm_stochastic import Stochastic
+from tunefree.estimators.journal import journal
 from tunefree.estimators.rereads import Reread
 from tunefree.estimators.units import Columns, Moments
 from tunefree.learners.mirror_state import NONE, Sheet
@@ -120,7 +121,7 @@ class OfSource(Stochastic):
             For classifiers: labels to expect. Without them ``solver="stochastic"`` takes classes
             that come late.
         checkpoint : Checkpoint, optional
-            For ``solver="stochastic"``: saves the run, resumes it with the same bits.
+            Saves the run (of ``solver="batch"`` between two passes), resumes it with the same bits.
         on_chunk : callable, optional
             Called with (estimator, rows seen, pass) after each chunk.
 
@@ -137,15 +138,16 @@ class OfSource(Stochastic):
                 f"solver={self.solver!r} needs all rows in memory: a source is learned with "
                 "solver='batch' or 'stochastic'."
             )
-        if checkpoint is not None:
-            raise ValueError("checkpoint= is for solver='stochastic', which makes one pass.")
+        if checkpoint is not None and self.keep_path:
+            raise ValueError("A checkpoint does not hold the path: give keep_path=False.")
         source = open_source(source)
         if not source.again:
             raise ValueError(
                 f"{source.name} can be read once only, and solver='batch' needs many passes: give "
                 "a file, a function that makes the iterator, or solver='stochastic'."
             )
-        self._fit_rows(Reread(source), classes, on_chunk)
+        with journal(self, source, checkpoint):
+            self._fit_rows(Reread(source), classes, on_chunk)
         if source.feature_names is not None:
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         return self

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import check_array
 
-from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import told
+from tunefree.estimators.journal import runner
 from tunefree.estimators.perceptron_base import (
     Fit,
     LinearDecisions,
@@ -233,7 +233,7 @@ class OptimisticPerceptron(OfSource, LinearDecisions, Separator):
         bias, goal, fits = self._bias(largest), self._goal(), []
         game, norm = self._game(Linear(bias), goal), Linear().norm
         for k in range(len(self.classes_)) if len(self.classes_) > 2 else [1]:
-            result = run(game, game.init(), source_of(k), max_passes=self.max_iter + 1)
+            result = runner(self)(game, game.init(), source_of(k), max_passes=self.max_iter + 1)
             s, c = result.state, result.state.certificate
             w = s.w if c.w is None else c.w
             w = w / (norm(w) or 1.0)

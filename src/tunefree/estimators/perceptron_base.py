@@ -10,9 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import is_number
-from tunefree.engine.run import run
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks
+from tunefree.estimators.journal import runner
 from tunefree.learners.accelerated import Accelerated
 from tunefree.learners.certificates import Goal, certify
 from tunefree.learners.minnorm import MinNorm
@@ -153,7 +153,7 @@ class Separator(Hyperplanes):
 
     def _run(self, space, goal, source, watch):
         """Run the method and what has to follow it; the last result has the predictor to keep."""
-        n = len(source.weights)
+        n, run = len(source.weights), runner(self)
         play = Optimistic(space, goal)
         if self.method == "optimistic":
             # One pass more: the first only measures the data.

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree.engine.sources import Block, Whole
+from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
+from tunefree.estimators.journal import journal
 from tunefree.estimators.perceptron_base import check_range, double, squared_norms
 from tunefree.estimators.rereads import Reread
 from tunefree.learners.spaces import Linear
@@ -44,17 +45,25 @@ class Shelf:
 
     def blocks(self, signs):
         """The rows as blocks with these signs."""
+        for start, X, weights in self._pieces():
+            at = slice(start, start + X.shape[0])
+            yield Block(double(X), None, signs[at, None], weights, start, 0)
+
+    def _pieces(self):
+        """The rows as they are read; the first time it is noted where each piece begins."""
         start, new = 0, not self.starts
         for X, _, weights in self.rows.pieces():
-            stop = start + X.shape[0]
             if new:
                 self.starts.append(start)
                 self.marks.append(self.rows.mark)
-            yield Block(double(X), None, signs[start:stop, None], weights, start, 0)
-            start = stop
+            yield start, X, weights
+            start += X.shape[0]
 
     def row(self, j):
         """Row j, a matrix of one row; it is kept."""
+        if not self.starts:
+            for _ in self._pieces():
+                pass
         if j not in self.fetched:
             k = int(np.searchsorted(self.starts, j, side="right")) - 1
             X, _, _ = next(self.rows.pieces(self.marks[k]))
@@ -103,7 +112,7 @@ class OfSource:
     """`fit_source`: in the paper's method a pass a round, in the others one or two."""
 
     @base.all_or_nothing
-    def fit_source(self, source, *, classes=None):
+    def fit_source(self, source, *, classes=None, checkpoint=None):
         """Find separators of a source that can be read again, in as many passes as it takes.
 
         ``method="optimistic"`` with the entropy keeps O(n_features) numbers. The others, and the
@@ -115,13 +124,19 @@ class OfSource:
         source : Source or anything that `tunefree.open_source` takes
         classes : array-like, optional
             Labels to expect besides those that occur.
+        checkpoint : Checkpoint, optional
+            Saves the run between two passes, resumes it with the same bits.
 
         Returns
         -------
         self
         """
         self._check_parameters()
-        rows = Reread(source)
+        source = open_source(source)
+        with journal(self, source, checkpoint):
+            return self._fit_rows(Reread(source), classes)
+
+    def _fit_rows(self, rows, classes):
         seen, labels, weights, largest = np.empty(0), [], [], 0.0
         keeps = (self.method, self.potential) != ("optimistic", "entropy")
         for X, y, weight in rows.survey():

@@ -17,7 +17,8 @@ class Checkpoint:
     """Saves a run of ``fit_source`` every so many rows and when it is interrupted.
 
     Ctrl-C and SIGTERM wait for the chunk that is being learned, save, and raise
-    `KeyboardInterrupt`. A resumed run ends with the same bits as one that was never interrupted.
+    `KeyboardInterrupt`. Batch learners are saved between two passes, as they were after the last
+    whole one. A resumed run ends with the same bits as one that was never interrupted.
     The file is written atomically: killed at any moment, a run leaves the last whole checkpoint.
 
     Parameters
@@ -61,7 +62,8 @@ class Checkpoint:
         Parameters
         ----------
         run : object
-            With `estimator`, `source`, and `mark`, `epoch` and `width`, which are saved.
+            With `estimator`, `source`, and `mark`, `epoch`, `width` and `state`, which are saved,
+            and `resume`, which takes up what was.
 
         Yields
         ------
@@ -86,6 +88,20 @@ class Checkpoint:
     def rows(self):
         """Rows of the pass at the last save; 0 before the first."""
         return self._saved[1]
+
+    @property
+    def passes(self):
+        """Whole passes at the last save."""
+        return self._saved[0]
+
+    def passed(self, run, rows):
+        """A pass over so many rows has ended, of a learner that is saved between passes only."""
+        if rows * run.epoch // self.every > rows * self._saved[0] // self.every:
+            self._busy = True
+            self.save(run)
+            self._busy = False
+        if self._signal is not None:
+            self._stop()
 
     def begin(self):
         """A chunk is about to be learned."""
@@ -116,6 +132,7 @@ class Checkpoint:
             "mark": tuple(run.mark),
             "epoch": run.epoch,
             "width": run.width,
+            "state": run.state,
         }
         try:
             save_values(values, self.path, kind="checkpoint")
@@ -159,7 +176,5 @@ class Checkpoint:
                 raise ModelError(
                     f"{self.path} is a checkpoint of a run on other data: {run.source.name} {words}"
                 )
-        vars(new).clear()
-        vars(new).update(vars(old))
-        run.mark, run.epoch, run.width = mark, values["epoch"], values["width"]
+        run.resume(old, mark, values["epoch"], values["width"], values["state"])
         self._saved = run.epoch, run.mark.row
