@@ -226,8 +226,10 @@ def test_other_formats_train_predict_and_score(here, kind):
 
 @pytest.mark.parametrize("name", ["separator", "reflectron"])
 def test_batch_learners_are_saved_between_passes(here, monkeypatch, name):
-    monkeypatch.setattr("tunefree.cli.streaming._LARGE", 1000)
-    options = ["--estimator", name, "--passes", 8]
+    monkeypatch.setattr("tunefree.cli.streaming._LARGE", 100)
+    clear = np.flatnonzero(np.abs(X[:, 0] + 0.2 * X[:, 1]) > 0.5)[:300].tolist()
+    (here / "data.svm").write_text("".join(LINES[i] for i in clear))
+    options = ["--estimator", name, "--passes", 60]
     run("train", "data.svm", "plain", *options)
     run("train", "data.svm", "saved", *options, "--checkpoint", "c", "--every", 1)
     checkpoint = (here / "c").read_bytes()
