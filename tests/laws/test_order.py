@@ -65,6 +65,24 @@ def test_affine_maps_make_no_difference():
         np.testing.assert_array_equal(moved, expected)
 
 
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_mirror_images_are_told_apart_in_any_unit(d):
+    """Their coarse hashes are equal: x = -1 and 1, or the least and the largest of all."""
+    rng = np.random.default_rng(d)
+    X, labels = rng.integers(-2, 3, size=(40, d)).astype(float), rng.integers(0, 2, (40, 1)) * 1.0
+    real = X.sum(axis=1, keepdims=True) + rng.normal(size=(40, 1))
+    for affine, y in ((False, labels), (False, real), (True, real)):
+        visits = hashed_visits(X, y, np.ones(40), 0, affine=affine)
+        for scale, shift in ((3.7 ** np.arange(d), 0.0), (1e-8, 0.0), (-0.3, 7.0)):
+            if shift and not affine:
+                continue
+            moved = hashed_visits(X * scale + shift, y, np.ones(40), 0, affine=affine)
+            assert len(visits.unique()[0]) == len(np.unique(np.column_stack([X, y]), axis=0))
+            order, other = visits.order(1)[0], moved.order(1)[0]
+            np.testing.assert_array_equal(X[order], X[other])
+            np.testing.assert_array_equal(y[order], y[other])
+
+
 def test_seed_and_pass_change_the_order_and_nothing_else():
     first, second = passes(X, Y, WEIGHTS)
     other, _ = passes(X, Y, WEIGHTS, seed=1)

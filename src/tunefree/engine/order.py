@@ -23,38 +23,40 @@ _STEPS = 1e6 + np.sqrt(2.0)
 
 
 @kernel
-def _hash_dense(X, centre, scale, targets, measured, seed):
+def _hash_dense(X, centre, scale, targets, measured, seed, signed):
     coarse, exact = np.empty(X.shape[0], np.uint64), np.empty(X.shape[0], np.uint64)
     for i in range(X.shape[0]):
         a = b = mix(np.uint64(seed))
         for j in range(X.shape[1]):
-            size = np.rint(abs(X[i, j] - centre[j]) * scale[j])
+            size = np.rint((X[i, j] - centre[j]) * scale[j])
+            size = size if signed else abs(size)
             if size != 0.0:
                 a += number_hash(size, j)
             if X[i, j] != 0.0:
                 b += number_hash(X[i, j], j)
         for k in range(targets.shape[1]):
-            a += number_hash(np.rint(measured[i, k]), -1 - k)
+            a += number_hash(targets[i, k] if signed else np.rint(measured[i, k]), -1 - k)
             b += number_hash(targets[i, k], -1 - k)
         coarse[i], exact[i] = mix(a), mix(b)
     return coarse, exact
 
 
 @kernel
-def _hash_csr(data, indices, indptr, scale, targets, measured, seed):
+def _hash_csr(data, indices, indptr, scale, targets, measured, seed, signed):
     n = indptr.shape[0] - 1
     coarse, exact = np.empty(n, np.uint64), np.empty(n, np.uint64)
     for i in range(n):
         a = b = mix(np.uint64(seed))
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
-            size = np.rint(abs(data[p]) * scale[j])
+            size = np.rint(data[p] * scale[j])
+            size = size if signed else abs(size)
             if size != 0.0:
                 a += number_hash(size, j)
             if data[p] != 0.0:
                 b += number_hash(data[p], j)
         for k in range(targets.shape[1]):
-            a += number_hash(np.rint(measured[i, k]), -1 - k)
+            a += number_hash(targets[i, k] if signed else np.rint(measured[i, k]), -1 - k)
             b += number_hash(targets[i, k], -1 - k)
         coarse[i], exact[i] = mix(a), mix(b)
     return coarse, exact
@@ -72,7 +74,7 @@ def _steps(largest):
     return np.divide(_STEPS, largest, out=np.zeros(len(largest)), where=largest > 0.0)
 
 
-def content_hash(X, targets, seed, *, affine=False):
+def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
     """Two 64-bit hashes of every row and its targets: a coarse and an exact one.
 
     For the coarse hash values are rounded to a millionth of the largest of their column, so that
@@ -86,6 +88,10 @@ def content_hash(X, targets, seed, *, affine=False):
     affine : bool, default=False
         Measure values and targets from the middle of their range, so that the coarse hash stays
         when they are shifted or change sign, too (dense data only).
+    signed : bool, default=False
+        Let signs, and all digits of targets, count in the coarse hash.
+    anchor : int, optional
+        A row from which values and targets are measured in place of the middle.
 
     Returns
     -------
@@ -102,16 +108,18 @@ def content_hash(X, targets, seed, *, affine=False):
     """
     measured = targets
     if affine:
-        middle = 0.5 * targets.max(axis=0) + 0.5 * targets.min(axis=0)
-        measured = np.abs(targets - middle)
-        measured = measured * _steps(measured.max(axis=0))
+        low, high = targets.min(axis=0), targets.max(axis=0)
+        middle = 0.5 * high + 0.5 * low
+        start = middle if anchor is None else targets[anchor]
+        measured = np.abs(targets - start) * _steps(np.maximum(high - middle, middle - low))
     if sparse.issparse(X):
         scale = _steps(_largest_csr(X.data, X.indices, X.shape[1]))
-        return _hash_csr(X.data, X.indices, X.indptr, scale, targets, measured, seed)
+        return _hash_csr(X.data, X.indices, X.indptr, scale, targets, measured, seed, signed)
     low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
     centre = 0.5 * low + 0.5 * high if affine else np.zeros(X.shape[1])
     scale = _steps(np.maximum(high - centre, centre - low))
-    return _hash_dense(X, centre, scale, targets, measured, seed)
+    start = centre if anchor is None else X[anchor].astype(float)
+    return _hash_dense(X, start, scale, targets, measured, seed, signed)
 
 
 def row_hash(X, seed):
@@ -230,12 +238,13 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
         Rows of weight 0 are left out.
     seed : int
     affine : bool, default=False
-        See `content_hash`.
+        See `content_hash`; CSR is made dense for it.
 
     Returns
     -------
     Visits
     """
+    X = X.toarray() if affine and sparse.issparse(X) else X
     coarse, exact = content_hash(X, targets, seed, affine=affine)
     order = np.lexsort((exact, coarse))
     order = order[weights[order] > 0.0]
@@ -244,23 +253,47 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     equal = near[exact[near + 1] == exact[near]]
     starts = np.ones(len(order), bool)
     starts[equal + 1] = ~_equal(X, targets, order[equal], order[equal + 1])
-    # Rows that differ but round to the same are told apart by the exact hash.
-    apart = near[starts[near + 1]]
-    apart = np.isin(keys, keys[apart])
-    keys[apart] = scramble(keys[apart] ^ exact[apart], seed)
     first = np.flatnonzero(starts)
-    total = visit_weights(np.add.reduceat(weights[order], first))
+    total = np.add.reduceat(weights[order], first)
+    keys, order = keys[first], order[first]
+    alike = np.isin(keys, keys[1:][keys[1:] == keys[:-1]])
+    if alike.any():
+        told = _told_apart(X, targets, seed, affine, keys, exact[first], order, alike)
+        sorting = np.lexsort((told, keys))
+        keys[alike] = scramble(keys[alike] ^ told[alike], seed)
+        keys, order, total = keys[sorting], order[sorting], total[sorting]
+    total = visit_weights(total)
     copies = np.minimum(np.ceil(total), _MAX_VISITS).astype(np.int64)
     each = total / copies
     repeats = np.ceil(each - 1e-9).astype(np.int64)
     copy = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
-    salted = np.repeat(keys[first], copies) + copy.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    salted = np.repeat(keys, copies) + copy.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return Visits(
-        np.repeat(order[first], copies),
+        np.repeat(order, copies),
         np.repeat(each / repeats, copies),
         salted,
         np.repeat(repeats, copies),
     )
+
+
+def _told_apart(X, targets, seed, affine, keys, exact, order, alike):
+    """Numbers that tell distinct rows of equal coarse hashes apart, and stay as those do.
+
+    Mirror images are told apart by their signs, equal rows by their targets; where columns may
+    change sign, by how far they are from another row. Only the rest is left to the exact hash.
+    """
+    others = order[~alike]
+    if affine and not len(others):
+        return exact
+    anchor = others[0] if affine else None
+    told = content_hash(X, targets, seed, affine=affine, signed=not affine, anchor=anchor)[0][order]
+    told = np.where(alike, told, np.uint64(0))
+    sorting = np.lexsort((told, keys))
+    one, other = sorting[1:], sorting[:-1]
+    tied = (keys[one] == keys[other]) & (told[one] == told[other])
+    left = np.union1d(one[tied], other[tied])
+    told[left] ^= exact[left]
+    return told
 
 
 def given_visits(weights):

@@ -259,13 +259,13 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self.coordinates_, self.n_iter_ = ready.coordinates, 1
         coefs = tuple((scale * c).astype(ready.engine.dtype) for c in reading.coefs)
         kernels = kernels_of(ready.kernel, reading.gammas)
-        self.expansion_ = Expansion(kernels, reading.support.copy(), coefs)
         rows, risk = curve(ready.progress)
         self.leaderboard_ = reading.leaderboard
         self.trace_ = {
             "rows": rows,
             "progressive_error": dict(zip(ready.names, risk.T, strict=True)),
         }
+        self.expansion_ = Expansion(kernels, reading.support.copy(), coefs)
 
     @property
     def dual_coef_(self):

@@ -1,7 +1,6 @@
 """What the paper's baselines share: passes of one learner over rows in memory."""
 
 import numpy as np
-from scipy import sparse
 
 from tunefree._array import seed_of
 from tunefree.estimators import base
@@ -16,6 +15,7 @@ from tunefree.estimators.kernel_fitting import (
     kernels_of,
     resolved,
 )
+from tunefree.estimators.settings import is_dense
 from tunefree.learners.progress import curve
 from tunefree.learners.support import workers
 from tunefree.learners.tournament import train
@@ -38,7 +38,7 @@ class Baseline(KernelEstimator):
         """
         visits, _, _ = visits_of(
             X, labels, weights, self.shuffle, seed_of(self.random_state),
-            affine=not classify and not sparse.issparse(X),
+            affine=not classify and is_dense(X),
         )  # fmt: skip
         problem = Problem(X, visits, kept)
         kernel = resolved(self, kernel, problem)

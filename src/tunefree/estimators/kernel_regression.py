@@ -1,9 +1,9 @@
 """Kernel PiSTOL for regression, with targets of unknown location and scale."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,7 +13,7 @@ from tunefree.estimators.callbacks import told
 from tunefree.estimators.fitting import visits_of
 from tunefree.estimators.kernel_base import KernelEstimator
 from tunefree.estimators.kernel_fitting import Problem, without_absurd
-from tunefree.estimators.settings import check_loss
+from tunefree.estimators.settings import check_loss, is_dense
 from tunefree.estimators.targets import DELTA, location_and_scale
 from tunefree.guards import ABSURD, screened
 from tunefree.learners.isotropic import Isotropic
@@ -43,6 +43,10 @@ class Standard(NamedTuple):
     def __call__(self, y):
         """Standardise."""
         return (y - self.m) / self.s
+
+
+def _standard(targets, tails):
+    return Standard(*location_and_scale(targets, tails=tails))
 
 
 class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
@@ -184,7 +188,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         X = X if len(kept) == X.shape[0] else X[kept]
         visits, rows, _ = visits_of(
             X, targets, weights[kept], self.shuffle, seed_of(self.random_state),
-            affine=not sparse.issparse(X),
+            affine=is_dense(X),
         )  # fmt: skip
         targets = screened(targets, rows, ABSURD)
         m, s = location_and_scale(targets[rows], tails=self.loss != "huber")
@@ -234,7 +238,7 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         learner, tails = Isotropic(_RULE, self._loss()), self.loss != "huber"
         stream = self._open_stream(
             kernel, X, learner, classify=False,
-            targets=lambda first: Standard(*location_and_scale(first, tails=tails)),
+            targets=partial(_standard, tails=tails),
         )  # fmt: skip
         known = stream.n_outputs()
         if known not in (None, targets.shape[1]):
@@ -247,10 +251,11 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
 
     def _read_stream(self):
         ready = self._stream.caught_up(self.n_jobs)
-        self._publish_reading(ready, ready.read())
         m, s = ready.scale
         self.scale_, self.range_ = s.astype(self._dtype), np.array([m - DELTA * s, m + DELTA * s])
         self.intercept_ = self._dtype.type(m[0]) if self._flat else m.astype(self._dtype)
+        # Last: where there is an expansion, another thread takes the rest to be there.
+        self._publish_reading(ready, ready.read())
 
     def predict(self, X):
         """Targets, within the range of those seen, of shape (n_samples,) or (n_samples, n_targets).

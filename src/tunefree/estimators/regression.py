@@ -18,6 +18,7 @@ from tunefree.estimators.settings import (
     MOST_WHITENED_STREAM,
     SETTINGS,
     check_parameters,
+    is_dense,
     regression_members,
     view_set,
 )
@@ -29,13 +30,6 @@ from tunefree.losses import LOSSES, Huber
 from tunefree.moments import moments
 
 _PASSES = 3
-# Sparse data up to this many cells are learned as dense: centring and whitening are worth it.
-_MOST_CELLS = 5e7
-
-
-def _is_dense(X):
-    small = X.shape[1] <= MOST_WHITENED and X.shape[0] * X.shape[1] <= _MOST_CELLS
-    return small or base.share_stored(X) >= 0.25
 
 
 def _array(X):
@@ -171,7 +165,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         if not kept.all():
             X, y, weights = X[kept], y[kept], weights[kept]
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        dense = _is_dense(X)
+        dense = is_dense(X)
         X = base.canonical(sparse.csr_array(X)) if not dense else _array(X)
         seed = seed_of(self.random_state)
         visits, rows, totals = visits_of(X, targets, weights, self.shuffle, seed, affine=dense)

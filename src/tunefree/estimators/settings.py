@@ -7,6 +7,7 @@ by looking at test errors over about thirty public and synthetic sets together, 
 import numpy as np
 
 from tunefree.averaging import Polynomial
+from tunefree.estimators.base import share_stored
 from tunefree.learners.diagonal import Diagonal
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.portfolio import Member
@@ -16,6 +17,8 @@ from tunefree.views import ViewSet
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
 MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
+# Sparse data up to this many cells are learned as dense: centring and whitening are worth it.
+_MOST_CELLS = 5e7
 # In a portfolio, slopes below a thousandth of their bound are not worth an update.
 _NEGLIGIBLE = 1e-3
 
@@ -111,6 +114,12 @@ def regression_members(loss, n_columns, views):
     rule = PiSTOL(a=1.0, b=min(0.1, 1.0 / n_columns), squares=True, cap=50.0)
     learner = Diagonal(rule, loss, Polynomial())
     return tuple(Member(view, learner, f"{view} per-coordinate") for view in views)
+
+
+def is_dense(X):
+    """Whether a regression learns rows as dense: by what they hold, not by how they are stored."""
+    small = X.shape[1] <= MOST_WHITENED and X.shape[0] * X.shape[1] <= _MOST_CELLS
+    return small or share_stored(X) >= 0.25
 
 
 def view_set(members, intercept):
