@@ -3,6 +3,7 @@
 import io
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import joblib
 import numpy as np
@@ -32,6 +33,7 @@ MODELS = {
     "ClassicalPerceptron": ({}, LABELS),
     "KernelOptimisticPerceptron": ({}, LABELS),
     "KernelPiSTOLClassifier": ({"max_iter": 1}, LABELS),
+    "KernelPiSTOLRegressor": ({"max_iter": 1}, Y),
     "LandmarkClassifier": ({}, LABELS),
     "LandmarkRegressor": ({}, Y),
     "TuneFreeClassifier": ({"family": "linear"}, LABELS),
@@ -43,6 +45,11 @@ def make(name):
     parameters, y = MODELS[name]
     model = getattr(tunefree, name)(**parameters)
     return model.set_params(random_state=0) if "random_state" in model.get_params() else model, y
+
+
+def decisions(model):
+    """What a model says of the rows, in bytes."""
+    return getattr(model, "decision_function", model.predict)(SEPARABLE).tobytes()
 
 
 @pytest.fixture(scope="module")
@@ -131,14 +138,35 @@ def test_weights_are_routed():
     assert routed[-1].coef_.tobytes() == direct.coef_.tobytes()
 
 
-@pytest.mark.parametrize("name", ["PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", MODELS)
 def test_threads_give_the_bits_of_one(name):
-    """Compiled loops hold no lock and share nothing."""
+    """Compiled loops hold no lock and share nothing; a fitted model may serve many threads."""
     model, y = make(name)
-    expected = clone(model).fit(X, y).coef_.tobytes()
+    alone = clone(model).fit(SEPARABLE, y)
+    expected = decisions(alone)
     with ThreadPoolExecutor(4) as pool:
-        fits = list(pool.map(lambda _: clone(model).fit(X, y).coef_.tobytes(), range(8)))
-    assert set(fits) == {expected}
+        fits = pool.map(lambda _: decisions(clone(model).fit(SEPARABLE, y)), range(4))
+        asked = pool.map(lambda _: decisions(alone), range(4))
+        assert {*fits, *asked} == {expected}
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in MODELS if hasattr(getattr(tunefree, n), "partial_fit")]
+)
+def test_threads_that_ask_a_stream_at_once_hear_the_same(name):
+    """What a stream has learned is worked out when it is first asked for, by whoever asks."""
+    model, y = make(name)
+    stream = pickle.dumps(clone(model).partial_fit(SEPARABLE, y))
+    expected, together = decisions(pickle.loads(stream)), Barrier(4)
+
+    def ask(model):
+        together.wait()
+        return decisions(model)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            assert set(pool.map(ask, [pickle.loads(stream)] * 4)) == {expected}
 
 
 def test_set_output_of_transformers():
