@@ -168,5 +168,8 @@ def _print_rows(console, title, rows):
             name.replace("_", " "), justify="right" if number else "left", overflow="fold"
         )
     for row in rows:
-        table.add_row(*(f"{v:.5g}" if isinstance(v, float) else str(v) for v in row.values()))
+        cells = (
+            "" if v is None else f"{v:.5g}" if isinstance(v, float) else v for v in row.values()
+        )
+        table.add_row(*map(str, cells))
     console.print(table)
