@@ -164,6 +164,15 @@ def test_other_learners_want_numbers_and_say_so(here):
     assert "80 rows" in run("train", "semicolons.csv", "m", "--hash", 64).stderr
 
 
+def test_a_first_line_that_may_be_no_header_is_questioned(here):
+    (here / "t.csv").write_text("red,big,yes\nblue,small,no\nred,small,yes\nblue,big,no\n")
+    assert "--no-header?" in run("train", "t.csv", "m").stderr
+    assert "4 rows" in run("train", "t.csv", "m", "--no-header").stderr
+    (here / "t.csv").write_text("red|big|yes\n")
+    error = run("train", "t.csv", "n", code=3).stderr
+    assert "no feature column (cells are divided by commas, semicolons or tabs)" in error
+
+
 def test_on_bad_row_skip_leaves_out_and_counts(here):
     text = (here / "houses.csv").read_text() + "90,x,Rome,oops,2026-01-15,True,9\n1,2\n"
     (here / "bad.csv").write_text(text)

@@ -71,6 +71,8 @@ def read_rows(
             table = reader(data, target_type=kind, **options)
         _check_rows(table)
         table = _without_count(table)
+        if options["header"] is None and _is_no_header(table):
+            note("note: line 1 is taken for a header, but its cells occur below it: --no-header?")
     for option in ("target", "weight_column", "header"):
         if table.zero_based is not None and options[option] is not None:
             stop(f"--{option.replace('_', '-')} is for csv, but {name} is libsvm", USAGE)
@@ -88,6 +90,16 @@ def _check_rows(table):
     if table.y.dtype.kind == "U" and values > max(MOST_CLASSES, rows / 2):
         words = f"the target has {values} different texts in {rows} rows: these are no classes"
         raise DataError(f"{words} (see --target)", table.path)
+
+
+def _is_no_header(table):
+    """Whether every name occurs in its own column, all of which are text."""
+    if not hasattr(table.X, "column_names") or set(table.kinds) != {"text"}:
+        return False
+    if table.feature_names is None or table.target.name not in table.y:
+        return False
+    names = zip(table.X.column_names, table.X.columns, strict=True)
+    return all(name in set(column.to_pylist()) for name, column in names)
 
 
 def _without_count(table):

@@ -313,5 +313,8 @@ def assign(
                 f"{width} columns hold {len(free)} features, but {n_features} are expected", *place
             )
     if not np.any(slots >= 0):
-        raise DataError("the file has no feature column", *place)
+        error = DataError("the file has no feature column", *place)
+        if delimiter:
+            error.hint = "cells are divided by commas, semicolons or tabs"
+        raise error
     return Layout(delimiter, names, slots)
