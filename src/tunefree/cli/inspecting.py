@@ -7,7 +7,7 @@ import numpy as np
 
 from tunefree.cli.applying import load
 from tunefree.cli.console import BAD_MODEL, answer, failing
-from tunefree.cli.rows import kinds_told
+from tunefree.cli.rows import layout_told
 from tunefree.persistence import describe_model
 
 MOST_WEIGHTS = 10
@@ -125,11 +125,8 @@ def run_inspect(path, as_json):
     grid.add_row("estimator", facts["class"])
     grid.add_row("parameters", ", ".join(f"{k}={v}" for k, v in facts["parameters"].items()))
     grid.add_row("features", str(facts["n_features"]))
-    if kinds := kinds_told(facts["data"]):
-        grid.add_row("", kinds)
-    for name, title in (("task",) * 2, ("rows",) * 2, ("nonzeros",) * 2, ("gaps", "missing")):
-        if name in facts["data"]:
-            grid.add_row(title, str(facts["data"][name]))
+    for title, words in layout_told(facts["data"]):
+        grid.add_row(title, words)
     if facts["classes"] is not None:
         grid.add_row("classes", ", ".join(map(str, facts["classes"])))
     versions = (f"{name} {version}" for name, version in facts["versions"].items())

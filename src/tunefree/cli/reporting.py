@@ -8,6 +8,7 @@ from tunefree.cli.applying import evaluate, load, matched_by_us, read_labelled
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.inspecting import column_name, largest_weights
 from tunefree.cli.page import ORANGE, bars, curves, grid, page
+from tunefree.cli.rows import layout_told
 from tunefree.persistence import describe_model, write_atomically
 
 _MOST = 20
@@ -66,7 +67,7 @@ def sections(model, estimator, notes, data, table):
 def _overview(model, estimator, notes):
     facts = describe_model(model)
     rows = [("estimator", facts["class"]), ("features", str(facts["n_features"]))]
-    rows += [(name, str(notes[name])) for name in ("task", "rows", "nonzeros") if name in notes]
+    rows += layout_told(notes)
     classes = getattr(estimator, "classes_", None)
     if classes is not None:
         shown = ", ".join(map(str, classes[:12].tolist()))

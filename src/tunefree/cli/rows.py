@@ -67,7 +67,7 @@ def read_rows(
     """
     name, reader = name or data, read_mixed if mixed else read
     with failing(BAD_DATA, name), working(f"reading {name}"):
-        with way_out(hint):
+        with contextlib.nullcontext() if mixed else way_out(hint):
             table = reader(data, target_type=kind, **options)
         _check_rows(table)
         table = _without_count(table)
@@ -164,6 +164,35 @@ def kinds_told(notes):
     return ", ".join(f"{kinds.count(k)} of {name}" for k, name in _NAMES.items() if k in kinds)
 
 
+def layout_told(notes):
+    """What there is to say of the columns of a model's data.
+
+    Parameters
+    ----------
+    notes : dict
+        As `noted` has them.
+
+    Returns
+    -------
+    list of (str, str)
+        Titles and words.
+    """
+    rows = [(name, str(notes[name])) for name in ("task", "rows", "nonzeros") if name in notes]
+    if kinds_told(notes):
+        rows.append(("columns", kinds_told(notes)))
+    if notes.get("gaps"):
+        rows.append(("missing values", str(notes["gaps"])))
+    if notes.get("target"):
+        rows.append(("target", column_told(notes["target"])))
+    return rows
+
+
+def column_told(column):
+    """The name of a column, or its number."""
+    name, position = column
+    return unnamed(position) if name is None else name
+
+
 def telling(data, done, last):
     """Say what the columns were taken for.
 
@@ -188,9 +217,8 @@ def telling(data, done, last):
         words += f", {notes['gaps']} missing values"
     lines = [words]
     if notes.get("target"):
-        name, position = notes["target"]
         more = " (the last column; --target overrules)" if last else ""
-        lines.append(f"target: {name or unnamed(position)}{more}")
+        lines.append(f"target: {column_told(notes['target'])}{more}")
     idle = _idle(done.estimator, notes)
     if idle:
         lines.append(f"note: nothing is learned from text that hardly repeats: {', '.join(idle)}")
