@@ -99,6 +99,14 @@ def test_copies_units_and_chunks_make_no_difference_where_limits_open():
     assert whole.predict(X_test).tobytes() == parts.predict(X_test).tobytes()
 
 
+def test_limits_of_single_precision_do_not_overflow():
+    X, y, *_ = line("normal", n=200)
+    X = (2e37 * X).astype(np.float32)
+    for model in (PiSTOLRegressor().fit(X, y), PiSTOLRegressor().partial_fit(X, y)):
+        assert model.limits_.dtype == np.float32 and np.isfinite(model.limits_).all()
+        assert model.score(X, y) > 0.8
+
+
 def test_a_sparse_stream_opens_its_range_and_counts_the_columns_means():
     rng = np.random.default_rng(0)
     X = sparse.csr_array(rng.pareto(2.5, (4000, 5)) * (rng.random((4000, 5)) < 0.5) + 1.0)

@@ -355,9 +355,9 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         coef, intercept = (coef * scale.s).T, intercept * scale.s + scale.m
         self.coef_ = np.ascontiguousarray(coef[0] if flat else coef, dtype=dtype)
         self.intercept_ = np.dtype(dtype).type(intercept[0]) if flat else intercept.astype(dtype)
-        limits = scale.limits()
-        self.limits_ = None if limits is None else np.array(limits, dtype=dtype)
-        self.range_ = scale.range().astype(dtype)
+        limits, most = scale.limits(), np.finfo(dtype).max  # ten times what was seen may overflow
+        self.limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
+        self.range_ = np.clip(scale.range(), -most, most).astype(dtype)
         self.n_iter_ = n_passes
         self.leaderboard_ = portfolio.leaderboard(state)
         self.trace_ = portfolio.trace(state)
