@@ -29,7 +29,7 @@ def entry(name, losses, second=None):
 
 def test_ties_go_to_the_cheapest_and_clear_wins_do_not():
     rng = np.random.default_rng(0)
-    w, base = np.ones(400), (rng.random(400) < 0.2).astype(float)
+    w, base = np.ones(4000), (rng.random(4000) < 0.02).astype(float)
     little = base.copy()
     little[np.flatnonzero(base)[:2]] = 0.0
     little[np.flatnonzero(base == 0.0)[:1]] = 1.0
@@ -42,6 +42,24 @@ def test_ties_go_to_the_cheapest_and_clear_wins_do_not():
     # Equal errors, but clearly worse probabilities: no tie.
     won, _ = choose([entry("cheap", base, base + 1.0), entry("dear", little, base)], w)
     assert won.candidate.name == "dear"
+
+
+def test_few_rows_are_judged_by_a_proper_score():
+    rng, w = np.random.default_rng(0), np.ones(400)
+    wrong = (np.arange(400) < 3).astype(float)
+    # One mistake less says little, a likelihood that is higher on most rows says much.
+    sure = rng.exponential(0.1, 400)
+    cheap, dear = (
+        entry("cheap", wrong * (np.arange(400) < 2), sure + 0.05),
+        entry("dear", wrong, sure),
+    )
+    won, why = choose([cheap, dear], w)
+    assert won is dear and "log-loss" in why
+    tied = cheap._replace(second=sure + 0.01 + np.resize([-1.0, 1.0], 400))
+    won, why = choose([tied, dear], w)
+    assert won is tied and "tie" in why
+    won, why = choose([entry("cheap", sure + 1e-3), entry("dear", sure)], w)
+    assert won.candidate.name == "dear" and "validation risk" in why
 
 
 @pytest.mark.parametrize("n", [50, 1999, 2000, 26_000])

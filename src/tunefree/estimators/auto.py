@@ -71,7 +71,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         refit = time.perf_counter() - begin
         self.table_, self.view_, self.model_ = table, fitted.view, fitted.model
         self.chosen_, self.seconds_ = winner.candidate.name, time.perf_counter() - start
-        self.leaderboard_ = _leaderboard(entries, winner, totals, shape)
+        self.leaderboard_ = _leaderboard(entries, winner, totals, shape, task)
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
         passes = budget.spent + (0.0 if winner.fitted else winner.candidate.passes(shape))
         last = "It was not fitted again." if winner.fitted else "It was fitted again on all rows."
@@ -140,17 +140,22 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         return tags
 
 
-def _leaderboard(entries, winner, weights, shape):
+def _leaderboard(entries, winner, weights, shape, task):
     """One dict a candidate, the chosen one first, then by risk."""
     board = []
     for e in entries:
         known = len(e.losses) > 0
         risk, error = weighted_mean(e.losses, weights[e.rows]) if known else (None, None)
+        score = {}
+        if task == "classification":
+            mean = weighted_mean(e.second, weights[e.rows])[0] if known else None
+            score = {"log_loss": None if mean is None else float(mean)}
         board.append(
             {
                 "candidate": e.candidate.name,
                 "risk": float(risk) if known else None,
                 "risk_se": float(error) if known else None,
+                **score,
                 "seconds": float(e.seconds),
                 "passes": float(e.candidate.passes(shape)),
                 "rows": len(e.rows),
@@ -166,10 +171,10 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
 
     Any table goes in: raw numbers of any scale, sparse matrices, pandas and polars columns with
     categories and missing values. Linear PiSTOL, the same on squashed columns, a kernel on
-    landmarks and kernel PiSTOL are judged from cheap to dear by their errors on left-out rows
-    (five folds below 2,000 rows, else one hold-out of at most 5,000). Candidates that can no longer
-    win are stopped; ties within one standard error of the difference go to the cheapest; the winner
-    is fitted on all rows (kernel PiSTOL on at most 16,384).
+    landmarks and kernel PiSTOL are judged from cheap to dear on left-out rows: below 2,000 rows by
+    their log-losses on five folds, else by their errors on one hold-out of at most 5,000.
+    Candidates that can no longer win are stopped; ties within one standard error of the difference
+    go to the cheapest; the winner is fitted on all rows (kernel PiSTOL on at most 16,384).
 
     Parameters
     ----------
@@ -195,8 +200,8 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     table_ : TablePreprocessor
     leaderboard_ : list of dict
         For every candidate, the chosen one first: validation 'risk' (share of errors) and its
-        standard error 'risk_se', 'seconds' of judging, 'passes' of one fit, 'rows' scored,
-        'chosen', 'status'.
+        standard error 'risk_se', its 'log_loss', 'seconds' of judging, 'passes' of one fit, 'rows'
+        scored, 'chosen', 'status'.
     traces_ : dict of str to dict
         For candidates that predict every row before they learn it: 'rows' seen and 'risk' so far.
     report_ : part

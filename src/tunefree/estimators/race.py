@@ -1,8 +1,9 @@
 """The race: candidates judged on the same rows that they have not seen, from cheap to dear.
 
-Rows are put into folds in their hash order. With few rows every fold is left out in turn; with many
-one fold is the hold-out. All comparisons are of the same rows, so that what they share cancels: the
-standard error is that of the mean difference. The rule is written down in docs/selection.md.
+Rows are put into folds in their hash order. With few rows every fold is left out in turn, and a
+proper score decides; with many one fold is the hold-out, and the loss itself does. All comparisons
+are of the same rows, so that what they share cancels: the standard error is that of the mean
+difference. The rule is written down in docs/selection.md.
 """
 
 import re
@@ -20,6 +21,8 @@ _FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
 _FEWEST_ROWS = 40
 # A candidate is stopped when it is worse by so many standard errors; one is a tie.
 _LOST, _TIE = 2.5, 1.0
+# What decides, and what decides between equals: with many rows, with few.
+_LOSSES, _SCORES = ("losses", "second"), ("second", "losses")
 # Multiply-adds allowed when no budget is given: about a minute of one core.
 _DEFAULT_WORK = 1.5e12
 # Rows and landmarks of a rehearsal, which is held where there are three times as many rows.
@@ -34,7 +37,8 @@ class Entry(NamedTuple):
     ----------
     candidate : Candidate
     losses, second : ndarray of shape (n_scored,)
-        Losses of the rows scored (mistakes or squared errors), and what breaks ties (log-losses).
+        Losses of the rows scored (mistakes or squared errors), and their proper scores (log-losses
+        or, again, squared errors), which break ties and decide where rows are few.
     rows : ndarray of shape (n_scored,)
         Which rows these are.
     seconds : float
@@ -131,10 +135,11 @@ def weighted_mean(values, weights):
     return mean, np.sqrt(np.square(weights * (values - mean)).sum()) / total
 
 
-def difference(one, other, weights):
+def difference(one, other, weights, of="losses"):
     """Mean of (one's losses less the other's) on the rows both were scored on, and its error."""
     n = min(len(one.losses), len(other.losses))
-    return weighted_mean(one.losses[:n] - other.losses[:n], weights[one.rows[:n]])
+    gap = getattr(one, of)[:n] - getattr(other, of)[:n]
+    return weighted_mean(gap, weights[one.rows[:n]])
 
 
 def race(candidates, shape, X, y, weights, groups, score, budget, told=_SILENT):
@@ -160,7 +165,8 @@ def race(candidates, shape, X, y, weights, groups, score, budget, told=_SILENT):
     list of Entry
     """
     fold, count = folds_of(groups)
-    used = range(_FOLDS) if shape.n < _FEW_ROWS else range(1)
+    few = shape.n < _FEW_ROWS
+    used = range(_FOLDS) if few else range(1)
     entries, comparable = [], shape.n >= _FEWEST_ROWS and _learnable(groups, fold, used)
     told.expect(len(candidates) + 1)
     for candidate in candidates:
@@ -176,9 +182,9 @@ def race(candidates, shape, X, y, weights, groups, score, budget, told=_SILENT):
             reason = "too few rows to compare" if entries else "finished"
         elif entries and not budget.allows(price + refit):
             reason = f"would take {price + refit:.0f} passes, beyond the budget"
-        elif candidate.follows and not _pays(entries, weights):
+        elif candidate.follows and not few and not _pays(entries, weights):
             reason = "not tried: the kernel on landmarks does not pay"
-        elif candidate.follows:
+        elif candidate.follows and not few:
             ahead, candidate = _rehearsed(candidate, entries, X, y, weights, fold, groups, score)
             if not ahead:
                 reason = f"not ahead of the kernel on landmarks on {_REHEARSED} rows"
@@ -275,9 +281,9 @@ def _judge(candidate, X, y, weights, fold, used, score, entries):
             time.perf_counter() - start, "finished", tuple(fits), trace, whole,
         )  # fmt: skip
         if leaders and f != used[-1]:
-            mean, error = difference(entry, best_of(leaders, weights), weights)
-            # Two folds without being ahead are enough: a tie would go to the cheaper leader.
-            if mean > _LOST * error or (i > 0 and mean >= 0.0):
+            best = best_of(leaders, weights, _SCORES)
+            mean, error = difference(entry, best, weights, "second")
+            if mean > _LOST * error:
                 return entry._replace(status=f"stopped after {i + 1} of {len(used)} folds")
     return entry
 
@@ -294,12 +300,12 @@ def _trace(model):
     return {"rows": np.asarray(trace["rows"]), "risk": min(curves, key=lambda c: c[-1])}
 
 
-def best_of(entries, weights):
-    """The entry of least mean loss, the second loss deciding between equals."""
+def best_of(entries, weights, by=_LOSSES):
+    """The entry of least mean loss, the second loss deciding between equals, then the order."""
 
     def risk(e):
         w = weights[e.rows]
-        return w @ e.losses / w.sum(), w @ e.second / w.sum()
+        return tuple(w @ getattr(e, name) / w.sum() for name in by)
 
     return min(entries, key=risk)
 
@@ -308,8 +314,9 @@ def choose(entries, weights):
     """The winner, and the sentence that says why.
 
     The candidate of least risk wins, unless cheaper ones are within one standard error of it: then
-    the cheapest of these, if its second loss is not worse by more than two. The kernel on landmarks
-    is not cheaper than a candidate that has learned all rows already.
+    the cheapest of these, if its proper score is not worse by more than two. With few rows the risk
+    is the proper score: mistakes are too few there to tell candidates apart. The kernel on
+    landmarks is not cheaper than a candidate that has learned all rows already.
 
     Returns
     -------
@@ -319,25 +326,28 @@ def choose(entries, weights):
     scored = [e for e in entries if e.status == "finished" and len(e.losses)]
     if not scored:
         return entries[0], "There were too few rows to compare candidates: the cheapest is taken."
-    best = best_of(scored, weights)
+    few = len(weights) < _FEW_ROWS
+    by = _SCORES if few else _LOSSES
+    best = best_of(scored, weights, by)
+    twice = np.array_equal(best.losses, best.second)  # regression
+    kind = "log-loss" if few and not twice else "validation risk"
     for entry in scored:
         if entry is best:
             return (
                 best,
-                f"{best.candidate.name!r} had the least validation risk of those that finished.",
+                f"{best.candidate.name!r} had the least {kind} of those that finished.",
             )
         if best.fitted is not None and entry.candidate.leads:
             continue  # the best is ready, this one would have to be fitted again
-        mean, error = difference(entry, best, weights)
-        w = weights[best.rows]
-        extra, spread = weighted_mean(entry.second - best.second, w)
+        mean, error = difference(entry, best, weights, by[0])
+        extra, spread = difference(entry, best, weights, "second")
         if mean <= _TIE * error and extra <= 2.0 * spread:
             if mean == 0.0:
                 return entry, f"{entry.candidate.name!r} equals the best and is the cheapest."
             words = (
-                f"{best.candidate.name!r} had the least validation risk, but by less than one "
-                f"standard error of the difference: the tie goes to {entry.candidate.name!r}, "
-                "which is cheaper."
+                f"{best.candidate.name!r} had the least {kind}, but by less than one standard "
+                f"error of the difference: the tie goes to {entry.candidate.name!r}, which is "
+                "cheaper."
             )
             return entry, words
     return best, ""

@@ -64,26 +64,26 @@ class Report(NamedTuple):
         return f"{spent} {self.seconds:.2f} s ({self.refit_seconds:.2f} s for the last fit)."
 
     def table(self):
-        """Header and rows of text: candidate, risk, standard error, seconds, what became of it."""
-        kind = "error" if self.task == "classification" else "squared error"
-        rows = [("candidate", f"validation {kind}", "standard error", "seconds", "")]
+        """Header and rows of text: candidate, risk and its error, log-loss, seconds, outcome."""
+        classify = self.task == "classification"
+        kind = "error" if classify else "squared error"
+        scores = ("log-loss",) if classify else ()
+        rows = [("candidate", f"validation {kind}", "standard error", *scores, "seconds", "")]
         for r in self.leaderboard:
-            risk, error = (
-                ("", "") if r["risk"] is None else (f"{r['risk']:.4g}", f"{r['risk_se']:.2g}")
-            )
+            cells = [_told(r["risk"], ".4g"), _told(r["risk_se"], ".2g")]
+            cells += [_told(r["log_loss"], ".4g")] if classify else []
             status = "chosen" if r["chosen"] else r["status"].replace("finished", "")
-            seconds = "" if r["seconds"] is None else f"{r['seconds']:.2f}"
-            rows.append((r["candidate"], risk, error, seconds, status))
+            rows.append((r["candidate"], *cells, _told(r["seconds"], ".2f"), status))
         return rows
 
     def __repr__(self):
         rows = self.table()
-        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = [self.heading(), ""]
         for row in rows:
             cells = [row[0].ljust(widths[0])]
-            cells += [cell.rjust(w) for cell, w in zip(row[1:4], widths[1:4], strict=True)]
-            lines.append("  ".join([*cells, row[4]]).rstrip())
+            cells += [cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)]
+            lines.append("  ".join([*cells, row[-1]]).rstrip())
         lines += ["", self.reason, self.closing()]
         lines += [f"Not suited: {name} ({why})." for name, why in self.left_out.items()]
         return "\n".join(lines)
@@ -94,7 +94,7 @@ class Report(NamedTuple):
         head, *body = self.table()
         cells = "".join(f"<th>{escape(c)}</th>" for c in head)
         rows = "".join(
-            f"<tr{' style=font-weight:bold' if row[4] == 'chosen' else ''}>"
+            f"<tr{' style=font-weight:bold' if row[-1] == 'chosen' else ''}>"
             + "".join(f"<td>{escape(c)}</td>" for c in row)
             + "</tr>"
             for row in body
@@ -108,3 +108,8 @@ class Report(NamedTuple):
             f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
             f"<p>{escape(self.closing())}</p>{left}"
         )
+
+
+def _told(value, form):
+    """A number as text, nothing for None."""
+    return "" if value is None else format(value, form)
