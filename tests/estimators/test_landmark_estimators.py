@@ -108,3 +108,15 @@ def test_a_model_file_keeps_it(tmp_path):
         save_model(model, tmp_path / "model")
         again = load_model(tmp_path / "model")
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_single_precision_rows_get_the_predictions_of_double_ones(seed):
+    """Wide kernels fit lines by large coefficients that cancel: these are kept in double."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4)).astype(np.float32)
+    y = X.astype(float).sum(axis=1) + 0.01 * rng.normal(size=60)
+    narrow = LandmarkRegressor(random_state=0).fit(X, y)
+    wide = LandmarkRegressor(random_state=0).fit(X.astype(float), y)
+    assert narrow.predict(X).dtype == np.float32
+    np.testing.assert_allclose(narrow.predict(X), wide.predict(X), rtol=0, atol=1e-4 * np.ptp(y))

@@ -18,6 +18,8 @@ from tunefree.learners.progress import temperature
 _MOST_ROWS, _SATURATED = 50_000, 500
 # Rows that are left out to choose the penalty, unless their predictions are more numbers than this.
 _LEFT_OUT, _MOST_LEFT_OUT = 5000, 20_000_000
+# Rounding may move a prediction by so much of the range of the targets.
+_PRECISE = 1e-4
 
 
 class _Landmark(TellsCallbacks, BaseEstimator):
@@ -82,10 +84,12 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         check_is_fitted(self, "landmarks_")
         X = base.check_rows(self, X)
         out = np.empty((X.shape[0], self.dual_coef_.shape[1]), dtype=X.dtype)
-        coef = self.dual_coef_.astype(X.dtype, copy=False)
+        dtype = np.result_type(X, self.dual_coef_) if X.dtype == np.float32 else X.dtype
+        coef = self.dual_coef_.astype(dtype, copy=False)
         for start in range(0, X.shape[0], 2048):
             Z = X[start : start + 2048]
-            Z = show(self.parts_, Z.toarray() if sparse.issparse(Z) else Z)
+            Z = (Z.toarray() if sparse.issparse(Z) else Z).astype(dtype, copy=False)
+            Z = show(self.parts_, Z)
             out[start : start + 2048] = self.landmarks_.values(Z) @ coef + self._offsets()
         return out
 
@@ -96,6 +100,16 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _rounded(coef, dtype, width):
+    """Coefficients in the type of the rows, but for large ones that cancel each other.
+
+    A rounded kernel value moves a prediction by the size of its coefficient: `width`, the range of
+    the targets, tells how much is too much.
+    """
+    error = np.finfo(dtype).eps * np.sqrt(np.square(coef).sum(axis=0))
+    return coef if (error > _PRECISE * width).any() else coef.astype(dtype)
 
 
 def _affordable(n):
@@ -196,7 +210,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         coef, intercept, ends, *_ = self._learn(
             X, targets, targets, weights, True, like, known, keep
         )
-        self.dual_coef_ = coef.astype(X.dtype)
+        self.dual_coef_ = _rounded(coef, X.dtype, ends[1] - ends[0])
         self._flat = np.ndim(y) == 1
         self.intercept_ = X.dtype.type(intercept[0]) if self._flat else intercept.astype(X.dtype)
         self.range_ = np.array(ends, dtype=X.dtype)
@@ -282,7 +296,7 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
             X, targets, labels, weights, True, like, known, keep
         )
         a = temperature(out, seen, w)
-        self.dual_coef_ = (a * coef).astype(X.dtype)
+        self.dual_coef_ = _rounded(a * coef, X.dtype, 2.0 * a)
         self.intercept_ = (a * intercept).astype(X.dtype)
         return self
 
