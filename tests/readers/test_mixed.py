@@ -205,6 +205,26 @@ def test_places_are_those_of_the_cells(seed):
         assert place_of(text.encode(), 1, record, position, ",") == (line, column)
 
 
+@pytest.mark.filterwarnings("ignore:.*not UTF-8")
+@pytest.mark.parametrize("seed", range(200))
+def test_damaged_text_is_read_or_refused_in_words(seed):
+    rng, text = np.random.default_rng(seed), bytearray(TEXT)
+    pieces = [b'"', b",", b"\n", b"\r", b"\0", b";", b"\xff", b"\xfe", b"1e999", b"NA", b"9" * 400]
+    for _ in range(rng.integers(1, 5)):
+        at = int(rng.integers(len(text) + 1))
+        if rng.random() < 0.6:
+            text[at:at] = pieces[rng.integers(len(pieces))]
+        else:
+            del text[at : at + 4]
+    for skipped in (None, Skipped()):
+        try:
+            found = table(bytes(text), skipped=skipped)
+        except DataError as problem:
+            assert str(problem).startswith("<stream>:")
+        else:
+            assert found.y is None or len(found.y) == found.X.shape[0]
+
+
 def test_nothing_is_said_of_a_sound_table():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -169,8 +169,8 @@ def _leaderboard(entries, winner, weights, shape, task):
 class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     r"""Classification in one call: candidates race on rows that they have not seen.
 
-    Any table goes in: raw numbers of any scale, sparse matrices, pandas and polars columns with
-    categories and missing values. Linear PiSTOL, the same on squashed columns, a kernel on
+    Any table goes in: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow columns
+    with categories and missing values. Linear PiSTOL, the same on squashed columns, a kernel on
     landmarks and kernel PiSTOL are judged from cheap to dear on left-out rows: below 2,000 rows by
     their log-losses on five folds, else by their errors on one hold-out of at most 5,000.
     Candidates that can no longer win are stopped; ties within one standard error of the difference
