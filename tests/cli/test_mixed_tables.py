@@ -161,6 +161,12 @@ def test_other_learners_want_numbers_and_say_so(here):
         "train", "-", "m", "--format", "csv", "--hash", 9, stdin="a,y\n1,2\n", code=2
     ).stderr
     assert "--hash needs a file" in error
+    run("train", "houses.csv", "h", "--hash", 64)
+    assert json.loads(run("eval", "h", "houses.csv", "--json").stdout)["n"] == N
+    (here / "l.csv").write_bytes("größe,y\n1,2\n".encode("latin-1"))
+    assert "l.csv: the text is not UTF-8" in run("train", "l.csv", "m", "--hash", 9, code=3).stderr
+    error = run("train", "houses.csv", "m", "--hash", 9, "--target", "address", code=3).stderr
+    assert "90 different texts in 90 rows: these are no classes" in error
     write("semicolons.csv", {"k": ["u", "v"] * 40, "y": ["no", "yes"] * 40}, delimiter=";")
     assert "80 rows" in run("train", "semicolons.csv", "m", "--hash", 64).stderr
 

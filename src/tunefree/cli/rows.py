@@ -84,12 +84,25 @@ def _check_rows(table):
         raise DataError("the file has no target column", table.path)
     if table.X.shape[1] == 0:
         raise DataError("the file has no features", table.path)
-    values, rows = len(np.unique(table.y)), len(table.y)
-    if values < 2:
+    if np.all(table.y == table.y[0]):
         raise DataError(f"the target is the same in every row: {table.y[0]}", table.path)
-    if table.y.dtype.kind == "U" and values > max(MOST_CLASSES, rows / 2):
+    check_classes(table.y, table.path)
+
+
+def check_classes(y, path):
+    """Refuse texts as targets that hardly repeat.
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,)
+        The targets.
+    path : str
+        The file, for the message.
+    """
+    values, rows = len(np.unique(y)), len(y)
+    if y.dtype.kind == "U" and values > max(MOST_CLASSES, rows / 2):
         words = f"the target has {values} different texts in {rows} rows: these are no classes"
-        raise DataError(f"{words} (see --target)", table.path)
+        raise DataError(f"{words} (see --target)", path)
 
 
 def _is_no_header(table):

@@ -16,7 +16,7 @@ from tunefree.cli.console import (
     note,
     stop,
 )
-from tunefree.cli.rows import way_out
+from tunefree.cli.rows import check_classes, way_out
 from tunefree.cli.training import Trained, choose_task
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Hashed, Named, Replay
@@ -296,6 +296,7 @@ def from_source(data, shown, why, task, name, make, run, options):
     options = options | {"target_type": kind}
     with failing(BAD_DATA, shown), way_out(_for_numbers(why)):
         y = first_targets(data, options)
+        check_classes(y, shown)
         task, reason = choose_task(task, y)
         if task == "regression":
             options["target_type"] = float

@@ -52,6 +52,7 @@ def frame_batches(path, format, start=0):
                 yield from _skip(file.iter_batches(_ROWS, row_groups=rest), start)
         elif format == "csv":
             head = next(whole_lines(chunks(path)), b"").split(b"\n")[0]
+            head.decode()  # pyarrow would notice in the rows only
             how = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
             with csv.open_csv(os.fspath(path), parse_options=how) as file:
                 yield from _skip(file, start)
@@ -79,6 +80,47 @@ def _skip(batches, start):
         at, start = min(start, len(batch)), start - min(start, len(batch))
         for first in range(at, len(batch), _ROWS):
             yield batch.slice(first, _ROWS)
+
+
+def plain(batch, path, leave=None):
+    """A batch of numbers, truth values and text: dates are days since 1970.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+    path : str
+        For messages.
+    leave : str or None
+        A column that stays as it is.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+
+    Raises
+    ------
+    DataError
+        For a column of anything else.
+    """
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    columns = []
+    for column, field in zip(batch.columns, batch.schema, strict=True):
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        if field.name == leave or types.is_boolean(kind) or types.is_null(kind):
+            pass
+        elif types.is_date(kind) or types.is_timestamp(kind):
+            zone = getattr(kind, "tz", None)
+            since = column.cast(pa.timestamp("us", zone)).cast(pa.int64()).cast(pa.float64())
+            column = compute.divide(since, 86_400e6)
+        elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+            column = column.cast(pa.float64(), safe=False)
+        elif not (types.is_string(kind) or types.is_large_string(kind)):
+            words = f"column {field.name!r} holds {kind}"
+            raise DataError(f"{words}: neither numbers, text, truth values nor dates", path)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def frame_blocks(path, format, *, target_type=None, skipped=None, start=0, **columns):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.readers.arrays import array_blocks
-from tunefree.readers.arrow import frame_batches, frame_blocks
+from tunefree.readers.arrow import frame_batches, frame_blocks, plain
 from tunefree.readers.errors import DataError, Skipped
 from tunefree.readers.finite import finite_rows
 from tunefree.readers.layout import TARGET, WEIGHT, assign
@@ -248,7 +248,7 @@ class Hashed:
         """The rows after a place."""
         (start,) = place or (0,)
         for batch in frame_batches(self.path, self.format, start):
-            rows = batch.to_pylist()
+            rows = plain(batch, self.name, leave=self.target and self.target.name).to_pylist()
             y, weight = (
                 None if column is None else np.array([row.pop(column.name) for row in rows])
                 for column in (self.target, self.weight_column)
