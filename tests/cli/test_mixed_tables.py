@@ -204,3 +204,4 @@ def test_a_model_saved_from_python_reads_csv_too(here):
     save_model(model, "m")
     assert load_model("m").feature_names_in_.tolist() == X.columns.tolist()
     assert json.loads(run("eval", "m", "houses.csv", "--json").stdout)["r2"] > 0.8
+    assert "city=Oslo" in run("inspect", "m").stdout

@@ -77,7 +77,7 @@ def test_text_targets_and_columns_by_name(tmp_path):
     found = read(tmp_path / "t.parquet", target="kind", weight_column="w", columns=["a", "b"])
     assert np.array_equal(found.X, X[:, :2]) and found.y.tolist() == kinds.tolist()
     assert found.weight.tolist() == [1.0] * 300 and found.feature_names == ["a", "b"]
-    with pytest.raises(DataError, match="column 'kind' holds string, not numbers"):
+    with pytest.raises(DataError, match="column 'kind' holds text, not numbers"):
         read(tmp_path / "t.parquet", target="a")
 
 

@@ -144,10 +144,14 @@ def _shown(board):
         return "progressive validation", board
     rows = []
     for row in board:
-        risk, error = (row[k] if row[k] is None else f"{row[k]:.4g}" for k in ("risk", "risk_se"))
-        became = "chosen" if row["chosen"] else row["status"].replace("finished", "")
-        cells = {"risk": risk or "", "+-": error or "", "seconds": f"{row['seconds']:.2f}"}
-        rows.append({"candidate": row["candidate"]} | cells | {"": became})
+        cells = {"candidate": row["candidate"]}
+        shown = {"risk": ".4g", "risk_se": ".2g", "log_loss": ".4g", "seconds": ".2f"}
+        for name, form in shown.items():
+            if any(r.get(name) is not None for r in board):
+                value = row.get(name)
+                cells[name] = "" if value is None else format(value, form)
+        cells[""] = "chosen" if row["chosen"] else row["status"].replace("finished", "")
+        rows.append(cells)
     return "validation on rows left out", rows
 
 

@@ -177,7 +177,9 @@ def _numbers(batch, j, path):
     column, kind = batch.column(j), batch.schema.field(j).type
     if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
         if not pyarrow.types.is_boolean(kind):
-            words = f"column {batch.schema.names[j]!r} holds {kind}, not numbers"
+            text = pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
+            what = "text" if text else kind
+            words = f"column {batch.schema.names[j]!r} holds {what}, not numbers"
             error = DataError(words, path)
             error.feature, error.hint = True, "hashed=2**18 takes text"
             raise error
