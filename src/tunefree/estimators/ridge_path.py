@@ -59,8 +59,8 @@ def sgd_ridge_path(
     >>> import numpy as np
     >>> from tunefree import sgd_ridge_path
     >>> x = np.linspace(-1, 1, 201)
-    >>> alphas, coefs, _ = sgd_ridge_path(x[:, None], x, alphas=[x @ x], random_state=0)
-    >>> bool(abs(coefs[0, 0] - 0.5) < 0.05)  # x'x / (x'x + alpha)
+    >>> alphas, coefs, _ = sgd_ridge_path(x[:, None], x, alphas=[x @ x / 20], random_state=0)
+    >>> bool(abs(coefs[0, 0] - 20 / 21) < 0.05)  # x'x / (x'x + alpha)
     True
     """
     if solver not in ("sgd", "exact"):
