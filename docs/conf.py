@@ -36,6 +36,11 @@ suppress_warnings = ["config.cache"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
+# Pages without pages below them have nothing to show in a sidebar.
+html_sidebars = dict.fromkeys(
+    ["index", "inside", "mathematics", "parts", "performance", "reliability", "reproduce", "scale",
+     "selection", "start", "which"], []
+)  # fmt: skip
 html_theme_options = {"navigation_with_keys": False, "header_links_before_dropdown": 4}
 templates_path = ["_templates"]
 
