@@ -47,8 +47,9 @@ def hangs(times, n=40_000, d=50, workers=4, passes=15, patience=10):
 
     A worker that is stopped answers nothing, but its connections stay open.
     """
-    import dask
     import distributed  # noqa: F401 -- its settings must be there before one of them is changed
+
+    import dask
 
     print(
         f"\nSIGSTOP of one of {workers} workers in mid-fit, {times} times each, n = {n:,}, d = {d}"
