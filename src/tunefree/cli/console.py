@@ -9,6 +9,8 @@ import warnings
 
 import typer
 
+from tunefree._interrupts import interruptible
+
 FAILED, USAGE, BAD_DATA, BAD_MODEL, INTERRUPTED = 1, 2, 3, 4, 130
 
 
@@ -55,7 +57,7 @@ def outcomes():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *_, **__: note(f"note: {message}")
         try:
-            with _terminated_like_interrupted():
+            with _terminated_like_interrupted(), interruptible():
                 yield
         except KeyboardInterrupt:
             stop("interrupted; nothing was written", INTERRUPTED)

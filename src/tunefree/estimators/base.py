@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from tunefree._interrupts import interruptible
 from tunefree._parameters import check_values
 
 FLOATS = [np.float64, np.float32]
@@ -27,11 +28,14 @@ def unharmed(estimator):
     ------
     ValueError
         For parameters that mean nothing, before anything is done.
+    KeyboardInterrupt
+        At Ctrl-C.
     """
     check_values(estimator)
     before = vars(estimator).copy()
     try:
-        yield
+        with interruptible():
+            yield
     except BaseException:
         vars(estimator).clear()
         vars(estimator).update(before)
