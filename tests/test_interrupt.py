@@ -4,10 +4,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import numba
 import pytest
+from numba.extending import overload
 
 from tunefree import PiSTOLRegressor
+from tunefree._interrupts import SIGNALS, interruptible
 
 # None of these fits has a rule that ends it before it is interrupted.
 CHILD = """
@@ -67,26 +71,37 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(delay):
     assert set(outcomes.values()) == {"same"}, outcomes
 
 
-class Striking:
-    """Rows whose reading fails as a signal in one of Numba's callbacks does."""
-
-    def __init__(self, cause):
-        self.cause = cause
-
-    def __array__(self, dtype=None, copy=None):
-        try:
-            raise self.cause
-        except BaseException as cause:
-            raise SystemError("returned a result with an exception set") from cause
+def in_the_compiler(x):
+    raise NotImplementedError("for compiled code")
 
 
-@pytest.mark.parametrize(
-    ("cause", "told"), [(KeyboardInterrupt, KeyboardInterrupt), (MemoryError, SystemError)]
-)
-def test_ctrl_c_while_a_kernel_is_loaded_is_no_error_of_the_compiler(cause, told):
-    model = PiSTOLRegressor().fit([[0.0], [1.0]], [0.0, 1.0])
-    before = vars(model).copy()
-    with pytest.raises(told) as raised:
-        model.fit(Striking(cause), [0.0, 1.0])
-    assert raised.type is told
-    assert vars(model) == before
+def test_a_signal_waits_for_the_compiler():
+    reached = []
+
+    @overload(in_the_compiler)
+    def compile_it(x):
+        signal.raise_signal(signal.SIGINT)
+        reached.append("compiler")
+        return lambda x: x + 1.0
+
+    handlers = [signal.getsignal(number) for number in SIGNALS]
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        assert numba.njit(lambda x: in_the_compiler(x))(1.0) == 2.0
+        reached.append("kernel")
+        time.sleep(60)
+        reached.append("end")
+    assert reached[-1] == "kernel"
+    assert [signal.getsignal(number) for number in SIGNALS] == handlers
+
+
+def test_a_signal_that_its_owner_handles_is_handled_in_a_fit():
+    struck = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: struck.append(number))
+    try:
+        with interruptible(), interruptible():
+            signal.raise_signal(signal.SIGINT)
+        assert struck == [signal.SIGINT]
+        with ThreadPoolExecutor() as pool:
+            pool.submit(PiSTOLRegressor().fit, [[0.0], [1.0]], [0.0, 1.0]).result()
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -28,8 +28,6 @@ def unharmed(estimator):
     ------
     ValueError
         For parameters that mean nothing, before anything is done.
-    KeyboardInterrupt
-        At Ctrl-C.
     """
     check_values(estimator)
     before = vars(estimator).copy()
