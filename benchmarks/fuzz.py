@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the readers and of the model loader, with a time budget.
 
-python benchmarks/fuzz.py libsvm|csv|model|all [--seconds N] [--corpus DIR]
+python benchmarks/fuzz.py libsvm|csv|mixed|model|all [--seconds N] [--corpus DIR]
 
 Needs atheris. Each target runs N seconds in a process of its own. Inputs that reach new lines of
 our Python are kept in DIR/TARGET (by default a temporary folder). Anything but the documented
@@ -38,15 +38,29 @@ from tunefree import (
     PiSTOLClassifier,
 )
 from tunefree.persistence import ModelError, load_model, save_model, values
-from tunefree.readers import DataError, layout, numbers, read, table
+from tunefree.readers import (
+    DataError,
+    Skipped,
+    cells,
+    layout,
+    mixed_csv,
+    mixed_rows,
+    numbers,
+    places,
+    read,
+    table,
+)
 from tunefree.readers import libsvm as libsvm_reader
+from tunefree.readers.mixed import read_mixed
 
 _FOLDER = tempfile.mkdtemp()
+MODULES = (container, values, layout, libsvm_reader, numbers, table, cells, mixed_csv, mixed_rows,
+           places)  # fmt: skip
 
 
 def instrument():
     """Let atheris see which lines of our own Python are reached."""
-    for module in (container, values, layout, libsvm_reader, numbers, table):
+    for module in MODULES:
         for owner in (module, *(v for v in vars(module).values() if isinstance(v, type))):
             for name, item in list(vars(owner).items()):
                 if isinstance(item, types.FunctionType) and item.__module__ == module.__name__:
@@ -77,6 +91,30 @@ def libsvm(data):
 def csv(data):
     """A csv file is read to finite numbers or refused."""
     _table(data, "csv")
+
+
+def mixed(data):
+    """A csv file of anything is read to a table or refused, and bad rows are left out or refused.
+
+    Its columns, read again as the kinds that were found, are the same.
+    """
+    table = _mixed([data])
+    assert table == _mixed([data[:7], data[7:]])
+    if not isinstance(table, str):
+        assert table == _mixed([data], kinds=table[0]), table
+    _mixed([data], skipped=Skipped())
+
+
+def _mixed(pieces, **options):
+    """What `read_mixed` reads, in Python's own types, or the place and text of the refusal."""
+    try:
+        found = read_mixed(pieces, format="csv", **options)
+    except DataError as refusal:
+        return str(refusal)
+    X = found.X
+    cells = X.tobytes() if isinstance(X, np.ndarray) else repr(X.to_pydict())
+    assert X.shape[0] == len(found.y)
+    return found.kinds, cells, found.y.tolist()
 
 
 def model(data):
@@ -149,6 +187,9 @@ def seeds(target):
         return [b"1 1:0.5 3:2\n-1 2:1e-3 # c\n", b"+1 qid:3 1:1\r\n"]
     if target == "csv":
         return [b'a,b,"c ""d"""\n1,2,x\n3,,y\n', b"1;2;3\n4;5;6\n"]
+    if target == "mixed":
+        return [b'city,day,b,n,y\nRome,2026-01-31,true,,1\n"Oslo, N",,no,"7"\n,2,b\n',
+                b"a;b;c\n1,5;x;2\n;2025-02-03 04:05;3\n"]  # fmt: skip
     path = os.path.join(_FOLDER, "seed")
     X = np.arange(24.0).reshape(12, 2) % 7
     fits = [AveragedSGDRegressor(random_state=0).fit(X, X[:, 0]),
@@ -207,8 +248,8 @@ def _last(pattern, line, before):
     return found.group(1) if found else before
 
 
-TARGETS = {"libsvm": libsvm, "csv": csv, "model": model}
-LONGEST = {"libsvm": 4096, "csv": 4096, "model": 16384}
+TARGETS = {"libsvm": libsvm, "csv": csv, "mixed": mixed, "model": model}
+LONGEST = {"libsvm": 4096, "csv": 4096, "mixed": 2048, "model": 16384}
 
 
 def main():
