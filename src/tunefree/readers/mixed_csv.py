@@ -89,8 +89,6 @@ class Delimited:
 
     def __call__(self, text, line, layout):
         """A `Table` of some rows."""
-        import pyarrow as pa
-
         cells, records = self._cells(text, line, layout)
         comma = layout.delimiter != ","
         places, names = feature_order(layout)
@@ -118,11 +116,7 @@ class Delimited:
             values, _ = meant(known(cells.column(found.position).combine_chunks()), "number", comma)
             weight = values.to_numpy(zero_copy_only=False).astype(np.float64)
             faults.add(~(weight >= 0.0), found.position, weight_words)
-        kept = faults.kept()
-        if kept is not None:
-            columns = [c.take(pa.array(kept)) for c in columns]
-            y, weight = (None if a is None else a[kept] for a in (y, weight))
-        return table_of(columns, names, kinds, y, weight, layout, self.path)
+        return table_of(columns, names, kinds, y, weight, layout, self.path, faults.kept())
 
     def _cells(self, text, line, layout):
         """Every cell as text, and the number of each row's record in the text."""

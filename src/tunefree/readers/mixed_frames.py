@@ -71,11 +71,7 @@ class Framed:
         if found := layout.find(WEIGHT):
             weight = targets_of(batch, found.position, self.path, float)
             faults.add(~(weight >= 0.0), found.position, weight_words)
-        kept = faults.kept()
-        if kept is not None:
-            columns = [c.take(pa.array(kept)) for c in columns]
-            y, weight = (None if a is None else a[kept] for a in (y, weight))
-        return table_of(columns, names, kinds, y, weight, layout, self.path)
+        return table_of(columns, names, kinds, y, weight, layout, self.path, faults.kept())
 
     def _typed(self, column, name):
         """A column of a type that we know, in one piece, and its kind."""

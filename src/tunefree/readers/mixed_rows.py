@@ -8,10 +8,13 @@ from tunefree.readers.layout import TARGET, WEIGHT, unnamed
 from tunefree.readers.table import LONGEST_LABEL
 
 
-def table_of(columns, names, kinds, y, weight, layout, path):
-    """A `Table` of columns: an array if all are numbers."""
+def table_of(columns, names, kinds, y, weight, layout, path, kept):
+    """A `Table` of columns: an array if all are numbers; `kept` are its rows, or None for all."""
     import pyarrow as pa
 
+    if kept is not None:
+        columns = [c.take(pa.array(kept)) for c in columns]
+        y, weight = (None if a is None else a[kept] for a in (y, weight))
     if set(kinds) == {"number"}:
         X = np.column_stack([c.to_numpy(zero_copy_only=False) for c in columns]).astype(np.float64)
     else:
