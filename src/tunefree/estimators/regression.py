@@ -19,6 +19,7 @@ from tunefree.estimators.settings import (
     SETTINGS,
     check_parameters,
     is_dense,
+    passes,
     regression_members,
     view_set,
 )
@@ -28,8 +29,6 @@ from tunefree.learners.portfolio import Member, Portfolio
 from tunefree.learners.progress import recent_rows
 from tunefree.losses import LOSSES, Huber
 from tunefree.moments import moments
-
-_PASSES = 3
 
 
 def _array(X):
@@ -56,7 +55,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
     average : {'auto', 'uniform', 'suffix', 'last'}, default='auto'
         Read-out; 'auto' weights iterate t by t in the portfolio and the recipe.
     max_iter : int or 'auto', default='auto'
-        Passes over the data; 'auto' is 3.
+        Passes over the data; 'auto' is 3 to 12, fewer for larger data.
     cap : float or None, default=10.0
         Columns are clipped at median -+ cap q95|x - median|; None switches this off (heavy-tailed
         columns that carry signal).
@@ -288,7 +287,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
             products=views.products,
             caps=caps,
         )
-        n_passes = _PASSES if self.max_iter == "auto" else int(self.max_iter)
+        n_passes = passes(self.max_iter, n_visits, X.nnz if sparse_data else X.size)
         portfolio = Portfolio(
             members, False, n_passes, suffix=self.average == "suffix", last=self.average == "last"
         )

@@ -127,7 +127,7 @@ def view_set(members, intercept):
     return ViewSet(tuple(dict.fromkeys(m.view for m in members)), intercept)
 
 
-def passes(max_iter, n_visits, entries, n_outputs):
+def passes(max_iter, n_visits, entries, n_outputs=1):
     """How many passes: enough visits for small data, 3 (several classes: 4) to 12.
 
     More gained little on any set.
