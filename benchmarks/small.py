@@ -1,0 +1,123 @@
+"""Few rows: one call without tuning, beside cross-validated linear and kernel machines.
+
+python benchmarks/small.py [--data DIR] [--draws N] [--only NAME ...]
+
+Ours: `TuneFreeClassifier` and `TuneFreeRegressor` with defaults and random_state=0. Peers: those of
+the league (`_league_peers.py`). Every draw takes 150 or 500 rows of a public set to learn from and
+at most 3,000 of its test rows; of the small sets that come with scikit-learn three fifths, and the
+rest to test. Losses are means over draws: errors in per cent, or squared errors over the variance
+of the targets, in per cent. The last lines are geometric means over sets of loss / loss, where an
+error counts as one mistake more than were made, and medians of CPU seconds / CPU seconds.
+"""
+
+import argparse
+import os
+import warnings
+from pathlib import Path
+
+for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+    os.environ[f"{library}_NUM_THREADS"] = "1"  # before NumPy is imported
+
+import numpy as np  # noqa: E402
+from sklearn import datasets  # noqa: E402
+
+import _data  # noqa: E402
+import _league_peers  # noqa: E402
+from _peers import timed  # noqa: E402
+from _tables import console, table  # noqa: E402
+from league import loss, model, warm_up  # noqa: E402
+
+SIZES = 150, 500
+MOST_TESTED = 3000
+LEFT_OUT = "newsgroups", "mnist", "mushrooms"  # thousands of columns; nothing to err on
+BUNDLED = {"iris": "multiclass", "wine": "multiclass", "breast_cancer": "binary",
+           "digits": "multiclass", "diabetes": "regression"}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", help="folder of the public data sets")
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--only", nargs="*")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # classes of fewer rows than folds
+    warm_up()
+    found = {}
+    for name, size, draws in samples(options):
+        console.print(f"[dim]{name}, {size} rows[/dim]")
+        found[name, size] = [measured(data) for data in draws]
+    for task in ("classification", "regression"):
+        part = {k: rows for k, rows in found.items()
+                if ("RidgeCV" in rows[0]) == (task == "regression")}  # fmt: skip
+        if part:
+            show(task, part)
+
+
+def samples(options):
+    """Yield (name, size, draws)."""
+    wanted = options.only or [*_data.names("binary", "multiclass", "regression"), *BUNDLED]
+    for name in wanted:
+        if name in BUNDLED:
+            X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+            whole = _data.Data(name, BUNDLED[name], X, y, X, y)
+            yield name, 3 * len(y) // 5, [parted(whole, d) for d in range(options.draws)]
+        elif options.data and name not in LEFT_OUT:
+            whole = _data.load(name, Path(options.data))
+            for size in SIZES:
+                yield name, size, [drawn(whole, size, d) for d in range(options.draws)]
+
+
+def parted(whole, seed):
+    order = np.random.default_rng(seed).permutation(len(whole.y_train))
+    cut = 3 * len(order) // 5
+    return chosen(whole, order[:cut], order[cut:])
+
+
+def drawn(whole, size, seed):
+    rng = np.random.default_rng(seed)
+    train = rng.permutation(len(whole.y_train))[:size]
+    return chosen(whole, train, rng.permutation(len(whole.y_test))[:MOST_TESTED])
+
+
+def chosen(whole, train, test):
+    return whole._replace(X_train=whole.X_train[train], y_train=whole.y_train[train],
+                          X_test=whole.X_test[test], y_test=whole.y_test[test])  # fmt: skip
+
+
+def measured(data):
+    """Every method's loss and CPU seconds on one draw."""
+    regression = data.task == "regression"
+    fitted, cpu = timed(lambda: model(data).fit(data.X_train, data.y_train), repeats=1)
+    wrong = fitted.predict(data.X_test)
+    wrong = (wrong - data.y_test) ** 2 if regression else wrong != data.y_test
+    rows = {"tunefree": {"loss": float(wrong.mean()), "cpu": cpu}}
+    peers = _league_peers.regression if regression else _league_peers.classification
+    rows |= dict(peers(data))
+    scale = data.y_test.var() if regression else 1.0
+    return {name: (loss(row) / scale, row["cpu"], 1.0 / len(wrong)) for name, row in rows.items()}
+
+
+def show(task, part):
+    methods = list(next(iter(part.values()))[0])
+    means = {k: {m: np.mean([row[m] for row in rows], axis=0) for m in methods}
+             for k, rows in part.items()}  # fmt: skip
+    unit = "error %" if task == "classification" else "squared error, % of the variance"
+    lines = [
+        [name, size, *(f"{100 * mean[m][0]:.2f}" for m in methods),
+         f"{mean['tunefree'][1]:.2f}", f"{sum(mean[m][1] for m in methods[1:]):.2f}"]
+        for (name, size), mean in means.items()
+    ]  # fmt: skip
+    title = f"Few rows: {task}, {unit}, mean of {len(next(iter(part.values())))} draws"
+    table(title, ["data", "rows", *methods, "CPU s", "peers' CPU s"], lines)
+    for peer in methods[1:]:
+        ratios = [(m["tunefree"][0] + m["tunefree"][2]) / (m[peer][0] + m[peer][2])
+                  if task == "classification" else m["tunefree"][0] / m[peer][0]
+                  for m in means.values()]  # fmt: skip
+        seconds = np.median([m[peer][1] / m["tunefree"][1] for m in means.values()])
+        geometric = np.exp(np.mean(np.log(ratios)))
+        console.print(f"ours / {peer}: loss {geometric:.3f}, peer's seconds / ours {seconds:.2f}")
+    console.print()
+
+
+if __name__ == "__main__":
+    main()
