@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 from tunefree import (
+    KernelPiSTOLClassifier,
     KernelPiSTOLRegressor,
     TuneFreeClassifier,
     TuneFreeRegressor,
     load_model,
     save_model,
 )
+from tunefree.estimators import candidates as candidates_module
+from tunefree.estimators import race as race_module
 from tunefree.estimators.candidates import Candidate, Shape
 from tunefree.estimators.race import Budget, Entry, choose, folds_of, race
 
@@ -143,6 +146,46 @@ def test_kernel_pistol_judges_itself_honestly():
     first = KernelPiSTOLRegressor(random_state=0, max_iter=3, shuffle=False)
     first, again = (m.fit(X, t, held=held) for m, t in ((first, y), (again, other)))
     assert np.abs(first.held_values_ - again.held_values_).max() < 0.2
+
+
+@pytest.fixture
+def steep(monkeypatch):
+    """Rows whose classes are small squares of a board, and a race that judges on 3,000 of them."""
+    for module in (candidates_module, race_module):
+        monkeypatch.setattr(module, "MOST_ROWS", 3000)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(11_000, 2))
+    return X, np.floor(X * 12).astype(int).sum(axis=1) % 2
+
+
+def test_a_kernel_whose_errors_fall_with_the_rows_learns_all_of_them(steep):
+    X, y = steep
+    few = KernelPiSTOLClassifier(random_state=0).fit(X[:3000], y[:3000])
+    model = TuneFreeClassifier(random_state=0).fit(X[:9000], y[:9000])
+    assert model.chosen_ == "kernel PiSTOL" and "again on all rows" in model.report_.reason
+    assert len(model.model_.support_) > 3000
+    assert model.score(X[9000:], y[9000:]) > few.score(X[9000:], y[9000:]) + 0.02
+    # What was spent is told, and a smaller budget ends with what was judged.
+    spent = model.report_.passes
+    small = TuneFreeClassifier(budget=0.9 * spent, random_state=0).fit(X[:9000], y[:9000])
+    assert small.chosen_ == "kernel PiSTOL" and "not fitted again" in small.report_.reason
+    assert len(small.model_.support_) <= 3000 and small.report_.passes < 0.9 * spent
+
+
+def test_all_rows_are_wanted_if_a_power_law_promises_a_standard_error():
+    n, held = race_module.MOST_ROWS, np.zeros(5000)
+    held[:150] = 1.0  # 3 % with a standard error of .24 %
+    judged, w = entry("kernel", held)._replace(fitted="a model"), np.ones(5000)
+
+    def wants(early, rows, one=judged):
+        one = one._replace(candidate=one.candidate._replace(early=early))
+        return race_module.wants_all_rows(one, rows, w)
+
+    # From .06 after 2,000 to .03 after 16,384: .03 / 2 after 8 times as many.
+    assert wants(0.06, 8 * n) and not wants(0.06, n) and not wants(0.06, 1.2 * n)
+    assert not wants(0.031, 8 * n) and not wants(0.02, 8 * n)
+    assert not wants(np.nan, 8 * n) and not wants(0.06, 8 * n, judged._replace(fitted=None))
+    assert not wants(0.06, 8 * n, entry("kernel", np.zeros(5000))._replace(fitted="a model"))
 
 
 def test_the_family_and_the_budget_bound_what_is_tried():

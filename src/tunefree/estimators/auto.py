@@ -18,6 +18,7 @@ from tunefree.estimators.race import (
     folds_of,
     leading_entry,
     race,
+    wants_all_rows,
     weighted_mean,
 )
 from tunefree.estimators.verdict import Report
@@ -62,9 +63,12 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         budget = Budget(self.budget, shape.pass_work)
         entries = race(entrants, shape, X, y, totals, groups, self._losses, budget, self._told)
         winner, reason = choose(entries, totals)
-        begin = time.perf_counter()
-        fitted = winner.fitted
-        if not fitted:
+        begin, again = time.perf_counter(), not winner.fitted
+        fitted, passes = winner.fitted, winner.candidate.passes(shape)
+        if task == "classification" and wants_all_rows(winner, shape.n, totals):
+            passes = winner.candidate.passes(shape, most=shape.n)
+            again = budget.allows(passes)
+        if again:
             self._told.begin(f"{winner.candidate.name} on all rows")
             fitted = self._fitted_again(winner, entries, X, y, totals, groups)
             self._told.end()
@@ -73,8 +77,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.chosen_, self.seconds_ = winner.candidate.name, time.perf_counter() - start
         self.leaderboard_ = _leaderboard(entries, winner, totals, shape, task)
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
-        passes = budget.spent + (0.0 if winner.fitted else winner.candidate.passes(shape))
-        last = "It was not fitted again." if winner.fitted else "It was fitted again on all rows."
+        passes = budget.spent + passes * again
+        last = "It was fitted again on all rows." if again else "It was not fitted again."
         self.n_iter_ = max(1, int(round(passes)))
         self.report_ = Report(
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
@@ -120,12 +124,18 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         return kind, {names[j]: float(values[j]) for j in order}
 
     def _fitted_again(self, winner, entries, X, y, weights, groups):
-        """The winner on all rows; after one hold-out the kernel on landmarks only adds that."""
+        """The winner on all rows; after one hold-out the kernel on landmarks only adds that.
+
+        Kernel PiSTOL keeps the bandwidths of the race.
+        """
         leading, more = leading_entry(entries), {}
         leader = leading.leaders[0] if leading is not None and len(leading.leaders) == 1 else None
         if leader is not None and winner.candidate.leads:
             more["known"] = folds_of(groups)[0] != 0
-        return winner.candidate.fit(X, y, weights, leader, **more)
+        candidate = winner.candidate
+        if winner.fitted:
+            candidate = candidate._replace(known=winner.fitted.model)
+        return candidate.fit(X, y, weights, leader, **more)
 
     def _show(self, X):
         check_is_fitted(self, "model_")
@@ -174,7 +184,8 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     landmarks and kernel PiSTOL are judged from cheap to dear on left-out rows: below 2,000 rows by
     their log-losses on five folds, else by their errors on one hold-out of at most 5,000.
     Candidates that can no longer win are stopped; ties within one standard error of the difference
-    go to the cheapest; the winner is fitted on all rows (kernel PiSTOL on at most 16,384).
+    go to the cheapest; the winner is fitted on all rows. (Kernel PiSTOL is judged on 16,384 at
+    most, and learns more if its errors fall steeply with the rows.)
 
     Parameters
     ----------
@@ -182,7 +193,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         Which candidates to consider.
     budget : float, str or None, default=None
         Passes over the data that may be spent, judging and fitting together: one is a multiply-add
-        for every stored entry and class. The first candidate is always run. None is 1.5e12
+        for every stored entry and class. The first candidate is always run. None is 6e12
         multiply-adds. Text such as '60s' is seconds of wall time; the choice then depends on the
         machine.
     random_state : int, RandomState or None, default=None

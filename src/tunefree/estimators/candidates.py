@@ -21,7 +21,7 @@ LEADER = "kernel on landmarks"
 # The Reflectron, which looks for few weights, takes part from so many columns on, and with
 # fewer rows a column.
 _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
-# Kernel PiSTOL learns the first rows up to so many: those whose kernel values can be kept.
+# Kernel PiSTOL is judged on the first rows up to so many: those whose kernel values can be kept.
 MOST_ROWS = 16_384
 
 
@@ -46,6 +46,8 @@ class Candidate(NamedTuple):
         Itself after a rehearsal, whose bandwidths are taken over.
     rehearsal : float
         Seconds of that.
+    early : float
+        Its risk after the few rows of that, NaN without.
     """
 
     name: str
@@ -57,10 +59,11 @@ class Candidate(NamedTuple):
     follows: bool = False
     known: object = None
     rehearsal: float = 0.0
+    early: float = np.nan
 
-    def passes(self, shape):
+    def passes(self, shape, **rows):
         """The price of one fit: multiply-adds over those of one pass."""
-        return float(self.work(shape) / max(shape.pass_work, 1.0))
+        return float(self.work(shape, **rows) / max(shape.pass_work, 1.0))
 
     def fit(self, X, y, weights, leader=None, **more):
         """A `Fitted` candidate on rows in random order.
@@ -186,9 +189,9 @@ def _landmark_work(shape):
     return search + (1e10 + 2e6 * n) * min(1.0, (n / 1500) ** 2) + n * 700 * 2 * shape.d
 
 
-def _kernel_work(shape):
+def _kernel_work(shape, most=None):
     # Values of the kernel cost as much as many multiply-adds.
-    n = min(shape.n, MOST_ROWS)
+    n = min(shape.n, most or MOST_ROWS)
     passes = min(12, max(1, VISITS // n))
     scouts = 8 * min(n, SCOUTED) ** 2 * (30 + 2 * shape.k)
     return n**2 * (shape.d + 60 + passes * (6 * shape.k + 60)) + scouts
