@@ -225,3 +225,16 @@ def test_a_few_absurd_targets_do_little():
     wild = y.copy()
     wild[::100] = 1e12
     assert regress(Z, wild).score(Z, y) > 0.6
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_few_rows_of_categories_give_no_wild_probabilities(seed):
+    """A narrow kernel may win on twelve rows left out, where it decides by next to nothing."""
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(0, 5, size=(520, 12))
+    levels[120:220] = levels[rng.integers(0, 120, 100)]  # rows that were learned come again
+    rows = np.hstack([levels == level for level in range(5)]).astype(float)
+    y = ((levels[:, 0] == 0) | (levels[:, 1] == 2)) ^ (rng.random(520) < 0.1)
+    model = fit(rows[:120], y[:120])
+    log_loss = np.logaddexp(0.0, -np.where(y, 1, -1) * model.decision_function(rows))[120:]
+    assert log_loss.mean() < 1.0 and log_loss.max() < 20.0

@@ -73,3 +73,26 @@ def test_the_unit_of_decisions_drops_out(k, scale):
 def test_without_decisions_or_weights_there_is_nothing_to_fit():
     f, y, weights = decisions(1)
     assert temperature(0 * f, y, weights) == temperature(f, y, 0 * weights) == 1.0
+
+
+@pytest.mark.parametrize("k", [2, 10, 100])
+def test_the_certainty_given_up_does_not_grow_with_the_classes(k):
+    """Forty rows decided alike, and all rightly: two rows more, of any class."""
+    y = 2.0 * np.eye(k)[np.arange(40) % k] - 1.0
+    a = temperature(y, y, np.ones(40))
+    right = 1.0 / (1.0 + (k - 1) * np.exp(-2.0 * a))
+    assert right == pytest.approx(1.0 - 2.0 / 42 * (1.0 - 1.0 / k), rel=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_small_decisions_do_not_tell_what_large_ones_are_worth(k):
+    f, y, weights = decisions(k, slope=1.0, n=12)
+    tiny = 1e-6 * np.where(y > 0.0, 1.0, -1.0)
+    assert temperature(tiny, y, np.ones(12)) > 1e5
+    a = temperature(tiny, y, np.ones(12), margin=1.0)
+    assert 1.0 < a < np.log(14.0 * 2 * k)
+    # Where decisions are of the size of the margin, and many, it makes no difference.
+    f, y, weights = decisions(k, slope=2.0)
+    assert temperature(f, y, weights, margin=1.0) == pytest.approx(
+        temperature(f, y, weights), rel=0.01
+    )

@@ -231,7 +231,7 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
             kernel, problem, targets[problem.stored], learner, mistakes,
             classify=True, limit=_PASSES, rivals=rivals, held=held, like=like,
         )  # fmt: skip
-        a = temperature(decisions, seen, w)
+        a = temperature(decisions, seen, w, margin=1.0)
         self._stream = None
         publish([a * c for c in coefs])
         if held is not None:

@@ -171,7 +171,7 @@ def recent_rows(progress, share=0.5, most=_RECENT):
     return progress.recent[slots], progress.targets[slots], progress.weights[slots]
 
 
-def temperature(decisions, targets, weights):
+def temperature(decisions, targets, weights, margin=None):
     """Slope a > 0 that turns decisions into log-odds, by maximum likelihood.
 
     Probabilities are sigmoid(a f) for one output and softmax(a f) for several. There are no
@@ -184,6 +184,10 @@ def temperature(decisions, targets, weights):
     targets : ndarray of shape (n, n_outputs)
         +1 / -1.
     weights : ndarray of shape (n,)
+    margin : float, optional
+        What the learner wants the decision for the right class to be. Two more rows are taken to be
+        there, and all but one of so many to be right: rows that were decided by next to nothing do
+        not tell what a large decision is worth.
 
     Returns
     -------
@@ -198,16 +202,19 @@ def temperature(decisions, targets, weights):
     """
     f = np.hstack([decisions, np.zeros_like(decisions)]) if decisions.shape[1] == 1 else decisions
     y = np.where(targets[:, 0] > 0.0, 0, 1) if targets.shape[1] == 1 else targets.argmax(axis=1)
-    size = float(np.sqrt(np.mean(np.square(f))))
-    if size == 0.0 or not weights.any():
+    if not f.any() or not weights.any():
         return 1.0
+    width, total = f.shape[1], float(weights.sum())
+    # Each row gives up a little of its certainty, as if two more rows had been of every class in
+    # equal parts (Platt's correction): separable data stay finite.
+    y = (total * np.eye(width)[y] + 2.0 / width) / (total + 2.0)
+    if margin is not None:
+        wanted = np.eye(1, width) * margin
+        right = np.eye(1, width) * total / (total + 2.0) + 2.0 / (total + 2.0) / width
+        f, y, weights = np.vstack([f, wanted]), np.vstack([y, right]), np.append(weights, 2.0)
+    size = float(np.sqrt(np.mean(np.square(f))))
     f = f / size
-    n, width = f.shape
-    total = float(weights.sum())
-    # Each row gives up a little of its certainty (Platt's correction): separable data stay finite.
-    soft = np.full((n, width), 1.0 / (total + width))
-    soft[np.arange(n), y] += 1.0 - width / (total + width)
-    share, aim = weights / total, np.einsum("ij,ij->i", soft, f)
+    share, aim = weights / weights.sum(), np.einsum("ij,ij->i", y, f)
     # The risk is convex in a: Newton steps, halved into the bracket where they leave it.
     low, high, a = 0.0, np.inf, 1.0
     for _ in range(60):

@@ -5,8 +5,8 @@
 2. *Race*: passes over all rows, once without every tenth row and once with it, side by side (they
    share the kernel's values). After passes 1, 2, 3, 5, 8, 12, ... the average of the pass is read
    and its error e on the left-out rows noted.
-3. *Blend*: the read-outs, each divided by the size of its decisions, are added with the weights
-   p exp(-2 (e - e_min) / SE), p the pass and SE the standard error of e.
+3. *Blend*: the read-outs, each divided by the size of its decisions on those rows, are added with
+   the weights p exp(-2 (e - e_min) / SE), p the pass and SE the standard error of e.
 """
 
 from typing import NamedTuple
@@ -26,6 +26,8 @@ KEPT = 3
 _HELD = 10
 # With so many rows left out, a race ends when so many read-outs in a row bring no new best.
 _MANY, _PATIENCE = 500, 2
+# Decisions of this size are small: learners aim at 1.
+_SMALL = 0.25
 
 
 class Data(NamedTuple):
@@ -295,13 +297,22 @@ def blend(outcome, normalise):
         Of each read-out; they add up to 1.
     """
     weights = _shares([(r.passes, r.error, r.spread) for r in outcome.read_outs])
+    shares = weights / _sizes(outcome) if normalise else weights
     coefs, decisions, n = {}, 0.0, outcome.engine.n_slots
-    for r, w in zip(outcome.read_outs, weights, strict=True):
-        share = w / r.size if normalise else w
+    for r, share in zip(outcome.read_outs, shares, strict=True):
         total = coefs.setdefault(r.gamma, np.zeros((n, r.coef.shape[1])))
         total[: len(r.coef)] += share * r.coef
         decisions = decisions + share * r.decisions
     return coefs, decisions, weights
+
+
+def _sizes(outcome):
+    """Sizes of the decisions of read-outs, as far as they are not next to nothing.
+
+    A narrow kernel decides nothing on rows that it has not learned. Brought to the size of others,
+    it would decide everything on those that it has, where learners aim at decisions of about 1.
+    """
+    return np.maximum([r.size for r in outcome.read_outs], _SMALL)
 
 
 def _shares(found):
@@ -326,6 +337,7 @@ def crossed(outcome, loss_of, normalise):
     ndarray of shape (n_held, n_outputs)
     """
     losses = [loss_of(r.decisions, outcome.targets) for r in outcome.read_outs]
+    sizes = _sizes(outcome) if normalise else 1.0
     out = np.empty(outcome.targets.shape)
     for half, other in (
         (slice(0, None, 2), slice(1, None, 2)),
@@ -335,9 +347,9 @@ def crossed(outcome, loss_of, normalise):
             (r.passes, loss[other].mean(), standard_error(loss[other]))
             for r, loss in zip(outcome.read_outs, losses, strict=True)
         ]
+        shares = _shares(found) / sizes
         out[half] = sum(
-            (w / r.size if normalise else w) * r.decisions[half]
-            for r, w in zip(outcome.read_outs, _shares(found), strict=True)
+            share * r.decisions[half] for r, share in zip(outcome.read_outs, shares, strict=True)
         )
     return out
 
