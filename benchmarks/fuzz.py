@@ -213,9 +213,10 @@ def fuzz(target, seconds, corpus):
     failures = corpus.with_name(f"{target}-failures")
     failures.mkdir(exist_ok=True)
     flags = [f"-max_total_time={seconds}", "-timeout=10", f"-max_len={LONGEST[target]}",
-             "-rss_limit_mb=0", "-print_final_stats=1", f"-artifact_prefix={failures}/", str(corpus)]  # fmt: skip
-    # No limit of memory: the fuzzer itself takes a kilobyte more with every input of a csv file (the
-    # reader alone does not grow).
+             "-print_final_stats=1", f"-artifact_prefix={failures}/",
+             # The fuzzer itself takes a kilobyte more with every input of a csv file; the reader
+             # alone does not.
+             "-rss_limit_mb=0", str(corpus)]  # fmt: skip
     warnings.simplefilter("ignore")
     instrument()
     more = {"custom_mutator": mutated} if target == "model" else {}
