@@ -215,13 +215,15 @@ def figure(path, results):
     drawing = Figure(figsize=(7, 4.2), layout="constrained")
     axes = drawing.subplots()
     won = {name: verdict(found["rows"], found["n_test"]) for name, found in results.items()}
-    for name, place in won.items():
-        if place is not None:
-            x, y = place["ratio"], place["z"]
-            axes.plot(x, y, "o", color="C0")
-            above = {"xytext": (0, 5), "va": "bottom"}
-            side = above if y >= 0 else {"xytext": (0, -5), "va": "top"}
-            axes.annotate(name, (x, y), textcoords="offset points", ha="center", size=8, **side)
+    points = sorted((p["ratio"], p["z"], name) for name, p in won.items() if p is not None)
+    above = {"xytext": (0, 5), "va": "bottom"}
+    for i, (x, y, name) in enumerate(points):
+        axes.plot(x, y, "o", color="C0")
+        # Names of neighbours would lie on each other.
+        crowded = any(x < 1.2 * left and abs(y - low) < 0.15 for left, low, _ in points[:i])
+        up = (y >= 0) != crowded
+        side = above if up else {"xytext": (0, -5), "va": "top"}
+        axes.annotate(name, (x, y), textcoords="offset points", ha="center", size=8, **side)
     axes.axhline(0, color="0.6", lw=1)
     axes.axhline(1.5, color="C3", lw=1, ls="--")
     axes.axvline(10, color="C3", lw=1, ls="--")

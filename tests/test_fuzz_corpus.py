@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tunefree.persistence import ModelError, load_model
-from tunefree.readers import DataError, read
+from tunefree.readers import DataError, Skipped, read
+from tunefree.readers.mixed import read_mixed
 
 CORPUS = Path(__file__).with_name("corpus")
 
@@ -41,6 +42,34 @@ def test_a_reading_does_not_depend_on_where_the_bytes_are_cut(format):
         for cut in {1, 7, len(data) // 2, max(0, len(data) - 1)}:
             assert reading([data[:cut], data[cut:]], format) == whole, (path.name, cut)
     assert outcomes == {str, tuple}  # some are refused, and some are sound
+
+
+def mixed(pieces, **options):
+    """The kinds, cells and targets that were read, or the place and text of the refusal."""
+    try:
+        found = read_mixed(pieces, format="csv", **options)
+    except DataError as refusal:
+        return str(refusal)
+    X = found.X
+    assert X.shape[0] == len(found.y)
+    cells = X.tobytes() if isinstance(X, np.ndarray) else repr(X.to_pydict())
+    return found.kinds, cells, found.y.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.* is not UTF-8")
+def test_a_mixed_table_is_what_its_kinds_say_wherever_it_is_cut():
+    pytest.importorskip("pyarrow")
+    outcomes = set()
+    for path in inputs("mixed"):
+        data = path.read_bytes()
+        whole = mixed([data])
+        outcomes.add(type(whole))
+        for cut in {1, 7, len(data) // 2}:
+            assert mixed([data[:cut], data[cut:]]) == whole, (path.name, cut)
+        if isinstance(whole, tuple):
+            assert mixed([data], kinds=whole[0]) == whole, path.name
+        mixed([data], skipped=Skipped())
+    assert outcomes == {str, tuple}
 
 
 def test_headers_under_a_right_checksum_are_loaded_or_refused(tmp_path):
