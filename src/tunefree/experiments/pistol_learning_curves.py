@@ -103,7 +103,7 @@ def table(results):
     """Mean errors and time ratios at the largest number of rows."""
     out = []
     for data in GAMMA:
-        for T in sorted({c["T"] for c, _ in results}):
+        for T in sorted({c["T"] for c, _ in results if c["data"] == data}):
             shown = ", ".join(
                 f"{m} {100 * _mean(results, data, T, m).mean():.2f}"
                 for m in (*METHODS, "SVM, tuned")
@@ -122,8 +122,8 @@ def draw(figure, results):
     """One panel a data set, means with standard deviations."""
     figure.set_size_inches(12.0, 3.8)
     axes = figure.subplots(1, len(GAMMA))
-    sizes = sorted({c["T"] for c, _ in results})
     for ax, data in zip(axes, GAMMA, strict=True):
+        sizes = sorted({c["T"] for c, _ in results if c["data"] == data})
         for i, method in enumerate((*METHODS, "SVM, tuned")):
             errors = [100 * _mean(results, data, T, method) for T in sizes]
             ax.errorbar(
