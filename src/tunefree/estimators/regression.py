@@ -30,6 +30,10 @@ from tunefree.learners.progress import recent_rows
 from tunefree.losses import LOSSES, Huber
 from tunefree.moments import moments
 
+# Visits of rows to make, within 3 to 12 passes. More would follow the rows whose far entries are
+# clipped away from the line of the others.
+_VISITS = 4000
+
 
 def _array(X):
     return X.toarray() if sparse.issparse(X) else X
@@ -287,7 +291,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
             products=views.products,
             caps=caps,
         )
-        n_passes = passes(self.max_iter, n_visits, X.nnz if sparse_data else X.size)
+        n_passes = passes(self.max_iter, n_visits, X.nnz if sparse_data else X.size, visits=_VISITS)
         portfolio = Portfolio(
             members, False, n_passes, suffix=self.average == "suffix", last=self.average == "last"
         )

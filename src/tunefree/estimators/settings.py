@@ -127,15 +127,15 @@ def view_set(members, intercept):
     return ViewSet(tuple(dict.fromkeys(m.view for m in members)), intercept)
 
 
-def passes(max_iter, n_visits, entries, n_outputs=1):
-    """How many passes: enough visits for small data, 3 (several classes: 4) to 12.
+def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
+    """How many passes: enough visits of rows for small data, 3 (several classes: 4) to 12.
 
     More gained little on any set.
     """
     if max_iter != "auto":
         return int(max_iter)
     fewest = 3 if n_outputs == 1 else 4
-    return int(np.clip(np.ceil(min(3.2e4 / n_visits, 1e7 / max(entries, 1))), fewest, 12))
+    return int(np.clip(np.ceil(min(visits / n_visits, 1e7 / max(entries, 1))), fewest, 12))
 
 
 def check_loss(loss, task, *names):
