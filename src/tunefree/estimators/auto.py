@@ -67,7 +67,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         fitted, passes = winner.fitted, winner.candidate.passes(shape)
         if task == "classification" and wants_all_rows(winner, shape.n, totals):
             passes = winner.candidate.passes(shape, most=shape.n)
-            again = budget.allows(passes)
+            again = budget.allows(passes) and not self._told.stopped
         if again:
             self._told.begin(f"{winner.candidate.name} on all rows")
             fitted = self._fitted_again(winner, entries, X, y, totals, groups)
