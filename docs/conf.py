@@ -3,7 +3,7 @@
 import inspect
 import os
 import sys
-from importlib import import_module
+from importlib import import_module, resources
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -34,6 +34,10 @@ numpydoc_class_members_toctree = False
 exclude_patterns = ["_build", "figures/README*", "results"]
 suppress_warnings = ["config.cache"]
 
+# Formulas are drawn without a network, too, by one file of those that the package brings.
+_mathjax = resources.files("sphinx-mathjax-offline") / "static" / "mathjax" / "tex-svg.js"
+html_static_path, mathjax_path = [str(_mathjax), "style.css"], _mathjax.name
+html_css_files = ["style.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
 # Pages without pages below them have nothing to show in a sidebar.
@@ -41,7 +45,11 @@ html_sidebars = dict.fromkeys(
     ["index", "inside", "mathematics", "parts", "performance", "reliability", "reproduce", "scale",
      "selection", "start", "which"], []
 )  # fmt: skip
-html_theme_options = {"navigation_with_keys": False, "header_links_before_dropdown": 4}
+html_theme_options = {
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 4,
+    "secondary_sidebar_items": ["page-toc"],  # no column for a link to the source
+}
 templates_path = ["_templates"]
 
 sphinx_gallery_conf = {

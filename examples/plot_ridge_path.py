@@ -17,5 +17,6 @@ fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for ax, solver in zip(axes, ("sgd", "exact"), strict=True):
     model = AveragedSGDRegressor(solver=solver, random_state=0).fit(X[:300], y[:300])
     RidgePathDisplay.from_estimator(model).plot(ax)
-    ax.set_title(f"solver={solver!r}: test R² {model.score(X[300:], y[300:]):.3f}")
+    score = model.score(X[300:], y[300:])
+    ax.set_title(f"solver={solver!r}: test R² {score:.3f}")
 plt.show()
