@@ -7,8 +7,10 @@ from tunefree.squash import Squash, squash_of, standardise_of
 
 # Bandwidths tried, relative to one over the median squared distance of two rows; and beyond.
 _GRID, _BEYOND = (1 / 4, 1.0, 4.0), (1 / 16, 16.0)
-# Rows, and landmarks, of the first look at views and bandwidths, and of what follows.
-_GLANCE, _SCOUTS, FEW, MORE = 1500, 3000, 200, 300
+# Rows of the first look at views and bandwidths, and of what follows.
+_GLANCE, _SCOUTS = 1500, 3000
+# Landmarks of what follows: half as many as rows, within these; the first look takes two thirds.
+_FEWEST, _MOST = 120, 300
 # Penalties tried: half of those of the last fit.
 _ALPHAS = ALPHAS[::2]
 # Most rounds of relevance.
@@ -85,6 +87,8 @@ class Search:
             (squash, standardise_of(squash.show(X), weights)),
         ]
         self.rows, self.y, self.weights = X[:s].astype(np.float64), y[:s], weights[:s]
+        self.more = min(_MOST, max(_FEWEST, s // 2))
+        self.few = 2 * self.more // 3
         self.trials = []
 
     def _try(self, parts, factor, m, n=_SCOUTS):
@@ -95,22 +99,23 @@ class Search:
 
     def _glance(self, parts):
         """The best of a few bandwidths on the first rows, and of one more beyond the edge."""
-        tried = [self._try(parts, factor, FEW, _GLANCE) for factor in _GRID]
+        tried = [self._try(parts, factor, self.few, _GLANCE) for factor in _GRID]
         best = min(tried, key=lambda t: t.risk)
         if best.factor == 1.0:
             return best
-        beyond = self._try(parts, _BEYOND[best.factor > 1.0], FEW, _GLANCE)
+        beyond = self._try(parts, _BEYOND[best.factor > 1.0], self.few, _GLANCE)
         return min((best, beyond), key=lambda t: t.risk)
 
     def result(self):
         """View, relevance, gamma, whether more landmarks did not help, and what was tried."""
         best = min((self._glance(parts) for parts in self.views), key=lambda t: t.risk)
-        few = self._try(best.parts, best.factor, FEW)
-        best = self._refined(self._try(best.parts, best.factor, MORE))
+        glanced = len(best.Z) == len(self.rows)  # at all rows
+        few = best if glanced else self._try(best.parts, best.factor, self.few)
+        best = self._refined(self._try(best.parts, best.factor, self.more))
         saturated = not best.beats(few)
         for _ in range(_ROUNDS):
             weighted = Squash(np.zeros(best.Z.shape[1]), self._inverse(best), curved=False)
-            trial = self._refined(self._try((*best.parts, weighted), best.factor, MORE), best)
+            trial = self._refined(self._try((*best.parts, weighted), best.factor, self.more), best)
             if not trial.beats(best):
                 break
             best, saturated = trial, False
@@ -139,13 +144,13 @@ class Search:
         """
         best = trial
         while best.factor >= trial.factor and best.factor < 64.0 * trial.factor:
-            more = self._try(trial.parts, 2.0 * best.factor, MORE)
+            more = self._try(trial.parts, 2.0 * best.factor, self.more)
             if more.risk >= best.risk:
                 break
             best = more
         if best is trial and not (to_beat is not None and best.beats(to_beat)):
             for _ in range(2):
-                less = self._try(trial.parts, 0.5 * best.factor, MORE)
+                less = self._try(trial.parts, 0.5 * best.factor, self.more)
                 if less.risk >= best.risk:
                     break
                 best = less

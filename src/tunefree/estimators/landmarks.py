@@ -134,7 +134,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     Parameters
     ----------
     n_landmarks : int or 'auto', default='auto'
-        'auto': 500 if 300 were no better than 200 by a standard error, else as many as
+        'auto': 500 if a third fewer than 300 were no worse by a standard error, else as many as
         1e10 + 2e6 n multiply-adds allow (about 700).
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.
@@ -150,7 +150,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     relevance_ : ndarray of shape (n_features,)
         Weights of the standardised columns in the view.
     saturated_ : bool
-        Whether 300 landmarks were no better than 200.
+        Whether the landmarks of the search were no better than two thirds of them.
     gamma_, alpha_ : float
     leave_one_out_risk_ : float
         Mean squared leave-one-out error, summed over targets.

@@ -19,8 +19,8 @@ from scipy.linalg.blas import dsyrk, dtrmm
 from tunefree.distances import decay, squared_distances
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
-# Numbers in a block of kernel values.
-_BLOCK = 500_000
+# Numbers in a block of kernel values; and in all of them, if they are kept between two visits.
+_BLOCK, _KEPT = 500_000, 1_000_000
 
 
 class Landmarks(NamedTuple):
@@ -137,18 +137,27 @@ def gather(marks, rows, n, targets, weights, sums=None):
     Sums
     """
     if sums is None:
-        m, k = len(marks.centers), targets.shape[1]
-        shift = weights @ targets / weights.sum()
-        second = np.zeros((m, m), order="F")
-        sums = Sums(0.0, np.zeros(m), second, shift, np.zeros(k), np.zeros((m, k)))
+        sums = _nothing(marks, targets, weights)
+    return _added(sums, marks.blocks(rows, n), targets, weights)
+
+
+def _nothing(marks, targets, weights):
+    """The sums over no rows, with targets measured from the mean."""
+    m, k = len(marks.centers), targets.shape[1]
+    shift, second = weights @ targets / weights.sum(), np.zeros((m, m), order="F")
+    return Sums(0.0, np.zeros(m), second, shift, np.zeros(k), np.zeros((m, k)))
+
+
+def _added(sums, blocks, targets, weights):
+    """Sums and those over blocks of coordinates."""
     first, cross, second = sums.first.copy(), sums.cross.copy(), sums.second.copy(order="F")
     y = targets - sums.shift
-    for start, stop, F in marks.blocks(rows, n):
+    for start, stop, F in blocks:
         w = weights[start:stop]
         first += w @ F
         cross += F.T @ (w[:, None] * y[start:stop])
         if (w != 1.0).any():
-            F *= np.sqrt(w)[:, None]
+            F = F * np.sqrt(w)[:, None]
         second = dsyrk(1.0, F.T, beta=1.0, c=second, overwrite_c=True)
     total = sums.total + weights.sum()
     return Sums(total, first, second, sums.shift, sums.targets + weights @ y, cross)
@@ -171,7 +180,12 @@ def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None, sums=None)
     -------
     Solution
     """
-    if sums is None:
+    blocks = None
+    if sums is None and most is None and n * len(marks.centers) <= _KEPT:
+        # The search fits hundreds of times to few rows: their coordinates serve both visits.
+        blocks = [(start, stop, F.copy(order="K")) for start, stop, F in marks.blocks(rows, n)]
+        sums = _added(_nothing(marks, targets, weights), blocks, targets, weights)
+    elif sums is None:
         sums = gather(marks, rows, n, targets, weights)
     total, k = sums.total, targets.shape[1]
     level, mean = sums.targets / total, sums.first / total
@@ -186,7 +200,7 @@ def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None, sums=None)
     mean, most = mean @ vectors, n if most is None else min(most, n)
     intercept = level - (mean @ table).reshape(shape)
     left_out = np.empty((most, *shape))
-    for start, stop, F in marks.blocks(rows, most):
+    for start, stop, F in blocks or marks.blocks(rows, most):
         F = F @ vectors
         F -= mean
         fit = left_out[start:stop]
