@@ -16,7 +16,7 @@ from tunefree.potentials import PNorm, Power
 PAPER = "Boffi and Slotine 2020, Figures 1C, 3D and 4B"
 TITLE = "Risk along the flow by five integrators, shifted apart"
 NOTES = """
-Above: the synthetic data of appendix B.3 (100 rows, 75 cosine features, 400 test rows), horizon
+Left: the synthetic data of appendix B.3 (100 rows, 75 cosine features, 400 test rows), horizon
 100. The other panels: MNIST, 7,840 parameters, mirror flow of q = 1.1 until 100, natural gradient
 of the power 1.1 until 2, which is the paper's T = 20 and .2 (quick: 1,000 images and a tenth of the
 time; drawn only with a data folder). Relative tolerance 1e-6. The figure shifts the curves by
@@ -128,5 +128,6 @@ def draw(figure, results):
             line = curve(ax, r["time"], shift * np.array(r["risk"]), i, cell["method"], **look)
             ax.plot(r["time"], shift * np.array(r["test risk"]), "--", color=line.get_color())
         logarithmic(ax)
-        what = "mean squared error x 1.5^k (dashed: test)" if name == panels[0][0] else ""
-        finish(ax, "time", what, name)
+        first = name == panels[0][0]
+        what = "mean squared error x 1.5^k (dashed: test)" if first else ""
+        finish(ax, "time", what, name, legend=first)

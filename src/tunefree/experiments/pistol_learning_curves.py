@@ -131,4 +131,6 @@ def draw(figure, results):
                 marker=MARKERS[i], markersize=4, capsize=3, label=method,
             )  # fmt: skip
         logarithmic(ax, y=False)
+        ax.set_xticks(sizes, [f"{T:,}" for T in sizes])
+        ax.set_xticks([], minor=True)
         finish(ax, "training rows T", "test error, %" if data == "a9a" else "", data)
