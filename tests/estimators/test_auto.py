@@ -89,15 +89,19 @@ def test_a_candidate_is_never_judged_on_rows_it_has_seen():
             seen.append(set(X[:, 0]))
             return self
 
-    def score(fitted, X, y):
-        assert not seen[-1] & set(X[:, 0])
-        return np.zeros(len(y)), np.zeros(len(y))
+    class Score:
+        def of(self, fitted, X, y):
+            assert not seen[-1] & set(X[:, 0])
+            return np.zeros(len(y)), np.zeros(len(y))
+
+        def proper(self, evidence, y, weights):
+            return evidence, 1.0
 
     for n in (100, 3000):
         X = np.arange(float(n))[:, None]
         spy = Candidate("spy", "linear", False, Spy(), lambda shape: 1.0)
         (result,) = race(
-            [spy], Shape(n, 1, n, 1), X, X[:, 0], np.ones(n), np.zeros(n, int), score,
+            [spy], Shape(n, 1, n, 1), X, X[:, 0], np.ones(n), np.zeros(n, int), Score(),
             Budget(None, 1.0),
         )  # fmt: skip
         assert len(result.rows) == (n if n < 2000 else n // 5)

@@ -19,8 +19,8 @@ from tunefree.estimators.race import (
     leading_entry,
     race,
     wants_all_rows,
-    weighted_mean,
 )
+from tunefree.estimators.scores import Mistakes, Squares, raised, weighted_mean
 from tunefree.estimators.verdict import Report
 from tunefree.preprocessing import TablePreprocessor
 
@@ -47,13 +47,14 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         kept = weights > 0
         return (table, Z, y, weights) if kept.all() else (table, Z[kept], y[kept], weights[kept])
 
-    def _race(self, table, X, y, labels, weights, groups, task, n_outputs):
+    def _race(self, table, X, y, labels, weights, groups, score, n_outputs):
         """Judge the candidates, and fit the winner on all rows."""
         start, seed = time.perf_counter(), seed_of(self.random_state)
         affine = not sparse.issparse(X)
         rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
         X, y, groups = X[rows], y[rows], groups[rows]
         shape = shape_of(X, n_outputs)
+        task = "classification" if isinstance(score, Mistakes) else "regression"
         entrants, left = candidates(task, self.family, X, n_outputs, seed)
         if not entrants:
             raise ValueError(
@@ -61,7 +62,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
                 "; ".join(f"{name}: {why}" for name, why in left.items())
             )  # fmt: skip
         budget = Budget(self.budget, shape.pass_work)
-        entries = race(entrants, shape, X, y, totals, groups, self._losses, budget, self._told)
+        entries = race(entrants, shape, X, y, totals, groups, score, budget, self._told)
         winner, reason = choose(entries, totals)
         begin, again = time.perf_counter(), not winner.fitted
         fitted, passes = winner.fitted, winner.candidate.passes(shape)
@@ -74,6 +75,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             self._told.end()
         refit = time.perf_counter() - begin
         self.table_, self.view_, self.model_ = table, fitted.view, fitted.model
+        if task == "classification":
+            self.power_ = winner.power
         self.chosen_, self.seconds_ = winner.candidate.name, time.perf_counter() - start
         self.leaderboard_ = _leaderboard(entries, winner, totals, shape, task)
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
@@ -206,13 +209,16 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         The winner's name.
     model_ : estimator
         The winner, fitted on the class numbers of all rows.
+    power_ : float
+        What its probabilities are raised to, and its decisions multiplied by: fitted to the
+        log-losses of the left-out rows (temperature scaling).
     view_ : tuple of parts
         What columns go through before `model_`.
     table_ : TablePreprocessor
     leaderboard_ : list of dict
         For every candidate, the chosen one first: validation 'risk' (share of errors) and its
         standard error 'risk_se', its 'log_loss', 'seconds' of judging, 'passes' of one fit, 'rows'
-        scored, 'chosen', 'status'.
+        scored, 'chosen', 'status'. Log-losses are those at every candidate's best power.
     traces_ : dict of str to dict
         For candidates that predict every row before they learn it: 'rows' seen and 'risk' so far.
     report_ : part
@@ -262,21 +268,13 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         table, X, y, weights = self._numbers(X, y, sample_weight)
         self.classes_, codes = base.encode_labels(y, fewest=2)
         k, labels = len(self.classes_), codes[:, None].astype(float)
-        self._race(table, X, codes, labels, weights, codes, "classification", 1 if k == 2 else k)
+        self._race(table, X, codes, labels, weights, codes, Mistakes(k), 1 if k == 2 else k)
         return self
-
-    def _losses(self, fitted, X, y):
-        """Mistakes and log-losses of rows whose class numbers are known."""
-        shown, known = fitted.show(X), fitted.model.classes_
-        p = np.full((len(y), len(self.classes_)), 1e-12)
-        p[:, known] = np.maximum(fitted.model.predict_proba(shown), 1e-12)
-        wrong = (fitted.model.predict(shown) != y).astype(float)
-        return wrong, -np.log(p[np.arange(len(y)), y])
 
     def decision_function(self, X):
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
         shown = self._show(X)
-        return self.model_.decision_function(shown)
+        return self.power_ * self.model_.decision_function(shown)
 
     def predict(self, X):
         """The most likely class of every row, shape (n_samples,)."""
@@ -286,7 +284,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     def predict_proba(self, X):
         """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
         shown = self._show(X)
-        return self.model_.predict_proba(shown)
+        return raised(self.model_.predict_proba(shown), self.power_)
 
     def predict_log_proba(self, X):
         """Logarithms of `predict_proba`."""
@@ -359,18 +357,9 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         if targets.shape[1] > 1:
             variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
             spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
-        self._spread = spread
         groups = np.zeros(len(y), dtype=np.int64)
-        self._race(table, X, y, targets, weights, groups, "regression", targets.shape[1])
-        del self._spread
+        self._race(table, X, y, targets, weights, groups, Squares(spread), targets.shape[1])
         return self
-
-    def _losses(self, fitted, X, y):
-        """Squared errors, twice: nothing else breaks ties."""
-        predicted = fitted.model.predict(fitted.show(X))
-        off = predicted.reshape(len(y), -1) - y.reshape(len(y), -1)
-        square = (np.square(off.astype(np.float64)) / self._spread).sum(axis=1)
-        return square, square
 
     def predict(self, X):
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""

@@ -379,7 +379,9 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
     def predict_proba(self, X):
         """Probabilities of the classes, shape (n_samples, n_classes).
 
-        With ``setting='auto'`` they are calibrated on the progressive predictions.
+        With ``setting='auto'`` they are calibrated on the progressive predictions. After a few
+        hundred rows of many classes these know less than the model: its probabilities are then too
+        even, which `TuneFreeClassifier` mends on left-out rows.
         """
         joint = self.setting == "auto" or self.loss == "multinomial"
         return base.probabilities(self.decision_function(X), joint)

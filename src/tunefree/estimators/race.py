@@ -14,6 +14,7 @@ import numpy as np
 
 from tunefree.estimators.callbacks import Silent
 from tunefree.estimators.candidates import MOST_ROWS, Recalled
+from tunefree.estimators.scores import weighted_mean
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
 _FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
@@ -50,6 +51,8 @@ class Entry(NamedTuple):
         'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
     fitted : Fitted or None
         On all rows, if judging left that behind.
+    power : float
+        Of its probabilities, for the proper scores.
     """
 
     candidate: object
@@ -61,6 +64,7 @@ class Entry(NamedTuple):
     leaders: tuple = ()
     trace: dict | None = None
     fitted: object = None
+    power: float = 1.0
 
 
 def folds_of(groups):
@@ -121,20 +125,6 @@ class Budget:
         return elapsed + rate * passes <= self.seconds
 
 
-def weighted_mean(values, weights):
-    """Mean and its standard error.
-
-    Examples
-    --------
-    >>> mean, se = weighted_mean(np.array([0.0, 1.0]), np.ones(2))
-    >>> float(mean), round(float(se), 3)
-    (0.5, 0.354)
-    """
-    total = weights.sum()
-    mean = weights @ values / total
-    return mean, np.sqrt(np.square(weights * (values - mean)).sum()) / total
-
-
 def difference(one, other, weights, of="losses"):
     """Mean of (one's losses less the other's) on the rows both were scored on, and its error."""
     n = min(len(one.losses), len(other.losses))
@@ -154,8 +144,7 @@ def race(candidates, shape, X, y, weights, groups, score, budget, told=_SILENT):
         Rows in random order, none twice.
     groups : ndarray of int of shape (n,)
         What is to be spread evenly over the folds.
-    score : callable
-        (Fitted, X, y) -> two losses of every row.
+    score : Mistakes or Squares
     budget : Budget
     told : Silent
         Is told of every candidate, and may end the race.
@@ -249,7 +238,7 @@ def _rehearsed(candidate, entries, X, y, weights, fold, groups, score):
     losses, fits = [], []
     for one in (candidate, leading.candidate.small(_FEW_MARKS)):
         fits.append(one.fit(X[few], y[few], weights[few], leader))
-        losses.append(score(fits[-1], X[held], y[held])[0])
+        losses.append(score.of(fits[-1], X[held], y[held])[0])
     mean, _ = weighted_mean(losses[0] - losses[1], weights[held])
     early, _ = weighted_mean(losses[0], weights[held])
     spent = time.perf_counter() - start
@@ -258,7 +247,7 @@ def _rehearsed(candidate, entries, X, y, weights, fold, groups, score):
 
 def _judge(candidate, X, y, weights, fold, used, score, entries):
     """Score a candidate fold by fold, as long as it can still win."""
-    losses, second, rows, fits, trace, whole = [], [], [], [], None, None
+    losses, evidence, rows, fits, trace, whole = [], [], [], [], None, None
     leaders = [e for e in entries if e.status == "finished" and len(e.losses)]
     start = time.perf_counter() - candidate.rehearsal
     leading, more = leading_entry(entries), {"keep": True} if candidate.leads else {}
@@ -275,11 +264,13 @@ def _judge(candidate, X, y, weights, fold, used, score, entries):
             fitted = told = candidate.fit(X[kept], y[kept], weights[kept], leader, **more)
         fits += [fitted.model] if candidate.leads else []
         trace = trace or _trace(fitted.model)
-        one, two = score(told, X[held], y[held])
-        losses, second, rows = [*losses, one], [*second, two], [*rows, held]
+        one, two = score.of(told, X[held], y[held])
+        losses, evidence, rows = [*losses, one], [*evidence, two], [*rows, held]
+        scored = np.concatenate(rows)
+        second, power = score.proper(np.concatenate(evidence), y[scored], weights[scored])
         entry = Entry(
-            candidate, np.concatenate(losses), np.concatenate(second), np.concatenate(rows),
-            time.perf_counter() - start, "finished", tuple(fits), trace, whole,
+            candidate, np.concatenate(losses), second, scored, time.perf_counter() - start,
+            "finished", tuple(fits), trace, whole, power,
         )  # fmt: skip
         if leaders and f != used[-1]:
             best = best_of(leaders, weights, _SCORES)

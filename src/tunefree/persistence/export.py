@@ -127,7 +127,8 @@ def to_onnx(estimator, path=None):
     dtype = _dtype(inner)
     example = np.zeros((1, d), dtype)
     if hasattr(estimator, "classes_"):
-        outputs = _classify(graph, inner, scores, dtype, np.asarray(estimator.classes_))
+        power = getattr(estimator, "power_", 1.0)
+        outputs = _classify(graph, inner, scores, dtype, np.asarray(estimator.classes_), power)
     else:
         outputs = _regress(graph, inner, scores, dtype, estimator.predict(example))
     model = graph.model(d, dtype, outputs)
@@ -270,7 +271,7 @@ def _regress(g, estimator, scores, dtype, y):
     return [(g.cast(scores, dtype, "variable"), y.astype(dtype))]
 
 
-def _classify(g, estimator, scores, dtype, classes):
+def _classify(g, estimator, scores, dtype, classes, power):
     binary, name = len(classes) == 2, type(estimator).__name__
     decisions, p = scores, None
     proper = hasattr(estimator, "predict_proba")
@@ -289,6 +290,9 @@ def _classify(g, estimator, scores, dtype, classes):
     elif proper:
         total = g("ReduceSum", p, np.array([1]), keepdims=1)
         p = g("Div", p, g("Max", total, 1e-300))
+    if proper and power != 1.0:
+        p = g("Pow", g("Max", p, np.finfo(dtype).tiny), power)
+        p = g("Div", p, g("ReduceSum", p, np.array([1]), keepdims=1))
     if binary:
         codes = g.cast(g("Squeeze", g("Greater", decisions, 0.0), np.array([1])), np.int64)
     else:
