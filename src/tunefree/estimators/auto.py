@@ -218,7 +218,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     leaderboard_ : list of dict
         For every candidate, the chosen one first: validation 'risk' (share of errors) and its
         standard error 'risk_se', its 'log_loss', 'seconds' of judging, 'passes' of one fit, 'rows'
-        scored, 'chosen', 'status'. Log-losses are those at every candidate's best power.
+        scored, 'chosen', 'status'.
     traces_ : dict of str to dict
         For candidates that predict every row before they learn it: 'rows' seen and 'risk' so far.
     report_ : part
