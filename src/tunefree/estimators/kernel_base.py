@@ -107,8 +107,9 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         rivals : sequence of Isotropic
             Learn beside the learner if there is a single pass.
         held : ndarray of bool, optional
-            Rows, as given, on which passes and bandwidths are chosen; every tenth by default. What
-            is returned of decisions is then honest: half of these rows chose for the others.
+            Rows, as given, on which passes and bandwidths are chosen; by default every tenth, below
+            500 rows up to every fourth. What is returned of decisions is then honest: half of these
+            rows chose for the others.
         like : estimator, optional
             A fitted one whose bandwidths are taken over.
 

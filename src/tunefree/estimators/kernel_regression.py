@@ -170,7 +170,8 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
         held : array-like of bool of shape (n_samples,), optional
-            Rows on which bandwidths and passes are chosen; every tenth by default.
+            Rows on which bandwidths and passes are chosen; by default every tenth, below 500
+            rows up to every fourth.
         like : estimator, optional
             A fitted one of this class, of fewer rows, whose bandwidths are taken over. Columns are
             not scaled.

@@ -2,9 +2,9 @@
 
 1. *Scout*: one pass over the first rows under every view and bandwidth of a grid, each row
    predicted before it is learned. The best three bandwidths of the best view go on.
-2. *Race*: passes over all rows, once without every tenth row and once with it, side by side (they
-   share the kernel's values). After passes 1, 2, 3, 5, 8, 12, ... the average of the pass is read
-   and its error e on the left-out rows noted.
+2. *Race*: passes over all rows, once without every tenth row (below 500 rows, without some more)
+   and once with it, side by side: they share the kernel's values. After passes 1, 2, 3, 5, 8, 12,
+   ... the average of the pass is read and its error e on the left-out rows noted.
 3. *Blend*: the read-outs, each divided by the size of its decisions on those rows, are added with
    the weights p exp(-2 (e - e_min) / SE), p the pass and SE the standard error of e.
 """
@@ -23,7 +23,8 @@ READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
 VISITS, CACHED = 200_000, 16_384
 SCOUTED = 6_000
 KEPT = 3
-_HELD = 10
+# One row in ten is left out, or in so few that fifty are, but no more than one in four.
+_SHARE, _ENOUGH, _LARGEST = 10, 50, 4
 # With so many rows left out, a race ends when so many read-outs in a row bring no new best.
 _MANY, _PATIENCE = 500, 2
 # Decisions of this size are small: learners aim at 1.
@@ -188,8 +189,15 @@ def read_outs(n_visits, max_iter=None, limit=12):
 
 
 def left_out(n):
-    """The rows that half of the members do not learn: every tenth, 1 at least."""
-    return np.arange(_HELD - 1, n, _HELD) if n >= _HELD else np.array([n - 1])
+    """The rows that half of the members do not learn; 1 at least.
+
+    Examples
+    --------
+    >>> [len(left_out(n)) for n in (2, 60, 300, 5000)]
+    [1, 15, 50, 500]
+    """
+    every = max(_LARGEST, min(_SHARE, n // _ENOUGH))
+    return np.arange(every - 1, n, every) if n >= every else np.array([n - 1])
 
 
 def race(team, kernel, data, gammas, learner, when, loss_of, held=None, watch=None):
@@ -207,7 +215,7 @@ def race(team, kernel, data, gammas, learner, when, loss_of, held=None, watch=No
     loss_of : callable
         (decisions, targets) -> loss of every row.
     held : ndarray, optional
-        Numbers of the rows to leave out; every tenth by default.
+        Numbers of the rows to leave out; those of `left_out` by default.
     watch : dict, optional
         What to call around each pass (`passage`).
 
