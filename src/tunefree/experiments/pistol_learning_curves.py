@@ -76,10 +76,12 @@ def compute(cell, data):
     X, y, gamma, out = X[rows], y[rows], GAMMA[cell["data"]], {}
     if cell["data"] == LINEAR:
         models = {
-            "paper": PiSTOLClassifier("paper", average="uniform"),
-            "ours, one pass": PiSTOLClassifier("global", average="uniform", max_iter=1),
+            "paper": PiSTOLClassifier("paper", average="uniform", random_state=0),
+            "ours, one pass": PiSTOLClassifier(
+                "global", average="uniform", max_iter=1, random_state=0
+            ),
             "ours, defaults": PiSTOLClassifier(random_state=0),
-            "SVM, tuned": GridSearchCV(LinearSVC(), {"C": GRID}, cv=5),
+            "SVM, tuned": GridSearchCV(LinearSVC(random_state=0), {"C": GRID}, cv=5),
         }
     else:
         models = {
