@@ -28,6 +28,7 @@ extensions = [
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autodoc_default_options = {"members": True, "inherited-members": False}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
