@@ -27,12 +27,13 @@ from tunefree.estimators.kernel_fitting import (
 )
 from tunefree.estimators.kernel_stream import KernelStream
 from tunefree.kernels import Precomputed
+from tunefree.learners.blend import blend, crossed
 from tunefree.learners.budget import check_budget
 from tunefree.learners.expansion import Expansion
 from tunefree.learners.progress import curve, recent_rows
 from tunefree.learners.sprint import sprint
 from tunefree.learners.support import n_threads, workers
-from tunefree.learners.tournament import blend, crossed, race, read_outs, train
+from tunefree.learners.tournament import race, read_outs, train
 
 # Rows are predicted in blocks of a multiple of this size.
 _ALIGNED = 16

@@ -2,7 +2,7 @@
 
 Every row is predicted before it is learned, so nothing need be left out to compare bandwidths and
 rules: all of them learn all rows in one sweep, and the averages are blended as after a race
-(`learners.tournament`), by the errors over the last half of the pass
+(`learners.blend`), by the errors over the last half of the pass
 (the latest 8,192 rows of it, at most).
 """
 
@@ -10,10 +10,11 @@ from itertools import product
 
 import numpy as np
 
+from tunefree.learners.blend import Race, ReadOut, standard_error
 from tunefree.learners.blocked import Blocked, Member
 from tunefree.learners.portfolio import rms
 from tunefree.learners.progress import recent_rows, record, start_progress
-from tunefree.learners.tournament import Race, ReadOut, like, passage, standard_error
+from tunefree.learners.tournament import like, passage
 
 
 def sprint(team, kernel, data, gammas, learners, loss_of):
