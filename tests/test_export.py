@@ -129,6 +129,15 @@ def test_what_tunefree_chose_is_exported(tmp_path, family, with_gaps, y):
     assert_same(model, np.vstack([rows, 3.0 * rows[:20]]), tmp_path)
 
 
+def test_mended_probabilities_are_exported(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 12, 200)
+    rows = 1.5 * rng.normal(size=(12, 10))[y] + rng.normal(size=(200, 10))
+    model = tunefree.TuneFreeClassifier("linear", random_state=0).fit(rows, y)
+    assert model.power_ > 1.5
+    assert_same(model, rows, tmp_path)
+
+
 def test_categories_are_refused_by_name(tmp_path):
     rows = np.array([[1.0, "a"], [2.0, "b"]] * 20, dtype=object)
     model = tunefree.TuneFreeRegressor("linear", random_state=0).fit(rows, np.arange(40.0))
