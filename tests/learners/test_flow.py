@@ -7,6 +7,7 @@ from scipy.special import expit
 
 from tunefree import flow
 from tunefree.designs import Dense
+from tunefree.experiments.stiff import SOLVERS, Shift, implicit, jacobian
 from tunefree.learners.flow import Flow, Sample, follow
 from tunefree.learners.mirror import Mirror
 from tunefree.learners.mirror_state import Configuration, Sheet
@@ -88,6 +89,29 @@ def test_five_integrators_agree(natural, potential, horizon):
     assert spread[0] <= 2e-6
     assert spread[1] <= 2e-5
     assert risks[0][0][-1] < 0.5 * risks[0][0][0]
+
+
+@pytest.mark.parametrize("natural, potential", [(False, PNorm(1.3)), (True, Power(1.3))])
+def test_implicit_integrators_solve_with_the_true_jacobian(natural, potential):
+    X, y, _ = _rows(k=3)
+    field, rng = _flow(X, y, potential, natural=natural), np.random.default_rng(1)
+    unknowns, b, small = 0.3 * rng.normal(size=y.shape[1] * X.shape[1]), rng.normal(size=36), 1e-6
+    columns = [
+        (field.field(0.0, unknowns + e) - field.field(0.0, unknowns - e)) / (2.0 * small)
+        for e in small * np.eye(len(unknowns))
+    ]
+    dense = 3.0 * np.eye(len(unknowns)) - 0.5 * np.transpose(columns)
+    shifted = 3.0 * Shift() - 0.5 * jacobian(field, unknowns)
+    np.testing.assert_allclose(shifted.solver()(b), np.linalg.solve(dense, b), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_implicit_integrators_by_blocks_agree_with_explicit_ones(name):
+    X, y, _ = _rows(k=3)
+    method = implicit(SOLVERS[name], _flow(X, y, PNorm(1.3)))
+    paths = [flow(X, y, potential=PNorm(1.3), horizon=5.0, method=m) for m in (method, "DOP853")]
+    risks = [path.risk_at(np.linspace(0.0, 5.0, 21)) for path in paths]
+    np.testing.assert_allclose(*risks, rtol=0.0, atol=2e-6)
 
 
 def test_an_integrator_of_ones_own_is_taken():

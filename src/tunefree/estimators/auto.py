@@ -53,8 +53,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         affine = not sparse.issparse(X)
         rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
         X, y, groups = X[rows], y[rows], groups[rows]
-        shape = shape_of(X, n_outputs)
-        task = "classification" if isinstance(score, Mistakes) else "regression"
+        shape, task = shape_of(X, n_outputs), score.task
         entrants, left = candidates(task, self.family, X, n_outputs, seed)
         if not entrants:
             raise ValueError(

@@ -134,7 +134,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     Parameters
     ----------
     n_landmarks : int or 'auto', default='auto'
-        'auto': 500 if a third fewer than 300 were no worse by a standard error, else as many as
+        'auto': 500 if the last third of the search's gained no standard error, else as many as
         1e10 + 2e6 n multiply-adds allow (about 700).
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.

@@ -34,6 +34,11 @@ class Mistakes(NamedTuple):
 
     n_classes: int
 
+    @property
+    def task(self):
+        """What is learned."""
+        return "classification"
+
     def of(self, fitted, X, y):
         """Mistakes, and what `proper` needs: logarithms of all probabilities."""
         shown, known = fitted.show(X), fitted.model.classes_
@@ -63,6 +68,11 @@ class Squares(NamedTuple):
     """
 
     spread: np.ndarray
+
+    @property
+    def task(self):
+        """What is learned."""
+        return "regression"
 
     def of(self, fitted, X, y):
         """Squared errors, twice: nothing else breaks ties."""

@@ -18,7 +18,7 @@ TITLE = "Risk along the flow by five integrators, shifted apart"
 NOTES = """
 Left: the synthetic data of appendix B.3 (100 rows, 75 cosine features, 400 test rows), horizon
 100. The other panels: MNIST, 7,840 parameters, mirror flow of q = 1.1 until 100, natural gradient
-of the power 1.1 until 2, which is the paper's T = 20 and .2 (quick: 1,000 images and a tenth of the
+of the power 1.1 until 2, T = 20 and .2 in the paper's units (quick: 1,000 images and a tenth of the
 time; drawn only with a data folder). Relative tolerance 1e-6. The figure shifts the curves by
 factors of 1.5; the table gives the largest distance of the curves themselves. The paper says that
 four integrators lie on top of each other, and prints neither a number nor its horizon. On MNIST

@@ -65,35 +65,35 @@ class Shift:
         return Blocks(*jacobian.parts, self.alpha, -jacobian.beta)
 
 
-def implicit(solver, flow):
-    """BDF or Radau for a `tunefree.learners.flow.Flow` with PNorm (mirror) or Power (natural)."""
+def jacobian(flow, unknowns):
+    """The Jacobian of a `tunefree.learners.flow.Flow` with PNorm (mirror) or Power (natural)."""
+    theta, offset = flow.point(unknowns)
+    design, _, weights = flow.sample
+    slopes = flow.link.slope(design.apply(theta.T) + offset) * (weights / weights.sum())[:, None]
+    X, one, zero = design.values, np.ones_like(theta), np.zeros_like(theta)
+    hessians = [X.T @ (s[:, None] * X) for s in slopes.T]
+    if flow.natural:
+        q, size = flow.potential.q, np.abs(theta)
+        a = size ** (2.0 - q) / (q * (q - 1.0))
+        g, _ = flow.gradient(theta, offset)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            b = (2.0 - q) * np.where(size > 0.0, a / theta, 0.0) * g
+        return Blocks(hessians, a, one, b)
+    p = flow.potential.p
+    v = theta / flow.potential.norm(theta) if theta.any() else zero
+    a, c = np.abs(v) ** (2.0 - p) / (p - 1.0), (2.0 - p) / (p - 1.0)
+    low = np.concatenate([h @ row for h, row in zip(hessians, v, strict=True)])
+    return Blocks(hessians, one, a, zero, c * low, v.ravel())
 
-    def jacobian(unknowns):
-        theta, offset = flow.point(unknowns)
-        design, _, weights = flow.sample
-        slopes = (
-            flow.link.slope(design.apply(theta.T) + offset) * (weights / weights.sum())[:, None]
-        )
-        X, one, zero = design.values, np.ones_like(theta), np.zeros_like(theta)
-        hessians = [X.T @ (s[:, None] * X) for s in slopes.T]
-        if flow.natural:
-            q, size = flow.potential.q, np.abs(theta)
-            a = size ** (2.0 - q) / (q * (q - 1.0))
-            g, _ = flow.gradient(theta, offset)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                b = (2.0 - q) * np.where(size > 0.0, a / theta, 0.0) * g
-            return Blocks(hessians, a, one, b)
-        p = flow.potential.p
-        v = theta / flow.potential.norm(theta) if theta.any() else zero
-        a, c = np.abs(v) ** (2.0 - p) / (p - 1.0), (2.0 - p) / (p - 1.0)
-        low = np.concatenate([h @ row for h, row in zip(hessians, v, strict=True)])
-        return Blocks(hessians, one, a, zero, c * low, v.ravel())
+
+def implicit(solver, flow):
+    """BDF or Radau for a flow whose `jacobian` is known."""
 
     class Implicit(solver):
         def __init__(self, fun, t0, y0, t_bound, **options):
             super().__init__(fun, t0, y0, t_bound, jac=csc_array((len(y0), len(y0))), **options)
-            self.jac = lambda t, y, f=None: jacobian(y)
-            self.J, self.I = jacobian(y0), Shift()
+            self.jac = lambda t, y, f=None: jacobian(flow, y)
+            self.J, self.I = jacobian(flow, y0), Shift()
             self.lu, self.solve_lu = (lambda m: m.solver()), (lambda solve, b: solve(b))
 
     Implicit.__name__ = solver.__name__
