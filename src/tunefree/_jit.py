@@ -10,6 +10,11 @@ file: kernels that take parts are therefore cached only for parts of this packag
 the test suite keys ``NUMBA_CACHE_DIR`` to a hash of the sources.
 """
 
+import os
+import stat
+import tempfile
+from pathlib import Path
+
 import numba
 import numpy as np
 from llvmlite import ir
@@ -22,11 +27,54 @@ _OPTIONS = {"nogil": True, "error_model": "numpy"}
 REASSOCIATE = {"reassoc", "nsz", "contract"}
 
 
+def _private_folder():
+    """A folder of this user alone below the system's temporary one; None where there is none.
+
+    Numba runs what its cache files hold, so a folder that another user made or may write to is
+    not taken.
+    """
+    if not hasattr(os, "getuid"):  # Windows: the temporary folder is the user's own
+        return Path(tempfile.gettempdir()) / "tunefree-kernels"
+    folder = Path(tempfile.gettempdir()) / f"tunefree-kernels-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return folder if ours and not found.st_mode & 0o022 else None
+
+
+def _cached(function, fastmath):
+    """Compile a function and keep what was compiled, wherever there is a folder for it.
+
+    In this order: ``NUMBA_CACHE_DIR``; ``__pycache__`` beside the module; the user's cache folder;
+    ``tunefree-kernels-<user>`` in the temporary folder; nowhere (each process compiles anew).
+    Numba knows the first three and raises where none can be written to, as in a read-only
+    container without a home.
+    """
+    compiled = numba.njit(fastmath=fastmath, **_OPTIONS)(function)
+    try:
+        compiled.enable_caching()
+    except RuntimeError:
+        folder = _private_folder()
+        if folder is None:
+            return compiled
+        asked, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+        try:
+            compiled.enable_caching()
+        except RuntimeError:  # a temporary folder that is full, or read-only, too
+            pass
+        finally:
+            numba.config.CACHE_DIR = asked
+    return compiled
+
+
 def kernel(function=None, *, fastmath=False):
     """Compile a function that takes no foreign parts, cached between processes."""
     if function is None:
         return lambda f: kernel(f, fastmath=fastmath)
-    return numba.njit(cache=True, fastmath=fastmath, **_OPTIONS)(function)
+    return _cached(function, fastmath)
 
 
 class Kernel:
@@ -37,7 +85,7 @@ class Kernel:
     def __init__(self, function, fastmath=False):
         self.function, self._fastmath = function, fastmath
         self.__doc__, self.__name__ = function.__doc__, function.__name__
-        self._cached = numba.njit(cache=True, fastmath=fastmath, **_OPTIONS)(function)
+        self._cached = _cached(function, fastmath)
         self._uncached = None
 
     def __call__(self, *args):
