@@ -27,18 +27,18 @@ import tunefree
 from tunefree import *
 
 warnings.simplefilter("ignore")
-tables = {"classifier": load_breast_cancer(return_X_y=True), "regressor": load_diabetes(return_X_y=True)}
+classes, numbers = load_breast_cancer(return_X_y=True), load_diabetes(return_X_y=True)
 names = [n for n in tunefree.__all__ if n.endswith(("Classifier", "Regressor", "Perceptron"))]
 for name in names:
     model = getattr(tunefree, name)()
-    X, y = tables["regressor" if name.endswith("Regressor") else "classifier"]
+    X, y = numbers if name.endswith("Regressor") else classes
     if name == "ReflectronRegressor":
         y = (y - y.min()) / np.ptp(y)
     score = model.fit(X[:300], y[:300]).score(X[300:], y[300:])
     save_model(model, "model"), load_model("model").predict(X)
     print(f"{name:30} {score:.3f}", flush=True)
     assert score > 0.2, name
-np.savetxt("table.csv", np.c_[tables["classifier"]], delimiter=",")
+np.savetxt("table.csv", np.column_stack(classes), delimiter=",")
 """
 COMMANDS = [
     "tunefree --version",
