@@ -11,22 +11,16 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from typing import NamedTuple
 
 import joblib
 import numpy as np
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
+from tunefree._threads import one_blas_thread
 from tunefree.distances import decay
 
 TILE = 1024
-
-
-@cache
-def _controller():
-    return ThreadpoolController()
 
 
 def n_threads(n_jobs):
@@ -64,7 +58,7 @@ class Workers:
 def workers(n_jobs):
     """Threads for a stretch of work."""
     n = n_threads(n_jobs)
-    with _controller().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         if n == 1:
             yield Workers()
             return
