@@ -16,9 +16,9 @@ from functools import cache
 
 # Multiply-adds below which OpenBLAS never takes a second thread (9,216 for a matrix and a vector).
 _SMALL = 8192
-# The number of threads belongs to the process: threads of ours that are inside, and what to restore
-# when the last one leaves.
-_lock, _inside, _before = threading.RLock(), set(), []
+# The number of threads belongs to the process, but for an OpenBLAS on OpenMP, where each thread has
+# its own: what to restore when the last of our threads leaves, and what as each of them does.
+_lock, _before, _inside = threading.RLock(), [], {}
 
 
 @contextmanager
@@ -53,40 +53,61 @@ def product(A, B):
 
 def _enter(me):
     with _lock:
+        shared, own = _libraries()
         if not _before:
-            _before.extend((library, library.get_num_threads()) for library in _libraries())
+            _before.extend((library, library.get_num_threads()) for library in shared)
         if not _inside:
-            for library, n in _before:
-                if n != 1:
-                    library.set_num_threads(1)
-        _inside.add(me)
+            _set((library, 1) for library, n in _before if n != 1)
+        mine = _inside[me] = [(library, library.get_num_threads()) for library in own]
+        _set((library, 1) for library, n in mine if n != 1)
 
 
 def _leave(me):
     with _lock:
-        _inside.discard(me)
+        _set(pair for pair in _inside.get(me, ()) if pair[1] != 1)
+        _inside.pop(me, None)
         if not _inside:
-            for library, n in _before:
-                if n != 1:
-                    library.set_num_threads(n)
+            _set(pair for pair in _before if pair[1] != 1)
             _before.clear()
+
+
+def _set(numbers):
+    """Set each library's number of threads.
+
+    From its version 3.8 on, threadpoolctl lets only the thread that was first set the number of an
+    OpenBLAS, and ignores the others: what must not depend on who leaves last asks for its turn, and
+    gives it back.
+    """
+    for library, n in numbers:
+        take_turn = getattr(library, "clear_controlling_thread", lambda force: None)
+        take_turn(force=True)
+        library.set_num_threads(n)
+        take_turn(force=True)
 
 
 @cache
 def _libraries():
-    """The BLAS libraries that are loaded: looking for them takes milliseconds, so it is done once.
+    """The loaded BLAS libraries whose number belongs to the process, and to a thread.
 
-    After SciPy's is loaded, too; no other module that this library calls brings one.
+    Looking for them takes milliseconds: it is done once, after SciPy's is loaded, too. No other
+    module that is used here brings one.
     """
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController().select(user_api="blas").lib_controllers
+    found = ThreadpoolController().select(user_api="blas").lib_controllers
+    own = [
+        library for library in found
+        if getattr(library, "threading_layer", "") == "openmp"
+        and hasattr(library, "clear_controlling_thread")  # before 3.8 one number was set for all
+    ]  # fmt: skip
+    return [library for library in found if library not in own], own
 
 
 def _in_child():
     """In the child of a fork only the thread that forked lives on."""
-    _inside.intersection_update([threading.get_ident()])
+    for other in set(_inside) - {threading.get_ident()}:
+        del _inside[other]
     _lock.release()
 
 

@@ -51,7 +51,7 @@ class Workers:
         items = list(items)
         if self._pool is None or len(items) < 2:
             return [function(item) for item in items]
-        return list(self._pool.map(function, items))
+        return list(self._pool.map(one_blas_thread()(function), items))
 
 
 @contextmanager
