@@ -16,7 +16,7 @@ NAMES = {
 }
 
 HOW = """\
-CPU seconds of all threads (time.process_time); every library on one thread but where said.
+CPU seconds of all threads (time.process_time); libraries take as many as they like but where said.
 SVM: LIBSVM through scikit-learn (SVC, SVR; LinearSVC for the linear kernel), cache of 1 GB, dense
 rows, the same prepared rows as ours. C by 5-fold cross-validation, refit included: a9a 2^-1..2^3,
 MNIST even/odd 2^0..2^6, newsgroups-like 2^1..2^4 (the ranges of the paper); tables 1, 4, 16, 64,

@@ -15,8 +15,8 @@ CV = ("SVC CV", "SGD CV", "logistic CV")
 console = Console(width=132, highlight=False)
 
 HOW = """\
-CPU seconds of all threads (time.process_time), numerical libraries on one thread; short calls are
-repeated and the quickest counts. Ours: raw data, defaults, random_state=0, everything it does.
+CPU seconds of all threads (time.process_time), as many as libraries take by default; short calls
+are repeated and the quickest counts. Ours: raw data, defaults, random_state=0, everything it does.
 Peers: sparse and [-1, 1] data raw, pixels / 255, other tables standardised ("raw": not); scaling,
 cross-validation (5 folds x 5 values, C in 1e-2..1e2 or alpha in 1e-6..1e-2) and refit are timed.
 "~": search not run, one default fit x 21 (25 on four fifths of the rows, one on all), its error.

@@ -12,18 +12,14 @@ did not measure. ``--crossover`` compares with random features instead.
 
 import argparse
 import json
-import os
 from pathlib import Path
 
-for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"  # before NumPy is imported
-
-import _kernel_crossover as crossover  # noqa: E402
-import _kernel_ours as ours  # noqa: E402
-import _kernel_peers as peers  # noqa: E402
-import _kernel_tables as tables  # noqa: E402
-from _kernel_problems import REGRESSION, problem  # noqa: E402
-from _tables import console  # noqa: E402
+import _kernel_crossover as crossover
+import _kernel_ours as ours
+import _kernel_peers as peers
+import _kernel_tables as tables
+from _kernel_problems import REGRESSION, problem
+from _tables import console
 
 SIZES = {
     "a9a": (500, 2000, 8000, 32561),

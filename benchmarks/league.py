@@ -11,20 +11,16 @@ all rows, so that a table can be made piece by piece; the table says so.
 
 import argparse
 import csv
-import os
 from pathlib import Path
 
-for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"  # before NumPy is imported
+import numpy as np
+import scipy.sparse as sp
 
-import numpy as np  # noqa: E402
-import scipy.sparse as sp  # noqa: E402
-
-import _data  # noqa: E402
-import _league_peers  # noqa: E402
-from _peers import timed  # noqa: E402
-from _tables import console, standard_error, table  # noqa: E402
-from linear import Cache  # noqa: E402
+import _data
+import _league_peers
+from _peers import timed
+from _tables import console, standard_error, table
+from linear import Cache
 
 TASKS = ("binary", "multiclass", "regression")
 

@@ -9,18 +9,14 @@ while developing (they are then not of this run).
 
 import argparse
 import json
-import os
 from pathlib import Path
 
-for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"  # before NumPy is imported
-
-import _data  # noqa: E402
-import _ours  # noqa: E402
-import _peers  # noqa: E402
-import _regression  # noqa: E402
-import _stream  # noqa: E402
-import _tables  # noqa: E402
+import _data
+import _ours
+import _peers
+import _regression
+import _stream
+import _tables
 
 SPEED = ("a9a", "newsgroups")
 

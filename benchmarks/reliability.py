@@ -16,13 +16,10 @@ import subprocess
 import time
 from pathlib import Path
 
-for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-    os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # before NumPy is imported
-
-import _hostile  # noqa: E402
-import _trust  # noqa: E402
-import _trust_processes as processes  # noqa: E402
-import _trust_streams as streams  # noqa: E402
+import _hostile
+import _trust
+import _trust_processes as processes
+import _trust_streams as streams
 
 FAST = ["PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor"]
 SLOW = [name for name in _trust.AUTOMATIC if name not in FAST]

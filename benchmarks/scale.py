@@ -25,12 +25,9 @@ import tempfile
 import time
 from pathlib import Path
 
-for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"  # before NumPy is imported
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-from _tables import table  # noqa: E402
+from _tables import table
 
 COLUMNS, ENTRIES = 100_000, 40
 # At its end a process tells its CPU seconds since START and its own peak memory (what `wait4` calls

@@ -11,21 +11,17 @@ error counts as one mistake more than were made, and medians of CPU seconds / CP
 """
 
 import argparse
-import os
 import warnings
 from pathlib import Path
 
-for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-    os.environ[f"{library}_NUM_THREADS"] = "1"  # before NumPy is imported
+import numpy as np
+from sklearn import datasets
 
-import numpy as np  # noqa: E402
-from sklearn import datasets  # noqa: E402
-
-import _data  # noqa: E402
-import _league_peers  # noqa: E402
-from _peers import timed  # noqa: E402
-from _tables import console, table  # noqa: E402
-from league import loss, model, warm_up  # noqa: E402
+import _data
+import _league_peers
+from _peers import timed
+from _tables import console, table
+from league import loss, model, warm_up
 
 SIZES = 150, 500
 MOST_TESTED = 3000

@@ -7,6 +7,7 @@ import numpy as np
 from distributed import Client, default_client, wait
 from distributed import TimeoutError as _DistributedTimeout
 
+from tunefree._threads import one_blas_thread
 from tunefree.dask.partitions import aligned, facts
 
 _FAN_IN = 8
@@ -123,7 +124,7 @@ class Cluster:
         ]
         return (key, sent), [
             self.client.submit(
-                function, part, *sent, key=f"{key}-{i}", pure=False,
+                _alone, function, part, *sent, key=f"{key}-{i}", pure=False,
                 workers=worker, allow_other_workers=worker is not None,
             )
             for i, (part, worker) in enumerate(zip(parts, at, strict=True))
@@ -200,6 +201,12 @@ def _same(value):
     return value
 
 
+@one_blas_thread()
+def _alone(function, *arguments):
+    return function(*arguments)
+
+
+@one_blas_thread()
 def _merged(merge, parts, *arguments):
     whole = parts[0]
     for part in parts[1:]:

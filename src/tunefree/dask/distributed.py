@@ -5,6 +5,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import check_values
+from tunefree._threads import one_blas_thread
 from tunefree.dask.cluster import Cluster
 
 
@@ -20,6 +21,7 @@ class Distributed:
         """Not there: what scikit-learn's callbacks are told of is a fit in this process."""
         raise AttributeError("Estimators on a cluster have no callbacks.")
 
+    @one_blas_thread()
     def fit(self, X, y, sample_weight=None, *, client=None, timeout=600.0):
         """Learn from rows on a cluster.
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from tunefree._interrupts import interruptible
 from tunefree._parameters import check_values
+from tunefree._threads import one_blas_thread
 
 FLOATS = [np.float64, np.float32]
 # The largest value to learn from.
@@ -24,6 +25,8 @@ _HUGE = 1e150
 def unharmed(estimator):
     """Leave the estimator's attributes as they were if what is done within raises.
 
+    BLAS has one thread within.
+
     Raises
     ------
     ValueError
@@ -32,7 +35,7 @@ def unharmed(estimator):
     check_values(estimator)
     before = vars(estimator).copy()
     try:
-        with interruptible():
+        with interruptible(), one_blas_thread():
             yield
     except BaseException:
         vars(estimator).clear()

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tunefree._array import seed_of
+from tunefree._threads import product
 from tunefree.estimators.base import FLOATS
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.glm_base import Reflectron
@@ -260,7 +261,7 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
 
     def _field(self, x):
         """The right-hand side of the system."""
-        return self.rho_ * x + self.link_.mean(x @ self.coef_.T + self.intercept_)
+        return self.rho_ * x + self.link_.mean(product(x, self.coef_.T) + self.intercept_)
 
     def _next(self, x):
         if self.dt is None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tunefree._threads import one_blas_thread
 from tunefree.engine.order import given_visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.stream import Stream
@@ -75,14 +76,16 @@ class ReadOnDemand:
 
     def __getattr__(self, name):
         if name in type(self)._ON_DEMAND and self.__dict__.get("_stream") is not None:
-            self._read_stream()
+            with one_blas_thread():
+                self._read_stream()
             return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _model_state(self):
         """Fitted attributes that make up the predictor: what a model file holds."""
         if self.__dict__.get("_stream") is not None and not set(self._ON_DEMAND) <= set(vars(self)):
-            self._read_stream()
+            with one_blas_thread():
+                self._read_stream()
         names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
         return {name: vars(self)[name] for name in sorted(names)}
 

@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
+from tunefree._threads import product
 from tunefree.engine.order import hashed_visits
 from tunefree.engine.sources import Sheets
 from tunefree.estimators import base
@@ -317,7 +318,8 @@ class Reflectron(OfSource, TellsCallbacks, BaseEstimator):
         X = base.check_rows(self, X)
         if getattr(self, "feature_map_", None) is not None:
             X = self.feature_map_.transform(X)
-        return X @ self.coef_.reshape(-1, X.shape[1]).T + np.reshape(self.intercept_, -1)
+        coef = self.coef_.reshape(-1, X.shape[1])
+        return product(X, coef.T) + np.reshape(self.intercept_, -1)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from tunefree._threads import one_blas_thread
 from tunefree.estimators.base import canonical
 from tunefree.estimators.units import Columns
 from tunefree.kernels import KERNELS, check_gram, make_kernel, median_gamma
@@ -90,6 +91,7 @@ class KernelMap(NamedTuple):
         kept = values > _SMALLEST * max(values[-1], 1e-300)
         return cls(part, columns, support, vectors[:, kept] / np.sqrt(values[kept]))
 
+    @one_blas_thread()
     def transform(self, X):
         """Coordinates of rows in feature space."""
         gram = self.kernel.gram(self.columns.rows(X), self.support)

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._threads import one_blas_thread
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import told
 from tunefree.estimators.kernel_baselines import BaselineClassifier
@@ -121,6 +122,7 @@ class KernelPerceptron(BaselineClassifier):
         self.lives_ = _lives(engine) if voted else None
         return self
 
+    @one_blas_thread()
     def decision_function(self, X):
         """Decisions, or the share of votes for less those against, of the second or every class.
 

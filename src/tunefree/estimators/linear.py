@@ -7,6 +7,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
+from tunefree._threads import product
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
@@ -372,7 +373,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
         """
         check_is_fitted(self, "coef_")
         X = base.check_rows(self, X)
-        scores = X @ self.coef_.T + self.intercept_
+        scores = product(X, self.coef_.T) + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @available_if(_has_probabilities)

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import is_number
+from tunefree._threads import product
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks
 from tunefree.estimators.journal import runner
@@ -98,7 +99,7 @@ class LinearDecisions:
         """
         check_is_fitted(self)
         X = base.check_rows(self, X)
-        scores = double(X) @ self.coef_.T.astype(np.float64) + self.intercept_
+        scores = product(double(X), self.coef_.T.astype(np.float64)) + self.intercept_
         scores = np.asarray(scores).astype(X.dtype)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._threads import one_blas_thread
 from tunefree.engine.sources import Whole
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import told
@@ -185,6 +186,7 @@ class KernelOptimisticPerceptron(Separator):
         self._publish(fits, alive, n_rows)
         return self
 
+    @one_blas_thread()
     def decision_function(self, X):
         """Distances from the surfaces in feature space.
 

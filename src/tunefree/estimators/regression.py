@@ -6,6 +6,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
+from tunefree._threads import product
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
@@ -371,7 +372,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         X = base.check_rows(self, X)
         if self.limits_ is not None:
             X = np.clip(_array(X), *self.limits_)
-        y = X @ self.coef_.T + self.intercept_
+        y = product(X, self.coef_.T) + self.intercept_
         low, high = self.range_ if self.coef_.ndim == 2 else self.range_[:, 0]
         return np.clip(y, low, high)
 

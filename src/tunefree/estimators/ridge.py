@@ -6,6 +6,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
+from tunefree._threads import product
 from tunefree.averaging import Geometric, Last, Tail, Uniform
 from tunefree.engine.order import given_visits
 from tunefree.estimators import base
@@ -354,7 +355,7 @@ class AveragedSGDRegressor(
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         check_is_fitted(self)
         X = base.check_rows(self, X)
-        y = X @ self.coef_.T + self.intercept_
+        y = product(X, self.coef_.T) + self.intercept_
         if getattr(self, "range_", None) is None:
             return y
         low, high = (self.range_ if y.ndim == 2 else self.range_[:, 0]).astype(y.dtype)

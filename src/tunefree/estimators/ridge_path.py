@@ -2,6 +2,7 @@
 
 from scipy import sparse
 
+from tunefree._threads import one_blas_thread
 from tunefree.estimators.ridge import AveragedSGDRegressor
 from tunefree.estimators.ridge_problem import (
     check_parameters,
@@ -13,6 +14,7 @@ from tunefree.estimators.ridge_problem import (
 )
 
 
+@one_blas_thread()
 def sgd_ridge_path(
     X,
     y,

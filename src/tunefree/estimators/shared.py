@@ -5,6 +5,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from tunefree._threads import product
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
@@ -180,7 +181,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEst
                 f"The matrices have {k} rows and {samples.shape[1] // k} columns: the fit had "
                 f"{self.n_outputs_} and {len(self.coef_)}."
             )
-        margins = (_rows(samples, k) @ self.coef_).reshape(-1, k)
+        margins = product(_rows(samples, k), self.coef_).reshape(-1, k)
         mean = np.asarray(self.link_.mean(margins)).astype(self.coef_.dtype, copy=False)
         return mean[:, 0] if k == 1 else mean
 

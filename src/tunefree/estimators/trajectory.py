@@ -7,6 +7,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.utils import check_array, check_consistent_length
 
 from tunefree._array import seed_of
+from tunefree._threads import one_blas_thread
 from tunefree.designs import CSR, Dense, Shared
 from tunefree.estimators.glm_parts import check_weight, named
 from tunefree.learners import flow as flows
@@ -49,17 +50,20 @@ class Trajectory:
         self.risk = self.risk_at(self.times)
         self.held_risk = None if held is None else self.risk_at(self.times, held=True)
 
+    @one_blas_thread()
     def at(self, time):
         """Parameters (k, d) and intercepts (k,) at a time from 0 to the end."""
         if not self.times[0] <= time <= self.times[-1]:
             raise ValueError(f"time={time!r} is not between 0 and {self.times[-1]:g}.")
         return self._flow.point(self._piece.between(time))
 
+    @one_blas_thread()
     def risk_at(self, times, *, held=False):
         """Mean squared errors at given times, on the rows learned from or on X_val."""
         sample = self._held if held else self._flow.sample
         return np.array([sample.risk(self._flow.link, *self.at(t)) for t in np.atleast_1d(times)])
 
+    @one_blas_thread()
     def best_time(self):
         """When the risk on X_val is lowest, between the integrator's steps, too."""
         i = int(np.argmin(self.held_risk))
@@ -71,6 +75,7 @@ class Trajectory:
         return float(found.x if found.fun < self.held_risk[i] else self.times[i])
 
 
+@one_blas_thread()
 def flow(
     X, y, *, link="logistic", potential="euclidean", natural=False, weight=None, horizon=100.0,
     method="DOP853", rtol=1e-6, atol=None, X_val=None, y_val=None, until=(), init=None,

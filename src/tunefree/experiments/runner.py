@@ -4,8 +4,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from threadpoolctl import threadpool_limits
-
+from tunefree._threads import one_blas_thread
 from tunefree.experiments import EXPERIMENTS, load
 from tunefree.experiments.store import Store, home, write_csv
 
@@ -122,7 +121,7 @@ def reproduce(name, out, *, quick=False, data=None, progress=None, finished=Fals
             if finished:
                 continue
             start = time.process_time()
-            with threadpool_limits(1, user_api="blas"):  # more would spin, and change last digits
+            with one_blas_thread():
                 numbers = experiment.compute(cell, data)
             store.put(cell, numbers, time.process_time() - start)
         seconds += store.seconds(cell)

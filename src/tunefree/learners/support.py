@@ -11,22 +11,16 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from typing import NamedTuple
 
 import joblib
 import numpy as np
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
+from tunefree._threads import one_blas_thread
 from tunefree.distances import decay
 
 TILE = 1024
-
-
-@cache
-def _controller():
-    return ThreadpoolController()
 
 
 def n_threads(n_jobs):
@@ -57,14 +51,14 @@ class Workers:
         items = list(items)
         if self._pool is None or len(items) < 2:
             return [function(item) for item in items]
-        return list(self._pool.map(function, items))
+        return list(self._pool.map(one_blas_thread()(function), items))
 
 
 @contextmanager
 def workers(n_jobs):
     """Threads for a stretch of work."""
     n = n_threads(n_jobs)
-    with _controller().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         if n == 1:
             yield Workers()
             return
