@@ -164,10 +164,21 @@ class PNorm(Potential):
         return NormPower(q) if q <= _LARGEST_POWER else None
 
     def convexity(self, size, radius=None):
-        """Strong convexity, and the exponent of the norm it is in."""
-        if self.p == "log" and np.log(size) > 2.0:
-            return float(1.0 / (3.0 * np.log(size))), 1.0
+        r"""Strong convexity, and the exponent of the norm it is in: (p - 1, p); 'log': in l1.
+
+        Half the squared p-norm is (p-1)-strongly convex in the p-norm, and Hoelder's inequality
+        gives \|u\|_1 <= d^(1 - 1/p) \|u\|_p. For 'log', 1 - 1/p = 1 / log d and that factor is e:
+
+            D(x + u, x) >= (p-1)/2 \|u\|_p^2 >= (p-1) / (2 e^2) \|u\|_1^2,   p - 1 = 1/(log d - 1).
+
+        No larger constant holds for even d: at x = (1, ..., 1) the Hessian takes u with alternating
+        signs, which sums to 0, to (p-1) d^(2/p - 2) \|u\|_1^2 = (p-1) / e^2 \|u\|_1^2. Boffi, Tu and
+        Slotine 2021, Corollary 4.2, have 1 / (3 log d), which is more than that for every d > 7: the
+        factor e, which they round up to 3, must be squared. (Up to d = 7, 'log' is p = 2.)
+        """
         p = self.exponent(size)
+        if self.p == "log" and p < 2.0:
+            return (p - 1.0) / np.e**2, 1.0
         return p - 1.0, p
 
     def l1_shrink(self, a, radius):
