@@ -166,10 +166,11 @@ class PNorm(Potential):
         r"""Strong convexity, and the exponent of the norm it is in: (p - 1, p); 'log': in l1.
 
         Half the squared p-norm is (p-1)-strongly convex in the p-norm. For 'log', Hoelder's
-        \|u\|_1 <= d^(1 - 1/p) \|u\|_p = e \|u\|_p makes that (p-1) / e^2 in l1, p - 1 = 1/(log d - 1).
-        It is attained (d even): at x = 1 the Hessian takes u of alternating signs, whose sum is 0,
-        to (p-1) d^(2/p - 2) \|u\|_1^2. Boffi, Tu and Slotine 2021, Corollary 4.2, have 1 / (3 log d),
-        more than that for every d > 7: the factor e <= 3 must be squared. Up to d = 7, p = 2.
+        \|u\|_1 <= d^(1 - 1/p) \|u\|_p = e \|u\|_p makes that (p-1) / e^2 in l1, or
+        1 / (e^2 (log d - 1)). It is attained (d even): at x = 1 the Hessian takes u of alternating
+        signs, whose sum is 0, to (p-1) d^(2/p - 2) \|u\|_1^2. Boffi, Tu and Slotine 2021, Corollary
+        4.2, have 1 / (3 log d), more than that for every d > 7: the factor e <= 3 must be squared.
+        Up to d = 7, p is 2.
         """
         p = self.exponent(size)
         if self.p == "log" and p < 2.0:
