@@ -15,7 +15,14 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.metrics.pairwise import rbf_kernel
 
 import reference
-from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier, PiSTOLRegressor, bounds
+from tunefree import (
+    KernelPiSTOLClassifier,
+    PiSTOLClassifier,
+    PiSTOLRegressor,
+    bounds,
+    load_model,
+    save_model,
+)
 from tunefree.averaging import Uniform
 from tunefree.designs import Dense
 from tunefree.estimators import base
@@ -347,6 +354,18 @@ def test_bounds_on_the_data_at_hand_tell_something():
         )
         assert model.regret_bound(h) == pytest.approx(stated, rel=1e-9)
     assert found[2] < 0.3 * found[1] < 0.3 * 0.6 * found[0]
+
+
+@pytest.mark.parametrize("learner", [False, True])
+def test_a_saved_model_still_has_its_bound(learner, tmp_path):
+    X, y = scaled_sequence("random")
+    for model, h in (
+        (PiSTOLClassifier("guaranteed"), np.ones(D)),
+        (PiSTOLRegressor("theorem-1"), np.ones(D)),
+        (KernelPiSTOLClassifier(setting="guaranteed"), 2.0),
+    ):
+        save_model(model.fit(X, y), tmp_path / "model", learner=learner)
+        assert load_model(tmp_path / "model").regret_bound(h) == model.regret_bound(h)
 
 
 def test_where_nothing_is_proved_a_sentence_says_so():

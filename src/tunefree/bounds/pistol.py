@@ -248,7 +248,8 @@ def pistol_regret_root(norm, slopes, *, a, b, lipschitz):
     With alpha = a (L + S): ||h|| sqrt(2 alpha log(1 + ||h|| / b)) + b (k - 1) (sqrt(alpha) -
     sqrt(a L)). The potential is b sqrt(alpha) (exp(||g||^2 / 2 alpha) - k); that it never grows by
     more than <f, step> was checked on a grid for k = 4.50, 2.55, 1.70, 1.35 at a = 2.25, 2.5, 3,
-    4 L, the rest of the proof is complete.
+    4 L, the rest of the proof is complete. It is about the setting "guaranteed" (a = 3 L);
+    the a of "global" and of the default (1/4 and 1) are too small for it.
 
     Parameters
     ----------

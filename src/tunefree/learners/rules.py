@@ -37,7 +37,7 @@ class PiSTOL(NamedTuple):
     Parameters
     ----------
     a : float, default=0.25
-        Multiplies the growth of the variance bound D. Theorem 1 needs a >= 2.25 (L = 1).
+        Multiplies the growth of the variance bound D. The theorems need a >= 2.25 L.
     b : float, default=1.0
         Scale of the first predictions.
     root : bool, default=True
