@@ -272,3 +272,14 @@ def test_a_diverging_fixed_step_is_reported():
         ReflectronRegressor(
             link="exp", potential=Hypentropy(1.0), step=1e300, standardize=False
         ).fit(X * 1e100, np.full(40, 1e5) + X[:, 0])
+
+
+@pytest.mark.parametrize("beta", [1e-50, 1e-100, 1e-200])
+@pytest.mark.parametrize("constraint", [None, L1Ball(20.0)], ids=repr)
+def test_hypentropy_comes_up_from_a_tiny_beta(beta, constraint):
+    """One parameter that has arrived, or the intercept, does not end the others' way."""
+    rng, theta = np.random.default_rng(5), np.array([2.0, -1.0, 1.5, 1.0] + 16 * [0.0])
+    X = rng.uniform(-1.0, 1.0, (500, 20))
+    y = 1.0 / (1.0 + np.exp(-X @ theta))
+    model = ReflectronRegressor(potential=Hypentropy(beta), constraint=constraint).fit(X, y)
+    assert np.abs(model.coef_ - theta).max() < 1e-5

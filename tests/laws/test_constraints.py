@@ -223,3 +223,19 @@ def test_bad_parameters_are_refused(make):
 def test_the_table_holds_every_constraint():
     kinds = {type(c) for c in CONSTRAINTS.values()}
     assert kinds == {L1Ball, LpBall, Simplex, NonNegative, Box, SchattenBall}
+
+
+@pytest.mark.parametrize("beta", [1e-2, 1.0, 1e3, 1e9])
+@pytest.mark.parametrize("radius", [1.0, 1e-6, 1e-12])
+def test_hypentropy_is_projected_exactly_onto_balls_far_below_beta(beta, radius):
+    """The radius to the last digits, and one threshold for all that is left (Euclid's, there)."""
+    potential, w = Hypentropy(beta), np.array([0.7, -0.7, 0.2, 0.0]) * 1e-3
+    theta, dual = L1Ball(radius).project(w, potential)
+    if np.abs(potential.inverse(w)).sum() > radius:
+        assert np.abs(theta).sum() == pytest.approx(radius, rel=1e-13)
+        assert np.allclose(potential.inverse(dual), theta, rtol=1e-13, atol=0.0)
+        cut = (np.abs(w) - np.abs(dual))[dual != 0.0]
+        assert np.ptp(cut) <= 1e-15
+    wide = potential.mirror(np.random.default_rng(0).standard_normal(50) * 10.0)
+    theta, _ = L1Ball(radius).project(wide, potential)
+    assert np.abs(theta).sum() == pytest.approx(radius, rel=1e-13)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tunefree import potentials
 from tunefree.potentials import POTENTIALS, Entropy, Hypentropy, PNorm, Power, Spectral
@@ -95,6 +97,39 @@ def test_strong_convexity(potential):
         sigma, p = potential.convexity(x.size, radius)
         norm = np.sum(np.abs(x - y) ** p) ** (1.0 / p)
         assert potential.divergence(x, y) >= 0.5 * sigma * norm**2 * (1 - 1e-9)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.one_of(st.just("log"), st.floats(1.01, 2.0)),
+    st.integers(2, 400),
+    st.sampled_from(["ones", "normal", "spread"]),
+    st.sampled_from(["alternating", "normal", "alternating sizes"]),
+    st.floats(-3.0, 1.0),
+    st.integers(0, 2**32 - 1),
+)
+def test_no_pair_of_points_is_less_convex_than_a_p_norm_says(p, d, place, way, size, seed):
+    """An adversary moves alike entries in alternate directions, where the norm grows least."""
+    rng, potential = np.random.default_rng(seed), PNorm(p)
+    x = {"ones": np.ones(d), "normal": rng.standard_normal(d)}.get(place)
+    x = np.exp(3.0 * rng.standard_normal(d)) if x is None else x
+    signs = np.where(np.arange(d) % 2, 1.0, -1.0)
+    u = {"alternating": signs, "normal": rng.standard_normal(d)}.get(way)
+    u = signs * np.abs(rng.standard_normal(d)) if u is None else u
+    u = u * np.linalg.norm(x) / np.linalg.norm(u) * 10.0**size
+    sigma, exponent = potential.convexity(d)
+    norm = np.sum(np.abs(u) ** exponent) ** (1.0 / exponent)
+    rounding = 1e-14 * (potential.value(x) + potential.value(x + u))
+    assert potential.divergence(x + u, x) >= 0.5 * sigma * norm**2 * (1.0 - 1e-9) - rounding
+
+
+@pytest.mark.parametrize("d", [8, 20, 1000])
+def test_the_log_norms_convexity_is_attained(d):
+    x, u = np.ones(d), np.where(np.arange(d) % 2, 1e-3, -1e-3)
+    sigma, exponent = PNorm("log").convexity(d)
+    assert exponent == 1.0
+    found = 2.0 * PNorm("log").divergence(x + u, x) / np.abs(u).sum() ** 2
+    assert found == pytest.approx(sigma, rel=1e-5)
 
 
 @pytest.mark.parametrize("potential", [p for p in CASES if p.odd], ids=repr)

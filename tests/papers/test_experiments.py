@@ -11,7 +11,8 @@ from tunefree.experiments.runner import missing, reproduce, store_of
 from tunefree.experiments.store import _numbers_of
 
 pytest.importorskip("matplotlib")
-
+from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
 
 # Their quick runs take most of a minute together: here one cell of each is computed.
 LONG = {
@@ -107,3 +108,44 @@ def test_missing_data_skip_with_a_reason(tmp_path):
         assert missing(load(name), tmp_path) == list(needs)
         if needs:
             assert needs[0] in reproduce(name, tmp_path, data=tmp_path).skipped
+
+
+@pytest.mark.parametrize("sizes", [(50, 200, 800), (20, 60), (400, 700), (50, 400, 6400)])
+def test_tick_labels_do_not_overlap(sizes):
+    """Of the experiment with the narrowest panels."""
+    experiment = load("averaging-schemes")
+    results = [
+        ({"decay": decay, "n": n}, {name: 1.0 / n for name in ("last", "uniform")})
+        for decay in (0.0, 1.0, 2.0)
+        for n in sizes
+    ]
+    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    experiment.draw(figure, results)
+    figure.draw(renderer)
+    for ax in figure.axes:
+        labels = [t for t in (*ax.get_xticklabels(), *ax.get_xticklabels(minor=True))
+                  if t.get_text() and t.get_visible()]  # fmt: skip
+        low, high = ax.get_xlim()
+        boxes = sorted(
+            (b.x0, b.x1)
+            for t in labels
+            if low <= t.get_position()[0] <= high
+            for b in [t.get_window_extent(renderer)]
+        )
+        assert len(boxes) >= 2
+        assert all(left[1] < right[0] for left, right in zip(boxes, boxes[1:], strict=False))
+
+
+def test_rates_stand_beside_the_theorem_with_a_verdict():
+    experiment, marks = load("pistol-rates"), [2**k for k in range(5, 13)]
+    results = [
+        ({"beta": c["beta"], "rule": c["rule"]},
+         {"T": marks, "excess": [t ** (-0.35 if c["seed"] < 9 else 0.0) for t in marks]})
+        for c in experiment.cells(quick=True)
+    ]  # fmt: skip
+    table = experiment.table(results)
+    theirs = [row for row in table if "theorem" in row[3]]
+    verdicts = ["not at the rate" in row[2] for row in theirs]
+    assert verdicts == [True, False, False]  # -0.50, -0.33 and -0.20 against -0.35
+    assert all(row[1] == "nothing proved" for row in table if "ours" in row[3])

@@ -12,6 +12,7 @@ from tunefree.bounds.pistol import (
     pistol_regret,
     pistol_regret_coordinates,
     pistol_regret_root,
+    pistol_regret_seen,
     pistol_regret_smooth,
 )
 from tunefree.bounds.reflectron import (
@@ -35,6 +36,7 @@ __all__ = [
     "pistol_regret",
     "pistol_regret_coordinates",
     "pistol_regret_root",
+    "pistol_regret_seen",
     "pistol_regret_smooth",
     "reflectron_flow_risk",
     "reflectron_flow_time",

@@ -2,6 +2,16 @@ r"""What PiSTOL can lose against the best competitor.
 
 Orabona 2014, "Simultaneous model selection and optimization through parameter-free stochastic
 learning".
+
+What is proved, and for which rule:
+
+- b fixed (the settings "theorem-1", and "paper" but for its a): Theorem 1, for a >= 2.25 L;
+- b sqrt(alpha) in place of b (the setting "guaranteed"): `pistol_regret_root`, for a >= 2.25 L;
+- nothing for a = L / 8 (the paper's experiments), for a = 1/4 (the setting "global"), for variances
+  that grow with squared gradients (the default), or for DoWG on an unbounded domain.
+
+The proofs rest on one scalar inequality each, which was checked on a grid; `phi` is the constant
+for which the paper proves its own.
 """
 
 import numpy as np
@@ -178,13 +188,68 @@ def pistol_regret_smooth(norm, loss, rounds, *, a, b, lipschitz, smoothness):
     return float(rest + slope * max((2 * slope) ** (1 / 3), level**0.25))
 
 
+def pistol_regret_seen(norm, alpha, growth, *, a, b, lipschitz, root):
+    r"""What a run can have lost against h, from the sums that it kept: bounds on the data at hand.
+
+    Our learners track the largest norm X instead of knowing it. With alpha = A / X, where
+    A = a L X + a sum \|s_t\| ||x_t||:
+
+    - b fixed: n sqrt(2 alpha log(1 + n sqrt(alpha) / b)) + b c V, V = sum of (A' - A) / A';
+    - b sqrt(alpha): n sqrt(2 alpha log(1 + n / b)) + b (k V + sqrt(a L) - sqrt(alpha)),
+      V = sum of (sqrt(A') - sqrt(A)) / sqrt(X),
+
+    where A becomes A' with the gradient of a row, n = ||h|| X, and c and k are the constants of
+    `pistol_regret` (``sharp``) and `pistol_regret_root`; where X = 1 from the start the second is
+    that bound, and the first at most that one. A larger X in mid-stream costs nothing: the
+    potentials b exp(||g||^2 / 2 A X) and b sqrt(A / X) exp(||g||^2 / 2 A X), of which the
+    predictors are gradients, fall as X grows, and at any X the sums are those of Algorithm 3 on
+    rows of norms within 1.
+
+    Parameters
+    ----------
+    norm : float
+        n, ||h|| times the largest norm of a row.
+    alpha, growth : float
+        alpha and V after the last row.
+    a, b, lipschitz : float
+        Parameters of the algorithm, a >= 2.25 L.
+    root : bool
+        Whether b is multiplied by sqrt(alpha).
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If a < 2.25 L.
+
+    Examples
+    --------
+    >>> grown = np.sqrt(153.0) - np.sqrt(3.0)
+    >>> arguments = dict(a=3.0, b=1.0, lipschitz=1.0)
+    >>> round(pistol_regret_seen(1.0, 153.0, grown, root=True, **arguments), 1)
+    22.0
+    >>> round(pistol_regret_root(1.0, 50.0, **arguments), 1)
+    22.0
+    """
+    constant, k = _sharp(a, lipschitz)
+    if root:
+        rest = k * growth + np.sqrt(a * lipschitz) - np.sqrt(alpha)
+        return float(norm * np.sqrt(2 * alpha * np.log1p(norm / b)) + b * rest)
+    leading = norm * np.sqrt(2 * alpha * np.log1p(norm * np.sqrt(alpha) / b))
+    return float(leading + b * constant * growth)
+
+
 def pistol_regret_root(norm, slopes, *, a, b, lipschitz):
     r"""The regret of PiSTOL with b sqrt(alpha_t) in place of b: no logarithm of T.
 
     With alpha = a (L + S): ||h|| sqrt(2 alpha log(1 + ||h|| / b)) + b (k - 1) (sqrt(alpha) -
     sqrt(a L)). The potential is b sqrt(alpha) (exp(||g||^2 / 2 alpha) - k); that it never grows by
     more than <f, step> was checked on a grid for k = 4.50, 2.55, 1.70, 1.35 at a = 2.25, 2.5, 3,
-    4 L, the rest of the proof is complete.
+    4 L, the rest of the proof is complete. It is about the setting "guaranteed" (a = 3 L);
+    the a of "global" and of the default (1/4 and 1) are too small for it.
 
     Parameters
     ----------

@@ -6,6 +6,8 @@ models".
 
 import numpy as np
 
+from tunefree.potentials import PNorm
+
 
 def reflectron_step(radius, slope, *, convexity=1.0, weight=1.0, theorem="4.1", rounds=None):
     r"""The step that a theorem asks for. Safe, and far below the best one.
@@ -139,10 +141,20 @@ def reflectron_risk_norm(n_samples, norm, radius, slope, delta, *, p=2.0):
 
 
 def reflectron_risk_l1(n_samples, n_features, radius, slope, delta, *, norm=None):
-    r"""Corollaries 4.2 and 4.3: rows bounded in their largest entry, growth only with log d.
+    r"""Corollaries 4.2 and 4.3, mended: rows bounded in their largest entry, growth with log d.
 
     With `norm` for the potential ``PNorm("log")`` and parameters of that l1 norm (4.2); without,
-    for the entropy and parameters on the simplex (4.3).
+    for the entropy and parameters on the simplex (4.3). It is Theorem 4.1 (`reflectron_risk`) with
+
+    .. math:: \eta = C\,\frac{\sqrt{2 \log(4/\delta)} + \sqrt{2 \log 2d}}{\sqrt n}, \qquad
+        R_n \le C W \Big(1 + \frac1{\sqrt\sigma}\Big) \sqrt{\frac{2 \log 2d}{n}}, \qquad
+        \psi(\theta) \le \frac{W^2}2
+
+    and delta/2; for the entropy R_n <= C sqrt(2 log d / n) and psi <= log d. The mean of n rows
+    within C has a largest entry of at most C sqrt(2 log(2d) / n) in expectation (Hoeffding's lemma
+    on 2d signed entries), the l1 ball of radius W that complexity (its 2d corners). The paper takes
+    1 / (3 log d) for sigma, which is too large (see `tunefree.potentials.PNorm.convexity`): here
+    it is 1 / (e^2 (log d - 1)), and 1 / d up to d = 7, where the potential is the Euclidean one.
 
     Parameters
     ----------
@@ -164,17 +176,19 @@ def reflectron_risk_l1(n_samples, n_features, radius, slope, delta, *, norm=None
     Examples
     --------
     >>> round(reflectron_risk_l1(10**6, 1000, 1.0, 0.25, 0.05), 3)
-    0.245
+    0.097
     """
-    root, log = np.sqrt(n_samples), np.log(n_features)
-    tail = 2.0 * slope * _discretised(radius, slope) * radius
-    tail *= np.sqrt(np.log(4.0 * n_features / delta)) / root
-    rest = np.sqrt(8.0 * np.log(2.0 / delta)) / root
-    if norm is None:
-        return float(4.0 * radius * np.sqrt(2.0 * log) / root + rest
-                     + 3.0 * np.sqrt(32.0 * log) * tail)  # fmt: skip
-    sparse = 4.0 * radius * norm * (1.0 + np.sqrt(3.0 * log)) ** 2 / root
-    return float(sparse + rest + 12.0 * norm * np.sqrt(3.0 * log) * tail)
+    root, corners = np.sqrt(n_samples), np.sqrt(2.0 * np.log(2.0 * n_features))
+    noise = radius * (np.sqrt(2.0 * np.log(4.0 / delta)) + corners) / root
+    value, sigma = np.log(n_features), 1.0
+    complexity = radius * np.sqrt(2.0 * np.log(n_features)) / root
+    if norm is not None:
+        value, (sigma, p) = 0.5 * norm**2, PNorm("log").convexity(n_features)
+        sigma = sigma if p == 1.0 else sigma / n_features
+        complexity = radius * norm * (1.0 + 1.0 / np.sqrt(sigma)) * corners / root
+    return reflectron_risk(
+        n_samples, noise, value, complexity, slope, delta / 2.0, convexity=sigma, radius=radius
+    )
 
 
 def _discretised(radius, slope):

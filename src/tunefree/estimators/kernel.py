@@ -9,7 +9,8 @@ from tunefree.estimators.fitting import new_columns, visits_of
 from tunefree.estimators.kernel_base import KernelDecisions, KernelEstimator
 from tunefree.estimators.kernel_fitting import Problem, without_absurd
 from tunefree.estimators.labels import stream_labels
-from tunefree.estimators.settings import SETTINGS, check_loss
+from tunefree.estimators.regret import KernelRegretBound
+from tunefree.estimators.settings import SETTINGS, check_horizon, check_loss
 from tunefree.learners.isotropic import Isotropic
 from tunefree.learners.progress import temperature
 from tunefree.learners.rules import DoWG, PiSTOL
@@ -19,7 +20,8 @@ from tunefree.losses import LOSSES
 _AUTO = PiSTOL(a=0.25, squares=True)
 # More passes never helped on public sets, and hurt where classes overlap.
 _PASSES = 12
-_NAMED = ("paper", "theorem-1", "global", "dowg")
+_NAMED = ("paper", "theorem-1", "guaranteed", "global", "dowg")
+_STREAM = "Nothing is kept of a stream for a bound: use fit."
 
 
 def mistakes(decisions, targets):
@@ -29,7 +31,7 @@ def mistakes(decisions, targets):
     return (decisions.argmax(axis=1) != targets.argmax(axis=1)).astype(float)
 
 
-class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
+class KernelPiSTOLClassifier(KernelRegretBound, KernelDecisions, KernelEstimator):
     r"""Kernel classifier that needs no tuning: parameter-free learning in feature space.
 
     The predictor of each class is :math:`f(x) = \sum_i c_i k(x_i, x)`, trained by PiSTOL: with the
@@ -51,10 +53,11 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         1 / (n_features variance of X), and a number is taken as it is.
     degree, coef0 : float, default=3 and 1
         Of the 'polynomial' kernel.
-    setting : {'auto', 'global', 'paper', 'theorem-1', 'dowg'}, default='auto'
+    setting : {'auto', 'global', 'guaranteed', 'paper', 'theorem-1', 'dowg'}, default='auto'
         Constants of the rule: 'auto' lets alpha grow with squared gradients, 'global' with their
-        norms (both with b = sqrt(alpha), a = 1/4); those of the paper's experiments; those of its
-        Theorem 1; or distance over weighted gradients instead of PiSTOL.
+        norms (both with b = sqrt(alpha), a = 1/4), 'guaranteed' is that with a = 3 L; those of the
+        paper's experiments; those of its Theorem 1; or distance over weighted gradients instead of
+        PiSTOL. `regret_bound` has the bound of 'guaranteed' and 'theorem-1'.
     loss : str or part, default='auto'
         A loss of `tunefree.losses`; 'auto' is 'smoothed_hinge'.
     average : {'auto', 'uniform', 'last-pass', 'last'}, default='auto'
@@ -65,6 +68,12 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         3 if an average is named). With a single pass and no average named no row is left out: later
         iterates count more, and PiSTOL and 'dowg' are weighed by how they predicted rows before
         they learned them.
+    horizon : int or None, default=None
+        How many rows a stream will have, which the setting 'paper' needs for its b; None counts
+        them in `fit`, and refuses streams of that setting.
+    calibrate : bool, default=True
+        Multiply decisions by the temperature that makes them log-odds of rows that were not yet
+        learned. False leaves them as learned: with one bandwidth and an average, Algorithm 3's.
     standardize : bool or 'auto', default='auto'
         Standardise columns first. 'auto': with ``gamma='auto'`` the columns as given, standardised
         columns and standardised logarithms compete; with 'scale' or a number columns stay as given.
@@ -111,6 +120,8 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
     trace_ : dict
         'rows' and 'progressive_error' of every bandwidth tried; 'read_outs': bandwidth, pass, error
         on left-out rows and weight.
+    regret_ : tuple or str
+        What `regret_bound` needs, or why nothing is proved.
     n_iter_ : int
         Passes made.
     n_features_in_ : int
@@ -139,6 +150,8 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
     True
     """
 
+    _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "regret_")
+
     def __init__(
         self,
         kernel="rbf",
@@ -150,6 +163,8 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         loss="auto",
         average="auto",
         max_iter="auto",
+        horizon=None,
+        calibrate=True,
         standardize="auto",
         precision="auto",
         compress=None,
@@ -167,6 +182,8 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         self.loss = loss
         self.average = average
         self.max_iter = max_iter
+        self.horizon = horizon
+        self.calibrate = calibrate
         self.standardize = standardize
         self.precision = precision
         self.compress = compress
@@ -181,6 +198,7 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         if self.setting not in ("auto", *_NAMED):
             raise ValueError(f"setting={self.setting!r} is none of auto, {', '.join(_NAMED)}.")
         check_loss(self.loss, "classification", "auto")
+        check_horizon(self.horizon)
         return kernel
 
     def _learner(self, n_rows):
@@ -226,13 +244,13 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         visits, rows, _ = visits_of(X, labels, weights, self.shuffle, seed)
         problem = Problem(without_absurd(self, kernel, X, rows), visits, kept)
         self.classes_, self.class_count_ = classes, counts
-        learner = self._learner(len(visits.rows))
+        learner = self._learner(self.horizon or len(visits.rows))
         rivals = [learner._replace(rule=DoWG())] if self.setting == "auto" else ()
         coefs, publish, decisions, seen, w = self._learn(
             kernel, problem, targets[problem.stored], learner, mistakes,
             classify=True, limit=_PASSES, rivals=rivals, held=held, like=like,
         )  # fmt: skip
-        a = temperature(decisions, seen, w, margin=1.0)
+        a = temperature(decisions, seen, w, margin=1.0) if self.calibrate else 1.0
         self._stream = None
         publish([a * c for c in coefs])
         if held is not None:
@@ -264,7 +282,9 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
         weights = base.check_weights(sample_weight, X)
         known = None if old is None else self.classes_
         every, codes, weights, counts = stream_labels(self, y, weights, classes, known)
-        stream = self._open_stream(kernel, X, self._learner(1), classify=True, unseen=True)
+        stream = self._open_stream(
+            kernel, X, self._learner(self.horizon), classify=True, unseen=True
+        )
         if old is not None and len(every) > len(known):
             stream.outputs(*new_columns(known, every))
         targets = np.hstack([base.signs(codes, len(every)), np.full((len(y), 1), -1.0)])
@@ -276,12 +296,15 @@ class KernelPiSTOLClassifier(KernelDecisions, KernelEstimator):
     def _read_stream(self):
         ready = self._stream.caught_up(self.n_jobs)
         reading = ready.read()
-        a = temperature(reading.decisions, reading.targets, reading.weights)
+        a = 1.0
+        if self.calibrate:
+            a = temperature(reading.decisions, reading.targets, reading.weights)
+        self.regret_ = _STREAM
         self._publish_reading(ready, reading, a)
 
     def predict_proba(self, X):
         """Probabilities of the classes, shape (n_samples, n_classes).
 
-        They are calibrated on rows that the predictor had not learned.
+        They are calibrated on rows that the predictor had not learned, if `calibrate` says so.
         """
         return base.probabilities(self.decision_function(X), joint=True)

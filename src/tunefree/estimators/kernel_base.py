@@ -26,6 +26,7 @@ from tunefree.estimators.kernel_fitting import (
     width_of,
 )
 from tunefree.estimators.kernel_stream import KernelStream
+from tunefree.estimators.regret import kernel_regret
 from tunefree.kernels import Precomputed
 from tunefree.learners.blend import blend, crossed
 from tunefree.learners.budget import check_budget
@@ -179,6 +180,8 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
                 decisions, seen, weights = recent_rows(progress)
                 decisions = decisions[:, int(last)]
         self.n_iter_, self.trace_, self.leaderboard_ = n_passes, trace, choice.leaderboard
+        if classify:
+            self.regret_ = kernel_regret(engine)
         self.coordinates_ = choice.view
 
         def publish(coefs):

@@ -76,3 +76,24 @@ def _scan(codes, weights, counts, shares):
             total += counts[k]
             n_seen += counts[k] > 0.0
         shares[i] = total / max(n_seen * counts[codes[i]], _TINY)
+
+
+def validation(estimator, X_val, y_val):
+    """The error of coefficients and intercepts on validation rows, as a function.
+
+    Raises
+    ------
+    ValueError
+        If the labels are not those of the training classes, one a row.
+    """
+    if y_val is None:
+        raise ValueError("X_val is given without y_val.")
+    X, y = base.check_rows(estimator, X_val), np.asarray(y_val)
+    if len(y) != X.shape[0] or not np.isin(y, estimator.classes_).all():
+        raise ValueError("y_val must have a label of the training classes for each row.")
+    codes = np.searchsorted(estimator.classes_, y)
+
+    def validate(coef, intercept):
+        return float(np.mean(base.chosen(X @ coef + intercept) != codes))
+
+    return validate

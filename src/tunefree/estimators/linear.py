@@ -19,7 +19,8 @@ from tunefree.estimators.fitting import (
     visits_of,
 )
 from tunefree.estimators.from_source import FitsSource
-from tunefree.estimators.labels import stream_labels
+from tunefree.estimators.labels import stream_labels, validation
+from tunefree.estimators.regret import RegretBound, linear_regret
 from tunefree.estimators.settings import (
     MOST_WHITENED,
     MOST_WHITENED_STREAM,
@@ -50,7 +51,9 @@ def _has_probabilities(estimator):
     )
 
 
-class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseEstimator):
+class PiSTOLClassifier(
+    RegretBound, base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseEstimator
+):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
     The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of
@@ -64,8 +67,10 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
     ----------
     setting : str, default='auto'
         'auto' (the portfolio) or one rule: 'paper' and 'paper-per-coordinate' (the constants of the
-        paper's experiments), 'theorem-1' (those of its Theorem 1), 'global', 'per-coordinate' (our
-        constants), 'per-coordinate-constant', 'dowg'.
+        paper's experiments), 'theorem-1' (those of its Theorem 1), 'guaranteed' (a = 3 L and
+        b sqrt(alpha): our bound), 'global' (the same with a = 1/4), 'per-coordinate' (our
+        constants), 'per-coordinate-constant', 'dowg'. `regret_bound` has the bound of 'theorem-1'
+        and 'guaranteed'; for the others nothing is proved.
     loss : {'auto', 'smoothed_hinge', 'hinge', 'squared_hinge', 'logistic', 'multinomial'}
         'auto' is the members' own in the portfolio, else the smoothed hinge. A user's own loss
         part is taken too.
@@ -74,6 +79,9 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
         'auto' is 'suffix', or 'uniform' in a single pass.
     max_iter : int or 'auto', default='auto'
         Passes over the data. 'auto': 3 to 12, fewer for larger data; 1 for the paper's settings.
+    horizon : int or None, default=None
+        How many rows a stream will have, which the settings 'paper' and 'paper-per-coordinate' need
+        for their b; None counts them in `fit`, and refuses streams of these settings.
     fit_intercept : bool, default=True
         Learn an intercept, as one more column of the size of the others.
     shuffle : bool, default=True
@@ -101,6 +109,8 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
     trace_ : dict
         'rows' seen, the 'progressive_error' of every member up to there, and each member's
         effective 'scale' after every pass; of a stream also how many rows had entries 'struck'.
+    regret_ : tuple or str
+        What `regret_bound` needs, or why nothing is proved.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -124,7 +134,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
     True
     """
 
-    _ON_DEMAND = ("coef_", "intercept_", "n_iter_", "leaderboard_", "trace_")
+    _ON_DEMAND = ("coef_", "intercept_", "n_iter_", "leaderboard_", "trace_", "regret_")
 
     def __init__(
         self,
@@ -133,6 +143,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
         loss="auto",
         average="auto",
         max_iter="auto",
+        horizon=None,
         fit_intercept=True,
         shuffle=True,
         class_weight=None,
@@ -143,6 +154,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
         self.loss = loss
         self.average = average
         self.max_iter = max_iter
+        self.horizon = horizon
         self.fit_intercept = fit_intercept
         self.shuffle = shuffle
         self.class_weight = class_weight
@@ -186,7 +198,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
         else:
             X, portfolio, state = self._start(X, rows, totals, len(visits.rows), targets.shape[1])
         self.classes_, self.class_count_ = classes, counts
-        validate = None if X_val is None else self._validation(X_val, y_val)
+        validate = None if X_val is None else validation(self, X_val, y_val)
 
         def read(state):
             return self._read(portfolio, state, X, rows)
@@ -260,6 +272,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
         coef, intercept = self._read(ready.portfolio, ready.state, candidates=candidates)
         self._publish(ready.portfolio, ready.state, coef, intercept, 1, self._dtype)
         self.trace_["struck"] = ready.struck
+        self.regret_ = linear_regret(ready.portfolio, ready.state, moving=ready.renew)
 
     def _check(self):
         check_parameters(self, ("auto", *SETTINGS), "classification", "auto")
@@ -289,7 +302,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
         density = base.share_stored(X[rows])
         sparse_data = density < 0.25 or self.setting != "auto"
         whiten = d <= MOST_WHITENED and d * d <= 100 * n
-        members = self._members(n_visits, n_outputs, sparse_data, whiten)
+        members = self._members(self.horizon or n_visits, n_outputs, sparse_data, whiten)
         views = view_set(members, self.fit_intercept)
         if sparse_data:
             X = base.canonical(sparse.csr_array(X)) if density < 0.25 else X
@@ -302,7 +315,9 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
             m = moments(
                 X, rows, totals, centred=self.fit_intercept, products=views.products, caps=caps
             )
-        single = self.setting.startswith(("paper", "theorem")) and self.max_iter == "auto"
+        single = (
+            self.setting.startswith(("paper", "theorem", "guaranteed")) and self.max_iter == "auto"
+        )
         entries = density * n * d * n_outputs
         n_passes = 1 if single else passes(self.max_iter, n_visits, entries, n_outputs)
         portfolio = Portfolio(
@@ -317,23 +332,10 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
     def _open_stream(self, X):
         sparse_data, d = sparse.issparse(X), X.shape[1]
         whiten = d <= MOST_WHITENED_STREAM
-        members = self._members(1, 1, sparse_data, whiten, stream=True)
+        members = self._members(self.horizon, 1, sparse_data, whiten, stream=True)
         portfolio = Portfolio(members, True, 1, last=self.average == "last", unseen=True)
         views, guarded = view_set(members, self.fit_intercept), self.setting == "auto"
         return Stream(portfolio, views, sparse=sparse_data, guarded=guarded)
-
-    def _validation(self, X_val, y_val):
-        if y_val is None:
-            raise ValueError("X_val is given without y_val.")
-        X, y = base.check_rows(self, X_val), np.asarray(y_val)
-        if len(y) != X.shape[0] or not np.isin(y, self.classes_).all():
-            raise ValueError("y_val must have a label of the training classes for each row.")
-        codes = np.searchsorted(self.classes_, y)
-
-        def validate(coef, intercept):
-            return float(np.mean(base.chosen(X @ coef + intercept) != codes))
-
-        return validate
 
     def _read(self, portfolio, state, X=None, rows=None, candidates=None):
         """Coefficients and intercepts: the blend of the portfolio, calibrated to log-odds."""
@@ -359,6 +361,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseE
         self.n_iter_ = n_passes
         self.leaderboard_ = portfolio.leaderboard(state)
         self.trace_ = portfolio.trace(state)
+        self.regret_ = linear_regret(portfolio, state)
 
     def decision_function(self, X):
         """Log-odds of the second class, or of every class against the rest.

@@ -14,6 +14,7 @@ from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.fitting import resume, run_passes, visits_of
 from tunefree.estimators.from_source import FitsSource
+from tunefree.estimators.regret import MOVING, RegretBound, linear_regret
 from tunefree.estimators.settings import (
     MOST_WHITENED,
     MOST_WHITENED_STREAM,
@@ -40,7 +41,9 @@ def _array(X):
     return X.toarray() if sparse.issparse(X) else X
 
 
-class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbacks, BaseEstimator):
+class PiSTOLRegressor(
+    RegretBound, RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbacks, BaseEstimator
+):
     r"""Linear regression that needs no tuning, on raw columns and targets of any scale.
 
     Each coordinate learns :math:`w_j = b g_j / (X_j \sqrt{V_j}) \exp(g_j^2 / (2 V_j))` from the
@@ -61,6 +64,8 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         Read-out; 'auto' weights iterate t by t in the portfolio and the recipe.
     max_iter : int or 'auto', default='auto'
         Passes over the data; 'auto' is 3 to 12, fewer for larger data.
+    horizon : int or None, default=None
+        See `PiSTOLClassifier`.
     cap : float or None, default=10.0
         Columns are clipped at median -+ cap q95|x - median|; None switches this off (heavy-tailed
         columns that carry signal).
@@ -88,6 +93,8 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
     leaderboard_ : list of dict
         Progressive errors are mean squared errors in robust standard deviations of the target.
     trace_ : dict
+    regret_ : tuple or str
+        What `regret_bound` needs, or why nothing is proved.
     n_features_in_ : int
 
     Raises
@@ -118,6 +125,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         "n_iter_",
         "leaderboard_",
         "trace_",
+        "regret_",
     )
 
     def __init__(
@@ -127,6 +135,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         loss="squared",
         average="auto",
         max_iter="auto",
+        horizon=None,
         cap=10.0,
         fit_intercept=True,
         shuffle=True,
@@ -137,6 +146,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         self.loss = loss
         self.average = average
         self.max_iter = max_iter
+        self.horizon = horizon
         self.cap = cap
         self.fit_intercept = fit_intercept
         self.shuffle = shuffle
@@ -262,6 +272,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
             ready.portfolio, ready.state, ready.scale, coef, intercept, 1, self._dtype, self._flat
         )
         self.trace_["struck"] = ready.struck
+        self.regret_ = self.regret_ if isinstance(self.regret_, str) else MOVING
 
     def _check(self):
         check_parameters(self, ("auto", *SETTINGS), "regression")
@@ -281,7 +292,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
 
     def _start(self, X, rows, totals, scale, n_outputs, n_visits):
         sparse_data, d = sparse.issparse(X), X.shape[1]
-        members = self._members(n_visits, d, sparse_data, d <= MOST_WHITENED)
+        members = self._members(self.horizon or n_visits, d, sparse_data, d <= MOST_WHITENED)
         caps = None if sparse_data else (scale.low, scale.high)
         views = view_set(members, self.fit_intercept)
         m = moments(
@@ -301,7 +312,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
 
     def _open_stream(self, X):
         sparse_data, d = sparse.issparse(X), X.shape[1]
-        members = self._members(1, d, sparse_data, d <= MOST_WHITENED_STREAM)
+        members = self._members(self.horizon, d, sparse_data, d <= MOST_WHITENED_STREAM)
         if sparse_data:  # columns may come that the first rows do not show: no scales of those
             members = tuple(m._replace(view="raw") for m in members)
         scale = TargetScale(self.loss, self.cap, self.fit_intercept)
@@ -365,6 +376,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbac
         self.n_iter_ = n_passes
         self.leaderboard_ = portfolio.leaderboard(state)
         self.trace_ = portfolio.trace(state)
+        self.regret_ = linear_regret(portfolio, state, units=(scale.m.copy(), scale.s.copy()))
 
     def predict(self, X):
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""

@@ -23,16 +23,30 @@ _MOST_CELLS = 5e7
 _NEGLIGIBLE = 1e-3
 
 
+def _paper_scale(loss, n_rows):
+    """The b of the paper's experiments, sqrt(2 a L T)."""
+    if n_rows is None:
+        raise ValueError(
+            "The paper's settings scale b by the number of rows, which a stream does not tell: "
+            "give horizon=, how many there will be, or another setting ('guaranteed', 'global')."
+        )
+    return np.sqrt(2 * 0.25 * loss.bound() * n_rows)
+
+
 def _paper(loss, n_rows):
-    return Isotropic(PiSTOL(b=np.sqrt(2 * 0.25 * loss.bound() * n_rows), root=False), loss)
+    return Isotropic(PiSTOL(b=_paper_scale(loss, n_rows), root=False), loss)
 
 
 def _paper_coordinates(loss, n_rows):
-    return Diagonal(PiSTOL(b=np.sqrt(2 * 0.25 * loss.bound() * n_rows), root=False), loss)
+    return Diagonal(PiSTOL(b=_paper_scale(loss, n_rows), root=False), loss)
 
 
 def _theorem(loss, n_rows):
     return Isotropic(PiSTOL(a=2.25 * loss.bound(), root=False), loss)
+
+
+def _guaranteed(loss, n_rows):
+    return Isotropic(PiSTOL(a=3.0 * loss.bound()), loss)
 
 
 def _global(loss, n_rows):
@@ -55,6 +69,7 @@ SETTINGS = {
     "paper": _paper,
     "paper-per-coordinate": _paper_coordinates,
     "theorem-1": _theorem,
+    "guaranteed": _guaranteed,
     "global": _global,
     "per-coordinate": _coordinates,
     "per-coordinate-constant": _constant_coordinates,
@@ -150,6 +165,13 @@ def check_loss(loss, task, *names):
         raise ValueError(f"loss={loss!r} is no part and none of {', '.join(known)}.")
 
 
+def check_horizon(horizon):
+    """Refuse a number of rows that is none."""
+    whole = isinstance(horizon, int | np.integer) and not isinstance(horizon, bool)
+    if horizon is not None and (not whole or horizon < 1):
+        raise ValueError(f"horizon={horizon!r} is neither None nor a positive integer.")
+
+
 def check_parameters(estimator, settings, task, *losses):
     """Refuse parameter values that mean nothing, naming the parameter.
 
@@ -163,6 +185,7 @@ def check_parameters(estimator, settings, task, *losses):
     check_loss(p["loss"], task, *losses)
     if p["average"] not in ("auto", "uniform", "suffix", "last"):
         raise ValueError(f"average={p['average']!r} is none of auto, uniform, suffix, last.")
+    check_horizon(p["horizon"])
     if p["max_iter"] != "auto" and (
         not isinstance(p["max_iter"], int | np.integer) or p["max_iter"] < 1
     ):

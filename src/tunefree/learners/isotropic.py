@@ -17,7 +17,7 @@ from tunefree.averaging import Uniform, mass
 from tunefree.designs import count, entry
 from tunefree.learners import rules
 from tunefree.learners.outputs import axpy2, dot, outputs, resized, width
-from tunefree.learners.rules import MASS, N_SCALARS, SQUARED_NORM, SUM
+from tunefree.learners.rules import GROWTH, HEAVIEST, MASS, N_SCALARS, SQUARED_NORM, SUM
 from tunefree.losses import SmoothedHinge, bound, slopes
 
 G, U = 0, 1  # the two vectors
@@ -113,6 +113,8 @@ def _scan(
                 z = 0.0
             else:
                 z = rules.increment(rule, scalars, k, weights[i] * z, norm, shared[0])
+                if weights[i] > HEAVIEST:
+                    scalars[k, GROWTH] = np.inf
                 squared = scalars[k, SQUARED_NORM] + z * (2.0 * h[k] + z * square)
                 scalars[k, SQUARED_NORM] = max(0.0, squared)
                 rules.settle(rule, scalars, k)

@@ -20,7 +20,7 @@ import numpy as np
 from tunefree._jit import REASSOCIATE, Kernel, kernel
 from tunefree.averaging import mass
 from tunefree.learners import rules
-from tunefree.learners.rules import MASS, N_SCALARS, SQUARED_NORM, SUM
+from tunefree.learners.rules import GROWTH, HEAVIEST, MASS, N_SCALARS, SQUARED_NORM, SUM
 from tunefree.losses import bound, slopes
 
 
@@ -119,6 +119,8 @@ def _recursion(
                 z = 0.0
             else:
                 z = rules.increment(rule, scalars, k, weights[i] * z, norm, shared[0])
+                if weights[i] > HEAVIEST:
+                    scalars[k, GROWTH] = np.inf
                 squared = scalars[k, SQUARED_NORM] + z * (2.0 * h[k] + z * square)
                 scalars[k, SQUARED_NORM] = max(0.0, squared)
                 rules.settle(rule, scalars, k)

@@ -53,7 +53,7 @@ class Mirror(NamedTuple):
         Where automatic steps start; any value does.
     patience : int
         Accepted points without progress before a configuration ends; at least half as many as
-        progress took.
+        progress took, and as many times more as the potential's duals have a longer `way`.
     behind : int or None
         The same for a configuration that has made progress, but not as far as another; None does
         not compare.
@@ -192,29 +192,35 @@ class Mirror(NamedTuple):
     def _judge(self, state, gradient, slope):
         """Which trials to accept, which configurations end, and <w+ - w, theta+ - theta>.
 
-        A trial that does not move is accepted and the last, one of a fixed step that is not finite
-        is the end.
+        A trial that does not move is accepted, and the last if its dual does not move either; one
+        of a fixed step that is not finite is the end.
         """
         now, trial, live = state.now, state.trial, state.live
         step, automatic = state.step[live], self._automatic(live)
         theta, offset = trial.theta - now.theta, trial.offset - now.offset
+        own, drift = _largest(trial.theta), _largest(trial.dual - now.dual)
+        still = _largest(offset) <= _STILL * np.maximum(own, _largest(trial.offset))
+        still |= _largest(np.abs(state.offset_gradient)) <= _STILL * np.sqrt(state.risk[live])
+        offset = np.where(still[:, None, None], 0.0, offset)  # rounding tells nothing of the step
+        still &= _largest(theta) <= _STILL * own
         move = _inner(trial.dual - now.dual, theta) + _inner(offset, offset)
         with np.errstate(invalid="ignore", over="ignore"):
             bend = _inner(gradient - state.gradient, theta)
             bend += _inner(slope - state.offset_gradient, offset)
             good = step * bend <= move
-        finite = np.isfinite(bend)
-        size = np.maximum(_largest(trial.theta), _largest(trial.offset))
-        begins = state.accepted[live] == 0
-        still = np.maximum(_largest(theta), _largest(offset)) <= _STILL * size
+        finite, begins = np.isfinite(bend), state.accepted[live] == 0
         accept = finite & (begins | still | good | ~automatic)
-        return accept, np.where(finite, still & ~begins, begins | ~automatic), move
+        # Parameters far below the largest may be on their way, as hypentropy's are from beta.
+        still &= ~begins & (drift <= _STILL * _largest(trial.dual))
+        return accept, np.where(finite, still, begins | ~automatic), move
 
     def _tired(self, state):
         """Which running configurations have waited for progress for too long."""
         at = state.mark_at[state.live]
         waited = state.accepted[state.live] - at
-        tired = waited > np.maximum(self.patience, at // 2)
+        potentials = [self.configurations[c].potential for c in state.live]
+        way = [getattr(getattr(p, "base", p), "way", 1.0) for p in potentials]
+        tired = waited > np.maximum(self.patience * np.array(way), at // 2)
         if self.behind is not None and len(self.configurations) > 1:
             lagging = (at > 0) & (state.score[state.live] > state.score.min())
             tired |= lagging & (waited > self.behind)

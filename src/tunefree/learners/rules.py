@@ -22,9 +22,12 @@ enter, loosen, coefficient = verb("enter", 5), verb("loosen", 5), verb("coeffici
 importance, increment, settle = verb("importance", 2), verb("increment", 5), verb("settle", 2)
 
 # The scalars s[k] that an isotropic learner keeps for each output k. (Methods take the whole table:
-# in a kernel a view of one row costs two atomic operations.)
-ACCUMULATOR, SQUARED_NORM, SUM, MASS, RADIUS = 0, 1, 2, 3, 4
-N_SCALARS = 5
+# in a kernel a view of one row costs two atomic operations.) GROWTH is what the proof of the
+# regret adds up (`bounds.pistol_regret_seen`), infinite where it fails; RADIUS and UNIT are DoWG's.
+ACCUMULATOR, SQUARED_NORM, SUM, MASS, GROWTH, RADIUS, UNIT = 0, 1, 2, 3, 4, 5, 6
+N_SCALARS = 7
+# A heavier visit may have a slope beyond the Lipschitz bound.
+HEAVIEST = 1.0 + 1e-6
 
 
 @part
@@ -34,7 +37,7 @@ class PiSTOL(NamedTuple):
     Parameters
     ----------
     a : float, default=0.25
-        Multiplies the growth of the variance bound D. Theorem 1 needs a >= 2.25 (L = 1).
+        Multiplies the growth of the variance bound D. The theorems need a >= 2.25 L.
     b : float, default=1.0
         Scale of the first predictions.
     root : bool, default=True
@@ -91,6 +94,7 @@ class PiSTOL(NamedTuple):
     def loosen(self, s, k, largest, old, new):
         """Take notice of a larger Lipschitz bound."""
         s[k, ACCUMULATOR] += grow(self, 0.0, 0.0, largest, new) - grow(self, 0.0, 0.0, largest, old)
+        s[k, GROWTH] = np.inf
 
     def coefficient(self, s, k, largest):
         """The c of f = c g."""
@@ -103,7 +107,13 @@ class PiSTOL(NamedTuple):
 
     def increment(self, s, k, slope, norm, largest):
         """The multiple of x that g moves by."""
-        s[k, ACCUMULATOR] = add(self, s[k, ACCUMULATOR], slope, norm)
+        before = s[k, ACCUMULATOR]
+        after = add(self, before, slope, norm)
+        s[k, ACCUMULATOR] = after
+        if self.root:
+            s[k, GROWTH] += (np.sqrt(after) - np.sqrt(before)) / np.sqrt(largest)
+        else:
+            s[k, GROWTH] += (after - before) / after
         return -slope
 
     def settle(self, s, k):
@@ -114,13 +124,14 @@ class PiSTOL(NamedTuple):
 class DoWG(NamedTuple):
     """Distance over weighted gradients (Khaled, Mishchenko, Jin 2023).
 
-    With r the largest distance from the start so far: v += r^2 s^2 |x|^2, then
-    w -= r^2 / sqrt(v) s x; iterates are averaged with weight r^2.
+    With r the largest distance from the start so far, in units of 1 / n for the norm n of the first
+    row that is not zero: v += r^2 s^2 |x / n|^2, then w -= r^2 / (sqrt(v) n^2) s x; iterates are
+    averaged with weight r^2.
 
     Parameters
     ----------
     first : float, default=1e-4
-        First distance, in units of 1 / (norm of the first row).
+        First distance.
 
     Examples
     --------
@@ -133,7 +144,7 @@ class DoWG(NamedTuple):
     def enter(self, s, k, old, new, lipschitz):
         """Start the distance at the first row that is not zero."""
         if s[k, RADIUS] == 0.0:
-            s[k, RADIUS] = self.first / new
+            s[k, RADIUS], s[k, UNIT] = self.first, new
 
     def loosen(self, s, k, largest, old, new):
         """The slopes themselves are what counts."""
@@ -148,13 +159,13 @@ class DoWG(NamedTuple):
 
     def increment(self, s, k, slope, norm, largest):
         """The multiple of x that w moves by."""
-        r2 = s[k, RADIUS] * s[k, RADIUS]
-        s[k, ACCUMULATOR] += r2 * slope * slope * norm * norm
-        return -r2 / np.sqrt(s[k, ACCUMULATOR]) * slope
+        step, unit = s[k, RADIUS] * slope, s[k, UNIT]
+        s[k, ACCUMULATOR] += (step * (norm / unit)) ** 2
+        return -s[k, RADIUS] * step / np.sqrt(s[k, ACCUMULATOR]) / unit / unit
 
     def settle(self, s, k):
         """Remember the largest distance."""
-        s[k, RADIUS] = max(s[k, RADIUS], np.sqrt(s[k, SQUARED_NORM]))
+        s[k, RADIUS] = max(s[k, RADIUS], np.sqrt(s[k, SQUARED_NORM]) * s[k, UNIT])
 
 
 @part

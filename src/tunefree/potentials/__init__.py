@@ -22,8 +22,9 @@ Two verbs are optional: ``l1_shrink``, the projection onto an l1 ball in closed 
 Source: Boffi, Tu and Slotine 2021, section 6 and corollaries 4.1-4.3; Boffi and Slotine 2020, B.2.
 """
 
+from tunefree.potentials.entropy import Entropy
 from tunefree.potentials.spectral import Spectral
-from tunefree.potentials.vectors import Entropy, Euclidean, Hypentropy, PNorm, Power
+from tunefree.potentials.vectors import Euclidean, Hypentropy, PNorm, Power
 
 POTENTIALS = {
     "euclidean": Euclidean(),

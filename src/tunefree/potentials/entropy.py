@@ -1,0 +1,55 @@
+"""The entropy, a potential of the simplex; `tunefree.potentials` has the table."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from tunefree.potentials.coordinates import Exponential
+from tunefree.potentials.vectors import Potential
+
+
+@dataclass(frozen=True)
+class Entropy(Potential):
+    """Negative entropy on the simplex: exponentiated gradient.
+
+    Examples
+    --------
+    >>> Entropy().inverse(np.zeros(4))
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+
+    simplex = True
+
+    def value(self, x):
+        """psi(x) = sum x log x."""
+        return float(np.sum(special.xlogy(x, x)))
+
+    def conjugate(self, w):
+        """psi*(w) = log sum exp w."""
+        return float(special.logsumexp(w))
+
+    def mirror(self, x):
+        """Gradient of psi on the simplex, up to a constant."""
+        with np.errstate(divide="ignore"):
+            return np.log(x)
+
+    def inverse(self, w):
+        """Gradient of psi*: undoes `mirror`."""
+        return np.exp(w - special.logsumexp(w))
+
+    def metric_solve(self, x, g):
+        """Inverse Hessian of psi at x, within the simplex, times g."""
+        return x * (g - np.sum(x * g))
+
+    def coordinates(self, size):
+        """One coordinate at a time."""
+        return Exponential()
+
+    def divergence(self, x, y):
+        """The Kullback-Leibler divergence of x from y."""
+        return float(np.sum(special.rel_entr(x, y)))
+
+    def convexity(self, size, radius=None):
+        """Strong convexity, and the exponent of the norm it is in."""
+        return 1.0, 1.0
