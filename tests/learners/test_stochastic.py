@@ -44,9 +44,6 @@ def _reference(link, configuration, scheme, X, y, importance, steps, by_slope=Fa
     """Equations 9 and 10 row by row, and the average as a sum."""
     (k, d), total = (y.shape[1], X.shape[1]), 0.0
     theta, dual = (a[0] for a in configuration.place(np.zeros((1, k, d))))
-    theta, dual = np.array(theta), np.array(dual)
-    for j in range(k):
-        theta[j], dual[j] = (a[0, 0] for a in configuration.place(np.zeros((1, 1, d))))
     b, sums, b_sum, iterates = np.zeros(k), np.zeros((k, d)), np.zeros(k), 0
     for x, target, w, step in zip(X, y, importance, steps, strict=True):
         mass = 1.0 if scheme is None else scheme.mass(float(iterates), iterates + 1.0)
@@ -56,8 +53,7 @@ def _reference(link, configuration, scheme, X, y, importance, steps, by_slope=Fa
         if by_slope:
             r = r * link.slope(s)
         dual = dual - step * w * np.outer(r, x)
-        for j in range(k):
-            theta[j], dual[j] = (a[0, 0] for a in configuration.place(dual[None, None, j]))
+        theta, dual = (a[0] for a in configuration.place(dual[None]))
         b, iterates = b - step * w * r, iterates + 1
     return (theta, b) if scheme is None else (sums / total, b_sum / total)
 

@@ -64,6 +64,10 @@ class L1Ball:
         """The norm that the ball bounds."""
         return float(np.sum(np.abs(theta)))
 
+    def scaled(self, factor):
+        """The set times a factor."""
+        return L1Ball(self.radius * factor)
+
 
 @dataclass(frozen=True)
 class LpBall:
@@ -168,6 +172,10 @@ class LpBall:
     def contains(self, theta, tolerance=1e-9):
         """Whether a point is in the set, up to a relative tolerance."""
         return bool(self.size(theta) <= self.radius * (1.0 + tolerance))
+
+    def scaled(self, factor):
+        """The set times a factor."""
+        return LpBall(self.p, self.radius * factor)
 
 
 def L2Ball(radius=1.0):

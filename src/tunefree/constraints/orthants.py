@@ -60,6 +60,10 @@ class Simplex:
         gap = abs(float(np.sum(theta)) - self.total)
         return bool(np.min(theta) >= 0.0 and gap <= self.total * tolerance)
 
+    def scaled(self, factor):
+        """The set times a factor."""
+        return Simplex(self.total * factor)
+
 
 @dataclass(frozen=True)
 class NonNegative:
@@ -89,6 +93,10 @@ class NonNegative:
     def contains(self, theta, tolerance=1e-9):
         """Whether a point is in the set."""
         return bool(np.min(theta) >= 0.0)
+
+    def scaled(self, factor):
+        """The set times a factor: itself."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -136,3 +144,7 @@ class Box:
     def contains(self, theta, tolerance=1e-9):
         """Whether a point is in the set."""
         return bool(np.min(theta) >= self.low and np.max(theta) <= self.high)
+
+    def scaled(self, factor):
+        """The set times a factor."""
+        return Box(self.low * factor, self.high * factor)

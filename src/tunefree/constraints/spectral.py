@@ -49,6 +49,10 @@ class SchattenBall:
         s = np.linalg.svd(theta, compute_uv=False)
         return LpBall(self.p, self.radius).contains(s, tolerance)
 
+    def scaled(self, factor):
+        """The set times a factor."""
+        return SchattenBall(self.p, self.radius * factor)
+
 
 def NuclearBall(radius=1.0):
     """Matrices whose singular values sum to at most a radius: ``SchattenBall(1.0, radius)``.

@@ -81,6 +81,7 @@ class Reflectron(OfSource, TellsCallbacks, BaseEstimator):
         keep_path=False,
         warm_start=False,
         random_state=None,
+        per_output=False,
     ):
         self.link = link
         self.potential = potential
@@ -102,6 +103,7 @@ class Reflectron(OfSource, TellsCallbacks, BaseEstimator):
         self.keep_path = keep_path
         self.warm_start = warm_start
         self.random_state = random_state
+        self.per_output = per_output
 
     def _check(self, batch=True):
         share = self.validation_fraction
@@ -128,7 +130,9 @@ class Reflectron(OfSource, TellsCallbacks, BaseEstimator):
                     "potentials need coordinates, so give features in their place."
                 )
             potential = Euclidean()
-        configurations = combinations(potential, self.constraint, self.step)
+        configurations = combinations(
+            potential, self.constraint, self.step, self.per_output
+        )
         steps = [c.step for c in configurations]
         check_weight(self.weight, steps if batch else ())
         check_theorems(steps, self.weight, link)
@@ -192,8 +196,9 @@ class Reflectron(OfSource, TellsCallbacks, BaseEstimator):
         if validation is not None:
             sheets.append(self._sheet(columns, *validation, 0))
         configurations = with_steps(
-            configurations, sheets[0].design, link, self.weight, self.fit_intercept, self.max_iter
-        )
+            configurations, sheets[0].design, link, self.weight, self.fit_intercept,
+            self.max_iter, targets.shape[1],
+        )  # fmt: skip
         learner = self._mirror(link, configurations, 1 + max(0, held.max()), choosing)
         start = self._start(link, columns, sheets[0], learner.members, len(columns.scale))
         source, k = Sheets(tuple(sheets)), sheets[0].targets.shape[1]

@@ -85,6 +85,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         keep_path=False,
         warm_start=False,
         random_state=None,
+        per_output=False,
         class_weight=None,
     ):
         super().__init__(
@@ -108,6 +109,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
             keep_path=keep_path,
             warm_start=warm_start,
             random_state=random_state,
+            per_output=per_output,
         )
         self.class_weight = class_weight
 

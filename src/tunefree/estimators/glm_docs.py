@@ -61,7 +61,10 @@ _PARAMETERS = """Parameters
     warm_start : bool, default=False
         Start from the last fit's parameters.
     random_state : int, RandomState or None, default=None
-        Seed of the hash by which rows are held out."""
+        Seed of the hash by which rows are held out.
+    per_output : bool, default=False
+        Of several outputs, potential and constraint are those of the whole matrix of parameters
+        (so that outputs share what is sparse); True has them of every output on its own."""
 
 
 _FITTED = """n_iter_ : int

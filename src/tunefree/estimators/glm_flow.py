@@ -50,12 +50,13 @@ def follow_flows(estimator, link, configurations, X, targets, weights, held, val
     Raises
     ------
     ValueError
-        For a constraint, a step or keep_path, which a flow does not have.
+        For a constraint, a step, keep_path or per_output, which a flow does not have.
     """
     for name, wrong in (
         ("constraint", any(c.constraint is not None for c in configurations)),
         ("step", any(c.step is not None for c in configurations)),
         ("keep_path", estimator.keep_path),
+        ("per_output", estimator.per_output and targets.shape[1] > 1),
     ):
         if wrong:
             raise ValueError(

@@ -33,7 +33,7 @@ def link_range(link, unknown=(-np.inf, np.inf)):
     return getattr(LINKS.get(link) if isinstance(link, str) else link, "range", unknown)
 
 
-def combinations(potential, constraint, step):
+def combinations(potential, constraint, step, per_output=False):
     """Every combination of potential, constraint and step; None and names are steps, too."""
     potentials = []
     for p in _listed(potential):
@@ -59,9 +59,10 @@ def combinations(potential, constraint, step):
                 f"{', '.join(THEOREMS)}."
             )
     return tuple(
-        (LowRank if of_singular_values(*each[:2]) else Configuration)(*each)
+        LowRank(*each) if of_singular_values(*each[:2]) and not per_output
+        else Configuration(*each, per_output)
         for each in product(potentials, constraints, steps)
-    )
+    )  # fmt: skip
 
 
 def check_weight(weight, steps=()):
@@ -97,7 +98,7 @@ def check_theorems(steps, weight, link):
         )
 
 
-def with_steps(configurations, design, link, weight, intercept, rounds):
+def with_steps(configurations, design, link, weight, intercept, rounds, k=1):
     """The configurations with the names of theorems replaced by their steps on these rows.
 
     Parameters
@@ -109,6 +110,8 @@ def with_steps(configurations, design, link, weight, intercept, rounds):
     intercept : bool
     rounds : int
         T of Theorem 5.1.
+    k : int
+        Outputs.
 
     Raises
     ------
@@ -116,13 +119,13 @@ def with_steps(configurations, design, link, weight, intercept, rounds):
         If a theorem says nothing about a configuration.
     """
     return tuple(
-        c._replace(step=_theorem(c, design, link, weight, intercept, rounds))
+        c._replace(step=_theorem(c, design, link, weight, intercept, rounds, k))
         if isinstance(c.step, str) else c
         for c in configurations
     )  # fmt: skip
 
 
-def geometry(configuration, size):
+def geometry(configuration, d, k=1):
     """Strong convexity (None if there is none) and the exponent of the norm that measures rows.
 
     Raises
@@ -130,7 +133,8 @@ def geometry(configuration, size):
     ValueError
         If a step that comes from a theorem needs it.
     """
-    potential, constraint, step = configuration
+    potential, constraint, step, per_output = configuration
+    size = d if per_output else k * d
     radius = getattr(constraint, "radius", getattr(constraint, "total", np.inf))
     if getattr(constraint, "p", 1.0) != 1.0:
         radius = np.inf
@@ -146,8 +150,8 @@ def geometry(configuration, size):
     return sigma, np.inf if p == 1.0 else p / (p - 1.0)
 
 
-def _theorem(configuration, design, link, weight, intercept, rounds):
-    sigma, exponent = geometry(configuration, design.shape[1])
+def _theorem(configuration, design, link, weight, intercept, rounds, k):
+    sigma, exponent = geometry(configuration, design.shape[1], k)
     norm = float(design.norms(exponent).max())
     if intercept:  # one more column of ones, with the Euclidean potential
         norm, sigma = np.hypot(norm, 1.0), min(sigma, 1.0)

@@ -22,11 +22,11 @@ def scheme_of(average):
     return named(average, AVERAGES, "average", "mass")
 
 
-def paced(configurations, link, weight, intercept, d, rounds):
+def paced(configurations, link, weight, intercept, d, rounds, k=1):
     """Configurations with the multiples of the automatic step spelt out, and the pace of each."""
     spelt, paces = [], []
     for configuration in configurations:
-        sigma, exponent = geometry(configuration, d)
+        sigma, exponent = geometry(configuration, d, k)
         step = configuration.step
         if isinstance(step, float):
             spelt.append(configuration)
@@ -172,4 +172,4 @@ def on_stream(walks, X, targets, weights):
     """
     rows, importance = given_visits(weights).order(0)
     of_rows, of_targets = walks.guards
-    return walks.learn(of_rows.screen(X[rows]), of_targets.screen(targets[rows]), importance)
+    return walks.take(of_rows.screen(X[rows]), of_targets.screen(targets[rows]), importance)

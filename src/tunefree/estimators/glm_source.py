@@ -178,8 +178,9 @@ class OfSource(Stochastic):
             columns = survey.moments.columns(self.fit_intercept)
         sheets = Sheets(rows, columns, targets, lambda X: held[turns(X)])
         configurations = with_steps(
-            configurations, sheets, link, self.weight, self.fit_intercept, self.max_iter
-        )
+            configurations, sheets, link, self.weight, self.fit_intercept, self.max_iter,
+            sums.shape[1],
+        )  # fmt: skip
         learner = self._mirror(link, configurations, 1 + max(0, held.max()), choosing)
         # What the start asks of the targets their means tell: a row for each share.
         means = sums / np.maximum(survey.weight, np.finfo(float).tiny)[:, None]

@@ -1,8 +1,12 @@
 """The Reflectron's stochastic form behind the estimators: passes in memory, and streams."""
 
+import warnings
+
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
+from tunefree.constraints.rules import is_separable
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.glm_passes import on_stream, paced, passes
 from tunefree.estimators.restoring import require, same_form
@@ -30,7 +34,7 @@ class Stochastic(FitsSource):
             start = start[0], np.reshape(start[1], (-1, k))[-1]  # the member that holds rows out
         spelt, paces = paced(
             configurations, link, self.weight, self.fit_intercept, X.shape[1],
-            self.max_iter * len(rows),
+            self.max_iter * len(rows), k,
         )  # fmt: skip
 
         def make(c=slice(None)):
@@ -87,25 +91,65 @@ class Stochastic(FitsSource):
                 )
                 if len(start[0]) != k:
                     raise ValueError(f"y has {k} outputs, and this model {len(start[0])}.")
-            spelt, paces = paced(
-                configurations, link, self.weight, self.fit_intercept, d, self.max_iter
-            )
-            stream = Walks.begin(link, spelt, paces, scheme, self.weight, self.fit_intercept,
-                                 self.batch_size, d, k, start)  # fmt: skip
-            stream = stream._replace(is_open=is_open)
-        self._stream = on_stream(stream, X, targets, weights)
-        self._dtype, self._flat, self.link_, self.feature_map_ = X.dtype.name, flat, link, None
+            stream = self._begin(d, k, start, 1.0)._replace(is_open=is_open)
+            if is_open and any(_is_coupled(run.configuration) for run in stream.runs):
+                raise ValueError(
+                    "This potential or constraint is of all outputs together, which must be known: "
+                    "announce all classes in the first call of partial_fit, or give "
+                    "per_output=True."
+                )
+            if self.standardize:
+                stream = stream._replace(start=start)
+        stream = on_stream(stream, X, targets, weights)
+        if stream.start is not None and (unit := stream.unit()) is not None:
+            stream = self._measured(stream, d, unit)
+        self._stream, self._dtype, self._flat = stream, X.dtype.name, flat
+        self.link_, self.feature_map_ = link, None
         self._forget_read()
+
+    def _begin(self, d, k, start, unit):
+        """Runs for rows in a unit; what is learned within a set holds it in the user's."""
+        link, configurations, scheme = self._check(batch=False)
+        rule = link, self.weight, self.fit_intercept, d, self.max_iter, k
+        spelt, scaled, paces, units = [], [], [], []
+        for configuration in configurations:
+            constraint, u = configuration.constraint, unit if _is_scalable(configuration) else 1.0
+            own = configuration
+            if constraint is not None and u != 1.0:
+                own = configuration._replace(constraint=constraint.scaled(u))
+            mine, pace = paced([own], *rule)
+            spelt += paced([configuration], *rule)[0]
+            scaled, paces, units = [*scaled, *mine], [*paces, *pace], [*units, *[u] * len(mine)]
+        return Walks.begin(link, spelt, paces, scheme, self.weight, self.fit_intercept,
+                           self.batch_size, d, k, start, units, scaled)  # fmt: skip
+
+    def _measured(self, stream, d, unit):
+        """The stream in its unit, with the rows that waited for it learned."""
+        fresh = self._begin(d, stream.n_outputs(), stream.start, unit)
+        kept = {name: getattr(stream, name) for name in ("guards", "is_open", "tally")}
+        fresh = fresh._replace(**kept)
+        for rows in stream.waiting:
+            fresh = fresh.learn(*rows)
+        return fresh
 
     def _check_learner(self):
         if self.__dict__.get("_stream") is not None:
             check_walks(self._stream, self.n_features_in_)
 
     def _read_stream(self):
-        runs = sorted(self._stream.runs, key=lambda run: run.risk())
-        self._note((run.risk(), self._stream.seen, run.configuration) for run in runs)
-        d = self.n_features_in_
+        walks, d = self._stream, self.n_features_in_
+        if walks.start is not None:  # its unit is not known yet: as if it were
+            walks = self._measured(walks, d, walks.unit(now=True))
+        runs = sorted(walks.runs, key=lambda run: run.risk())
+        self._note((run.risk(), walks.seen, run.configuration) for run in runs)
         theta, offset = runs[0].read()
+        if walks.diverged(runs[0]):
+            theta, offset = walks.constant()
+            warnings.warn(
+                "Every step of this stream diverged, and what is predicted is the targets' mean "
+                "so far: give smaller steps, or targets in units in which they are near 1.",
+                ConvergenceWarning, stacklevel=2,
+            )  # fmt: skip
         if self._stream.is_open:
             theta, offset = theta[:-1], offset[:-1]
         self._predict_with(theta, offset, Columns(np.zeros(d), np.ones(d)), self._dtype)
@@ -115,6 +159,23 @@ class Stochastic(FitsSource):
         """Leave out the axis that targets had not."""
         if self.__dict__.get("_flat"):
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+
+
+def _is_coupled(configuration):
+    """Whether an output's parameters depend on the other outputs."""
+    potential, constraint, _, per_output = configuration
+    alone = is_separable(potential) and (
+        constraint is None or getattr(constraint, "dual_bounds", lambda _: None)(potential)
+    )
+    return not (per_output or alone)
+
+
+def _is_scalable(configuration):
+    """Whether a geometry is the same in other units of the rows; the simplex is not."""
+    constraint = configuration.constraint
+    return not getattr(configuration.potential, "simplex", False) and (
+        constraint is None or hasattr(constraint, "scaled")
+    )
 
 
 def check_walks(walks, d):
@@ -127,6 +188,11 @@ def check_walks(walks, d):
     require(type(walks) is Walks and len(walks.runs) > 0 and type(walks.is_open) is bool)
     fresh = Guard.of(np.zeros(d)), Guard.of(np.zeros(walks.n_outputs()))
     require(same_form(walks.guards, fresh))
+    k = walks.n_outputs()
+    require(same_form(walks.tally, np.zeros((3, k))))
+    require(type(walks.start) in (tuple, type(None)) and type(walks.waiting) is tuple)
+    for X, targets, weights in walks.waiting:
+        require(X.shape == (len(weights), d) and targets.shape == (len(weights), k))
     for run in walks.runs:
         require(type(run) is Run and type(run.learner) in (Lazy, Batches))
         state, fresh = run.state, run.learner.init(d, walks.n_outputs())

@@ -67,7 +67,7 @@ class Batches(NamedTuple):
         """The state before the first row; theta (k, d) and offset (k,) are where to start."""
         dual = np.zeros((k, d))
         if theta is not None:
-            dual = self.configuration.potential.mirror(np.asarray(theta, dtype=float))
+            dual = self.configuration.mirror(theta)
         theta, dual = (a[0] for a in self.configuration.place(dual[None]))
         offset = np.zeros(k) if offset is None else np.array(offset, dtype=float)
         return BatchState(dual, theta, np.zeros((k, d)), offset, np.zeros(k), (), fresh_clock())

@@ -90,7 +90,7 @@ class Mirror(NamedTuple):
         duals, thetas = np.zeros((n, *shape)), np.zeros((n, *shape))
         for c, configuration in enumerate(self.configurations):
             if theta is not None:
-                duals[c] = configuration.potential.mirror(np.asarray(theta, dtype=float))
+                duals[c] = configuration.mirror(theta)
             thetas[c], duals[c] = configuration.place(duals[c])
         offsets = np.zeros((n, *shape[:2])) if offset is None else np.tile(
             np.broadcast_to(offset, shape[:2]), (n, 1, 1)

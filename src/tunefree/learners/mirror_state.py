@@ -16,11 +16,21 @@ class Configuration(NamedTuple):
     constraint : a part of `tunefree.constraints` or None
     step : float or None
         A fixed step; None is automatic.
+    per_output : bool
+        Whether potential and constraint are of every output on its own; else of the whole matrix.
     """
 
     potential: object
     constraint: object = None
     step: float | None = None
+    per_output: bool = False
+
+    def mirror(self, theta):
+        """The dual of parameters of shape (k, d)."""
+        theta = np.asarray(theta, dtype=float)
+        if self.per_output:
+            return np.concatenate([self.potential.mirror(row[None]) for row in theta])
+        return self.potential.mirror(theta)
 
     def place(self, duals, near=None):
         """The predictors of duals of shape (members, k, d), and the duals of those predictors.
@@ -31,6 +41,10 @@ class Configuration(NamedTuple):
         near : ndarray of the same shape, optional
             The predictors before this step: a hint.
         """
+        if self.per_output:
+            alone = self._replace(per_output=False)
+            pairs = alone.place(duals.reshape(-1, 1, duals.shape[-1]))
+            return tuple(a.reshape(duals.shape) for a in pairs)
         if self.constraint is not None:
             pairs = [self.constraint.project(dual, self.potential) for dual in duals]
             return np.array([theta for theta, _ in pairs]), np.array([dual for _, dual in pairs])

@@ -1,12 +1,13 @@
 r"""Potentials one coordinate at a time, for steps that touch only the entries of a row.
 
-.. math:: \theta_j = \mathrm{factor}(S)\, \mathrm{coordinate}(w_j), \qquad
-    S = \sum_j \mathrm{stat}(w_j)
+.. math:: \theta_j = \mathrm{factor}(S, R)\, c_j, \qquad c_j = \mathrm{coordinate}(w_j, R), \qquad
+    S = \sum_j \mathrm{stat}(w_j, c_j, R)
 
 A row changes few duals, so S follows in O(nnz), and so do all parameters: the others change by the
 common factor. A separable potential has the factor 1. `potential.coordinates(d)` says which of
-these parts is its own, None if it has none. ``base(top)`` is what may be subtracted from all
-duals, whose largest is `top`, without a change of theta.
+these parts is its own, None if it has none. The reference R = ``reference(low, high)`` is of the
+size of the least and the largest dual when it is chosen: theta does not depend on it, but powers
+and exponentials are then of numbers near 1. A part is capped before it overflows: R is out of date.
 """
 
 from typing import NamedTuple
@@ -15,30 +16,31 @@ import numpy as np
 
 from tunefree._jit import part, verb
 
-coordinate, stat, factor, base = (
-    verb("coordinate", 1), verb("stat", 1), verb("factor", 1), verb("base", 1)
+coordinate, stat, factor, reference = (
+    verb("coordinate", 2), verb("stat", 3), verb("factor", 2), verb("reference", 2)
 )  # fmt: skip
 _LARGEST_EXPONENT = 700.0
+_SMALLEST, _LARGEST = 1e-300, 1e290
 
 
 def separable(cls):
     """A part whose coordinates know nothing of each other: S = 0, and the factor is 1."""
-    for name in ("stat", "factor", "base"):
+    for name in ("stat", "factor", "reference"):
         setattr(cls, name, getattr(_Alone, name))
     return part(cls)
 
 
 class _Alone:
-    def stat(self, w):
+    def stat(self, w, c, r):
         """What a dual adds to S."""
         return 0.0
 
-    def factor(self, s):
+    def factor(self, s, r):
         """The common factor."""
         return 1.0
 
-    def base(self, top):
-        """What may be subtracted from every dual."""
+    def reference(self, low, high):
+        """None is needed."""
         return 0.0
 
 
@@ -48,11 +50,11 @@ class Linear(NamedTuple):
 
     Examples
     --------
-    >>> Linear().coordinate(2.0)
+    >>> Linear().coordinate(2.0, 0.0)
     2.0
     """
 
-    def coordinate(self, w):
+    def coordinate(self, w, r):
         """theta_j without the common factor."""
         return w
 
@@ -63,13 +65,13 @@ class Sinh(NamedTuple):
 
     Examples
     --------
-    >>> float(Sinh(2.0).coordinate(0.0))
+    >>> float(Sinh(2.0).coordinate(0.0, 0.0))
     0.0
     """
 
     beta: float
 
-    def coordinate(self, w):
+    def coordinate(self, w, r):
         """theta_j without the common factor; capped before it overflows."""
         return self.beta * np.sinh(min(max(w, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
 
@@ -80,13 +82,13 @@ class Root(NamedTuple):
 
     Examples
     --------
-    >>> float(Root(2.0).coordinate(-4.0))
+    >>> float(Root(2.0).coordinate(-4.0, 0.0))
     -2.0
     """
 
     q: float
 
-    def coordinate(self, w):
+    def coordinate(self, w, r):
         """theta_j without the common factor."""
         size = (abs(w) / self.q) ** (1.0 / (self.q - 1.0))
         return size if w > 0.0 else -size
@@ -94,58 +96,60 @@ class Root(NamedTuple):
 
 @part
 class NormPower(NamedTuple):
-    """Half a squared norm: theta_j = S^(2/q - 1) sign(w_j) |w_j|^(q-1), S = sum |w|^q.
+    """Half a squared norm: theta_j = R S^(2/q - 1) sign(w_j) |w_j/R|^(q-1), S = sum |w/R|^q.
 
     Examples
     --------
     >>> part = NormPower(3.0)
-    >>> round(float(part.factor(part.stat(2.0)) * part.coordinate(2.0)), 9)
+    >>> c = part.coordinate(2.0, 4.0)
+    >>> round(float(part.factor(part.stat(2.0, c, 4.0), 4.0) * c), 9)
     2.0
     """
 
     q: float
 
-    def coordinate(self, w):
+    def coordinate(self, w, r):
         """theta_j without the common factor."""
-        size = abs(w) ** (self.q - 1.0)
+        size = min((abs(w) / r) ** (self.q - 1.0), _LARGEST)
         return size if w > 0.0 else -size
 
-    def stat(self, w):
+    def stat(self, w, c, r):
         """What a dual adds to S."""
-        return abs(w) ** self.q
+        return min(c * (w / r), _LARGEST)
 
-    def factor(self, s):
+    def factor(self, s, r):
         """The common factor."""
-        return s ** (2.0 / self.q - 1.0) if s > 0.0 else 0.0
+        return r * s ** (2.0 / self.q - 1.0) if s > 0.0 else 0.0
 
-    def base(self, top):
-        """What may be subtracted from every dual."""
-        return 0.0
+    def reference(self, low, high):
+        """The largest size of a dual."""
+        return max(-low, high, _SMALLEST)
 
 
 @part
 class Exponential(NamedTuple):
-    """The entropy on the simplex: theta_j = exp(w_j) / S, S = sum exp(w).
+    """The entropy on the simplex: theta_j = exp(w_j - R) / S, S = sum exp(w - R).
 
     Examples
     --------
     >>> part = Exponential()
-    >>> float(part.factor(4 * part.stat(0.0)) * part.coordinate(0.0))
+    >>> c = part.coordinate(900.0, 900.0)
+    >>> float(part.factor(4 * part.stat(900.0, c, 900.0), 900.0) * c)
     0.25
     """
 
-    def coordinate(self, w):
-        """theta_j without the common factor; capped before it overflows."""
-        return np.exp(min(w, _LARGEST_EXPONENT))
+    def coordinate(self, w, r):
+        """theta_j without the common factor."""
+        return np.exp(min(w - r, _LARGEST_EXPONENT))
 
-    def stat(self, w):
+    def stat(self, w, c, r):
         """What a dual adds to S."""
-        return np.exp(min(w, _LARGEST_EXPONENT))
+        return min(c, _LARGEST)
 
-    def factor(self, s):
+    def factor(self, s, r):
         """The common factor."""
         return 1.0 / s
 
-    def base(self, top):
-        """What may be subtracted from every dual."""
-        return top
+    def reference(self, low, high):
+        """The largest dual."""
+        return high
