@@ -13,13 +13,13 @@ import numpy as np
 import tunefree
 from _kernel_peers import cpu, dense
 from _kernel_problems import problem as load_problem
-from tunefree.estimators.settings import SETTINGS
+from tunefree.estimators.pistol.settings import SETTINGS
 from tunefree.kernels import RBF
-from tunefree.learners import support as engine_support
-from tunefree.learners.blocked import BLOCK, Blocked, Member, Rows
-from tunefree.learners.budget import make_room
-from tunefree.learners.expansion import Expansion
-from tunefree.learners.support import Facts, workers
+from tunefree.learners.kernel import support as engine_support
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Member, Rows
+from tunefree.learners.kernel.budget import make_room
+from tunefree.learners.kernel.expansion import Expansion
+from tunefree.learners.kernel.support import Facts, workers
 from tunefree.losses import SmoothedHinge
 
 # The plain average of one pass, as the paper has it; one pass that chooses; and the default: passes
@@ -101,7 +101,7 @@ def products_alone(problem, size):
 
     with (
         patch.object(engine_support, "base", noted),
-        patch("tunefree.learners.blocked.base", noted),
+        patch("tunefree.learners.kernel.blocked.base", noted),
     ):
         estimator(problem, **options).fit(X, y)
 

@@ -10,10 +10,10 @@ from _data import load
 from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
-from tunefree.learners.accelerated import Accelerated
-from tunefree.learners.certificates import Goal
-from tunefree.learners.minnorm import MinNorm
-from tunefree.learners.optimistic import Optimistic
+from tunefree.learners.perceptron.accelerated import Accelerated
+from tunefree.learners.perceptron.certificates import Goal
+from tunefree.learners.perceptron.minnorm import MinNorm
+from tunefree.learners.perceptron.optimistic import Optimistic
 
 METHODS = {
     "paper": Optimistic(step=1.0),

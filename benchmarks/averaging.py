@@ -23,10 +23,10 @@ from tunefree.averaging import Geometric, Uniform
 from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
-from tunefree.estimators.ridge import AveragedSGDRegressor
-from tunefree.estimators.ridge_path import sgd_ridge_path
-from tunefree.learners.averaged import average_iterates, chunk_sums
-from tunefree.learners.sgd import SGD, averages, compress
+from tunefree.estimators.ridge.estimator import AveragedSGDRegressor
+from tunefree.estimators.ridge.path import sgd_ridge_path
+from tunefree.learners.sgd.averages import average_iterates, chunk_sums
+from tunefree.learners.sgd.path import SGD, averages, compress
 
 ALPHAS = np.logspace(-3, 5, 50)
 SCHEMES = ("last", "tail", "uniform", "geometric", "auto")

@@ -20,9 +20,9 @@ from tunefree.datasets import make_low_rank_dynamics
 from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.engine.sources import Sheets
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import Configuration, Sheet
-from tunefree.learners.subspace import LowRank, place
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.subspace import LowRank, place
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 

@@ -17,7 +17,7 @@ from tunefree import flow
 from tunefree.datasets import load_mnist_sample, make_cosine_glm
 from tunefree.designs import Dense
 from tunefree.experiments.stiff import SOLVERS, implicit
-from tunefree.learners.flow import Flow, Sample
+from tunefree.learners.reflectron.flow import Flow, Sample
 from tunefree.links import Logistic
 from tunefree.potentials import PNorm, Power
 

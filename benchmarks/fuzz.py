@@ -30,15 +30,14 @@ import atheris
 import numpy as np
 from scipy import sparse
 
-import tunefree.persistence.container as container
+import tunefree.io.container as container
 from tunefree import (
     AveragedSGDRegressor,
     KernelPiSTOLClassifier,
     LandmarkRegressor,
     PiSTOLClassifier,
 )
-from tunefree.persistence import ModelError, load_model, save_model, values
-from tunefree.readers import (
+from tunefree.io import (
     DataError,
     Skipped,
     cells,
@@ -50,8 +49,9 @@ from tunefree.readers import (
     read,
     table,
 )
-from tunefree.readers import libsvm as libsvm_reader
-from tunefree.readers.mixed import read_mixed
+from tunefree.io import libsvm as libsvm_reader
+from tunefree.io.mixed import read_mixed
+from tunefree.io.model import ModelError, load_model, save_model, values
 
 _FOLDER = tempfile.mkdtemp()
 MODULES = (container, values, layout, libsvm_reader, numbers, table, cells, mixed_csv, mixed_rows,

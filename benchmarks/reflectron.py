@@ -16,9 +16,9 @@ from _sparse import PEERS
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.estimators.glm import ReflectronRegressor
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import Configuration, Sheet
+from tunefree.estimators.reflectron.regressor import ReflectronRegressor
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 

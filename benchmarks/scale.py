@@ -146,7 +146,7 @@ def python(code, *arguments):
 
 READ = """
 import sys
-from tunefree.readers.libsvm import blocks
+from tunefree.io.libsvm import blocks
 START = time.process_time()
 print(sum(len(block.labels) for block in blocks(sys.argv[1])))
 """

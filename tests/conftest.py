@@ -27,7 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Before SciPy is imported: scikit-learn's array checks run only with it.
 os.environ["SCIPY_ARRAY_API"] = "1"
 # Before tunefree is imported: Numba reads the folder when a kernel is declared.
-os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".numba_cache" / _key())
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".numba_cache" / _key()))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tunefree import PiSTOLRegressor
-from tunefree.persistence import save_model, write_atomically
+from tunefree.io.model import save_model, write_atomically
 
 
 @contextlib.contextmanager

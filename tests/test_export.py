@@ -8,8 +8,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import tunefree
 from tunefree import links
+from tunefree.io.model import ModelError
 from tunefree.kernels import KERNELS
-from tunefree.persistence import ModelError, to_onnx
+from tunefree.onnx import to_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

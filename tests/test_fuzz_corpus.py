@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tunefree.persistence import ModelError, load_model
-from tunefree.readers import DataError, Skipped, read
-from tunefree.readers.mixed import read_mixed
+from tunefree.io import DataError, Skipped, read
+from tunefree.io.mixed import read_mixed
+from tunefree.io.model import ModelError, load_model
 
 CORPUS = Path(__file__).with_name("corpus")
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tunefree
-from tunefree.persistence import load_model, save_model
+from tunefree.io.model import load_model, save_model
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3)) + [0.0, 5.0, 0.0]

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from test_persistence import forge, header_of
 from tunefree import AveragedSGDRegressor, PiSTOLClassifier, PiSTOLRegressor
-from tunefree.persistence import (
+from tunefree.io.model import (
     ModelError,
     describe_model,
     load_model,
@@ -93,7 +93,7 @@ def test_a_file_without_the_learner_is_small_and_says_so(tmp_path):
 
 
 def test_a_large_learner_is_left_out_after_a_fit_but_not_on_a_stream(tmp_path, monkeypatch):
-    monkeypatch.setattr("tunefree.persistence.container._LARGE", 1000)
+    monkeypatch.setattr("tunefree.io.container._LARGE", 1000)
     model = PiSTOLClassifier(random_state=0).fit(X, Y > 0)
     save_model(model, tmp_path / "model")
     assert not describe_model(tmp_path / "model")["learner"]

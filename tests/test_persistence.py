@@ -15,14 +15,14 @@ from sklearn.exceptions import NotFittedError
 
 import tunefree
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
-from tunefree.losses import Huber
-from tunefree.persistence import (
+from tunefree.io.model import (
     ModelError,
     describe_model,
     load_model,
     save_model,
 )
-from tunefree.persistence.values import Decoder, Encoder, public_estimators
+from tunefree.io.values import Decoder, Encoder, public_estimators
+from tunefree.losses import Huber
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((120, 4))
@@ -316,7 +316,7 @@ def hostile_files(path, canary):
         "_model_state",
     ):
         yield changed(model=estimator(fitted={name: 1}))
-    for name in ("os.system", "subprocess.Popen", "tunefree.persistence.values.Decoder", "evil"):
+    for name in ("os.system", "subprocess.Popen", "tunefree.io.values.Decoder", "evil"):
         yield changed(model=estimator(fitted={"x_": {"part": [name, {"args": "touch"}]}}))
     yield changed(model=estimator(fitted={"x_": {"part": ["tunefree.losses.Huber", {"x": 1}]}}))
     for value in ({"eval": "1"}, {"float": "1/0"}, {"a": 1, "b": 2}, {}, {"array": -1},

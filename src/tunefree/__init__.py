@@ -8,44 +8,49 @@ from importlib import import_module
 from tunefree._version import __version__
 
 _HOMES = {
-    "AveragedSGDRegressor": "tunefree.estimators.ridge",
-    "Checkpoint": "tunefree.persistence",
-    "ClassicalPerceptron": "tunefree.estimators.perceptron_classical",
+    "AveragedSGDRegressor": "tunefree.estimators.ridge.estimator",
+    "Checkpoint": "tunefree.engine.session",
+    "ClassicalPerceptron": "tunefree.estimators.perceptron.classical",
     "ErrorCurveDisplay": "tunefree.plots",
-    "DynamicsReflectron": "tunefree.estimators.dynamics",
-    "KernelAveragedSGDClassifier": "tunefree.estimators.kernel_sgd",
-    "KernelAveragedSGDRegressor": "tunefree.estimators.kernel_sgd",
-    "KernelOptimisticPerceptron": "tunefree.estimators.perceptron_kernel",
+    "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
+    "KernelAveragedSGDClassifier": "tunefree.estimators.kernel.sgd",
+    "KernelAveragedSGDRegressor": "tunefree.estimators.kernel.sgd",
+    "KernelOptimisticPerceptron": "tunefree.estimators.perceptron.kernel",
     "LeaderboardDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
-    "KernelPerceptron": "tunefree.estimators.kernel_perceptron",
-    "KernelPiSTOLClassifier": "tunefree.estimators.kernel",
-    "KernelPiSTOLRegressor": "tunefree.estimators.kernel_regression",
-    "LandmarkClassifier": "tunefree.estimators.landmarks",
-    "LandmarkRegressor": "tunefree.estimators.landmarks",
-    "OptimisticPerceptron": "tunefree.estimators.perceptron",
-    "PiSTOLClassifier": "tunefree.estimators.linear",
-    "PiSTOLRegressor": "tunefree.estimators.regression",
-    "ReflectronClassifier": "tunefree.estimators.glm_classifier",
-    "ReflectronRegressor": "tunefree.estimators.glm",
+    "KernelPerceptron": "tunefree.estimators.kernel.perceptron",
+    "KernelPiSTOLClassifier": "tunefree.estimators.kernel.classifier",
+    "KernelPiSTOLRegressor": "tunefree.estimators.kernel.regressor",
+    "LandmarkClassifier": "tunefree.estimators.kernel.landmarks",
+    "LandmarkRegressor": "tunefree.estimators.kernel.landmarks",
+    "OptimisticPerceptron": "tunefree.estimators.perceptron.linear",
+    "PiSTOLClassifier": "tunefree.estimators.pistol.classifier",
+    "PiSTOLRegressor": "tunefree.estimators.pistol.regressor",
+    "ReflectronClassifier": "tunefree.estimators.reflectron.classifier",
+    "ReflectronRegressor": "tunefree.estimators.reflectron.regressor",
     "RidgePathDisplay": "tunefree.plots",
     "RiskCurveDisplay": "tunefree.plots",
-    "SharedReflectron": "tunefree.estimators.shared",
+    "SharedReflectron": "tunefree.estimators.reflectron.shared",
     "TablePreprocessor": "tunefree.preprocessing",
     "WeightsDisplay": "tunefree.plots",
-    "flow": "tunefree.estimators.trajectory",
-    "TuneFreeClassifier": "tunefree.estimators.auto",
-    "TuneFreeRegressor": "tunefree.estimators.auto",
-    "load_model": "tunefree.persistence",
+    "flow": "tunefree.estimators.reflectron.trajectory",
+    "TuneFreeClassifier": "tunefree.estimators.auto.estimators",
+    "TuneFreeRegressor": "tunefree.estimators.auto.estimators",
+    "load_model": "tunefree.io.model",
     "open_source": "tunefree.engine.sources",
-    "save_model": "tunefree.persistence",
-    "sgd_ridge_path": "tunefree.estimators.ridge_path",
+    "save_model": "tunefree.io.model",
+    "sgd_ridge_path": "tunefree.estimators.ridge.path",
 }
+
+# Names of earlier versions: how to say it now.
+_REMOVED = {}
 
 __all__ = [*sorted(_HOMES), "__version__"]
 
 
 def __getattr__(name):
+    if name in _REMOVED:
+        raise AttributeError(f"tunefree.{name} is gone: {_REMOVED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'tunefree' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

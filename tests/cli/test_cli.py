@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 import tunefree
 from tunefree.cli import app
 from tunefree.cli.training import guess_task
+from tunefree.io.model import load_model, save_model
 from tunefree.links import LINKS
-from tunefree.persistence import load_model, save_model
 from tunefree.potentials import POTENTIALS
 
 RNG = np.random.default_rng(0)
@@ -74,7 +74,7 @@ def test_training_is_what_the_library_does(here):
     run("train", "data.libsvm", "m", "--seed", 5, *PISTOL)
     ours = load_model("m")
     theirs = tunefree.PiSTOLClassifier(random_state=5).fit(
-        tunefree.readers.read("data.libsvm").X, LABELS
+        tunefree.io.read("data.libsvm").X, LABELS
     )
     assert ours.coef_.tobytes() == theirs.coef_.tobytes()
 

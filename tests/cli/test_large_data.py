@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from tunefree.cli import app, streaming
 from tunefree.cli.running import RunningClasses, RunningValues
 from tunefree.cli.scores import score_classes, score_values
-from tunefree.persistence import describe_model, load_model
+from tunefree.io.model import describe_model, load_model
 
 RNG = np.random.default_rng(0)
 ROWS = 4000

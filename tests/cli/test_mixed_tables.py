@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.persistence import load_model, save_model
+from tunefree.io.model import load_model, save_model
 
 pa = pytest.importorskip("pyarrow")
 N = 90
@@ -133,7 +133,7 @@ def test_large_files_are_predicted_in_parts(here, monkeypatch):
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
     monkeypatch.setattr("tunefree.cli.streaming._LARGE", 1000)
     monkeypatch.setattr("tunefree.cli.streaming._HELD", 1000)
-    monkeypatch.setattr("tunefree.readers.mixed_csv._PART", 1000)
+    monkeypatch.setattr("tunefree.io.mixed_csv._PART", 1000)
     assert run("predict", "m", "houses.csv").stdout == expected
     assert run("predict", "m", "-", stdin=(here / "houses.csv").read_bytes()).stdout == expected
     assert json.loads(run("eval", "m", "houses.csv", "--json").stdout) == pytest.approx(scores)

@@ -13,8 +13,8 @@ from sklearn.datasets import load_breast_cancer, load_iris
 import tunefree
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
 from tunefree.links import Identity
 from tunefree.potentials import Euclidean, Hypentropy
 

@@ -11,10 +11,10 @@ from tunefree import (
     load_model,
     save_model,
 )
-from tunefree.estimators import candidates as candidates_module
-from tunefree.estimators import race as race_module
-from tunefree.estimators.candidates import Candidate, Shape
-from tunefree.estimators.race import Budget, Entry, choose, folds_of, race
+from tunefree.estimators.auto import candidates as candidates_module
+from tunefree.estimators.auto import race as race_module
+from tunefree.estimators.auto.candidates import Candidate, Shape
+from tunefree.estimators.auto.race import Budget, Entry, choose, folds_of, race
 
 
 def crossed(n=500, seed=0):

@@ -7,11 +7,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from tunefree import KernelPiSTOLClassifier, KernelPiSTOLRegressor, load_model, save_model
 from tunefree.averaging import Polynomial
+from tunefree.choose.tournament import Data, train
 from tunefree.kernels import RBF
-from tunefree.learners.isotropic import Isotropic
-from tunefree.learners.rules import PiSTOL
-from tunefree.learners.support import Facts, workers
-from tunefree.learners.tournament import Data, train
+from tunefree.learners.kernel.support import Facts, workers
+from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import SmoothedHinge
 
 RNG = np.random.default_rng(0)
@@ -58,7 +58,7 @@ def test_sparse_rows_are_dense_rows(storage):
 def test_rows_too_many_to_fill_stay_sparse(monkeypatch):
     S = sparse.csr_array(X * (RNG.random(X.shape) < 0.5))
     filled = fit(S, gamma=0.1)
-    monkeypatch.setattr("tunefree.estimators.kernel_fitting._FILLED", 0)
+    monkeypatch.setattr("tunefree.estimators.kernel.fitting._FILLED", 0)
     model = fit(S, gamma=0.1)
     assert sparse.issparse(model.expansion_.support)
     np.testing.assert_allclose(

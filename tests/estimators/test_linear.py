@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 from tunefree import PiSTOLClassifier
-from tunefree.estimators.settings import SETTINGS
+from tunefree.estimators.pistol.settings import SETTINGS
 from tunefree.losses import LOSSES, Huber
 
 CLASSIFIERS = ["classifier dense", "classifier sparse", "multiclass dense"]

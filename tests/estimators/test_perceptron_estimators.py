@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree import ClassicalPerceptron, OptimisticPerceptron
 from tunefree.datasets import make_perceptron_hard
-from tunefree.estimators.perceptron_kernel import KernelOptimisticPerceptron
+from tunefree.estimators.perceptron.kernel import KernelOptimisticPerceptron
 
 METHODS = ["optimistic", "accelerated", "min-norm", "auto"]
 every_method = pytest.mark.parametrize("method", METHODS)

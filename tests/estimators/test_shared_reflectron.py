@@ -115,7 +115,7 @@ def test_block_diagonal_matrices_are_the_unshared_model():
 def test_samples_are_held_out_whole():
     """Copies of one equation in every sample would otherwise be seen and measured."""
     X, y, _, _ = _signals(60)
-    inner = tunefree.estimators.shared._Equations(
+    inner = tunefree.estimators.reflectron.shared._Equations(
         potential="euclidean", random_state=0, fit_intercept=False, max_iter=3
     )
     inner.n_outputs, sheets = 15, []

@@ -20,8 +20,8 @@ from tunefree.averaging import (
     survival,
     within,
 )
-from tunefree.learners.averaged import average_iterates
-from tunefree.learners.sgd import compress
+from tunefree.learners.sgd.averages import average_iterates
+from tunefree.learners.sgd.path import compress
 
 N = 300
 SCHEMES = {

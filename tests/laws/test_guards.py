@@ -17,7 +17,7 @@ from tunefree import (
     PiSTOLRegressor,
     ReflectronRegressor,
 )
-from tunefree.guards import Guard, screened
+from tunefree.robust import Guard, screened
 
 REFLECTRON = partial(ReflectronRegressor, "identity")
 ESTIMATORS = [PiSTOLClassifier, PiSTOLRegressor, AveragedSGDRegressor, REFLECTRON]

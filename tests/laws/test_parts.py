@@ -11,11 +11,11 @@ import pytest
 from tunefree import averaging, losses
 from tunefree._jit import Kernel, fast_exp, part
 from tunefree.designs import Dense
-from tunefree.estimators.settings import SETTINGS
-from tunefree.learners import rules
-from tunefree.learners.diagonal import Diagonal
-from tunefree.learners.isotropic import Isotropic
+from tunefree.estimators.pistol.settings import SETTINGS
 from tunefree.learners.outputs import Many, One
+from tunefree.learners.pistol import rules
+from tunefree.learners.pistol.diagonal import Diagonal
+from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.losses import LOSSES, Hinge, Huber, Logistic
 
 # One part of each type: a specialization is compiled for each.

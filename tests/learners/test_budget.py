@@ -5,11 +5,11 @@ import pytest
 from scipy import sparse
 
 from tunefree.kernels import RBF
-from tunefree.learners.blocked import Blocked, Member, Rows
-from tunefree.learners.budget import check_budget, contract, make_room
-from tunefree.learners.isotropic import Isotropic
-from tunefree.learners.rules import SQUARED_NORM, PiSTOL
-from tunefree.learners.support import Facts, workers
+from tunefree.learners.kernel.blocked import Blocked, Member, Rows
+from tunefree.learners.kernel.budget import check_budget, contract, make_room
+from tunefree.learners.kernel.support import Facts, workers
+from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.rules import SQUARED_NORM, PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
 
 
@@ -88,7 +88,7 @@ def test_the_norm_is_that_of_the_projection(form, dtype, tolerance):
 
 def test_groups_of_rows(monkeypatch):
     """More rows than a matrix may hold are projected group by group."""
-    monkeypatch.setattr("tunefree.learners.budget.GROUP", 64)
+    monkeypatch.setattr("tunefree.learners.kernel.budget.GROUP", 64)
     X, Y = rings(1500)
     X_test, Y_test = rings(1000, 1)
     engine, sizes = learned(X, Y, 250)

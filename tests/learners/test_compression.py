@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 from tunefree.kernels import RBF, Precomputed
-from tunefree.learners import compression
-from tunefree.learners.compression import compress
-from tunefree.learners.expansion import Expansion
+from tunefree.learners.kernel import compression
+from tunefree.learners.kernel.compression import compress
+from tunefree.learners.kernel.expansion import Expansion
 
 
 @pytest.fixture

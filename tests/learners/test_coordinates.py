@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree.learners.coordinates import columns, shown, squared_norms
+from tunefree.learners.sgd.coordinates import columns, shown, squared_norms
 
 
 def rows(seed):

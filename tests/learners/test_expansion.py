@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 from tunefree.kernels import RBF, Cosine, Laplacian, Linear, Polynomial, Precomputed
-from tunefree.learners import expansion
-from tunefree.learners.expansion import Expansion
+from tunefree.learners.kernel import expansion
+from tunefree.learners.kernel.expansion import Expansion
 
 KERNELS = [RBF(0.3), Laplacian(0.2), Polynomial(0.1, 3, 1.0), Linear(), Cosine()]
 

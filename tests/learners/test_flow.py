@@ -8,9 +8,9 @@ from scipy.special import expit
 from tunefree import flow
 from tunefree.designs import Dense
 from tunefree.experiments.stiff import SOLVERS, Shift, implicit, jacobian
-from tunefree.learners.flow import Flow, Sample, follow
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.flow import Flow, Sample, follow
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
 from tunefree.links import Logistic, Tanh
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power, Spectral
 

@@ -6,12 +6,12 @@ from scipy import sparse
 
 import reference
 from tunefree.averaging import AVERAGES
+from tunefree.columns.views import View
 from tunefree.designs import Dense
-from tunefree.learners.diagonal import Diagonal
-from tunefree.learners.isotropic import Isotropic
-from tunefree.learners.rules import DoWG, PiSTOL
+from tunefree.learners.pistol.diagonal import Diagonal
+from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import Logistic, Multinomial, SmoothedHinge
-from tunefree.views import View
 
 RULES = {
     "paper": PiSTOL(a=4.5, b=2.0, root=False),

@@ -10,8 +10,8 @@ from scipy.optimize import minimize, root
 from tunefree.constraints import L1Ball, Simplex
 from tunefree.designs import CSR, Dense
 from tunefree.engine.run import run
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
 from tunefree.links import LINKS, Logistic
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power, Spectral
 

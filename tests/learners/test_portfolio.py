@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from tunefree.choose.portfolio import Member, Portfolio
+from tunefree.choose.risk import risks
+from tunefree.columns.views import View
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
-from tunefree.learners.diagonal import Diagonal
-from tunefree.learners.portfolio import Member, Portfolio
-from tunefree.learners.progress import risks
+from tunefree.learners.pistol.diagonal import Diagonal
 from tunefree.losses import Logistic
-from tunefree.views import View
 
 N, D = 1200, 5
 RNG = np.random.default_rng(0)

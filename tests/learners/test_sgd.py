@@ -8,9 +8,9 @@ from tunefree.averaging import Geometric, Last, Polynomial, Tail, Uniform, Weigh
 from tunefree.engine.order import Visits, given_visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
-from tunefree.learners.coordinates import columns, squared_norms
-from tunefree.learners.sgd import SGD, Setting, averages
-from tunefree.learners.sgd_stream import StreamSGD
+from tunefree.learners.sgd.coordinates import columns, squared_norms
+from tunefree.learners.sgd.path import SGD, Setting, averages
+from tunefree.learners.sgd.stream import StreamSGD
 
 PASSES = 3
 

@@ -8,12 +8,12 @@ from tunefree import bounds
 from tunefree.averaging import AVERAGES
 from tunefree.constraints import Box, L1Ball, LpBall, NonNegative, Simplex
 from tunefree.designs import Dense
-from tunefree.learners.batches import Batches
 from tunefree.learners.clock import risk
-from tunefree.learners.lazy import Lazy
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import Configuration, Sheet
-from tunefree.learners.stochastic import stochastic
+from tunefree.learners.reflectron.batches import Batches
+from tunefree.learners.reflectron.lazy import Lazy
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.stochastic import stochastic
 from tunefree.links import LINKS, Logistic
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power
 

@@ -5,10 +5,10 @@ import pytest
 
 from tunefree.constraints import LpBall, NuclearBall, SchattenBall
 from tunefree.designs import Dense
-from tunefree.learners import subspace
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import Configuration, Sheet
-from tunefree.learners.subspace import LowRank, place
+from tunefree.learners.reflectron import subspace
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.subspace import LowRank, place
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Power, Spectral
 

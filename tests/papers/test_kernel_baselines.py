@@ -12,10 +12,10 @@ from tunefree import (
 )
 from tunefree.averaging import AVERAGES, SUFFIXES, Geometric, survival
 from tunefree.kernels import RBF
-from tunefree.learners.blocked import Blocked, Member, Rows
-from tunefree.learners.isotropic import Isotropic
-from tunefree.learners.rules import PiSTOL
-from tunefree.learners.support import Facts, workers
+from tunefree.learners.kernel.blocked import Blocked, Member, Rows
+from tunefree.learners.kernel.support import Facts, workers
+from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
 
 RNG = np.random.default_rng(0)

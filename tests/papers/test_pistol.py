@@ -26,9 +26,9 @@ from tunefree import (
 from tunefree.averaging import Uniform
 from tunefree.designs import Dense
 from tunefree.estimators import base
-from tunefree.learners.diagonal import Diagonal
-from tunefree.learners.isotropic import Isotropic
-from tunefree.learners.rules import PiSTOL
+from tunefree.learners.pistol.diagonal import Diagonal
+from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Absolute, Hinge, Logistic, SmoothedHinge
 
 LOSSES = {

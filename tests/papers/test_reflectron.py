@@ -8,8 +8,8 @@ from tunefree import bounds
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
 from tunefree.links import Logistic
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm
 

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 from sklearn.datasets import load_svmlight_file
 
-from tunefree.readers import DataError, read
-from tunefree.readers.libsvm import blocks, read_libsvm
+from tunefree.io import DataError, read
+from tunefree.io.libsvm import blocks, read_libsvm
 
 
 def random_text(rng):

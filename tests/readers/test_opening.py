@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from tunefree.readers import DataError, read
-from tunefree.readers.opening import chunks, whole_lines
+from tunefree.io import DataError, read
+from tunefree.io.opening import chunks, whole_lines
 
 TEXT = b"1 1:0.5 2:1\n-1 3:2\n" * 500
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-from tunefree.readers import read
+from tunefree.io import read
 
 TABLES = {
     "california_housing": (20640, 8, -1, float),

@@ -4,8 +4,8 @@ import io
 import numpy as np
 import pytest
 
-from tunefree.readers import Column, DataError, read
-from tunefree.readers.table import read_table
+from tunefree.io import Column, DataError, read
+from tunefree.io.table import read_table
 
 HEADED = b"age,income,kind\n30,1.5,yes\n40,2.5,no\n"
 

@@ -15,7 +15,7 @@ from tunefree import (
     ReflectronRegressor,
     save_model,
 )
-from tunefree.persistence import ModelError
+from tunefree.io.model import ModelError
 
 ROWS = 300
 RNG = np.random.default_rng(0)

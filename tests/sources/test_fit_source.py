@@ -16,8 +16,8 @@ from tunefree import (
     open_source,
 )
 from tunefree.engine.sources.readers import Replay
-from tunefree.persistence import ModelError, load_values, save_values
-from tunefree.readers import DataError, read
+from tunefree.io import DataError, read
+from tunefree.io.model import ModelError, load_values, save_values
 
 RNG = np.random.default_rng(0)
 ROWS = 1500
@@ -221,7 +221,7 @@ def test_a_checkpoint_of_something_else_is_refused_and_stays(tmp_path):
 
 
 def test_a_file_that_shrinks_while_it_is_read_leaves_the_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr("tunefree.readers.opening.CHUNK", 4096)
+    monkeypatch.setattr("tunefree.io.opening.CHUNK", 4096)
     data, path = tmp_path / "data.svm", tmp_path / "run"
     data.write_bytes(LABELS)
     model = PiSTOLClassifier()

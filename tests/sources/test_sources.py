@@ -11,7 +11,7 @@ from tunefree import open_source
 from tunefree.engine.sources import Chunk, Mark
 from tunefree.engine.sources.chunks import ahead
 from tunefree.engine.sources.readers import Replay
-from tunefree.readers import DataError
+from tunefree.io import DataError
 
 ROWS = 2500
 RNG = np.random.default_rng(0)

@@ -23,9 +23,9 @@ from tunefree.cli.console import (
 from tunefree.cli.parts import in_parts, kinds_of, named_as, needs_parts, tell_ignored
 from tunefree.cli.running import RunningClasses, RunningValues
 from tunefree.cli.scores import score_classes, score_values
-from tunefree.persistence import describe_model, load_model, write_atomically
-from tunefree.readers import Column, DataError, read
-from tunefree.readers.mixed import read_mixed
+from tunefree.io import Column, DataError, read
+from tunefree.io.mixed import read_mixed
+from tunefree.io.model import describe_model, load_model, write_atomically
 
 
 def load(path):
@@ -63,7 +63,7 @@ def read_for(estimator, notes, data, *, labelled, **options):
     labelled : bool
         Whether the targets are wanted.
     **options
-        For `tunefree.readers.read`; what is not None comes before the notes.
+        For `tunefree.io.read`; what is not None comes before the notes.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def run_predict(model, data, output, proba, **options):
     proba : bool
         Whether to write probabilities instead of predictions.
     **options
-        For `tunefree.readers.read`.
+        For `tunefree.io.read`.
     """
     estimator, notes = load(model)
     if proba and not hasattr(estimator, "predict_proba"):
@@ -185,7 +185,7 @@ def run_eval(model, data, as_json, html=None, **options):
     html : str or None
         Where to write the page of ``tunefree report``, too.
     **options
-        For `tunefree.readers.read`.
+        For `tunefree.io.read`.
     """
     if html is not None:
         check_writable(html)
@@ -249,7 +249,7 @@ def read_labelled(estimator, notes, data, options, source=None):
     data : str
         The file.
     options : dict
-        For `tunefree.readers.read`.
+        For `tunefree.io.read`.
     source : str or iterable of bytes, optional
         Where to read, if not the file.
 

@@ -8,7 +8,7 @@ import numpy as np
 from tunefree.cli.applying import load
 from tunefree.cli.console import BAD_MODEL, answer, failing
 from tunefree.cli.rows import layout_told
-from tunefree.persistence import describe_model
+from tunefree.io.model import describe_model
 
 MOST_WEIGHTS = 10
 

@@ -8,12 +8,12 @@ from tunefree.cli.console import BAD_DATA, failing, note
 from tunefree.cli.streaming import from_stdin, is_large
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Named, Replay
-from tunefree.readers import Column
-from tunefree.readers.mixed import format_in, mixed_parts
+from tunefree.io import Column
+from tunefree.io.mixed import format_in, mixed_parts
 
 
 class Part(NamedTuple):
-    """Some rows: what of a `tunefree.readers.Table` scores need."""
+    """Some rows: what of a `tunefree.io.Table` scores need."""
 
     X: object
     y: np.ndarray | None
@@ -110,7 +110,7 @@ def kinds_of(estimator, notes):
     Returns
     -------
     list or None
-        As for `tunefree.readers.mixed.read_mixed`; None if the model takes numbers only.
+        As for `tunefree.io.mixed.read_mixed`; None if the model takes numbers only.
     """
     if not hasattr(estimator, "table_"):
         return None

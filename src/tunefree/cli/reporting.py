@@ -9,7 +9,7 @@ from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.inspecting import column_name, largest_weights
 from tunefree.cli.page import ORANGE, bars, curves, grid, page
 from tunefree.cli.rows import layout_told
-from tunefree.persistence import describe_model, write_atomically
+from tunefree.io.model import describe_model, write_atomically
 
 _MOST = 20
 _BINS = 10
@@ -27,7 +27,7 @@ def run_report(model, data, output, **options):
     output : str or None
         The page; None is the model's name with ``.html``.
     **options
-        For `tunefree.readers.read`.
+        For `tunefree.io.read`.
     """
     output = output or f"{model}.html"
     check_writable(output)

@@ -19,7 +19,7 @@ from tunefree.cli.console import (
     working,
 )
 from tunefree.cli.rows import read_rows
-from tunefree.persistence import write_atomically
+from tunefree.io.model import write_atomically
 
 
 def parse_alphas(text):
@@ -69,7 +69,7 @@ def run_path(data, alphas, *, solver, out, plot, seed, passes, as_json, **option
     as_json : bool
         Whether to print a JSON object instead of csv.
     **options
-        For `tunefree.readers.read`.
+        For `tunefree.io.read`.
     """
     import tunefree
 

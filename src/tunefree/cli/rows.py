@@ -5,9 +5,9 @@ import contextlib
 import numpy as np
 
 from tunefree.cli.console import BAD_DATA, USAGE, failing, note, stop, working
-from tunefree.readers import DataError, read
-from tunefree.readers.layout import unnamed
-from tunefree.readers.mixed import read_mixed
+from tunefree.io import DataError, read
+from tunefree.io.layout import unnamed
+from tunefree.io.mixed import read_mixed
 
 MOST_CLASSES = 20
 _NAMES = {"number": "numbers", "truth": "truth values", "date": "dates", "text": "text"}
@@ -53,7 +53,7 @@ def read_rows(
     kind : type or None
         What the targets must be.
     options : dict
-        For `tunefree.readers.read`.
+        For `tunefree.io.read`.
     name : str, optional
         What to call it.
     mixed : bool

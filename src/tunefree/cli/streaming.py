@@ -18,11 +18,12 @@ from tunefree.cli.console import (
 )
 from tunefree.cli.rows import check_classes, way_out
 from tunefree.cli.training import Trained, choose_task
+from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Hashed, Named, Replay
-from tunefree.persistence import Checkpoint, ModelError
-from tunefree.readers import DataError
-from tunefree.readers.opening import chunks
+from tunefree.io import DataError
+from tunefree.io.model import ModelError
+from tunefree.io.opening import chunks
 
 # Standard input up to so many bytes of text is held and learned like a file.
 _HELD = 32 << 20

@@ -19,9 +19,9 @@ from tunefree.cli.console import (
     working,
 )
 from tunefree.cli.rows import MOST_CLASSES, noted, read_rows, telling
-from tunefree.persistence import save_model
-from tunefree.persistence.container import MAGIC
-from tunefree.readers import Skipped, format_of
+from tunefree.io import Skipped, format_of
+from tunefree.io.container import MAGIC
+from tunefree.io.model import save_model
 
 
 def guess_task(y):
@@ -191,7 +191,7 @@ def run_train(
     shape : dict, optional
         Link and potential of the Reflectron.
     **options
-        For `tunefree.readers.read`.
+        For `tunefree.io.read`.
     """
     from tunefree.cli.streaming import from_source, from_stdin, implied, is_large, waiting_stdin
 

@@ -11,11 +11,13 @@ from tunefree.dask.sums import joined, moments
 from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block
-from tunefree.estimators import glm, glm_classifier, perceptron
-from tunefree.estimators.perceptron_base import check_range, double
-from tunefree.estimators.units import Columns
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import NONE, Sheet
+from tunefree.estimators.perceptron import linear as perceptron
+from tunefree.estimators.perceptron.base import check_range, double
+from tunefree.estimators.reflectron import classifier as glm_classifier
+from tunefree.estimators.reflectron import regressor as glm
+from tunefree.estimators.reflectron.units import Columns
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import NONE, Sheet
 from tunefree.links import target_margin
 
 PIECE = 1 << 19  # numbers: they fit into the cache

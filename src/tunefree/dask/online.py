@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree.dask.distributed import Distributed, DistributedClassifier
-from tunefree.estimators import linear, regression
+from tunefree.estimators.pistol import classifier as linear
+from tunefree.estimators.pistol import regressor as regression
 
 
 class Predictor(NamedTuple):

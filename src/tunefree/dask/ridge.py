@@ -10,8 +10,8 @@ from tunefree.averaging import Geometric
 from tunefree.dask.distributed import Distributed
 from tunefree.dask.sums import Extent, joined
 from tunefree.engine.order import hashed_visits
-from tunefree.estimators import ridge
-from tunefree.estimators.ridge_problem import (
+from tunefree.estimators.ridge import estimator as ridge
+from tunefree.estimators.ridge.problem import (
     Folded,
     Problem,
     Run,
@@ -27,7 +27,7 @@ from tunefree.estimators.ridge_problem import (
     read,
     scaling_risks,
 )
-from tunefree.learners.exact import Spectrum
+from tunefree.learners.sgd.exact import Spectrum
 
 _BLOCK = 4096
 

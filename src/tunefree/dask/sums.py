@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree.estimators.units import Moments
-from tunefree.learners.coordinates import spanned
+from tunefree.estimators.reflectron.units import Moments
+from tunefree.learners.sgd.coordinates import spanned
 
 
 class Extent(NamedTuple):

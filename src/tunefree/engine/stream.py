@@ -10,11 +10,11 @@ import copy
 import numpy as np
 from scipy import sparse
 
+from tunefree.choose.risk import risks
+from tunefree.columns.moments import RunningMoments, column_caps
 from tunefree.engine.order import given_visits
 from tunefree.engine.sources import Block, widened
-from tunefree.guards import Guard
-from tunefree.learners.progress import risks
-from tunefree.moments import RunningMoments, column_caps
+from tunefree.robust import Guard
 
 FIRST = 64
 # Rows that are learned at a time, of dense and of sparse data.
@@ -41,10 +41,10 @@ class Stream:
     renew : bool, default=True
         False freezes the views of the first rows.
     scale : object, optional
-        Says how columns are clipped and targets standardised; see `tunefree.estimators.targets`.
+        How columns are clipped and targets standardised (`tunefree.estimators.pistol.targets`).
     guarded : bool, default=False
         Take entries, and targets if there is a scale, that are far beyond all before them as
-        missing; see `tunefree.guards`.
+        missing; see `tunefree.robust`.
     """
 
     # What a model file keeps.

@@ -5,7 +5,7 @@ from sklearn.base import is_classifier
 
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
-from tunefree.estimators.fitting import ReadOnDemand
+from tunefree.estimators.pistol.fitting import ReadOnDemand
 
 # Rows that are held back while they are of a single class.
 _MOST_HELD = 1 << 20

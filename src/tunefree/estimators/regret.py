@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.bounds import pistol_regret_seen
-from tunefree.learners.isotropic import Isotropic
-from tunefree.learners.rules import ACCUMULATOR, GROWTH, PiSTOL
+from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.rules import ACCUMULATOR, GROWTH, PiSTOL
 
 NO_RULE = (
     "Nothing is proved about the rules of setting={!r}: 'theorem-1' and 'guaranteed' have a bound."

@@ -7,15 +7,15 @@ arrays without looking, so each is compared with that of a fresh learner before 
 import numpy as np
 from scipy import sparse
 
+from tunefree.choose.portfolio import Member, Portfolio, PortfolioState
+from tunefree.choose.risk import N_SLOTS
+from tunefree.columns.moments import RunningMoments
+from tunefree.columns.views import View
 from tunefree.engine.stream import Stream
 from tunefree.estimators.extent import Extent
-from tunefree.estimators.targets import TargetScale
-from tunefree.guards import Guard
-from tunefree.learners.portfolio import Member, Portfolio, PortfolioState
-from tunefree.learners.progress import N_SLOTS
-from tunefree.learners.sgd_stream import StreamSGD, StreamState
-from tunefree.moments import RunningMoments
-from tunefree.views import View
+from tunefree.estimators.pistol.targets import TargetScale
+from tunefree.learners.sgd.stream import StreamSGD, StreamState
+from tunefree.robust import Guard
 
 
 def same_form(one, other):

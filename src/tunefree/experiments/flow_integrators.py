@@ -6,10 +6,10 @@ import numpy as np
 
 from tunefree.datasets import load_mnist_sample, make_cosine_glm
 from tunefree.designs import Dense
-from tunefree.estimators.trajectory import flow
+from tunefree.estimators.reflectron.trajectory import flow
 from tunefree.experiments.stiff import SOLVERS, implicit
 from tunefree.experiments.style import curve, finish, logarithmic
-from tunefree.learners.flow import Flow, Sample
+from tunefree.learners.reflectron.flow import Flow, Sample
 from tunefree.links import Logistic
 from tunefree.potentials import PNorm, Power
 

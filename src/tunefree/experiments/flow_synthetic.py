@@ -3,7 +3,7 @@
 import numpy as np
 
 from tunefree.datasets import make_cosine_glm
-from tunefree.estimators.trajectory import flow
+from tunefree.estimators.reflectron.trajectory import flow
 from tunefree.experiments.style import COLOURS, finish, logarithmic
 from tunefree.potentials import Euclidean, PNorm
 

@@ -9,9 +9,9 @@ from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.engine.sources import Sheets
 from tunefree.experiments.style import COLOURS, MARKERS, finish, logarithmic
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import NONE, Sheet
-from tunefree.learners.subspace import LowRank
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import NONE, Sheet
+from tunefree.learners.reflectron.subspace import LowRank
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 

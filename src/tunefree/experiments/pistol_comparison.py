@@ -4,7 +4,7 @@ import numpy as np
 
 from tunefree.experiments.style import curve, finish, logarithmic
 from tunefree.experiments.synthetic import GRID, Cosines, averages, risks
-from tunefree.learners.rules import PiSTOL
+from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import SmoothedHinge
 
 PAPER = "Orabona 2014, Lemma 1 and equations 7-8"

@@ -11,8 +11,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, LinearSVC
 
 from tunefree.datasets import load_mnist_sample
-from tunefree.estimators.kernel import KernelPiSTOLClassifier
-from tunefree.estimators.linear import PiSTOLClassifier
+from tunefree.estimators.kernel.classifier import KernelPiSTOLClassifier
+from tunefree.estimators.pistol.classifier import PiSTOLClassifier
 from tunefree.experiments.style import COLOURS, MARKERS, finish, logarithmic
 
 PAPER = "Orabona 2014, Figure 3"

@@ -5,7 +5,7 @@ from scipy.special import expit
 
 from tunefree.experiments.style import curve, finish, logarithmic
 from tunefree.experiments.synthetic import GRID, Cosines, averages, risks
-from tunefree.learners.rules import PiSTOL
+from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic
 
 PAPER = "Orabona 2014, Theorem 2 and Corollary 2"

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit
 
 from tunefree.constraints import L1Ball, LpBall
-from tunefree.estimators.glm import ReflectronRegressor
+from tunefree.estimators.reflectron.regressor import ReflectronRegressor
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
 ALGORITHMS = ("GLM-tron", "p-norm", "hypentropy")

@@ -66,7 +66,7 @@ class Shift:
 
 
 def jacobian(flow, unknowns):
-    """The Jacobian of a `tunefree.learners.flow.Flow` with PNorm (mirror) or Power (natural)."""
+    """The Jacobian of a flow of the Reflectron with PNorm (mirror) or Power (natural)."""
     theta, offset = flow.point(unknowns)
     design, _, weights = flow.sample
     slopes = flow.link.slope(design.apply(theta.T) + offset) * (weights / weights.sum())[:, None]

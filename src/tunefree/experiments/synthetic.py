@@ -6,7 +6,7 @@ import numpy as np
 
 from tunefree.averaging import Uniform
 from tunefree.designs import Dense
-from tunefree.learners.isotropic import Isotropic
+from tunefree.learners.pistol.isotropic import Isotropic
 
 GRID = (np.arange(4000) + 0.5) / 4000
 

@@ -9,14 +9,14 @@ import itertools
 import numpy as np
 from scipy import sparse
 
-from tunefree.readers.arrays import array_blocks
-from tunefree.readers.arrow import frame_batches, frame_blocks, plain
-from tunefree.readers.errors import DataError, Skipped
-from tunefree.readers.finite import finite_rows
-from tunefree.readers.layout import TARGET, WEIGHT, assign
-from tunefree.readers.libsvm import placed_blocks as libsvm_blocks
-from tunefree.readers.table import looks_numeric
-from tunefree.readers.table import placed_blocks as table_blocks
+from tunefree.io.arrays import array_blocks
+from tunefree.io.arrow import frame_batches, frame_blocks, plain
+from tunefree.io.errors import DataError, Skipped
+from tunefree.io.finite import finite_rows
+from tunefree.io.layout import TARGET, WEIGHT, assign
+from tunefree.io.libsvm import placed_blocks as libsvm_blocks
+from tunefree.io.table import looks_numeric
+from tunefree.io.table import placed_blocks as table_blocks
 
 _ENTRIES = 500_000
 _START = (0, 1)

@@ -7,10 +7,10 @@ from sklearn.feature_extraction import FeatureHasher
 
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.chunks import Chunk, Mark, ahead, on_grid, shuffled
-from tunefree.readers import FORMATS, format_of, sniff_text
-from tunefree.readers.errors import DataError, Skipped
-from tunefree.readers.opening import chunks as text_pieces
-from tunefree.readers.opening import fingerprint, name_of
+from tunefree.io import FORMATS, format_of, sniff_text
+from tunefree.io.errors import DataError, Skipped
+from tunefree.io.opening import chunks as text_pieces
+from tunefree.io.opening import fingerprint, name_of
 
 
 class Source:

@@ -1,0 +1,1 @@
+"""Choosing on evidence: progressive risk, portfolios, successive halving, blends."""

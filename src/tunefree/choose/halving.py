@@ -1,0 +1,276 @@
+"""Stochastic runs of several configurations, side by side; those that fall behind end.
+
+Each predicts every row before it learns it, so the runs can be compared on a stream that is read
+once. When the number of rows has doubled (from 1,024 on), the worse half of the runs ends.
+
+The automatic step of a run is a multiple of what Theorem 5.2 asks for, sigma / (L C^2 B), with the
+longest row so far as C; the multiples are tried side by side.
+
+A stream is learned in a unit of its own, taken from its first rows, so that all columns times one
+factor are the same stream: a hypentropy's beta, the intercept beside the columns, and steps that
+are numbers mean the same at every scale.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tunefree.designs import CSR, Dense
+from tunefree.learners.clock import risk
+from tunefree.learners.reflectron.stochastic import stochastic
+from tunefree.links import target_margin
+from tunefree.robust import Guard
+
+MULTIPLES = (1.0 / 16.0, 0.25, 1.0, 4.0, 16.0)
+_FIRST_HALVING = 1024
+# How many rows the unit of a stream is learned from, and how many may be empty before it is 1.
+_FIRST_ROWS, _MOST_ROWS = 64, 1024
+# A run this many times worse than one that has learned nothing has diverged.
+_HOPELESS = 100.0
+
+
+class Pace(NamedTuple):
+    """How long a run's steps are: longest / C^2 for the automatic ones and those of theorems.
+
+    Attributes
+    ----------
+    fixed : float or None
+        A step that does not depend on the rows.
+    numerator : float
+        What is divided by C^2.
+    exponent : float
+        Of the norm that measures rows.
+    extra : float
+        What an intercept adds to C^2.
+    most : float
+        Upper limit of the steps.
+    """
+
+    fixed: float | None
+    numerator: float = 1.0
+    exponent: float = 2.0
+    extra: float = 0.0
+    most: float = np.inf
+
+    def steps(self, X, longest):
+        """Steps for rows, and the length of the longest row so far."""
+        n = X.shape[0]
+        if self.fixed is not None:
+            return np.full(n, self.fixed), longest
+        design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+        norms = np.maximum.accumulate(np.r_[longest, design.norms(self.exponent)])[1:]
+        square = norms.astype(float) ** 2 + self.extra
+        steps = np.divide(self.numerator, square, out=np.zeros(n), where=square > 0.0)
+        return np.minimum(steps, self.most), float(norms[-1])
+
+
+class Run(NamedTuple):
+    """One of the runs.
+
+    Attributes
+    ----------
+    configuration : Configuration
+    learner : Lazy or Batches
+    state : NamedTuple
+    pace : Pace
+    unit : float
+        Rows are divided by it.
+    longest : float
+        The longest row so far, in this unit.
+    """
+
+    configuration: object
+    learner: object
+    state: tuple
+    pace: Pace
+    unit: float = 1.0
+    longest: float = 0.0
+
+    def learn(self, X, targets, weights):
+        """The run after more rows, in its unit; this one is consumed."""
+        steps, longest = self.pace.steps(X, self.longest)
+        state = self.learner.scan(self.state, X, targets, weights, steps)
+        return self._replace(state=state, longest=longest)
+
+    def read(self):
+        """Parameters (k, d) and intercepts (k,), for rows as they are."""
+        theta, offset = self.learner.read(self.state)
+        return theta / self.unit, offset
+
+    def risk(self):
+        """Of the predictions before learning."""
+        return risk(self.state)
+
+
+class Walks(NamedTuple):
+    """Runs side by side.
+
+    Attributes
+    ----------
+    runs : tuple of Run
+    seen : int
+        Rows learned.
+    guards : tuple of Guard
+        Of the rows and of the targets, for streams.
+    is_open : bool, default=False
+        Whether the last output is for classes that may yet appear.
+    start : tuple or None
+        Parameters and intercepts to start from, while the unit of a stream is not known; then None.
+    waiting : tuple of (rows, targets, weights)
+        What has come before the unit is known.
+    tally : ndarray of shape (3, k)
+        Of a stream: weight, weighted targets, squared errors of having learned nothing.
+    """
+
+    runs: tuple
+    seen: int = 0
+    guards: tuple = ()
+    is_open: bool = False
+    start: tuple | None = None
+    waiting: tuple = ()
+    tally: np.ndarray | None = None
+
+    @classmethod
+    def begin(cls, link, configurations, paces, scheme, weight, intercept, size, d, k, start,
+              units=None, scaled=None):  # fmt: skip
+        """All runs before the first row.
+
+        Parameters
+        ----------
+        link, scheme, weight, intercept, size
+            As of `stochastic`.
+        configurations, paces : sequence of Configuration and Pace
+        d, k : int
+            Columns and outputs.
+        start : (theta, offset), or None for each
+        units : sequence of float, optional
+            What each run divides rows by.
+        scaled : sequence of Configuration, optional
+            The configurations in these units.
+        """
+        units = np.ones(len(paces)) if units is None else units
+        runs = []
+        for configuration, own, pace, unit in zip(
+            configurations, configurations if scaled is None else scaled, paces, units, strict=True
+        ):
+            learner = stochastic(link, own, scheme, weight, intercept, d, size)
+            theta = None if start[0] is None else start[0] * unit
+            state = learner.init(d, k, theta, start[1])
+            runs.append(Run(configuration, learner, state, pace, float(unit)))
+        guards = Guard.of(np.zeros(d)), Guard.of(np.zeros(k))
+        return cls(tuple(runs), guards=guards, tally=np.zeros((3, k)))
+
+    def n_outputs(self):
+        """How many predictions a row."""
+        return len(self.runs[0].state.offset)
+
+    def take(self, X, targets, weights):
+        """The runs after more rows of a stream, which may have to wait."""
+        learner, start = self.runs[0].learner, self.start
+        offset = np.zeros(self.n_outputs())
+        if start is not None and start[1] is not None:
+            offset = start[1]
+        blank = learner.link.mean(offset) - targets
+        with np.errstate(over="ignore"):
+            lines = (
+                np.stack([np.ones_like(targets), targets, blank**2], axis=1)
+                * weights[:, None, None]
+            )
+            tally = np.add.accumulate(np.concatenate([self.tally[None], lines]))[-1]
+        walks = self._replace(tally=tally)
+        if start is not None:
+            return walks._replace(waiting=(*self.waiting, (X, targets, weights)))
+        return walks.learn(X, targets, weights)
+
+    def unit(self, now=False):
+        """The unit of the rows that wait, None while they are too few; `now` asks for any.
+
+        It is the median of the rows' largest entries in size, of the first 64 rows (more, up to
+        1,024, while all are 0).
+        """
+        tops = np.concatenate([_tops(X) for X, _, _ in self.waiting])
+        filled = np.flatnonzero(tops > 0.0)
+        enough = max(_FIRST_ROWS, min(filled[0] + 1 if len(filled) else _MOST_ROWS, _MOST_ROWS))
+        if len(tops) < enough and not now:
+            return None
+        tops = np.sort(tops[:enough][tops[:enough] > 0.0])
+        return float(tops[len(tops) // 2]) if len(tops) else 1.0
+
+    def diverged(self, run):
+        """Whether a run predicts far worse than one that had learned nothing."""
+        weight, _, squares = self.tally
+        return not run.risk() <= _HOPELESS * squares.sum() / max(weight[0], 1e-300)
+
+    def constant(self):
+        """The predictor of the targets' mean: parameters and intercepts."""
+        learner, d = self.runs[0].learner, len(self.guards[0].centre)
+        theta, offset = np.zeros((self.n_outputs(), d)), np.zeros(self.n_outputs())
+        low, high = getattr(learner.link, "range", (np.inf, -np.inf))
+        mean = self.tally[1] / np.maximum(self.tally[0], 1e-300)
+        inside = (mean > low) & (mean < high)
+        if learner.intercept and hasattr(learner.link, "inverse") and inside.any():
+            offset[inside] = target_margin(learner.link, mean[inside])
+        return theta, offset
+
+    def learn(self, X, targets, weights, *, halve=True):
+        """The runs after more rows, in the order given; these are consumed."""
+        walks, start = self, 0
+        while start < len(targets):
+            grid = max(_FIRST_HALVING, 1 << walks.seen.bit_length())
+            stop = min(len(targets), start + grid - walks.seen)
+            part = slice(start, stop)
+            views = {unit: _in_unit(X[part], unit) for unit in {run.unit for run in walks.runs}}
+            runs = tuple(
+                run.learn(views[run.unit], targets[part], weights[part]) for run in walks.runs
+            )
+            walks = walks._replace(runs=runs, seen=walks.seen + stop - start)
+            if halve and walks.seen == grid:
+                walks = walks.halved([run.risk() for run in walks.runs])
+            start = stop
+        return walks
+
+    def outputs(self, index, sign, ends):
+        """Outputs rearranged: the new i is sign[i] times the old index[i].
+
+        A negative sign needs an odd potential, no constraint, and a link with
+        mean(s) + mean(-s) = ends, the sum of the two ends of its range.
+        """
+        sign = np.array(sign)
+        runs = tuple(
+            run._replace(state=run.learner.outputs(run.state, index, sign, ends))
+            for run in self.runs
+        )
+        of_rows, of_targets = self.guards
+        arrays = (np.ascontiguousarray(a[index]) for a in of_targets[:-1])
+        guards = of_rows, Guard(*arrays, of_targets.clock)
+        tally, start = self.tally[:, index], self.start
+        tally[1] = np.where(sign > 0.0, tally[1], ends * tally[0] - tally[1])
+        if start is not None:
+            start = tuple(a if a is None else (a[index].T * sign).T for a in start)
+        waiting = tuple(
+            (X, np.where(sign > 0.0, y[:, index], ends - y[:, index]), w)
+            for X, y, w in self.waiting
+        )
+        return self._replace(runs=runs, guards=guards, tally=tally, start=start, waiting=waiting)
+
+    def halved(self, risks):
+        """The better half of the runs, in their order."""
+        keep = (len(self.runs) + 1) // 2
+        better = sorted(np.argsort(risks, kind="stable")[:keep])
+        return self._replace(runs=tuple(self.runs[i] for i in better))
+
+    def best(self):
+        """The run of the lowest risk."""
+        return self.runs[int(np.argmin([run.risk() for run in self.runs]))]
+
+
+def _tops(X):
+    """The largest size of an entry in each row."""
+    if sparse.issparse(X):
+        return np.asarray(abs(X).max(axis=1).todense(), dtype=float).reshape(-1)
+    return np.abs(X).max(axis=1, initial=0.0).astype(float)
+
+
+def _in_unit(X, unit):
+    return X if unit == 1.0 else X / unit

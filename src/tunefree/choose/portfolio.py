@@ -1,0 +1,234 @@
+"""A portfolio: several learners under several views, swept over the data together.
+
+All members learn the same rows in the same order and are scored by progressive validation, so that
+choosing among them costs no data; the best ones go on for further passes and are averaged.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree.choose.risk import (
+    Progress,
+    curve,
+    recent_rows,
+    record,
+    risks,
+    start_progress,
+)
+
+
+class Member(NamedTuple):
+    """A learner and the view under which it sees the data."""
+
+    view: str
+    learner: NamedTuple
+    name: str
+
+
+class PortfolioState(NamedTuple):
+    """State of a run.
+
+    Attributes
+    ----------
+    views : dict of str to View
+    members : tuple
+        The members' states; None once a member is out.
+    progress : Progress
+    epoch : int
+    chosen : tuple of int
+        Members that go on, the best first; empty while all are in.
+    scales : tuple of dict
+        Each member's effective scale after each pass.
+    """
+
+    views: dict
+    members: tuple
+    progress: Progress
+    epoch: int
+    chosen: tuple
+    scales: tuple
+
+
+class Portfolio(NamedTuple):
+    """Learn with all members, choose by progressive validation, continue with the best.
+
+    Parameters
+    ----------
+    members : tuple of Member
+    classify : bool
+        Score by mistakes rather than squared errors.
+    n_passes : int
+        Passes in all; the first one chooses.
+    keep : int, default=2
+        How many members go on.
+    suffix : bool, default=True
+        Average the iterates of the second half of the passes only.
+    last : bool, default=False
+        Read the last iterates instead of averages.
+    unseen : bool, default=False
+        The last output stands for classes that have not appeared: it is learned, not scored.
+    rank : callable, optional
+        (coef, intercept) -> risk; chooses in place of the progressive risk.
+    """
+
+    members: tuple
+    classify: bool
+    n_passes: int
+    keep: int = 2
+    suffix: bool = True
+    last: bool = False
+    unseen: bool = False
+    rank: object = None
+
+    def init(self, views, n_columns, n_outputs, rows=None):
+        """The state before the first row; `rows`, if known, is how many there will be."""
+        states = tuple(
+            m.learner.init(n_columns + (views[m.view].bias != 0.0), n_outputs) for m in self.members
+        )
+        # Both read-outs of every member are scored: the running average and the iterate itself.
+        progress = start_progress(2 * len(self.members), n_outputs, rows)
+        chosen = (0,) if len(self.members) == 1 else ()
+        return PortfolioState(views, states, progress, 0, chosen, ())
+
+    def expect(self, state, X, rows):
+        """Tell the members the largest values of their columns before they learn the rows."""
+        for name, view in state.views.items():
+            largest = 0.0
+            for start in range(0, len(rows), 1024):
+                shown = view.show(X, rows[start : start + 1024])
+                largest = np.maximum(largest, shown.largest())
+            for member, s in zip(self.members, state.members, strict=True):
+                if member.view == name:
+                    member.learner.expect(s, largest)
+        return state
+
+    def scan(self, state, block):
+        """Learn a block; in the first pass also note what was predicted before."""
+        shown, first = {}, state.epoch == 0
+        predictions = [None] * (2 * len(self.members))
+        for i, member in enumerate(self.members):
+            if state.members[i] is None:
+                continue
+            if member.view not in shown:
+                shown[member.view] = state.views[member.view].show(block.X, block.rows)
+            scores = np.empty((2, *block.targets.shape)) if first else None
+            member.learner.scan(
+                state.members[i], shown[member.view], block.targets, block.weights, scores
+            )
+            if first:
+                predictions[2 * i], predictions[2 * i + 1] = scores
+        if first:
+            scored = block.targets.shape[1] - self.unseen
+            record(state.progress, self.classify, scored, predictions, block.targets, block.weights)
+        return state
+
+    def columns(self, state, d):
+        """Give the members d columns: a stream's rows may turn out to be wider."""
+        views = state.views
+        members = tuple(
+            s if s is None else m.learner.columns(s, d, views[m.view].bias != 0.0)
+            for m, s in zip(self.members, state.members, strict=True)
+        )
+        views = {name: view.columns(d) for name, view in views.items()}
+        return state._replace(members=members, views=views)
+
+    def turn(self, state):
+        """End a pass: choose after the first, start the averages anew at half time."""
+        epoch, members, chosen = state.epoch + 1, state.members, state.chosen
+        if epoch == 1 and not chosen:
+            risk = risks(state.progress)[self.last :: 2]
+            if self.rank is not None:
+                risk = [self.rank(*self.weights(state, i)) for i in range(len(members))]
+            order = np.argsort(risk, kind="stable")
+            chosen = tuple(int(i) for i in order[: self.keep])
+            members = tuple(s if i in chosen else None for i, s in enumerate(members))
+        if self.suffix and epoch == self.n_passes // 2:
+            for i in chosen:
+                self.members[i].learner.restart(members[i])
+        scales = {
+            self.members[i].name: self.members[i].learner.scale(s)
+            for i, s in enumerate(members)
+            if s is not None
+        }
+        state = state._replace(
+            members=members, chosen=chosen, epoch=epoch, scales=(*state.scales, scales)
+        )
+        return state, epoch >= self.n_passes
+
+    def weights(self, state, i, last=False):
+        """A member's coefficients (d, n_outputs) and intercepts (n_outputs,) on raw columns."""
+        member = self.members[i]
+        read = member.learner.last if last else member.learner.mean
+        return state.views[member.view].fold(read(state.members[i]))
+
+    def candidates(self, state):
+        """What is read out: pairs (member, last) of the chosen members' averages.
+
+        Where averages have just begun anew, their first iterate is the last one.
+        """
+        last = self.last or (self.suffix and 0 < state.epoch == self.n_passes // 2)
+        return [(i, last) for i in state.chosen]
+
+    def blend(self, state, size, candidates=None, most=8192):
+        """Sum of the candidates, each divided by the size of its decisions.
+
+        Parameters
+        ----------
+        state : PortfolioState
+        size : callable
+            (coef, intercept, predictions) -> float, the size of a candidate's decisions.
+        candidates : list of (int, bool), optional
+            Members and whether to read their last iterate.
+        most : int, default=8192
+            How many of the latest predictions to sum.
+
+        Returns
+        -------
+        coef : ndarray of shape (d, n_outputs)
+        intercept : ndarray of shape (n_outputs,)
+        predicted : ndarray of shape (m, n_outputs)
+            The same sum of the latest progressive predictions.
+        """
+        recent, _, _ = recent_rows(state.progress, most=most)
+        coef = intercept = predicted = 0.0
+        for i, last in candidates or self.candidates(state):
+            c, b = self.weights(state, i, last)
+            p = recent[:, 2 * i + last]
+            if self.unseen:
+                c, b, p = c[:, :-1], b[:-1], p[:, :-1]
+            s = size(c, b, p)
+            coef, intercept = coef + c / s, intercept + b / s
+            predicted = predicted + p / rms(p)
+        return coef, intercept, predicted
+
+    def leaderboard(self, state):
+        """One dict a member, best first: name, progressive risk, whether it went on."""
+        risk = risks(state.progress)
+        order = sorted(
+            range(len(self.members)), key=lambda i: (i not in state.chosen, risk[2 * i], i)
+        )
+        return [
+            {
+                "name": self.members[i].name,
+                "progressive_error": float(risk[2 * i]),
+                "progressive_error_last": float(risk[2 * i + 1]),
+                "chosen": i in state.chosen,
+            }
+            for i in order
+        ]
+
+    def trace(self, state):
+        """Rows seen, the progressive risk of every member, and its effective scale by pass."""
+        rows, risk = curve(state.progress)
+        return {
+            "rows": rows,
+            "progressive_error": {m.name: risk[:, 2 * i] for i, m in enumerate(self.members)},
+            "scale": list(state.scales),
+        }
+
+
+def rms(x):
+    """Root mean square, 1 if that is 0."""
+    size = float(np.sqrt(np.mean(np.square(x))))
+    return size if size > 0.0 else 1.0

@@ -1,0 +1,180 @@
+"""Checkpoints: a run saved whole now and then, and resumed with the same bits."""
+
+import contextlib
+import os
+import signal
+import threading
+
+from tunefree._version import __version__
+from tunefree.engine.sources import Mark
+from tunefree.io.container import load_values, save_values
+from tunefree.io.values import ModelError
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Checkpoint:
+    """Saves a run of ``fit_source`` every so many rows and when it is interrupted.
+
+    Ctrl-C and SIGTERM wait for the chunk that is being learned, save, and raise
+    `KeyboardInterrupt`. Batch learners are saved between two passes, as they were after the last
+    whole one. A resumed run ends with the same bits as one that was never interrupted.
+    The file is written atomically: killed at any moment, a run leaves the last whole checkpoint.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file. An existing one is replaced if it is a checkpoint.
+    every : int, default=1_000_000
+        Rows between two saves.
+    resume : bool, default=False
+        Go on from the file; if there is none, begin.
+
+    Raises
+    ------
+    ModelError
+        On resuming: the file is damaged, no checkpoint, or one of another model, version or source.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np
+    >>> from tunefree import Checkpoint, PiSTOLRegressor
+    >>> X = np.random.default_rng(0).standard_normal((1000, 2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = Checkpoint(os.path.join(folder, "run"), every=100)
+    ...     model = PiSTOLRegressor().fit_source((X, X[:, 0]), checkpoint=saved)
+    ...     again = Checkpoint(os.path.join(folder, "run"), resume=True)
+    ...     PiSTOLRegressor().fit_source((X, X[:, 0]), checkpoint=again).coef_.tobytes() == (
+    ...         model.coef_.tobytes())
+    True
+    """
+
+    def __init__(self, path, *, every=1_000_000, resume=False):
+        if not every >= 1:
+            raise ValueError(f"every={every!r} is not a positive number of rows.")
+        self.path, self.every, self.resume = os.fspath(path), int(every), resume
+        self._saved, self._run, self._busy, self._signal = (0, 0), None, False, None
+
+    @contextlib.contextmanager
+    def watch(self, run):
+        """Look after a run, resuming it first if that is asked for.
+
+        Parameters
+        ----------
+        run : object
+            With `estimator`, `source`, and `mark`, `epoch`, `width` and `state`, which are saved,
+            and `resume`, which takes up what was.
+
+        Yields
+        ------
+        None
+            To the run.
+        """
+        if os.path.exists(self.path):
+            values = load_values(self.path, kind="checkpoint")
+            if self.resume:
+                self._restore(run, values)
+        self._run, before = run, {}
+        if threading.current_thread() is threading.main_thread():
+            before = {s: signal.signal(s, self._interrupted) for s in _SIGNALS}
+        try:
+            yield
+        finally:
+            self._run = None
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @property
+    def rows(self):
+        """Rows of the pass at the last save; 0 before the first."""
+        return self._saved[1]
+
+    @property
+    def passes(self):
+        """Whole passes at the last save."""
+        return self._saved[0]
+
+    def passed(self, run, rows):
+        """A pass over so many rows has ended, of a learner that is saved between passes only."""
+        if rows * run.epoch // self.every > rows * self._saved[0] // self.every:
+            self._busy = True
+            self.save(run)
+            self._busy = False
+        if self._signal is not None:
+            self._stop()
+
+    def begin(self):
+        """A chunk is about to be learned."""
+        self._busy = True
+
+    def end(self, run):
+        """A chunk has been learned."""
+        self._busy = False
+        if self._signal is not None:
+            self._stop()
+        elif run.mark is not None:
+            epoch, row = self._saved
+            if (run.epoch, run.mark.row // self.every) > (epoch, row // self.every):
+                self.save(run)
+
+    def save(self, run):
+        """Write the file.
+
+        Parameters
+        ----------
+        run : object
+            As for `watch`.
+        """
+        values = {
+            "version": __version__,
+            "estimator": run.estimator,
+            "source": run.source.identity(None if run.epoch else run.mark),
+            "mark": tuple(run.mark),
+            "epoch": run.epoch,
+            "width": run.width,
+            "state": run.state,
+        }
+        try:
+            save_values(values, self.path, kind="checkpoint")
+        except OSError as problem:
+            words = f"the checkpoint cannot be written ({problem.strerror})"
+            raise OSError(problem.errno, words, self.path) from None
+        self._saved = run.epoch, run.mark.row
+
+    def _interrupted(self, number, frame):
+        self._signal = number
+        if not self._busy:
+            self._stop()
+
+    def _stop(self):
+        run = self._run
+        if run.mark is not None and run.width and (run.epoch, run.mark.row) != self._saved:
+            self._signal = None
+            self.save(run)
+        raise KeyboardInterrupt
+
+    def _restore(self, run, values):
+        old, new = values["estimator"], run.estimator
+        if values["version"] != __version__:
+            raise ModelError(
+                f"{self.path} was written by tunefree {values['version']}, and this is "
+                f"{__version__}: finish with that version, or begin anew"
+            )
+        if type(old) is not type(new):
+            words = f"a checkpoint of a {type(old).__name__}, not of a {type(new).__name__}"
+            raise ModelError(f"{self.path} is {words}")
+        ours = new.get_params(deep=False)
+        for name, value in old.get_params(deep=False).items():
+            if repr(ours[name]) != repr(value):
+                words = f"another model: {name}={value!r}, not {ours[name]!r}"
+                raise ModelError(f"{self.path} is a checkpoint of {words}")
+        mark = Mark(tuple(values["mark"][0]), *values["mark"][1:])
+        identity = run.source.identity(None if values["epoch"] else mark)
+        for name, value in identity.items():
+            if values["source"][name] != value:
+                words = f"differs in its {name}"
+                raise ModelError(
+                    f"{self.path} is a checkpoint of a run on other data: {run.source.name} {words}"
+                )
+        run.resume(old, mark, values["epoch"], values["width"], values["state"])
+        self._saved = run.epoch, run.mark.row

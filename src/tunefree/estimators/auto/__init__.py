@@ -1,0 +1,1 @@
+"""TuneFreeClassifier and TuneFreeRegressor: learners of learners."""

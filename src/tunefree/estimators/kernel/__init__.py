@@ -1,0 +1,1 @@
+"""Kernel learners as scikit-learn has them."""

@@ -1,0 +1,233 @@
+"""Kernel learners on a stream: rows come in chunks of any size and are read once.
+
+The first rows set the columns' scaling and the grid of bandwidths. All bandwidths learn side by
+side, each row predicted before it is learned; those that lag are dropped as rows come in, and the
+best three make up the predictor. Rows are learned in blocks of a fixed size, whatever the chunks.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tunefree.choose.portfolio import rms
+from tunefree.choose.risk import recent_rows, record, risks, start_progress
+from tunefree.columns.squash import standardise_of
+from tunefree.engine.order import given_visits
+from tunefree.estimators.kernel.fitting import GRID, Coordinates, guards_rows, scale_gamma
+from tunefree.kernels import Cosine, Function, Linear, median_gamma
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Member, Rows
+from tunefree.learners.kernel.budget import make_room
+from tunefree.learners.kernel.support import Facts, workers
+from tunefree.robust import Guard
+
+# How many bandwidths go on after how many rows.
+_KEPT = {1024: 5, 4096: 3}
+_BEST = 3
+
+
+class Reading(NamedTuple):
+    """What a stream has learned so far.
+
+    Attributes
+    ----------
+    gammas : list of float or None
+    coefs : list of ndarray of shape (n_support, n_outputs)
+    support : ndarray or CSR
+    decisions, targets, weights : ndarray
+        Of the latest rows, predicted before they were learned.
+    leaderboard : list of dict
+    """
+
+    gammas: list
+    coefs: list
+    support: object
+    decisions: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    leaderboard: list
+
+
+class KernelStream:
+    """Learners of several bandwidths on a stream.
+
+    Parameters
+    ----------
+    kernel : part
+    gamma : 'auto', 'scale' or float
+    standardize : bool or 'auto'
+    single : bool
+        In single precision.
+    learner : Isotropic
+    classify : bool
+        Score by mistakes, and divide decisions by their size before they are added.
+    unseen : bool, default=False
+        The last output stands for classes that have not appeared: it is learned, not scored.
+    max_support : int, optional
+        Bound on the support.
+    targets : callable, optional
+        Makes from the first targets the function that standardises targets.
+    """
+
+    def __init__(
+        self, kernel, gamma, standardize, single, learner, *,
+        classify, unseen=False, max_support=None, targets=None,
+    ):  # fmt: skip
+        self.kernel, self.gamma, self.standardize = kernel, gamma, standardize
+        self.single, self.learner, self.classify = single, learner, classify
+        self.unseen, self.max_support, self._make = unseen, max_support, targets
+        self.size = BLOCK
+        if max_support is not None:
+            self.size = min(BLOCK, max_support - max_support // 2)
+        self.pending, self.waiting, self.seen, self.engine = [], 0, 0, None
+        self.coordinates = self.progress = self.scale = self._guards = None
+
+    def n_outputs(self):
+        """How many targets a row has; None before the first."""
+        return self.pending[0][1].shape[1] if self.pending else None
+
+    def learn(self, X, targets, weights, n_jobs):
+        """Take in rows, in the order in which they come."""
+        rows, weights = given_visits(weights).order(0)
+        self.pending.append((*self._screened(X[rows], targets[rows]), weights))
+        self.waiting += len(rows)
+        if self.waiting < self.size:
+            return
+        X, targets, weights = self._stacked()
+        with workers(n_jobs) as team:
+            stop = self.waiting - self.waiting % self.size
+            for start in range(0, stop, self.size):
+                part = slice(start, start + self.size)
+                self._scan(team, X[part], targets[part], weights[part])
+        self.pending, self.waiting = (
+            [(X[stop:], targets[stop:], weights[stop:])],
+            len(weights) - stop,
+        )
+
+    def _screened(self, X, targets):
+        """Rows, in order, without what is far beyond all before; columns count from the first."""
+        if self._guards is None:
+            centre = np.zeros(X.shape[1]) if sparse.issparse(X) else X[0]
+            self._guards = Guard.of(centre), Guard.of(targets[0])
+        if guards_rows(self.kernel, self.standardize):
+            X = self._guards[0].screen(X)
+        return X, targets if self.classify else self._guards[1].screen(targets)
+
+    def _stacked(self):
+        X = [p[0] for p in self.pending]
+        if sparse.issparse(X[0]):
+            X = sparse.vstack(X, format="csr")
+        else:
+            X = np.vstack([rows.toarray() if sparse.issparse(rows) else rows for rows in X])
+        return X, np.vstack([p[1] for p in self.pending]), np.hstack([p[2] for p in self.pending])
+
+    def _scan(self, team, X, targets, weights):
+        if self.engine is None:
+            self._open(X, targets)
+        targets = targets if self.scale is None else self.scale(targets)
+        rows = self.coordinates.show(X)
+        if self.max_support is not None:
+            make_room(self.engine, len(targets), self.max_support)
+        squares = self.kernel.diag(rows).astype(np.float64)
+        block = Rows(Facts.of(self.kernel, rows), None, squares, targets, weights)
+        found = iter(self.engine.learn(team, block, scored=True))
+        alive = {m.name for m in self.engine.members}
+        scores = [next(found)[0] if name in alive else None for name in self.names]
+        record(self.progress, self.classify, self._scored(), scores, targets, weights)
+        before, self.seen = self.seen, self.seen + len(targets)
+        for mark, keep in _KEPT.items():
+            if before < mark <= self.seen and len(self.engine.members) > keep:
+                best = self._order()[:keep]
+                self.engine.keep([i for i, m in enumerate(self.engine.members) if m.name in best])
+
+    def _scored(self):
+        return self.engine.n_outputs - self.unseen
+
+    def _order(self):
+        """Names of the members that are left, the best first."""
+        risk = dict(zip(self.names, risks(self.progress), strict=True))
+        return sorted((m.name for m in self.engine.members), key=lambda name: risk[name])
+
+    def _open(self, X, targets):
+        """Set scaling and bandwidths from the first rows."""
+        kernel, auto = self.kernel, isinstance(self.gamma, str) and self.gamma == "auto"
+        radial, parts = hasattr(kernel, "distances"), ()
+        standard = self.standardize
+        if standard == "auto":
+            standard = auto and not isinstance(kernel, Linear | Cosine | Function)
+        if standard and not sparse.issparse(X):
+            parts = (standardise_of(X, np.ones(len(targets))),)
+        name = "standardised" if parts else "raw"
+        self.coordinates = Coordinates(name, parts, bool(parts), self.single)
+        rows = self.coordinates.show(X)
+        gammas = [None]
+        if radial and auto:
+            gammas = median_gamma(kernel, rows) * GRID
+        elif isinstance(self.gamma, str):
+            gamma = scale_gamma(rows, np.ones(len(targets)))
+            gammas = [gamma] if radial else [None]
+            if "gamma" in getattr(kernel, "_fields", ()) and not radial:
+                self.kernel = kernel._replace(gamma=gamma)
+        elif radial:
+            gammas = [float(self.gamma)]
+        elif "gamma" in getattr(kernel, "_fields", ()):
+            self.kernel = kernel._replace(gamma=float(self.gamma))
+        members = [Member(g, self.learner, "" if g is None else f"gamma={g:.3g}") for g in gammas]
+        self.names = [m.name for m in members]
+        if self._make is not None:
+            self.scale = self._make(targets)
+        self.engine = Blocked(self.kernel, members, targets.shape[1], rows[:0])
+        self.progress = start_progress(len(members), targets.shape[1])
+
+    def outputs(self, index, sign):
+        """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
+        index, sign = np.asarray(index), np.asarray(sign, dtype=float)
+        self.pending = [(X, y[:, index] * sign, w) for X, y, w in self.pending]
+        if self.engine is None:
+            return
+        self.engine.outputs(index, sign)
+        p = self.progress
+        self.progress = p._replace(
+            recent=p.recent[:, :, index] * sign, targets=p.targets[:, index] * sign
+        )
+
+    def caught_up(self, n_jobs):
+        """The stream, or a copy that has learned the rows that wait for their block to fill."""
+        if not self.waiting:
+            return self
+        ready = KernelStream.__new__(KernelStream)
+        vars(ready).update(vars(self))
+        if self.engine is not None:
+            ready.engine = self.engine.branch()
+            ready.progress = type(self.progress)(*(a.copy() for a in self.progress))
+        with workers(n_jobs) as team:
+            ready._scan(team, *self._stacked())
+        ready.pending, ready.waiting = [], 0
+        return ready
+
+    def read(self):
+        """The best members' averages; the weight of each falls with its risk."""
+        risk = dict(zip(self.names, risks(self.progress), strict=True))
+        best = self._order()[:_BEST]
+        recent, targets, weights = recent_rows(self.progress)
+        k, low = self._scored(), risk[best[0]]
+        n = max(1, min(self.seen, len(self.progress.weights)))
+        spread = np.sqrt(max(low, 1e-3) / n)
+        share = np.array([np.exp(-2.0 * (risk[name] - low) / spread) for name in best])
+        share /= share.sum()
+        found, decisions = {}, 0.0
+        for name, w in zip(best, share, strict=True):
+            (i,) = (i for i, m in enumerate(self.engine.members) if m.name == name)
+            f = recent[:, self.names.index(name), :k]
+            w = w / rms(f) if self.classify else w
+            found[self.engine.members[i].gamma] = w * self.engine.mean(i)[:, :k]
+            decisions = decisions + w * f
+        left = {m.name for m in self.engine.members}
+        board = [
+            {"name": name, "progressive_error": float(risk[name]), "chosen": name in best,
+             "dropped": name not in left}
+            for name in sorted(self.names, key=lambda name: (name not in best, risk[name]))
+        ]  # fmt: skip
+        gammas = sorted(found, key=lambda g: g or 0.0)
+        coefs, support = [found[g] for g in gammas], self.engine.support.rows
+        return Reading(gammas, coefs, support, decisions, targets[:, :k], weights, board)

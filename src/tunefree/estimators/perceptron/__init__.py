@@ -1,0 +1,1 @@
+"""Separators as scikit-learn has them."""

@@ -1,0 +1,1 @@
+"""Linear PiSTOL as scikit-learn has it."""

@@ -1,0 +1,1 @@
+"""The Reflectron as scikit-learn has it."""

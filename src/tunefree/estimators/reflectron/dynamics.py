@@ -1,0 +1,333 @@
+"""DynamicsReflectron: nonlinear recurrent systems from trajectories, of low rank without a rank."""
+
+import warnings
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tunefree._array import seed_of
+from tunefree._threads import product
+from tunefree.estimators.base import FLOATS
+from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree.estimators.reflectron.base import Reflectron
+from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
+
+# What potential='auto' tries together: no bias, and towards low rank by several degrees.
+AUTO = (Euclidean(), Spectral(PNorm(1.1)),
+        *(Spectral(Hypentropy(beta)) for beta in (1e-2, 1e-4, 1e-6)))  # fmt: skip
+# Where u is nearly linear a multiple of the identity in Theta is as good as one in rho: rho is
+# estimated in a geometry that is averse to it, as the identity has full rank.
+RHO_POTENTIAL = Spectral(Hypentropy(1e-2))
+_RHO_WITHIN, _RHO_TOL, _RHO_PASSES = 1.0, 1e-3, 500
+_RANK_SHARE = 0.99
+_FALLING = 1e-2  # a fall of the risk in the last tenth of the passes that is worth a warning
+
+
+class DynamicsReflectron(TellsCallbacks, BaseEstimator):
+    r"""Identification of x' = rho x + u(Theta x) from trajectories, with nothing to tune.
+
+    .. math:: x_{t+1} = \rho x_t + u(\Theta x_t + b) + \text{noise}
+        \qquad\text{or}\qquad \dot x = \rho x + u(\Theta x + b)
+
+    Theta is learned by the Reflectron from pairs of successive states. A spectral potential leads
+    to matrices of low rank among those that fit, in place of a penalty or a rank; pairs held out
+    choose which potential, and when to stop.
+
+    Parameters
+    ----------
+    rho : float or None, default=None
+        The linear part. None estimates it: the value of the lowest hold-out risk within 1 of the
+        regression of the next state on the last.
+    link : str or link, default='logistic'
+        The nondecreasing u, acting on each coordinate, from `tunefree.links.LINKS` or your own.
+    potential : str, potential or list, default='auto'
+        The geometry; 'auto' is the Euclidean, and the spectral p-norm 1.1 and hypentropies of beta
+        1e-2, 1e-4 and 1e-6.
+    constraint : constraint, None or list, default=None
+        A set to project onto: `tunefree.constraints.NuclearBall`, `SchattenBall`, ...
+    dt : float or None, default=None
+        The time between states of a system in continuous time, whose derivative is taken by central
+        differences. None is a system in steps.
+    fit_intercept : bool, default=False
+        Learn b, free of potential and constraint.
+    step : 'auto' or float > 0, default='auto'
+    init : array-like of shape (n_features, n_features), optional
+        A prior guess of Theta to start from.
+    validation_fraction : float in [0, 1) or 'auto', default='auto'
+        Share of the pairs held out; 'auto' is a fifth.
+    n_splits : int or 'auto', default=1
+        How many disjoint shares are held out in turn.
+    patience : int, default=50
+        Steps without progress of the hold-out risk before a configuration ends.
+    tol : float, default=1e-3
+        Fall of the risk that counts as progress.
+    max_iter : int, default=1000
+        Most passes of a fit for one value of rho.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash by which pairs are held out.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features, n_features)
+        Theta.
+    intercept_ : ndarray of shape (n_features,)
+    rho_ : float
+    spectrum_ : ndarray of shape (n_features,)
+        Singular values of Theta.
+    rank_ : int
+        As many singular values as hold 99 % of the sum of their squares.
+    potential_, constraint_, link_ : the chosen parts
+    leaderboard_ : list of dict
+        Every configuration's lowest hold-out risk at the last rho, the best first.
+    trace_ : dict of ndarray of shape (n_passes, n_configurations)
+        Risks and steps at the last rho.
+    n_iter_ : int
+        Passes over the pairs, for all values of rho.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity in a state that is not masked, trajectories without a pair of successive
+        states, or parameters that mean nothing.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the hold-out risk of the chosen potential was still falling after ``max_iter`` passes.
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, section 6.2; the estimate of rho, the choice of the potential and
+    the fast spectral steps (`tunefree.learners.reflectron.subspace`) are this library's.
+
+    Examples
+    --------
+    >>> from tunefree import DynamicsReflectron
+    >>> from tunefree.datasets import make_low_rank_dynamics
+    >>> trajectories, theta = make_low_rank_dynamics(60, 12, 1, random_state=0)
+    >>> model = DynamicsReflectron(rho=0.9, random_state=0).fit(trajectories)
+    >>> bool(np.linalg.norm(model.coef_ - theta) < 0.2 * np.linalg.norm(theta))
+    True
+    >>> model.simulate(trajectories[0, 0], 3).shape
+    (4, 12)
+    """
+
+    def __init__(
+        self,
+        rho=None,
+        link="logistic",
+        potential="auto",
+        constraint=None,
+        *,
+        dt=None,
+        fit_intercept=False,
+        step="auto",
+        init=None,
+        validation_fraction="auto",
+        n_splits=1,
+        patience=50,
+        tol=1e-3,
+        max_iter=1000,
+        random_state=None,
+    ):
+        self.rho = rho
+        self.link = link
+        self.potential = potential
+        self.constraint = constraint
+        self.dt = dt
+        self.fit_intercept = fit_intercept
+        self.step = step
+        self.init = init
+        self.validation_fraction = validation_fraction
+        self.n_splits = n_splits
+        self.patience = patience
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    @told
+    def fit(self, X, y=None, *, mask=None):
+        """Learn from trajectories.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, T + 1, d), list of n arrays (T_i + 1, d), or (T + 1, d)
+            States one after another; two axes are a single trajectory.
+        y : ignored
+        mask : array-like of bool, of the shape of X without its last axis, optional
+            Which states were observed; the others may be NaN.
+
+        Returns
+        -------
+        self
+        """
+        for name in ("rho", "dt"):
+            value = getattr(self, name)
+            if value is not None and not (
+                isinstance(value, int | float | np.number) and np.isfinite(value)
+            ):
+                raise ValueError(f"{name}={value!r} is neither None nor a number.")
+        if self.dt is not None and not self.dt > 0.0:
+            raise ValueError(f"dt={self.dt!r} is not positive.")
+        now, after = self._pairs(X, mask)
+        seed, passes = seed_of(self.random_state), 0
+        potential = list(AUTO) if _is_auto(self.potential) else self.potential
+
+        def learn(rho, potential, most):
+            inner = Reflectron(
+                self.link, potential, self.constraint, step=self.step, init=self.init,
+                validation_fraction=self.validation_fraction, n_splits=self.n_splits,
+                patience=self.patience, tol=self.tol, max_iter=most,
+                fit_intercept=self.fit_intercept, standardize=False, random_state=seed,
+            )  # fmt: skip
+            n = len(now)
+            centre = self._centre(now)
+            with np.errstate(over="ignore", invalid="ignore"):  # trials that are rejected
+                inner._fit(now - centre, after - rho * now, np.ones(n), np.zeros(n), None)
+            inner.intercept_ = inner.intercept_ - inner.coef_ @ centre
+            nonlocal passes
+            passes += inner.n_iter_
+            return inner
+
+        rho = self.rho
+        if rho is None:
+            first, most = _regression(now, after), min(self.max_iter, _RHO_PASSES)
+            search = RHO_POTENTIAL if _is_auto(self.potential) else self.potential
+            rho = minimize_scalar(
+                lambda rho: learn(rho, search, most).leaderboard_[0]["risk"], method="bounded",
+                bounds=(first - _RHO_WITHIN, first + _RHO_WITHIN), options={"xatol": _RHO_TOL},
+            ).x  # fmt: skip
+        self.rho_ = float(rho)
+        inner = learn(self.rho_, potential, self.max_iter)
+        if self.validation_fraction != 0.0:
+            _warn_unsettled(inner.trace_["held_risk"], self.max_iter)
+        for name in ("coef_", "intercept_", "potential_", "constraint_", "link_", "trace_",
+                     "leaderboard_"):  # fmt: skip
+            setattr(self, name, getattr(inner, name))
+        self.n_iter_ = passes
+        self.spectrum_ = np.linalg.svd(self.coef_, compute_uv=False)
+        share = np.cumsum(self.spectrum_.astype(float) ** 2)
+        self.rank_ = int(np.sum(share < _RANK_SHARE * share[-1])) + bool(share[-1] > 0.0)
+        return self
+
+    def _pairs(self, X, mask):
+        """States, and the states (or derivatives) that belong to them."""
+        lists = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 2
+        if lists:
+            lengths, rows = [len(x) for x in X], np.concatenate([np.asarray(x) for x in X])
+        elif np.ndim(X) == 3:
+            rows = np.asarray(X)
+            lengths, rows = [rows.shape[1]] * rows.shape[0], rows.reshape(-1, rows.shape[2])
+        else:
+            rows, lengths = X, None
+        # The numbers between two states of a difference, and at least so many states.
+        reach = 1 if self.dt is None else 2
+        rows = validate_data(
+            self, rows, dtype=FLOATS, order="C", ensure_min_samples=reach + 1,
+            ensure_all_finite=True if mask is None else "allow-nan",
+        )  # fmt: skip
+        lengths = [len(rows)] if lengths is None else lengths
+        seen = np.ones(len(rows), dtype=bool)
+        if mask is not None:
+            masks = mask if lists else np.asarray(mask)
+            seen = np.concatenate([np.ravel(m) for m in masks]) if lists else masks.ravel()
+            if len(seen) != len(rows) or seen.dtype != bool:
+                raise ValueError(
+                    f"mask must hold one bool for each of the {len(rows)} states: it has the shape "
+                    "of the trajectories without their last axis."
+                )
+            if not np.isfinite(rows[seen]).all():
+                raise ValueError("X has NaN or infinity in a state that mask says was observed.")
+        # A pair may not run from one trajectory into the next.
+        number = np.repeat(np.arange(len(lengths)), lengths)
+        whole = np.all([seen[i : len(rows) - reach + i] for i in range(reach + 1)], axis=0)
+        first = np.flatnonzero(whole & (number[: len(rows) - reach] == number[reach:]))
+        if len(first) == 0:
+            raise ValueError(
+                f"X has no {reach + 1} successive states that were observed: nothing to learn from."
+            )
+        if self.dt is None:
+            return rows[first], rows[first + 1].astype(np.float64)
+        slope = (rows[first + 2].astype(np.float64) - rows[first]) / (2.0 * self.dt)
+        return rows[first + 1], slope
+
+    def _centre(self, now):
+        """Where states are measured from: their mean where the bias is free."""
+        return now.mean(axis=0) if self.fit_intercept else np.zeros(now.shape[1], now.dtype)
+
+    def _field(self, x):
+        """The right-hand side of the system."""
+        return self.rho_ * x + self.link_.mean(product(x, self.coef_.T) + self.intercept_)
+
+    def _next(self, x):
+        if self.dt is None:
+            return self._field(x)
+        h = self.dt
+        a = self._field(x)
+        b = self._field(x + 0.5 * h * a)
+        c = self._field(x + 0.5 * h * b)
+        return x + h / 6.0 * (a + 2.0 * b + 2.0 * c + self._field(x + h * c))
+
+    def predict(self, X):
+        """The states that follow states X of shape (m, d), without noise: (m, d).
+
+        In continuous time they follow dt later, by a Runge-Kutta step of order 4.
+        """
+        check_is_fitted(self, "coef_")
+        X = validate_data(self, X, reset=False, dtype=FLOATS)
+        return self._next(X.astype(np.float64)).astype(self.coef_.dtype)
+
+    def simulate(self, x0, steps):
+        """Run the system without noise.
+
+        Parameters
+        ----------
+        x0 : array-like of shape (d,) or (m, d)
+            Where to start.
+        steps : int
+
+        Returns
+        -------
+        ndarray of shape (steps + 1, d) or (m, steps + 1, d)
+            With x0 as the first state.
+
+        Raises
+        ------
+        ValueError
+        """
+        check_is_fitted(self, "coef_")
+        if not isinstance(steps, int | np.integer) or steps < 0:
+            raise ValueError(f"steps={steps!r} is not a non-negative integer.")
+        x = validate_data(self, np.atleast_2d(x0), reset=False, dtype=FLOATS).astype(np.float64)
+        states = [x]
+        for _ in range(steps):
+            states.append(self._next(states[-1]))
+        out = np.stack(states, axis=1).astype(self.coef_.dtype)
+        return out[0] if np.ndim(x0) == 1 else out
+
+
+def _is_auto(potential):
+    return isinstance(potential, str) and potential == "auto"
+
+
+def _warn_unsettled(risks, most):
+    """Say so if the lowest risk is that of the last passes, and a tenth of them made it lower."""
+    best = risks[:, int(np.argmin(risks.min(axis=0)))]
+    before = best[: len(best) - len(best) // 10].min()
+    if len(best) >= most and best[-1] < (1.0 - _FALLING) * before:
+        warnings.warn(
+            f"{most} passes were not enough for the hold-out risk to settle: it fell by "
+            f"{100.0 * (1.0 - best[-1] / before):.1f} % in the last tenth. Give a larger max_iter.",
+            ConvergenceWarning, stacklevel=4,
+        )  # fmt: skip
+
+
+def _regression(now, after):
+    """The slope of the next state on the last, coordinates measured from their means."""
+    x = now.astype(np.float64) - now.mean(axis=0, dtype=np.float64)
+    size = float(np.sum(x * x))
+    return float(np.sum(x * (after - after.mean(axis=0)))) / size if size > 0.0 else 0.0

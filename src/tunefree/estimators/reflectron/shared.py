@@ -1,0 +1,238 @@
+"""SharedReflectron: generalized linear models whose outputs share their weights."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+
+from tunefree._threads import product
+from tunefree.designs import Shared, equations
+from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree.estimators.reflectron.parts import link_range
+from tunefree.estimators.reflectron.regressor import ReflectronRegressor
+from tunefree.estimators.reflectron.units import Columns
+from tunefree.learners.reflectron.mirror_state import Sheet
+
+
+class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEstimator):
+    r"""Regression E[y | x] = u(A(x) theta): several outputs, one vector of parameters.
+
+    .. math:: \frac{d}{dt} \nabla\psi(\theta) = -\frac1n \sum_i A(x_i)^\top (u(A(x_i)\theta) - y_i)
+
+    A(x) is a matrix of k outputs by p parameters that is known: windows of a signal under one
+    filter, the regressor of a mechanical system, neighbours in a network. As in
+    `ReflectronRegressor` the geometry is the regularizer, the step is automatic, and samples held
+    out (all outputs of a sample together) choose the potential and when to stop.
+
+    Parameters
+    ----------
+    matrices : callable or None, default=None
+        A(x): takes a row of X as an array (n_features,), returns a matrix (k, p), dense or sparse.
+        None takes the matrices themselves as X; if X has rows in place of matrices, every output
+        sees the same row.
+    link : str or link, default='logistic'
+        The nondecreasing u, from `tunefree.links.LINKS` or your own.
+    potential : str, potential or list, default='auto'
+        As in `ReflectronRegressor`.
+    constraint : str, constraint, None or list, default=None
+        A set to project onto, from `tunefree.constraints`.
+    step : 'auto', float > 0 or list, default='auto'
+    solver : {'batch', 'flow', 'natural-flow'}, default='batch'
+        The iteration, or the flow in continuous time (without constraint or step).
+    init : array-like of shape (p,), optional
+        A prior guess to start from.
+    validation_fraction : float in [0, 1) or 'auto', default='auto'
+        Share of the samples held out, as in `ReflectronRegressor`.
+    n_splits : int or 'auto', default='auto'
+    patience : int, default=50
+    tol : float, default=1e-3
+    max_iter : int, default=1000
+    standardize : bool, default=True
+        Measure each parameter's column in its root mean square, so that a potential means the same
+        for all; constraints then hold in these units.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash by which samples are held out.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (p,)
+    n_outputs_ : int
+        k.
+    potential_, constraint_, link_ : the chosen parts
+    leaderboard_ : list of dict
+    trace_ : dict of ndarray of shape (n_passes, n_configurations)
+    n_iter_ : int
+    n_features_in_ : int
+        Columns of X, or entries of a matrix.
+
+    Raises
+    ------
+    ValueError
+        For matrices of different shapes, NaN or infinity, or targets that do not match.
+
+    References
+    ----------
+    Boffi and Slotine 2020, section 4, eq. 7 and Theorem 4.1.
+
+    Examples
+    --------
+    A filter of 5 numbers slides over signals of 30:
+
+    >>> from tunefree import SharedReflectron
+    >>> signals = np.random.default_rng(0).standard_normal((60, 30))
+    >>> def windows(x):
+    ...     return np.lib.stride_tricks.sliding_window_view(x, 5)
+    >>> taps = np.array([0.0, 1.0, -2.0, 1.0, 0.0])
+    >>> y = np.array([1.0 / (1.0 + np.exp(-windows(x) @ taps)) for x in signals])
+    >>> model = SharedReflectron(windows, random_state=0).fit(signals, y)
+    >>> model.coef_.round(1).tolist(), model.predict(signals).shape
+    ([0.0, 1.0, -2.0, 1.0, 0.0], (60, 26))
+    """
+
+    def __init__(
+        self,
+        matrices=None,
+        link="logistic",
+        potential="auto",
+        constraint=None,
+        *,
+        step="auto",
+        solver="batch",
+        init=None,
+        validation_fraction="auto",
+        n_splits="auto",
+        patience=50,
+        tol=1e-3,
+        max_iter=1000,
+        standardize=True,
+        random_state=None,
+    ):
+        self.matrices = matrices
+        self.link = link
+        self.potential = potential
+        self.constraint = constraint
+        self.step = step
+        self.solver = solver
+        self.init = init
+        self.validation_fraction = validation_fraction
+        self.n_splits = n_splits
+        self.patience = patience
+        self.tol = tol
+        self.max_iter = max_iter
+        self.standardize = standardize
+        self.random_state = random_state
+
+    @told
+    def fit(self, X, y, sample_weight=None):
+        """Learn from samples.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), array (n, k, p) or list of n matrices (k, p)
+            Rows for `matrices`; or the matrices.
+        y : array-like of shape (n, k), or (n,) for one output
+        sample_weight : array-like of shape (n,), optional
+            Whole weights are repetitions.
+
+        Returns
+        -------
+        self
+        """
+        if self.solver not in ("batch", "flow", "natural-flow"):
+            raise ValueError(f"solver={self.solver!r} is none of batch, flow, natural-flow.")
+        if y is None:
+            raise ValueError(
+                "This SharedReflectron requires y to be passed, but the target y is None."
+            )
+        y = check_array(y, ensure_2d=False, input_name="y", dtype=np.float64)
+        if y.ndim > 2:
+            raise ValueError(f"y has {y.ndim} axes: give one row of k targets a sample.")
+        samples, k = self._samples(X, y.reshape(len(y), -1).shape[1], reset=True)
+        check_consistent_length(samples, y)
+        targets = y.reshape(len(y), -1)
+        if targets.shape[1] != k:
+            raise ValueError(
+                f"y has {targets.shape[1]} targets a sample, and the matrices {k} rows."
+            )
+        weights = base.check_weights(sample_weight, samples)
+        inner = _Equations(
+            self.link, self.potential, self.constraint, step=self.step, solver=self.solver,
+            init=self.init, validation_fraction=self.validation_fraction, n_splits=self.n_splits,
+            patience=self.patience, tol=self.tol, max_iter=self.max_iter,
+            standardize=self.standardize, fit_intercept=False, random_state=self.random_state,
+        )  # fmt: skip
+        inner.n_outputs = k
+        inner._check()
+        low, high = link_range(self.link)
+        inner._warn_outside(np.mean((targets < low) | (targets > high)))
+        inner._fit(samples, targets, weights, np.zeros(len(targets)), None)
+        self.coef_, self.n_outputs_ = inner.coef_[0], k
+        for name in ("potential_", "constraint_", "link_", "leaderboard_", "trace_", "n_iter_"):
+            setattr(self, name, getattr(inner, name))
+        return self
+
+    def predict(self, X):
+        """Expected targets, shape (n, k), or (n,) for one output."""
+        check_is_fitted(self, "coef_")
+        samples, k = self._samples(X, self.n_outputs_)
+        if k != self.n_outputs_ or samples.shape[1] != k * len(self.coef_):
+            raise ValueError(
+                f"The matrices have {k} rows and {samples.shape[1] // k} columns: the fit had "
+                f"{self.n_outputs_} and {len(self.coef_)}."
+            )
+        margins = product(_rows(samples, k), self.coef_).reshape(-1, k)
+        mean = np.asarray(self.link_.mean(margins)).astype(self.coef_.dtype, copy=False)
+        return mean[:, 0] if k == 1 else mean
+
+    def _samples(self, X, n_targets, *, reset=False):
+        """One row of k p entries a sample, and k."""
+        if self.matrices is not None and not callable(self.matrices):
+            raise ValueError(f"matrices={self.matrices!r} is neither None nor a function of a row.")
+        given = self.matrices is None and (
+            (isinstance(X, np.ndarray) and X.ndim == 3)
+            or (isinstance(X, list | tuple) and len(X) > 0
+                and (sparse.issparse(X[0]) or np.ndim(X[0]) == 2))
+        )  # fmt: skip
+        if given:
+            rows, k = equations(X)
+            samples = rows.reshape((rows.shape[0] // k, -1))
+            return base.check_rows(self, samples, reset=reset), k
+        X = base.check_rows(self, X, reset=reset)
+        if self.matrices is None:
+            tiled = [X] * n_targets
+            samples = sparse.hstack(tiled, "csr") if sparse.issparse(X) else np.hstack(tiled)
+            return base.canonical(samples), n_targets
+        if sparse.issparse(X):
+            X = X.toarray()
+        rows, k = equations([self.matrices(x) for x in X])
+        return base.canonical(rows.reshape((rows.shape[0] // k, -1)).astype(X.dtype)), k
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.regressor_tags.poor_score = bool(np.isfinite(link_range(self.link)).any())
+        return tags
+
+
+class _Equations(ReflectronRegressor):
+    """The Reflectron on samples of several equations: rows are held out and merged by sample."""
+
+    def _units(self, X, weights, centred):
+        k = self.n_outputs
+        return Columns.of(_rows(X, k), np.repeat(weights, k), centred, self.standardize)
+
+    def _sheet(self, columns, X, targets, weights, held):
+        k = self.n_outputs
+        design = Shared(columns.design(_rows(X, k)), k)
+        held = np.repeat(held, k) if np.ndim(held) else held
+        return Sheet(design, targets.reshape(-1, 1), np.repeat(weights, k), held)
+
+
+def _rows(samples, k):
+    """The equations of samples: (n, k p) becomes (n k, p)."""
+    n, size = samples.shape
+    if sparse.issparse(samples):  # SciPy reshapes indices of one type
+        parts = samples.data, samples.indices, samples.indptr
+        samples = sparse.csr_array(parts, shape=samples.shape)
+    return base.canonical(samples.reshape((n * k, size // k)))

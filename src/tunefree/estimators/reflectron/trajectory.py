@@ -1,0 +1,192 @@
+"""`flow`: the Reflectron's differential equation, followed, for those who want the whole curve."""
+
+import numpy as np
+from scipy import sparse
+from scipy.integrate import OdeSolver
+from scipy.optimize import minimize_scalar
+from sklearn.utils import check_array, check_consistent_length
+
+from tunefree._array import seed_of
+from tunefree._threads import one_blas_thread
+from tunefree.designs import CSR, Dense, Shared
+from tunefree.estimators.reflectron.parts import check_weight, named
+from tunefree.learners.reflectron import flow as flows
+from tunefree.links import LINKS
+from tunefree.potentials import POTENTIALS
+from tunefree.pseudogradient import check_increasing
+
+
+class Trajectory:
+    """A followed flow: parameters and risks at every time.
+
+    Attributes
+    ----------
+    times : ndarray of shape (m,)
+        The integrator's own steps.
+    risk : ndarray of shape (m,)
+        Mean squared error there (summed over outputs) on the rows learned from.
+    held_risk : ndarray of shape (m,) or None
+        The same on X_val.
+    events : dict of ndarray
+        Times at which the hold-out risk turned to rise, or the flow became stationary.
+    ended : str
+        'horizon', 'rise' or 'stationary'.
+    n_evaluations : int
+        Passes over the rows.
+
+    Examples
+    --------
+    >>> from tunefree import flow
+    >>> path = flow(np.eye(2), [0.9, 0.2], horizon=50.0)
+    >>> coef, intercept = path.at(25.0)
+    >>> coef.shape, bool(path.risk[-1] < path.risk[0])
+    ((1, 2), True)
+    """
+
+    def __init__(self, flow, held, piece):
+        self._flow, self._held, self._piece = flow, held, piece
+        self.times, self.events, self.ended = piece.times, piece.events, piece.ended
+        self.n_evaluations = piece.n_evaluations
+        self.risk = self.risk_at(self.times)
+        self.held_risk = None if held is None else self.risk_at(self.times, held=True)
+
+    @one_blas_thread()
+    def at(self, time):
+        """Parameters (k, d) and intercepts (k,) at a time from 0 to the end."""
+        if not self.times[0] <= time <= self.times[-1]:
+            raise ValueError(f"time={time!r} is not between 0 and {self.times[-1]:g}.")
+        return self._flow.point(self._piece.between(time))
+
+    @one_blas_thread()
+    def risk_at(self, times, *, held=False):
+        """Mean squared errors at given times, on the rows learned from or on X_val."""
+        sample = self._held if held else self._flow.sample
+        return np.array([sample.risk(self._flow.link, *self.at(t)) for t in np.atleast_1d(times)])
+
+    @one_blas_thread()
+    def best_time(self):
+        """When the risk on X_val is lowest, between the integrator's steps, too."""
+        i = int(np.argmin(self.held_risk))
+        low, high = self.times[max(i - 1, 0)], self.times[min(i + 1, len(self.times) - 1)]
+        found = minimize_scalar(
+            lambda t: self.risk_at(t, held=True)[0], bounds=(low, high), method="bounded",
+            options={"xatol": 1e-6 * high},
+        )  # fmt: skip
+        return float(found.x if found.fun < self.held_risk[i] else self.times[i])
+
+
+@one_blas_thread()
+def flow(
+    X, y, *, link="logistic", potential="euclidean", natural=False, weight=None, horizon=100.0,
+    method="DOP853", rtol=1e-6, atol=None, X_val=None, y_val=None, until=(), init=None,
+    fit_intercept=False, random_state=None,
+):  # fmt: skip
+    r"""Follow the Reflectron's flow and return the whole trajectory.
+
+    .. math:: \frac{d}{dt}\nabla\psi(\theta) = -\frac1n \sum_i A(x_i)^\top (u(A(x_i)\theta) - y_i)
+
+    Parameters
+    ----------
+    X : array-like, CSR, array of shape (n_samples, k, p) or `tunefree.designs.Shared`
+        Rows of shape (n_samples, n_features), parameters for each output; or one matrix (k, p) a
+        sample, whose p parameters the k outputs share: an array of them, or ``Shared.of(A)`` for
+        lists, sparse matrices and functions of a row.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+    link : str or link, default='logistic'
+    potential : str or potential, default='euclidean'
+    natural : bool, default=False
+        Follow the natural-gradient flow of theta, not the mirror flow of the dual: the same curve,
+        other rounding. Where it cannot leave 0 it starts from normal numbers of deviation 1e-3.
+    weight : None, 'slope' or callable, default=None
+        Weight of the residuals, as in `ReflectronRegressor`.
+    horizon : float, default=100.0
+        The last time. A step of the batch iteration is as much time as it is long.
+    method : str or `scipy.integrate.OdeSolver`, default='DOP853'
+        'RK23', 'RK45', 'DOP853', 'Radau', 'BDF' or 'LSODA' of `scipy.integrate.solve_ivp`, or a
+        class of your own. 'Radau' and 'BDF' factor a matrix of all unknowns: of thousands, take
+        'LSODA' for stiff flows.
+    rtol : float, default=1e-6
+        Relative tolerance of a step.
+    atol : float or None, default=None
+        Absolute tolerance; None is 1e-9 for the dual. Of the natural-gradient flow it is at most
+        that, and so small that duals are resolved to 1e-4: parameters near 0 stand for duals that
+        are not (1e-9 for 0.14, with the power 1.1).
+    X_val, y_val : optional
+        Rows on which the risk is watched.
+    until : collection of 'rise' and 'stationary', default=()
+        Events that end the flow: the risk on X_val begins to rise, or the pseudogradient has fallen
+        to a millionth of the first. Both are recorded in any case.
+    init : array-like of shape (n_outputs, n_features), optional
+        Where to start; the potential's minimiser by default.
+    fit_intercept : bool, default=False
+        Learn an intercept, free of the potential.
+    random_state : int, RandomState or None, default=None
+        Seed of a random start.
+
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, an event without rows to watch, a natural flow that cannot leave
+        `init`, or an integrator that gives up.
+
+    References
+    ----------
+    Boffi and Slotine 2020, "The Reflectron: Exploiting geometry for learning generalized linear
+    models" (arXiv 2006.08575v1), eq. 5, 7 and 8.
+
+    Examples
+    --------
+    >>> from tunefree import flow
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 60))
+    >>> y = 1 / (1 + np.exp(-4 * X[:, 0]))
+    >>> path = flow(X, y, potential="p_norm", horizon=1000.0, until=("stationary",))
+    >>> coef, _ = path.at(path.times[-1])
+    >>> int(abs(coef[0]).argmax())
+    0
+    """
+    own = isinstance(method, type) and issubclass(method, OdeSolver)
+    if not own and method not in flows.METHODS:
+        raise ValueError(f"method={method!r} is none of {', '.join(flows.METHODS)}.")
+    until = (until,) if isinstance(until, str) else tuple(until)
+    if not set(until) <= {"rise", "stationary"}:
+        raise ValueError(f"until={until!r} holds something other than 'rise' and 'stationary'.")
+    if "rise" in until and X_val is None:
+        raise ValueError("until='rise' needs rows on which the risk is watched: give X_val, y_val.")
+    if not (isinstance(horizon, int | float) and 0.0 < horizon < np.inf):
+        raise ValueError(f"horizon={horizon!r} is not a positive number.")
+    check_weight(weight, ())
+    link = named(link, LINKS, "link", "mean")
+    check_increasing(link)
+    potential = named(potential, POTENTIALS, "potential", "inverse")
+    learn = _sample(X, y, "X", "y")
+    held = None if X_val is None else _sample(X_val, y_val, "X_val", "y_val")
+    whole = flows.Flow(learn, link, potential, weight, natural, fit_intercept)
+    if init is not None:
+        init = check_array(np.reshape(init, whole.shape), input_name="init")
+    start = whole.start(init, rng=np.random.default_rng(seed_of(random_state)))
+    piece = flows.follow(
+        whole, 0.0, float(horizon), start, held=held, method=method, rtol=rtol, atol=atol,
+        until=until,
+    )  # fmt: skip
+    return Trajectory(whole, held, piece)
+
+
+def _sample(X, y, name, y_name):
+    """Rows and targets, checked."""
+    if y is None:
+        raise ValueError(f"{name} is given without {y_name}.")
+    y = check_array(y, ensure_2d=False, input_name=y_name, dtype=np.float64)
+    X = Shared.of(X) if isinstance(X, np.ndarray) and X.ndim == 3 else X
+    if isinstance(X, Shared):
+        n = X.shape[0] // X.outputs
+        if y.size != X.shape[0]:
+            raise ValueError(f"{name} holds {n} x {X.outputs} equations, {y_name} {y.size} values.")
+        return flows.Sample(X, y.reshape(-1, 1), np.ones(X.shape[0]))
+    X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name=name)
+    check_consistent_length(X, y)
+    design = CSR.from_scipy(sparse.csr_array(X)) if sparse.issparse(X) else Dense(X)
+    return flows.Sample(design, y.reshape(len(y), -1), np.ones(len(y)))

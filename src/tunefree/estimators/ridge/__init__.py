@@ -1,0 +1,1 @@
+"""Least squares by averaged SGD as scikit-learn has it."""

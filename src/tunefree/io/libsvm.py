@@ -1,0 +1,367 @@
+"""LIBSVM / SVMlight text: ``label index:value index:value ... # comment``.
+
+A compiled parser reads one block of whole lines at a time into arrays; Python joins the blocks,
+reads the few numbers that the parser leaves to `float`, and words the errors.
+"""
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from tunefree._jit import kernel
+from tunefree.io.errors import DataError, excerpt, fault, sound_parts
+from tunefree.io.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
+from tunefree.io.opening import name_of, placed_lines
+
+_FINE, _LABEL, _INDEX, _NEGATIVE, _HUGE, _COLON, _VALUE, _ZERO = range(8)
+_MOST_DIGITS = 18  # of an index: what int64 holds without overflow
+_SMALLEST_ENTRY = 4  # bytes: " 1:1"
+
+
+class Block(NamedTuple):
+    """Some consecutive rows, as read: indices are not yet shifted to start from zero.
+
+    Parameters
+    ----------
+    labels : float64 array of shape (rows,)
+        The labels, NaN where a row has none.
+    starts : int64 array of shape (rows + 1,)
+        Where each row starts in `indices` and `values`.
+    indices : int64 array of shape (entries,)
+        Feature numbers, increasing within a row.
+    values : float64 array of shape (entries,)
+        Their values.
+    """
+
+    labels: np.ndarray
+    starts: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+
+
+@kernel
+def _is_blank(byte):
+    return byte == 32 or byte == 9 or (11 <= byte <= 13)
+
+
+@kernel
+def _ends_word(byte):
+    return byte <= 32 and (byte == 10 or _is_blank(byte)) or byte == 35
+
+
+@kernel
+def _starts_query(text, at):
+    """Whether ``qid:`` stands at a byte."""
+    return text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == 58
+
+
+@kernel
+def _parse(text, bare, lowest, highest, labels, starts, indices, values, slow):
+    """Parse whole lines; returns (rows, slow numbers, sorted?, outcome, byte of the fault).
+
+    `slow` lists (entry or -1 - row, byte) of the numbers left to `float`. Loops need no bounds
+    check because the last byte is a newline.
+    """
+    at, stop, row, entry, slows, ordered = 0, len(text), 0, 0, 0, True
+    while at < stop:
+        byte = text[at]
+        if byte == 10 or _is_blank(byte):
+            at += 1
+            continue
+        if byte == 35:
+            while text[at] != 10:
+                at += 1
+            continue
+        begin = at
+        labels[row] = np.nan
+        value, at, outcome = scan_number(text, at)
+        if bare and text[at] == 58:
+            at = begin
+        else:
+            if outcome == NOT_A_NUMBER or not _ends_word(text[at]):
+                return row, slows, ordered, _LABEL, begin
+            labels[row] = value
+            if outcome == SLOW:
+                slow[slows, 0], slow[slows, 1] = -1 - row, begin
+                slows += 1
+            while _is_blank(text[at]):
+                at += 1
+            if _starts_query(text, at):
+                while not _ends_word(text[at]):
+                    at += 1
+        starts[row] = entry
+        last = -1
+        while True:
+            while _is_blank(text[at]):
+                at += 1
+            if text[at] == 10 or text[at] == 35:
+                break
+            begin = at
+            index = 0
+            digit = np.int64(text[at]) - 48
+            while 0 <= digit <= 9:
+                index = 10 * index + digit
+                at += 1
+                digit = np.int64(text[at]) - 48
+            if at == begin:
+                return row, slows, ordered, (_NEGATIVE if text[at] == 45 else _INDEX), begin
+            if text[at] != 58:
+                return row, slows, ordered, (_COLON if _ends_word(text[at]) else _INDEX), begin
+            if at - begin > _MOST_DIGITS or index > highest:
+                return row, slows, ordered, _HUGE, begin
+            if index < lowest:
+                return row, slows, ordered, _ZERO, begin
+            if index <= last:
+                ordered = False
+            last = index
+            begin = at + 1
+            digit = np.int64(text[begin]) - 48
+            if 0 <= digit <= 9 and _ends_word(text[begin + 1]):  # counts and flags: most values
+                value, at = np.float64(digit), begin + 1
+            else:
+                value, at, outcome = scan_number(text, begin)
+                if outcome == NOT_A_NUMBER or not _ends_word(text[at]):
+                    return row, slows, ordered, _VALUE, begin
+                if outcome == SLOW:
+                    slow[slows, 0], slow[slows, 1] = entry, begin
+                    slows += 1
+            indices[entry] = index
+            values[entry] = value
+            entry += 1
+        row += 1
+        starts[row] = entry
+    return row, slows, ordered, _FINE, at
+
+
+class _Parser:
+    """Parses whole lines; its buffers serve one text after the other."""
+
+    def __init__(self, path, labelled, zero_based, n_features):
+        self.path, self.labelled, self.room = path, labelled, 0
+        self.lowest = 1 if zero_based is False else 0
+        most = np.iinfo(np.int64).max
+        self.highest = most if n_features is None else n_features - (zero_based is True)
+
+    def _grow(self, room):
+        self.room = room
+        rows, entries = room // 2 + 1, room // _SMALLEST_ENTRY + 1
+        self.labels, self.starts = np.empty(rows), np.zeros(rows + 1, np.int64)
+        self.indices, self.values = np.empty(entries, np.int64), np.empty(entries)
+        self.slow = np.empty((entries, 2), np.int64)
+
+    def __call__(self, text, line):
+        """Parse lines, the first of which has the number `line`."""
+        if len(text) > self.room:
+            self._grow(len(text))
+        labels, starts, indices, values = self.labels, self.starts, self.indices, self.values
+        rows, slows, ordered, outcome, at = _parse(
+            np.frombuffer(text, np.uint8), not self.labelled, self.lowest, self.highest,
+            labels, starts, indices, values, self.slow,
+        )  # fmt: skip
+        faults = [] if outcome == _FINE else [(at, _words(outcome, text, at, self.highest))]
+        for place, begin in self.slow[:slows].tolist():
+            number = python_number(text, begin)
+            if not np.isfinite(number):
+                what = _VALUE if place >= 0 else _LABEL
+                faults.append((begin, _words(what, text, begin, self.highest)))
+            if place >= 0:
+                values[place] = number
+            else:
+                labels[-1 - place] = number
+        n = starts[rows] if rows else 0
+        block = Block(
+            labels[:rows].copy(), starts[: rows + 1].copy(), indices[:n].copy(), values[:n].copy()
+        )
+        if not ordered and not _sort_rows(block):
+            at, index = _repetition(text)
+            faults.append((at, f"feature {index} occurs twice in this row"))
+        if faults:
+            at, words = min(faults)
+            raise fault(words, self.path, text, at, line)
+        return block
+
+
+def placed_blocks(
+    source, *, labelled=True, zero_based="auto", n_features=None, skipped=None, place=(0, 1)
+):
+    """`blocks`, each with the place after it: the byte of the content and the line to go on from.
+
+    Parameters
+    ----------
+    source, labelled, zero_based, n_features, skipped
+        As for `blocks`.
+    place : tuple of int
+        Where to begin.
+
+    Yields
+    ------
+    Block, tuple of int
+    """
+    parse = _Parser(name_of(source), labelled, zero_based, n_features)
+    for text, line, after in placed_lines(source, place):
+        for block, rest, next_line in sound_parts(text, line, parse, skipped):
+            yield block, (after[0] - rest, next_line)
+
+
+def blocks(source, *, labelled=True, zero_based="auto", n_features=None, skipped=None):
+    """Read libsvm text block by block: memory does not grow with the file.
+
+    Parameters
+    ----------
+    source : str, path-like, binary file or iterable of bytes
+        As for `tunefree.io.opening.chunks`.
+    labelled : bool
+        Whether every row must start with a label; if not, it may.
+    zero_based : bool or "auto"
+        Whether indices start from 0. False makes an index 0 an error; True and "auto" allow it.
+    n_features : int or None
+        The largest number of features allowed.
+    skipped : Skipped or None
+        Where malformed lines are counted and left out; None makes them errors.
+
+    Yields
+    ------
+    Block
+        Consecutive rows, with indices as they stand in the text.
+
+    Raises
+    ------
+    DataError
+        Malformed text, with file, line and column.
+    """
+    options = {"labelled": labelled, "zero_based": zero_based, "n_features": n_features}
+    for block, _ in placed_blocks(source, skipped=skipped, **options):
+        yield block
+
+
+def _sort_rows(block):
+    """Order the entries of every row by index, in place; False if a row repeats an index."""
+    rows = np.repeat(np.arange(len(block.labels)), np.diff(block.starts))
+    order = np.lexsort((block.indices, rows))
+    block.indices[:], block.values[:] = block.indices[order], block.values[order]
+    return not np.any((np.diff(block.indices) == 0) & (np.diff(rows) == 0))
+
+
+def _repetition(text):
+    """Find the first index that its row repeats: (where it stands in `text`, the index)."""
+    start = 0
+    for row in text.split(b"\n"):
+        seen = set()
+        for pair in re.finditer(rb"(?<!\S)(\d+):", row.split(b"#")[0]):
+            index = int(pair[1])
+            if index in seen:
+                return start + pair.start(), index
+            seen.add(index)
+        start += len(row) + 1
+    raise AssertionError("called for a text without a repeated index")
+
+
+def read_libsvm(
+    source, *, labelled=True, zero_based="auto", n_features=None, unseen="error", skipped=None
+):
+    r"""Read libsvm text into one sparse matrix.
+
+    Parameters
+    ----------
+    source : str, path-like, binary file or iterable of bytes
+        As for `blocks`.
+    labelled : bool
+        Whether rows must start with a label. If not they may, and no labels are returned.
+    zero_based : bool or "auto"
+        Whether indices start from 0; "auto" says so when an index 0 occurs.
+    n_features : int or None
+        The number of columns; by default the largest index decides.
+    unseen : {"error", "ignore"}
+        What to do about an index beyond `n_features`.
+    skipped : Skipped or None
+        Where malformed lines are counted and left out; None makes them errors.
+
+    Returns
+    -------
+    X : csr_array of float64, shape (n_rows, n_features)
+        The features; int32 indices where they fit.
+    y : float64 array of shape (n_rows,) or None
+        The labels.
+    zero_based : bool
+        How the indices were understood.
+    ignored : int
+        How many entries lie beyond `n_features` and were left out.
+
+    Raises
+    ------
+    DataError
+        Malformed text, with file, line and column; no rows; too many features.
+
+    Examples
+    --------
+    >>> from tunefree.io.libsvm import read_libsvm
+    >>> X, y, zero_based, _ = read_libsvm([b"+1 1:0.5 3:2\n", b"-1 2:1"])
+    >>> X.toarray(), y, zero_based
+    (array([[0.5, 0. , 2. ], [0. , 1. , 0. ]]), array([ 1., -1.]), False)
+    """
+    labels, counts, indices, values = [], [], [], []
+    smallest, largest = np.iinfo(np.int64).max, -1
+    bound = None if unseen == "ignore" else n_features
+    options = {"labelled": labelled, "zero_based": zero_based, "n_features": bound}
+    for block in blocks(source, skipped=skipped, **options):
+        if len(block.indices):
+            smallest = min(smallest, block.indices.min())
+            largest = max(largest, block.indices.max())
+        labels.append(block.labels)
+        counts.append(np.diff(block.starts))
+        indices.append(block.indices.astype(_index_type(largest), copy=False))
+        values.append(block.values)
+    starts = np.concatenate([[0], *counts]).cumsum()
+    rows = len(starts) - 1
+    if rows == 0:
+        raise DataError("the file is empty: it holds no row", name_of(source))
+    if zero_based == "auto":
+        zero_based = bool(smallest == 0)
+    columns = int(largest) + (1 if zero_based else 0) if largest >= 0 else 0
+    indices, values, ignored = np.concatenate(indices), np.concatenate(values), 0
+    if not zero_based:
+        indices -= 1
+    if n_features is not None and columns > n_features:
+        if unseen == "error":
+            words = f"index {largest} is too large for {n_features} features counted from 0"
+            raise DataError(words, name_of(source))
+        known = indices < n_features
+        starts = np.concatenate([[0], np.cumsum(known)])[starts]
+        ignored = len(indices) - int(starts[-1])
+        indices, values = indices[known], values[known]
+    columns = columns if n_features is None else n_features
+    indices = indices.astype(_index_type(columns - 1), copy=False)
+    starts = starts.astype(_index_type(len(indices)))
+    X = scipy.sparse.csr_array((values, indices, starts), shape=(rows, columns))
+    X.has_canonical_format = True
+    return X, (np.concatenate(labels) if labelled else None), zero_based, ignored
+
+
+def _index_type(largest):
+    return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+
+
+def _words(outcome, text, at, highest):
+    """Say what is wrong at byte `at`."""
+    word = excerpt(text, at, b" \t\r\v\f#")
+    if outcome == _LABEL:
+        if "," in word:
+            return f"a row has one label, not several: {word}"
+        if ":" in word:
+            return f"the label is missing: the row starts with {word}"
+        return f"the label must be a finite number, not {word}"
+    if outcome == _NEGATIVE:
+        return f"a feature index must not be negative: {word}"
+    if outcome == _HUGE:
+        return f"the feature index is too large (at most {highest}): {word}"
+    if outcome == _ZERO:
+        return f"index 0 in a file whose indices start from 1: {word}"
+    if outcome == _COLON:
+        return f"expected index:value, found {word} without a colon"
+    if outcome == _INDEX:
+        return f"expected index:value, found {word}"
+    if word == "''":
+        return "the value after the colon is missing"
+    return f"the value must be a finite number, not {word}"

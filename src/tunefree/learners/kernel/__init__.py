@@ -1,0 +1,1 @@
+"""Functions over support rows: one sweep for many learners, compression, landmarks."""

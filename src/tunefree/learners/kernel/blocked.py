@@ -1,0 +1,299 @@
+"""The blocked engine: several kernel learners, one sweep over the rows.
+
+Members may differ in bandwidth, rule, loss, and in the rows that they learn (a weight of 0 leaves a
+row out); they share the rows, the distances, and the values of their bandwidth. Blocks of `BLOCK`
+rows: the past by matrix products, the block itself exactly (`learners.kernel`).
+"""
+
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree.distances import gather
+from tunefree.learners.kernel.support import (
+    TILE,
+    Facts,
+    Support,
+    bandwidths,
+    base,
+    products,
+    root_of,
+)
+from tunefree.learners.pistol import kernel as single
+
+BLOCK = 128
+
+
+class Member(NamedTuple):
+    """A learner and the bandwidth under which it learns.
+
+    Parameters
+    ----------
+    gamma : float or None
+        None for a kernel without bandwidths.
+    learner : Isotropic
+    name : str
+    """
+
+    gamma: float | None
+    learner: NamedTuple
+    name: str = ""
+
+
+class Cache(NamedTuple):
+    """What all pairs of rows have from `learners.support.base`, with its root."""
+
+    values: np.ndarray
+    root: float | None = None
+
+
+class Rows(NamedTuple):
+    """A block of rows to learn.
+
+    Attributes
+    ----------
+    rows : Facts or None
+        None if the engine holds all values in a cache.
+    numbers : ndarray of shape (n,) or None
+        Which of the rows in memory they are; None on a stream, where every row is new.
+    squares : ndarray of shape (n,)
+        Values of the kernel of the rows with themselves.
+    targets : ndarray of shape (n, n_outputs)
+    weights : ndarray of shape (n,), or (n_members, n)
+    """
+
+    rows: object
+    numbers: np.ndarray | None
+    squares: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+class Blocked:
+    """Members that learn together.
+
+    Parameters
+    ----------
+    kernel : part
+        A kernel of `tunefree.kernels`.
+    members : sequence of Member
+    n_outputs : int
+    like : ndarray or CSR
+        Rows of the kind to come; of float32 or float64, which is the precision of values.
+    n_rows : int or None
+        How many rows there are in memory; None on a stream.
+    cache : Cache, optional
+        Of all rows, in the order in which the first pass visits them.
+    apart : bool, default=False
+        Give every update a slot of its own, in the order of updates (not with a cache).
+
+    Attributes
+    ----------
+    updates : ndarray of shape (n_members, n_outputs)
+        How many there were.
+    origin : list of ndarray
+        With `apart`: the number of each slot's row.
+    support : Support
+        Rows with coefficients (with a cache: none; row i has slot i).
+    states : list of KernelState
+    root : float or None
+        The bandwidth whose values are worked out; squares give the others (see `bandwidths`). It
+        stays as members leave, so that their leaving changes nothing for those that stay.
+    """
+
+    def __init__(self, kernel, members, n_outputs, like, n_rows=None, cache=None, apart=False):
+        self.kernel, self.members, self.n_outputs = kernel, list(members), n_outputs
+        self.support, self.cache, self.dtype = Support(like), cache, like.dtype
+        self.states = [single.start(0, n_outputs) for _ in self.members]
+        # How many slots have coefficients, and the slot of each row in memory.
+        self.n_slots, self.slot_of = 0, None
+        self.root = root_of(self.gammas) if cache is None else cache.root
+        if cache is not None:
+            self.slot_of = np.arange(len(cache.values))
+        elif n_rows is not None:
+            self.slot_of = np.full(n_rows, -1)
+        self.apart, self.origin = apart, []
+        self.updates = np.zeros((len(self.members), n_outputs), np.int64)
+        self._tables, self._scored = None, None
+
+    @property
+    def gammas(self):
+        """The different bandwidths, ascending."""
+        found = {m.gamma for m in self.members}
+        return [None] if found == {None} else sorted(found)
+
+    def _layout(self):
+        """For each bandwidth its members."""
+        return [[i for i, m in enumerate(self.members) if m.gamma == g] for g in self.gammas]
+
+    def _columns(self, member):
+        s = self.states[member]
+        return [s.z, s.u] if self._scored else [s.z]
+
+    def _mirror(self):
+        """Coefficients in the precision of the values, laid out for one product a bandwidth."""
+        if self._tables is None:
+            self._tables = [
+                np.hstack([a for i in members for a in self._columns(i)]).astype(self.dtype)
+                for members in self._layout()
+            ]
+        return self._tables
+
+    def learn(self, team, block, scored=False):
+        """Learn a block of rows in order.
+
+        Parameters
+        ----------
+        team : Workers
+        block : Rows
+        scored : bool, default=False
+
+        Returns
+        -------
+        list of ndarray
+            For each member what `learners.kernel.learn` calls scores.
+        """
+        if scored != self._scored:
+            self._scored, self._tables = scored, None
+        n, k, layout = len(block.targets), self.n_outputs, self._layout()
+        width, gammas = k * (1 + scored), self.gammas
+        weights = block.weights if block.weights.ndim == 2 else [block.weights] * len(self.members)
+        own, tile_of = self._values(team, block)
+        known = self._products(team, tile_of, self._mirror())
+        jobs = []
+        for level, K in enumerate(bandwidths(self.kernel, own, gammas, self.root)):
+            K = K.copy() if level + 1 < len(layout) else K
+            for place, i in enumerate(layout[level]):
+                if known[level] is None:
+                    H = np.zeros((n, width))
+                else:
+                    H = known[level][:, place * width : (place + 1) * width]
+                jobs.append((i, K, H[:, :k], H[:, width - k :]))
+
+        def solve(job):
+            i, K, known, lagged = job
+            own = block.squares, block.targets, weights[i]
+            learner, state = self.members[i].learner, self.states[i]
+            return i, single.learn(learner, state, own, K, known, lagged, scored)
+
+        found = dict(team.map(solve, jobs))
+        slots = self._place(block, found.values())
+        for i, (step, lag, _) in found.items():
+            self.updates[i] += np.count_nonzero(step, axis=1)
+            single.deposit(self.states[i], slots, step, lag)
+        slots = slots[slots >= 0]
+        for table, members in zip(self._mirror(), layout, strict=True):
+            table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
+        return [found[i][2] for i in range(len(self.members))]
+
+    def _products(self, team, tile_of, tables):
+        return products(team, self.kernel, self.gammas, self.root, tile_of, self.n_slots, tables)
+
+    def _values(self, team, block):
+        """Values within the block, and with tiles of the support (see `products`)."""
+        if self.cache is not None:
+            r = block.numbers
+            most = max(self.n_slots, int(r.max()) + 1)
+            memory = team.memory((len(r), most), self.dtype, "rows")
+            D = gather(self.cache.values, r, memory)
+            return D[:, r], lambda a, b: D[:, a:b]
+        held, rows = self.support.facts(), block.rows
+
+        def tile_of(a, b):
+            memory = team.memory((len(block.targets), b - a), self.dtype)
+            return base(self.kernel, self.root, rows, held[a:b], memory)
+
+        return base(self.kernel, self.root, rows, rows), tile_of
+
+    def values(self, team, block, tables):
+        """Sums over the support for a block of rows: for each bandwidth, coefficients' outputs."""
+        return self._products(team, self._values(team, block)[1], tables)
+
+    def _place(self, block, found):
+        """The rows' slots; rows that get their first coefficient are given one."""
+        numbers = block.numbers
+        if self.cache is not None:
+            self._grow(int(numbers.max()) + 1)
+            return numbers
+        moved = np.flatnonzero(np.any([step.any(axis=0) for step, _, _ in found], axis=0))
+        if numbers is None or self.apart:
+            slots, new = np.full(len(block.targets), -1), moved
+            slots[new] = self.n_slots + np.arange(len(new))
+        else:
+            fresh = moved[self.slot_of[numbers[moved]] < 0]
+            _, first = np.unique(numbers[fresh], return_index=True)
+            new = fresh[np.sort(first)]  # a row that stands several times in the block counts once
+            self.slot_of[numbers[new]] = self.n_slots + np.arange(len(new))
+            slots = self.slot_of[numbers]
+        if self.apart:
+            self.origin.append(numbers[new])
+        fresh = block.rows[new]
+        self.support.append(fresh.rows, fresh.sizes)
+        self._grow(self.n_slots + len(new))
+        return slots
+
+    def _grow(self, n):
+        """Count n slots at least, with room for them."""
+        self.n_slots = max(n, self.n_slots)
+        room = len(self.states[0].z)
+        if n <= room:
+            return
+        room = max(2 * room, n, TILE)
+        for i, s in enumerate(self.states):
+            z, u = np.zeros((room, self.n_outputs)), np.zeros((room, self.n_outputs))
+            z[: len(s.z)], u[: len(s.u)] = s.z, s.u
+            self.states[i] = s._replace(z=z, u=u)
+        self._tables = None
+
+    def restart(self):
+        """Start the averages of all members anew."""
+        for s in self.states:
+            single.restart(s)
+        self._tables = None
+
+    def keep(self, chosen):
+        """Go on with some members only."""
+        self.members = [self.members[i] for i in chosen]
+        self.states = [self.states[i] for i in chosen]
+        self.updates = self.updates[list(chosen)]
+        self._tables = None
+
+    def rebuild(self, rows, tables):
+        """Go on with other support rows on a stream; `tables` holds each member's [z, u]."""
+        self.support = Support(rows)
+        self.support.append(*Facts.of(self.kernel, rows))
+        self.n_slots, k = rows.shape[0], self.n_outputs
+        self.states = [
+            s._replace(z=t[:, :k].copy(), u=t[:, k:].copy())
+            for s, t in zip(self.states, tables, strict=True)
+        ]
+        self._tables = None
+
+    def outputs(self, index, sign):
+        """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
+        self.n_outputs = len(index)
+        self.states = [
+            s._replace(z=s.z[:, index] * sign, u=s.u[:, index] * sign,
+                       scalars=s.scalars[index].copy())
+            for s in self.states
+        ]  # fmt: skip
+        self.updates, self._tables = self.updates[:, index], None
+
+    def mean(self, i):
+        """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""
+        return single.mean(self.states[i], self.n_slots)
+
+    def last(self, i):
+        """A member's last iterate."""
+        return single.last(self.members[i].learner, self.states[i], self.n_slots)
+
+    def branch(self):
+        """A copy that learns on its own; the rows held so far are shared."""
+        other = copy(self)
+        other.support = self.support.branch()
+        other.states = [type(s)(*(a.copy() for a in s)) for s in self.states]
+        other.slot_of = None if self.slot_of is None else self.slot_of.copy()
+        other.updates = self.updates.copy()
+        other.members, other._tables = list(self.members), None
+        return other

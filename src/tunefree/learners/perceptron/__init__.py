@@ -1,0 +1,1 @@
+"""Perceptrons: two players, certificates of the margin."""

@@ -1,0 +1,341 @@
+r"""The Optimistic Perceptron: a learner and the data play against each other.
+
+The learner plays a weight vector, the data answer with a distribution p over the rows. In round t,
+with the step a, x_t = Z' p_t and D the divergence of the data's potential,
+
+    w_t = sum_{s<t} a_s x_s + a_t x_{t-1},                              (learner: optimistic FTRL)
+    p_t = argmin_p a_t <p, Z w_t> + D(p, p_{t-1}).                      (data: mirror descent)
+
+With the constant a = sqrt(lambda) / r (lambda: strong convexity of the potential in the 1-norm, r:
+the longest row) this is Algorithm 1, in units in which the learner's vector is r times shorter.
+The regrets of the two players add up to
+
+    c gamma A_T <= c^2 / 2 + D(p*, p_0) + S_T + c min_i <Z_i, v_T>,      A_T = sum a_t,
+    v_T = sum a_t w_t,     S_T = sum a_t^2 |x_t - x_{t-1}|^2 / 2 - D(p_t, p_{t-1})
+
+for every c, so v_T separates as soon as gamma A_T > sqrt(2 (D(p*, p_0) + max(S_T, 0))). The paper's
+step keeps every term of S negative; an adaptive step is as long as the *sum* allows.
+
+For the entropy p_t = softmax(log p_0 - Z v_t): the state is O(d), and one pass over the rows yields
+the margins of the average (v_t) together with x_t.
+
+Source: Hanashiro and Abernethy, "Linear Separation via Optimism", Algorithm 1 and Theorems 1-3. The
+weighted form, the adaptive step and the certificates are ours.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree._jit import part
+from tunefree.learners.perceptron.certificates import Certificate, Goal, tally, tally_change
+from tunefree.learners.perceptron.players import Entropy
+from tunefree.learners.perceptron.spaces import Linear
+from tunefree.learners.perceptron.sweeps import Sweep, advance, blend
+
+
+class Memory(NamedTuple):
+    """What is kept for each row when all rows are at hand; empty arrays otherwise.
+
+    Attributes
+    ----------
+    margins, trial : ndarray of shape (n,)
+        Z v before and after the trial step.
+    p, answer : ndarray of shape (n,)
+        The distribution before the trial step, and the (unnormalised) answer to it.
+    mean : ndarray of shape (n,)
+        The average distribution.
+    prior : ndarray of shape (n,)
+        p_0.
+    """
+
+    margins: np.ndarray
+    trial: np.ndarray
+    p: np.ndarray
+    answer: np.ndarray
+    mean: np.ndarray
+    prior: np.ndarray
+
+
+class OptimisticState(NamedTuple):
+    """State of a run: O(d) numbers, and `memory` if the rows are remembered.
+
+    Attributes
+    ----------
+    sums, direction, pulled, mean : ndarray
+        sum a_t x_t, v, x of the last round and the average of all x.
+    w, trial : ndarray
+        The learner's next vector and the v it leads to.
+    step, time, excess : float
+        a, A and S of the module's text.
+    log_mass, mean_mass : float
+        Logarithm of the answer's sum; mass of the average of x.
+    radius, range, n_rows, n_sweeps
+        The longest row, D(p*, p_0) at most, the number of rows and of passes.
+    certificate : Certificate
+    sweep : Sweep
+    memory : Memory or None
+    """
+
+    sums: np.ndarray | float = 0.0
+    direction: np.ndarray | float = 0.0
+    pulled: np.ndarray | float = 0.0
+    mean: np.ndarray | float = 0.0
+    w: np.ndarray | float = 0.0
+    trial: np.ndarray | float = 0.0
+    step: float = 0.0
+    time: float = 0.0
+    excess: float = 0.0
+    log_mass: float = 0.0
+    mean_mass: float = 0.0
+    radius: float = 0.0
+    range: float = 0.0
+    n_rows: int = 0
+    n_sweeps: int = 0
+    certificate: Certificate = Certificate()
+    sweep: Sweep = Sweep()
+    memory: Memory | None = None
+
+    @property
+    def n_updates(self):
+        """Updates of the weight vector, trials that were shortened included."""
+        return max(self.n_sweeps - 1, 0)
+
+    @property
+    def n_operations(self):
+        """Inner products and additions of rows, counted as in the paper."""
+        return self.n_rows + self.n_updates * (2 * self.n_rows + 2)
+
+
+@part
+class Optimistic(NamedTuple):
+    r"""Learn a separator by optimistic play.
+
+    Parameters
+    ----------
+    space : Linear or Gram
+        Where the rows live.
+    goal : Goal
+        When to stop.
+    player : Entropy or Euclidean
+        The potential of the data player.
+    step : float or None, default=None
+        The data player's step in units of lambda / r^2 (1: the paper), None for the longest step
+        that the guarantee allows.
+    growth : float, default=1.1
+        Factor by which the adaptive step is lengthened after each round.
+
+    Notes
+    -----
+    The adaptive step is halved when S would become positive, at the price of one pass. Steps
+    longer than the paper's are tried on credit only while sum a_t r, the rounds of the paper that
+    they replace, exceeds the passes so far minus log2(passes): the guarantee is that of the
+    constant step, give or take log2 T.
+
+    Examples
+    --------
+    >>> from tunefree.engine.run import run
+    >>> from tunefree.engine.sources import Whole
+    >>> X, y = np.array([[1.0, 0.2], [-1.0, 0.2]]), np.array([[1.0], [-1.0]])
+    >>> result = run(Optimistic(), Optimistic().init(2), Whole(X, y, np.ones(2)))
+    >>> result.state.n_updates, result.state.certificate.lower > 0
+    (1, True)
+    """
+
+    space: NamedTuple = Linear()
+    goal: NamedTuple = Goal()
+    player: NamedTuple = Entropy()
+    step: float | None = None
+    growth: float = 1.1
+
+    def init(self, n_rows=0):
+        """The state before the first pass.
+
+        Parameters
+        ----------
+        n_rows : int, default=0
+            Remember the margins and the distribution over so many rows: three vectors that save a
+            product a pass and yield the upper bound's witness. 0 keeps O(d) numbers.
+        """
+        if not n_rows:
+            if not self.player.streams:
+                raise ValueError(f"{type(self.player).__name__} needs n_rows: all rows at hand.")
+            return OptimisticState()
+        return OptimisticState(memory=Memory(*(np.zeros(n_rows) for _ in Memory._fields)))
+
+    def scan(self, state, block):
+        """Add a block's share of the answer to the trial vector."""
+        view, weights = self.space.view(block), block.weights
+        at = slice(block.start, block.start + len(weights))
+        memory, sweep = state.memory, state.sweep
+        before = previous = None
+        if memory is not None:
+            before, previous = memory.margins[at], memory.p[at]
+        found = {"n_rows": len(weights)}
+        if state.n_sweeps == 0:
+            margins = np.zeros(len(weights))
+            alive = weights > 0.0
+            found["square"] = np.max(view.squares(), where=alive, initial=0.0)
+            found["least"] = np.min(weights, where=alive, initial=np.inf)
+            found["total"] = weights.sum()
+            before = margins
+        else:
+            margins = view.push(state.trial)
+            if memory is None:
+                found["current"], found["current_errors"] = tally(view.push(state.w), weights)
+            else:
+                change, found["current_errors"] = tally_change(margins, before, weights)
+                found["current"] = change / state.step
+        found["average"], found["average_errors"] = tally(margins, weights)
+        answer, mass, shift = self.player.respond(
+            margins, before, previous, weights, found["average"]
+        )
+        joint = sweep.join(Sweep(shift, mass, view.pull(answer), **found))
+        if memory is not None:
+            memory.trial[at] = margins
+            if sweep.mass > 0.0 and joint.shift < sweep.shift:
+                memory.answer[:] *= np.exp(joint.shift - sweep.shift)
+            if mass > 0.0 and joint.shift < shift:
+                answer *= np.exp(joint.shift - shift)
+            memory.answer[at] = answer
+        return state._replace(sweep=joint)
+
+    def merge(self, base, parts):
+        """Join the sums of workers that scanned different rows from the same state."""
+        sweep = base.sweep
+        for state in parts:
+            sweep = sweep.join(state.sweep)
+        return base._replace(sweep=sweep)
+
+    def turn(self, state):
+        """Judge the trial step, take or shorten it, and propose the next; consumes the state."""
+        sweep = state.sweep
+        if not sweep.mass > 0.0:
+            raise ValueError("There is no row with a positive weight.")
+        if state.memory is not None:
+            state.memory.answer[:] /= sweep.mass
+        x = sweep.pulled
+        x /= sweep.mass
+        state = self._open(state, x) if state.n_sweeps == 0 else self._judge(state, x)
+        state = state._replace(sweep=Sweep(), n_sweeps=state.n_sweeps + 1)
+        return state, self._done(state)
+
+    def read(self, state):
+        """The best predictor so far, a vector of the space."""
+        return state.certificate.w
+
+    def observe(self, state):
+        """What a trace shows."""
+        c = state.certificate
+        return {"lower": c.lower, "upper": c.upper, "errors": c.errors, "step": state.step}
+
+    def _shortest(self, state):
+        """The paper's step."""
+        return np.sqrt(self.player.convexity()) / state.radius if state.radius > 0.0 else 0.0
+
+    def _open(self, state, x):
+        """The first pass: the data's size, and p_0."""
+        sweep, memory = state.sweep, state.memory
+        if memory is not None:
+            memory = memory._replace(
+                p=memory.answer.copy(), mean=memory.answer.copy(), prior=memory.answer.copy()
+            )
+        state = state._replace(
+            radius=float(np.sqrt(sweep.square)),
+            range=self.player.range(sweep.least / sweep.total),
+            n_rows=sweep.n_rows,
+            pulled=x,
+            mean=x.copy(),
+            direction=0.0 * x,
+            trial=0.0 * x,
+            sums=0.0 * x,
+            w=0.0 * x,
+            log_mass=float(np.log(sweep.mass)) - sweep.shift,
+            memory=memory,
+        )
+        factor = 1.0 if self.step is None else np.sqrt(self.step)
+        step = factor * self._shortest(state)
+        state = self._propose(state, 0.0, step, state.trial)
+        return state._replace(
+            certificate=Certificate().above(
+                self.space, x, None if memory is None else memory.p, state.n_rows, state.radius
+            )
+        )
+
+    def _judge(self, state, x):
+        state = state._replace(certificate=self._certify(state, x))
+        sweep, memory, a = state.sweep, state.memory, state.step
+        log_mass = float(np.log(sweep.mass)) - sweep.shift
+        drop = a * self.space.dot(x, state.w)
+        moved = np.subtract(x, state.pulled, out=state.w)  # w has been judged: its room is free
+        moved = max(self.space.dot(moved, moved), 0.0)
+        shortest = self._shortest(state)
+        # The divergence is a small difference of large numbers; it is at least this.
+        divergence = max(
+            self.player.divergence(drop, log_mass - state.log_mass, memory),
+            0.5 * shortest * shortest * moved,
+        )
+        excess = state.excess + 0.5 * a * a * moved - divergence
+        if self.step is None and excess > 1e-12 and a > shortest * (1.0 + 1e-9):
+            return self._propose(state, 0.0, max(0.5 * a, shortest), state.trial)
+        time, taken, spare = state.time + a, a, state.direction
+        share = a * time * time
+        rho = share / (state.mean_mass + share)
+        blend(x.ravel(), state.mean.ravel(), rho)
+        if memory is not None:
+            blend(memory.answer, memory.mean, rho)
+            memory = Memory(memory.trial, memory.margins, memory.answer, memory.p, *memory[4:])
+        if self.step is None:
+            passes = state.n_sweeps + 1
+            credit = time / shortest - passes if shortest > 0.0 else 0.0
+            a = a * self.growth if credit >= -np.log2(passes) else shortest
+        state = state._replace(
+            direction=state.trial,
+            pulled=x,
+            time=time,
+            excess=excess,
+            log_mass=log_mass,
+            mean_mass=state.mean_mass + share,
+            memory=memory,
+            certificate=state.certificate.above(
+                self.space,
+                state.mean,
+                None if memory is None else memory.mean,
+                state.n_rows + state.n_sweeps,
+                state.radius,
+            ),
+        )
+        return self._propose(state, taken, a, spare)
+
+    def _propose(self, state, taken, step, room):
+        """Add `taken` times x to the sums, and a trial of the next step, written to `room`."""
+        vectors = (state.pulled, state.sums, state.direction, state.w, room)
+        x, sums, start, w, trial = (v.ravel() for v in vectors)
+        advance(x, taken, sums, step, start, w, trial)
+        return state._replace(step=step, trial=room)
+
+    def _certify(self, state, x):
+        """What the averaged and the current vector and the answer prove."""
+        sweep, memory, space, radius = state.sweep, state.memory, self.space, state.radius
+        terms = state.n_rows + state.n_sweeps
+        slack = 0.0
+        if memory is not None and sweep.current > 0.0:
+            # The current margins are a difference of two products.
+            slack = space.slack(state.trial, terms, radius)
+            slack = (slack + space.slack(state.direction, terms, radius)) / state.step
+        current_errors = sweep.current_errors if sweep.current > 0.0 else np.inf
+        return (
+            state.certificate.below(
+                space, state.trial, sweep.average, sweep.average_errors, terms, radius
+            )
+            .below(space, state.w, sweep.current - slack, current_errors, terms, radius)
+            .above(space, x, None if memory is None else memory.answer, terms, radius)
+        )
+
+    def _done(self, state):
+        if self.goal.reached(state.certificate, state.radius):
+            return True
+        if not self.goal.margin or state.certificate.lower > 0.0:
+            return False
+        budget = np.sqrt(2.0 * (state.range + max(state.excess, 0.0))) / self.goal.margin
+        return bool(state.time > budget)

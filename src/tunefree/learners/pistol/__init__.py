@@ -1,0 +1,1 @@
+"""PiSTOL: rules, and the recursion in a linear space and in a feature space."""

@@ -1,0 +1,1 @@
+"""The Reflectron: mirror descent along the pseudogradient, in every form."""

@@ -1,0 +1,266 @@
+r"""The Reflectron in steps of one row, each at the cost of the row's entries.
+
+.. math::
+    \nabla\psi(\phi_{t+1}) = \nabla\psi(\theta_t)
+        - \lambda_t\, \xi(s_t)\,(u(s_t) - y_t)\, x_t, \qquad
+    \theta_{t+1} = \Pi(\phi_{t+1}), \qquad s_t = \langle\theta_t, x_t\rangle
+
+Of parameters theta_j = factor(S, R) c_j, S = sum_j stat(w_j) (`tunefree.potentials.coordinates`), a
+step changes those of the row's entries, and the others by a common factor, whose running sum also
+gives every parameter its average when it is next asked for. This needs a potential with
+``coordinates``, and no constraint or one that holds coordinate by coordinate;
+`tunefree.learners.reflectron.batches` has the rest. Outputs share S, unless the configuration is
+per output.
+
+The factor of a p-norm falls as the duals grow, like N^(2 - q) of their norm N: a running sum that
+began with the first tiny duals would swallow all that comes later, and S is a difference of what
+was added and taken away. So S is summed with its rounding errors, and where it has fallen by
+`_FALL`, or the running sum outweighs what it is to receive by `_SWALLOW`, all averages are brought
+up to date, and S and the sum begin anew, in units of a new reference R: O(d), as often as N has
+changed by a factor.
+
+A row is predicted with what would be read out before it is learned: the discounted mean of those
+squared errors is an honest risk to compare configurations by.
+
+Source: Boffi, Tu and Slotine 2021, eq. 9-10; averages as in `tunefree.averaging`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tunefree import _special
+from tunefree._jit import Kernel, kernel, verb
+from tunefree.averaging import mass
+from tunefree.designs import CSR, Dense, count, entry, index
+from tunefree.learners.clock import HALF, MASS, RISK, ROUNDS, WEIGHT, fresh_clock
+from tunefree.potentials.coordinates import coordinate, factor, reference, stat
+
+# Importing it teaches kernels the special functions of the links.
+_TAUGHT = _special.__name__
+
+mean, slope = verb("mean", 1), verb("slope", 1)
+
+# Where sums begin anew: S this much below its peak, or beyond what powers may overflow to; the
+# running sum this much above the rounds' mass times the factor.
+_FALL, _MOST, _SWALLOW = 2.0**-40, 1e200, 2.0**10
+# The columns of `scale`: S, what rounding has left of it, its peak, and the reference R.
+TOTAL, REST, PEAK, REFERENCE = 0, 1, 2, 3
+
+
+@kernel
+def _renew(part, g, dual, coords, scale, sums, seen, running):
+    """Bring a group's averages up to date, and begin its sums anew."""
+    first, last = (g, g + 1) if running.shape[0] > 1 else (0, dual.shape[1])
+    low, high = np.inf, -np.inf
+    for j in range(dual.shape[0]):
+        for k in range(first, last):
+            low, high = min(low, dual[j, k]), max(high, dual[j, k])
+            if seen[j, k] != running[g]:
+                sums[j, k] += coords[j, k] * (running[g] - seen[j, k])
+            seen[j, k] = 0.0
+    ref, total = reference(part, low, high), 0.0
+    for j in range(dual.shape[0]):
+        for k in range(first, last):
+            coords[j, k] = coordinate(part, dual[j, k], ref)
+            total += stat(part, dual[j, k], coords[j, k], ref)
+    running[g] = 0.0
+    scale[g, TOTAL], scale[g, REST], scale[g, PEAK], scale[g, REFERENCE] = total, 0.0, total, ref
+
+
+@kernel
+def _add(scale, g, x):
+    """S += x, and what rounding takes to the rest (Knuth 1969)."""
+    old = scale[g, TOTAL]
+    new = old + x
+    part = new - old
+    scale[g, TOTAL] = new
+    scale[g, REST] += (old - (new - part)) + (x - part)
+
+
+@Kernel
+def _scan(
+    design, targets, importance, steps, part, link, by_slope, scheme, averaged, intercept, limits,
+    dual, coords, scale, sums, seen, running, offset, offset_sum, clock,
+):  # fmt: skip
+    """Predict and learn rows in order."""
+    n_outputs, n_groups = dual.shape[1], running.shape[0]
+    commons, r = np.empty(n_groups), np.empty(n_outputs)
+    for i in range(targets.shape[0]):
+        if not np.isfinite(clock[RISK]):
+            return
+        if clock[ROUNDS] >= clock[HALF]:
+            clock[HALF] *= 2.0
+            clock[RISK] *= 0.5
+            clock[WEIGHT] *= 0.5
+        share = mass(scheme, clock[ROUNDS], clock[ROUNDS] + 1.0)
+        clock[MASS] += share
+        for g in range(n_groups):
+            commons[g] = factor(part, scale[g, TOTAL] + scale[g, REST], scale[g, REFERENCE])
+            running[g] += share * commons[g]
+        n = count(design, i)
+        for k in range(n_outputs):
+            g = k if n_groups > 1 else 0
+            margin, gathered = 0.0, 0.0
+            for p in range(n):
+                j, v = index(design, i, p), entry(design, i, p)
+                margin += v * coords[j, k]
+                if averaged:
+                    gathered += v * (sums[j, k] + coords[j, k] * (running[g] - seen[j, k]))
+            margin = commons[g] * margin + offset[k]
+            offset_sum[k] += share * offset[k]
+            read = margin
+            if averaged:
+                read = (gathered + offset_sum[k]) / clock[MASS]
+            error = mean(link, read) - targets[i, k]
+            clock[RISK] += importance[i] * error * error
+            r[k] = mean(link, margin) - targets[i, k]
+            if by_slope:
+                r[k] *= slope(link, margin)
+            r[k] *= steps[i] * importance[i]
+            if not np.isfinite(r[k]):
+                clock[RISK] = np.inf
+                return
+        for k in range(n_outputs):
+            g = k if n_groups > 1 else 0
+            ref = scale[g, REFERENCE]
+            for p in range(n):
+                j = index(design, i, p)
+                old = dual[j, k]
+                new = min(max(old - r[k] * entry(design, i, p), limits[0]), limits[1])
+                if new != old:
+                    c = coords[j, k]
+                    sums[j, k] += c * (running[g] - seen[j, k])
+                    seen[j, k] = running[g]
+                    _add(scale, g, -stat(part, old, c, ref))
+                    c = coordinate(part, new, ref)
+                    _add(scale, g, stat(part, new, c, ref))
+                    coords[j, k] = c
+                    dual[j, k] = new
+            if intercept:
+                offset[k] -= r[k]
+        for g in range(n_groups):
+            total = scale[g, TOTAL] + scale[g, REST]
+            scale[g, PEAK] = max(scale[g, PEAK], total)
+            common = factor(part, total, scale[g, REFERENCE])
+            swallows = averaged and running[g] > _SWALLOW * clock[MASS] * common
+            if total < _FALL * scale[g, PEAK] or not total <= _MOST or swallows:
+                _renew(part, g, dual, coords, scale, sums, seen, running)
+        clock[WEIGHT] += importance[i]
+        clock[ROUNDS] += 1.0
+
+
+class LazyState(NamedTuple):
+    """Tables of shape (d, k): duals, coordinates, sums of averages and the time they are of.
+
+    Attributes
+    ----------
+    dual, coords, sums, seen : ndarray of shape (d, k)
+    scale : ndarray of shape (n_groups, 4)
+        S, what rounding has left of it, its peak, and R; of each output, or of all together.
+    running : ndarray of shape (n_groups,)
+        The sum of mass times common factor.
+    offset, offset_sum : ndarray of shape (k,)
+    clock : ndarray of shape (5,)
+    """
+
+    dual: np.ndarray
+    coords: np.ndarray
+    scale: np.ndarray
+    sums: np.ndarray
+    seen: np.ndarray
+    running: np.ndarray
+    offset: np.ndarray
+    offset_sum: np.ndarray
+    clock: np.ndarray
+
+
+class Lazy(NamedTuple):
+    """Steps of one row that cost O(entries of the row).
+
+    Attributes
+    ----------
+    link : a part of `tunefree.links`
+    configuration : Configuration
+        Its potential has coordinates; its constraint is None or has `dual_bounds`.
+    scheme : a part of `tunefree.averaging` or None
+        None reads the last iterate.
+    weight : None or 'slope'
+    intercept : bool
+    """
+
+    link: object
+    configuration: object
+    scheme: object
+    weight: object = None
+    intercept: bool = True
+
+    def init(self, d, k=1, theta=None, offset=None):
+        """The state before the first row; theta (k, d) and offset (k,) are where to start."""
+        dual = np.zeros((d, k))
+        if theta is not None:
+            dual[:] = self.configuration.mirror(theta).T
+        dual = np.clip(dual, *self._limits())
+        coords, sums, seen = np.zeros((3, d, k))
+        n_groups = k if self.configuration.per_output else 1
+        scale, running = np.zeros((n_groups, 4)), np.zeros(n_groups)
+        for g in range(n_groups):
+            _renew(self._part(d, k), g, dual, coords, scale, sums, seen, running)
+        offset = np.zeros(k) if offset is None else np.array(offset, dtype=float)
+        return LazyState(
+            dual, coords, scale, sums, seen, running, offset, np.zeros(k), fresh_clock()
+        )
+
+    def _part(self, d, k):
+        together = 1 if self.configuration.per_output else k
+        return self.configuration.potential.coordinates(d * together)
+
+    def _limits(self):
+        constraint = self.configuration.constraint
+        if constraint is None:
+            return -np.inf, np.inf
+        bounds = constraint.dual_bounds(self.configuration.potential)
+        return tuple(float(bound) for bound in bounds)
+
+    def scan(self, state, X, targets, importance, steps):
+        """Learn rows in order, one step each; the state is consumed."""
+        design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+        scheme, averaged = (_ANY, False) if self.scheme is None else (self.scheme, True)
+        _scan(
+            design, targets, importance, steps, self._part(*state.dual.shape), self.link,
+            self.weight is not None, scheme, averaged, self.intercept, self._limits(), *state,
+        )  # fmt: skip
+        return state
+
+    def outputs(self, state, index, sign, _):
+        """The state with outputs rearranged, as in `Walks.outputs`."""
+        by_output = [n for n in state._fields[:-1] if n not in ("scale", "running")]
+        kept = {name: np.ascontiguousarray(getattr(state, name)[..., index]) for name in by_output}
+        for name in ("dual", "coords", "sums", "offset", "offset_sum"):
+            kept[name] *= sign
+        if self.configuration.per_output:
+            kept.update(scale=state.scale[index], running=state.running[index])
+        return state._replace(**kept)
+
+    def read(self, state):
+        """Parameters (k, d) and intercepts (k,)."""
+        if self.scheme is None or state.clock[MASS] == 0.0:
+            part = self._part(*state.dual.shape)
+            totals = state.scale[:, TOTAL] + state.scale[:, REST]
+            pairs = zip(totals, state.scale[:, REFERENCE], strict=True)
+            common = np.array([factor(part, s, ref) for s, ref in pairs])
+            return (state.coords * common).T, state.offset.copy()
+        sums = state.sums + state.coords * (state.running - state.seen)
+        return (sums / state.clock[MASS]).T, state.offset_sum / state.clock[MASS]
+
+
+class _Any(NamedTuple):
+    """Masses where nothing is averaged."""
+
+    def mass(self, start, stop):
+        """One an iterate."""
+        return 1.0
+
+
+_ANY = _Any()

@@ -1,0 +1,1 @@
+"""Averaged SGD for least squares, and the exact path."""

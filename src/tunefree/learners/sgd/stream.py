@@ -1,0 +1,210 @@
+r"""Averaged least-squares SGD on a stream: columns' scales and averages follow as rows come.
+
+Coordinate j moves by r x_j / (2 N m_j^2), where r is the residual, m_j the largest entry of the
+column so far in size and N the largest sum of (x_j / m_j)^2; when m_j grows, w_j shrinks by
+(m_old / m_new)^2. With M the mass of the iterates so far, the average of w_0 .. w_t is w_t - U / M,
+where U gathers M times every change of w: K averages cost O(K nnz) a row and nothing is stored.
+
+Source: Neu and Rosasco 2018; Ross, Mineiro and Langford 2013 (scales).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tunefree._jit import Kernel, part
+from tunefree.designs import CSR, Dense, count, entry, index
+from tunefree.learners.outputs import resized
+from tunefree.robust import Guard
+
+_BY_COLUMN = ("weights", "sums", "largest")
+ROUNDS, LARGEST_NORM, RESTART, WEIGHT = 0, 1, 2, 3
+
+
+class StreamState(NamedTuple):
+    """State of a stream; the last column is the constant.
+
+    Attributes
+    ----------
+    origin : ndarray of shape (d,) or (0,)
+        Subtracted from dense rows: columns far from zero would be learned slowly.
+    weights : ndarray of shape (d + 1, n_outputs)
+        The iterate, on the unscaled columns.
+    sums : ndarray of shape (d + 1, n_averages, n_outputs)
+        U: of the tail, then of each rate.
+    masses : ndarray of shape (n_averages,)
+        M.
+    largest : ndarray of shape (d + 1,)
+        Largest entry of each column.
+    clock : ndarray of shape (4,)
+        Rounds, N, round of the next restart of the tail, weight of the risks.
+    risks : ndarray of shape (n_averages + 1,)
+        Discounted squared errors of the averages and of the iterate on rows not yet learned.
+    guards : (Guard, Guard)
+        Of the rows and of the targets.
+    """
+
+    origin: np.ndarray
+    weights: np.ndarray
+    sums: np.ndarray
+    masses: np.ndarray
+    largest: np.ndarray
+    clock: np.ndarray
+    risks: np.ndarray
+    guards: tuple
+
+    def columns(self, d):
+        """The state with d columns before the constant (sparse streams only)."""
+        rows, targets = self.guards
+        tables = {name: resized(getattr(self, name), d, True) for name in _BY_COLUMN}
+        return self._replace(guards=(rows.columns(d), targets), **tables)
+
+    def risk(self, share=1.0):
+        """The lowest progressive mean squared error, where later rows count more."""
+        return float(np.min(self.risks) / max(self.clock[WEIGHT], 1e-300))
+
+    def end_pass(self):
+        """The state for another pass: the stream goes on."""
+        return self
+
+
+@Kernel
+def _scan(design, rows, targets, importance, log, weights, sums, masses, largest, clock, risks):
+    """Predict and learn rows in order."""
+    n_outputs, n_averages = weights.shape[1], masses.shape[0]
+    last = weights.shape[0] - 1
+    gap, predicted = np.empty(n_averages), np.empty(n_outputs)
+    for t in range(rows.shape[0]):
+        i = rows[t]
+        n = count(design, i)
+        norm = 1.0 if largest[last] > 0.0 else 0.0
+        for p in range(n):
+            j, v = index(design, i, p), abs(entry(design, i, p))
+            if v > largest[j]:
+                ratio = largest[j] / v
+                largest[j] = v
+                for k in range(n_outputs):
+                    if weights[j, k] != 0.0 and ratio > 0.0:
+                        change = weights[j, k] * (ratio * ratio - 1.0)
+                        weights[j, k] += change
+                        for c in range(n_averages):
+                            sums[j, c, k] += masses[c] * change
+            if v > 0.0:
+                norm += (v / largest[j]) ** 2
+        clock[LARGEST_NORM] = max(clock[LARGEST_NORM], norm)
+        # The tail starts anew where the rounds have doubled: it soon holds half of them or more.
+        if clock[ROUNDS] >= clock[RESTART]:
+            clock[RESTART] = max(1.0, 2.0 * clock[ROUNDS])
+            masses[0] = 0.0
+            sums[:, 0] = 0.0
+            risks *= 0.5
+            clock[WEIGHT] *= 0.5
+        masses[0] += 1.0
+        for c in range(1, n_averages):
+            masses[c] += np.exp(clock[ROUNDS] * log[c - 1])
+        clock[ROUNDS] += 1.0
+        clock[WEIGHT] += importance[t]
+        for k in range(n_outputs):
+            predicted[k] = weights[last, k]
+            gap[:] = sums[last, :, k]
+            for p in range(n):
+                j, v = index(design, i, p), entry(design, i, p)
+                predicted[k] += v * weights[j, k]
+                for c in range(n_averages):
+                    gap[c] += v * sums[j, c, k]
+            error = targets[t, k] - predicted[k]
+            risks[n_averages] += importance[t] * error * error
+            for c in range(n_averages):
+                risks[c] += importance[t] * (error + gap[c] / masses[c]) ** 2
+            if clock[LARGEST_NORM] == 0.0:
+                continue
+            a = importance[t] * error / (2.0 * clock[LARGEST_NORM])
+            for p in range(n):
+                j, v = index(design, i, p), entry(design, i, p)
+                if v != 0.0:
+                    change = a * (v / largest[j]) / largest[j]
+                    weights[j, k] += change
+                    for c in range(n_averages):
+                        sums[j, c, k] += masses[c] * change
+            if largest[last] > 0.0:
+                weights[last, k] += a
+                for c in range(n_averages):
+                    sums[last, c, k] += masses[c] * a
+
+
+@part
+class StreamSGD(NamedTuple):
+    """Least-squares SGD on a stream, with its averages scored before they learn.
+
+    Parameters
+    ----------
+    rates : tuple of float
+        Of the geometric averages; 0 is the uniform one. The tail and the last iterate are always
+        there.
+
+    Examples
+    --------
+    >>> learner = StreamSGD()
+    >>> X, y = np.array([[1.0], [2.0]] * 200), np.array([[1.0], [2.0]] * 200)
+    >>> state = learner.scan(learner.init(1, np.zeros(1)), X, np.arange(400), y, np.ones(400))
+    >>> learner.read(state).round(1)[:, 0].tolist()
+    [1.0, 0.0]
+    """
+
+    rates: tuple = (0.0, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+
+    def init(self, n_columns, start, intercept=True, weights=None, origin=None):
+        """The state before the first row.
+
+        Parameters
+        ----------
+        n_columns : int
+        start : ndarray of shape (n_outputs,)
+            What w_0 predicts at the origin.
+        intercept : bool, default=True
+            Whether a constant is learned.
+        weights : ndarray of shape (n_columns, n_outputs), optional
+            The other weights of w_0; 0 by default.
+        origin : ndarray of shape (n_columns,), optional
+            For dense rows, say the first one; 0 by default.
+        """
+        n_averages = len(self.rates) + 1
+        w = np.zeros((n_columns + 1, len(start)))
+        w[:-1], w[-1] = 0.0 if weights is None else weights, start
+        largest = np.zeros(n_columns + 1)
+        largest[-1] = intercept
+        sums, masses = np.zeros((n_columns + 1, n_averages, len(start))), np.zeros(n_averages)
+        origin = np.empty(0) if origin is None else np.array(origin, dtype=np.float64)
+        centre = origin if len(origin) else np.zeros(n_columns)
+        guards = Guard.of(centre), Guard.of(start)
+        risks = np.zeros(n_averages + 1)
+        return StreamState(origin, w, sums, masses, largest, np.zeros(4), risks, guards)
+
+    def scan(self, state, X, rows, targets, importance):
+        """Learn rows of an array or CSR matrix in order; `targets` has one line a visit."""
+        if not np.array_equal(rows, np.arange(X.shape[0])):
+            X, rows = X[rows], np.arange(len(rows))
+        if len(state.origin) and sparse.issparse(X):
+            X = X.toarray()
+        X, targets = state.guards[0].screen(X), state.guards[1].screen(targets)
+        if len(state.origin):
+            X = X - state.origin
+        design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+        log = -np.log1p(np.array(self.rates))
+        _scan(design, rows, targets, importance, log, *state[1:-1])
+        return state
+
+    def risks(self, state):
+        """Progressive mean squared errors of the tail, the rates and the last iterate."""
+        return state.risks / max(state.clock[WEIGHT], 1e-300)
+
+    def read(self, state, which=None):
+        """Weights (d + 1, n_outputs) of an average; by default of the one with the least risk."""
+        which = int(np.argmin(state.risks)) if which is None else which
+        weights = state.weights.copy()
+        if which < len(state.masses) and state.masses[which] > 0.0:
+            weights -= state.sums[:, which] / state.masses[which]
+        if len(state.origin):
+            weights[-1] -= state.origin @ weights[:-1]
+        return weights

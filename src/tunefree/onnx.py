@@ -1,0 +1,308 @@
+"""ONNX graphs of predictors: for services that run no Python.
+
+A graph takes rows ``X`` of the model's type of float and computes in float64. Classifiers give
+``label`` and ``probabilities`` (``scores`` where the model has none), regressors ``variable``.
+"""
+
+import numpy as np
+
+from tunefree import links
+from tunefree._version import __version__
+from tunefree.columns.squash import Squash
+from tunefree.estimators.auto.estimators import _TuneFree as TuneFree
+from tunefree.estimators.kernel.base import KernelEstimator
+from tunefree.io.atomic import write_atomically
+from tunefree.io.values import ModelError, name_type, public_estimators
+from tunefree.kernels import RBF, Cosine, Laplacian, Linear, Polynomial
+
+_OPSET = 17
+
+
+class _Graph:
+    """An ONNX graph under construction: every method adds nodes and returns a name."""
+
+    def __init__(self):
+        import onnx
+        from onnx import helper, numpy_helper
+
+        self.onnx, self._helper, self._numpy = onnx, helper, numpy_helper
+        self._nodes, self._constants = [], []
+
+    def __call__(self, kind, *inputs, name=None, **attributes):
+        """Add a node; arrays and numbers among its inputs become constants."""
+        inputs = [i if isinstance(i, str) else self.constant(i) for i in inputs]
+        name = name or f"{kind}_{len(self._nodes)}"
+        self._nodes.append(self._helper.make_node(kind, inputs, [name], **attributes))
+        return name
+
+    def constant(self, value):
+        """Add a constant: float64, or integers, truth values and strings as they are."""
+        value = np.asarray(value)
+        value = value.astype(np.float64) if value.dtype.kind == "f" else value
+        value = value.astype(object) if value.dtype.kind == "U" else value
+        name = f"constant_{len(self._constants)}"
+        self._constants.append(self._numpy.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def cast(self, value, dtype, name=None):
+        """Convert to another type of number."""
+        kind = self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return self("Cast", value, to=kind, name=name)
+
+    def model(self, n_features, dtype, outputs):
+        """The finished model; outputs are pairs of a name and an example array."""
+
+        def info(name, array, shape):
+            kind = np.dtype(object) if array.dtype.kind in "UO" else array.dtype
+            code = self._helper.np_dtype_to_tensor_dtype(kind)
+            return self._helper.make_tensor_value_info(name, code, shape)
+
+        graph = self._helper.make_graph(
+            self._nodes,
+            "tunefree",
+            [info("X", np.empty(0, dtype), ["n", n_features])],
+            [info(name, a, ["n", *a.shape[1:]]) for name, a in outputs],
+            self._constants,
+        )
+        opset = self._helper.make_opsetid("", _OPSET)
+        out = self._helper.make_model(
+            graph, producer_name="tunefree", producer_version=__version__, opset_imports=[opset],
+            ir_version=8,
+        )  # fmt: skip
+        self.onnx.checker.check_model(out)
+        return out
+
+
+def to_onnx(estimator, path=None):
+    """Write a fitted predictor as an ONNX model.
+
+    Linear models, generalized linear models, expansions over rows, and what `TuneFreeClassifier`
+    and `TuneFreeRegressor` chose on numbers (NaN is missing) are exported; the graph holds no
+    Python and needs none. onnxruntime gives the same values as `predict` and `predict_proba` to
+    rounding (1e-5 of the largest where the model computes in float32).
+
+    Parameters
+    ----------
+    estimator : estimator of `tunefree`
+        Fitted.
+    path : str or path-like, optional
+        Also write the model to this file, whole or not at all.
+
+    Returns
+    -------
+    onnx.ModelProto
+
+    Raises
+    ------
+    ModelError
+        A `ValueError`: the model has a part that no graph can hold, which is named.
+    ImportError
+        Without the package onnx: ``pip install tunefree[onnx]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import PiSTOLRegressor
+    >>> from tunefree.onnx import to_onnx
+    >>> model = PiSTOLRegressor(random_state=0).fit(np.eye(4), [1.0, 2.0, 3.0, 4.0])
+    >>> try:
+    ...     names = [output.name for output in to_onnx(model).graph.output]
+    ... except ImportError:
+    ...     names = ["variable"]
+    >>> names
+    ['variable']
+    """
+    name = type(estimator).__name__
+    if public_estimators().get(name) is not type(estimator) or not hasattr(estimator, "predict"):
+        raise ModelError(f"only predictors of tunefree can be exported, not {name_type(estimator)}")
+    d = getattr(estimator, "n_features_in_", None)
+    if d is None:
+        raise ModelError(f"this {name} is not fitted")
+    graph, inner = _Graph(), estimator
+    X = graph.cast("X", np.float64)
+    if isinstance(estimator, TuneFree):
+        X = _shown(graph, estimator.view_, _numbers(graph, estimator.table_, X, name))
+        inner = estimator.model_
+    scores = _scores(graph, inner, X, name)
+    dtype = _dtype(inner)
+    example = np.zeros((1, d), dtype)
+    if hasattr(estimator, "classes_"):
+        power = getattr(estimator, "power_", 1.0)
+        outputs = _classify(graph, inner, scores, dtype, np.asarray(estimator.classes_), power)
+    else:
+        outputs = _regress(graph, inner, scores, dtype, estimator.predict(example))
+    model = graph.model(d, dtype, outputs)
+    if path is not None:
+        write_atomically(path, [model.SerializeToString()])
+    return model
+
+
+def _dtype(estimator):
+    """The type of rows: that of the coefficients, float64 for expansions."""
+    dtype = getattr(getattr(estimator, "coef_", None), "dtype", np.dtype(np.float64))
+    return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+
+def _numbers(g, table, X, name):
+    """A table of numbers with the medians where one is missing, and columns that say so."""
+    if table.levels_:
+        raise ModelError(f"{name} cannot be exported: its table has columns of categories")
+    absent = g("IsNaN", X)
+    X = g("Where", absent, table.medians_.astype(np.float64), X)
+    marked = np.flatnonzero(table.missing_)
+    if not len(marked):
+        return X
+    # A mark stands behind its column.
+    marks = g("Gather", g.cast(absent, np.float64), marked, axis=1)
+    places = np.argsort(np.concatenate([np.arange(len(table.missing_)), marked + 0.5]))
+    return g("Gather", g("Concat", X, marks, axis=1), places, axis=1)
+
+
+def _scores(g, estimator, X, name):
+    """Values before a link, of shape (n, n_outputs)."""
+    if isinstance(estimator, KernelEstimator):
+        X = _shown(g, estimator.coordinates_.parts, X)
+        f = estimator.expansion_
+        terms = [
+            g("MatMul", _gram(g, k, X, f.support, name), c.astype(np.float64))
+            for k, c in zip(f.kernels, f.coefs, strict=True)
+        ]
+        out = terms[0] if len(terms) == 1 else g("Sum", *terms)
+        if not hasattr(estimator, "scale_"):
+            return out
+        out = g("Mul", out, estimator.scale_.astype(np.float64))  # targets in their own units
+        return g("Add", out, np.atleast_1d(estimator.intercept_).astype(np.float64))
+    if hasattr(estimator, "landmarks_"):
+        X = _shown(g, estimator.parts_, X)
+        landmarks = estimator.landmarks_
+        values = _gram(g, RBF(landmarks.gamma), X, landmarks.centers, name)
+        out = g("MatMul", values, estimator.dual_coef_)
+        return g("Add", out, np.atleast_1d(estimator.intercept_))
+    if hasattr(estimator, "X_fit_"):
+        kernel = estimator._kernel(estimator.n_features_in_)
+        values = _gram(g, kernel, X, estimator.X_fit_, name)
+        return g("Add", g("MatMul", values, estimator.dual_coef_.T), estimator.intercept_)
+    if getattr(estimator, "feature_map_", None) is not None or not hasattr(estimator, "coef_"):
+        raise ModelError(f"{name} cannot be exported: it transforms its columns first")
+    if getattr(estimator, "limits_", None) is not None:
+        low, high = estimator.limits_.astype(np.float64)
+        X = g("Min", g("Max", X, low), high)
+    coef = np.atleast_2d(estimator.coef_)
+    return g("Add", g("MatMul", X, coef.T), np.atleast_1d(estimator.intercept_))
+
+
+def _shown(g, parts, X):
+    """Rows under the parts of a view."""
+    for part in parts:
+        if type(part) is not Squash:
+            raise ModelError(f"the view {part!r} cannot be exported")
+        X = g("Div", g("Sub", X, part.center), part.scale)
+        if part.curved:  # asinh(z) = sign(z) log(|z| + sqrt(z^2 + 1))
+            size = g("Abs", X)
+            root = g("Sqrt", g("Add", g("Mul", X, X), 1.0))
+            X = g("Mul", g("Sign", X), g("Log", g("Add", size, root)))
+    return X
+
+
+def _gram(g, kernel, X, support, name):
+    """Kernel values, of shape (n, n_support)."""
+    if support is None or type(kernel) not in (RBF, Laplacian, Polynomial, Linear, Cosine):
+        raise ModelError(f"{name}.kernel cannot be exported: it is {name_type(kernel)}")
+    B = support.toarray() if hasattr(support, "toarray") else np.asarray(support)
+    B = B.astype(np.float64)
+    if type(kernel) is Laplacian:
+        gap = g("Sub", g("Unsqueeze", X, np.array([1])), B[None])
+        return g("Exp", g("Mul", g("ReduceSum", g("Abs", gap), np.array([2]), keepdims=0),
+                          -kernel.gamma))  # fmt: skip
+    if type(kernel) is RBF:
+        centre = B.mean(axis=0)
+        X, B = g("Sub", X, centre), B - centre
+    products = g("MatMul", X, B.T)
+    if type(kernel) is Linear:
+        return products
+    if type(kernel) is Polynomial:
+        base = g("Add", g("Mul", products, float(kernel.gamma)), float(kernel.coef0))
+        return g("Pow", base, float(kernel.degree))
+    squares = g("ReduceSum", g("Mul", X, X), np.array([1]), keepdims=1)
+    own = np.einsum("ij,ij->i", B, B)
+    if type(kernel) is RBF:
+        square = g("Sub", g("Add", squares, own), g("Mul", products, 2.0))
+        return g("Exp", g("Mul", g("Max", square, 0.0), -kernel.gamma))
+    length = g("Mul", g("Sqrt", squares), np.sqrt(own))
+    return g("Div", products, g("Max", length, 1e-300))
+
+
+def _mean(g, link, s, name):
+    """The mean of a link."""
+    kind = type(link)
+    if kind is links.Identity:
+        return s
+    if kind is links.Logistic:
+        return g("Sigmoid", s)
+    if kind is links.Tanh:
+        return g("Tanh", s)
+    if kind is links.Probit:  # the normal distribution from erf, which knows float32 only
+        half = g.cast(g("Mul", s, float(np.sqrt(0.5))), np.float32)
+        return g("Mul", g("Add", g.cast(g("Erf", half), np.float64), 1.0), 0.5)
+    if kind is links.Cloglog:
+        rate = g("Exp", g("Min", s, 700.0))
+        return g("Sub", 1.0, g("Exp", g("Neg", rate)))
+    if kind is links.Softplus:
+        tail = g("Log", g("Add", g("Exp", g("Neg", g("Abs", s))), 1.0))
+        return g("Add", g("Max", s, 0.0), tail)
+    if kind is links.LeakyRelu:
+        return g("Add", g("Max", s, 0.0), g("Mul", g("Min", s, 0.0), float(link.a)))
+    if kind is links.ClippedIdentity:
+        return g("Min", g("Max", s, float(link.low)), float(link.high))
+    if kind is links.Exp:
+        rest = g("Add", g("Max", g("Sub", s, float(link.limit)), 0.0), 1.0)
+        return g("Mul", g("Exp", g("Min", s, float(link.limit))), rest)
+    raise ModelError(f"{name}.link cannot be exported: it is {name_type(link)}")
+
+
+def _regress(g, estimator, scores, dtype, y):
+    if hasattr(estimator, "link_"):
+        scores = _mean(g, estimator.link_, scores, type(estimator).__name__)
+    if getattr(estimator, "range_", None) is not None:
+        low, high = np.reshape(estimator.range_, (2, -1)).astype(np.float64)
+        scores = g("Min", g("Max", scores, low), high)
+    if y.ndim == 1:
+        scores = g("Squeeze", scores, np.array([1]))
+    return [(g.cast(scores, dtype, "variable"), y.astype(dtype))]
+
+
+def _classify(g, estimator, scores, dtype, classes, power):
+    binary, name = len(classes) == 2, type(estimator).__name__
+    decisions, p = scores, None
+    proper = hasattr(estimator, "predict_proba")
+    if hasattr(estimator, "link_"):
+        low, high = estimator._levels()
+        middle = 0.5 * sum(estimator._ends())
+        means = _mean(g, estimator.link_, scores, name)
+        decisions = g("Sub", means, middle) if binary else scores
+        if proper:
+            p = g("Div", g("Sub", means, float(low)), float(high - low))
+    elif proper:
+        joint = getattr(estimator, "setting", "auto") == "auto" or estimator.loss == "multinomial"
+        p = g("Softmax", scores, axis=1) if joint and not binary else g("Sigmoid", scores)
+    if proper and binary:
+        p = g("Concat", g("Sub", 1.0, p), p, axis=1)
+    elif proper:
+        total = g("ReduceSum", p, np.array([1]), keepdims=1)
+        p = g("Div", p, g("Max", total, 1e-300))
+    if proper and power != 1.0:
+        p = g("Pow", g("Max", p, np.finfo(dtype).tiny), power)
+        p = g("Div", p, g("ReduceSum", p, np.array([1]), keepdims=1))
+    if binary:
+        codes = g.cast(g("Squeeze", g("Greater", decisions, 0.0), np.array([1])), np.int64)
+    else:
+        codes = g("ArgMax", decisions, axis=1, keepdims=0)
+    if classes.dtype.kind not in "biuUO":
+        raise ModelError(f"{name}.classes_ cannot be exported: labels of type {classes.dtype}")
+    classes = classes.astype(np.int64) if classes.dtype.kind in "iu" else classes
+    label = g("Gather", classes, codes, name="label")
+    if proper:
+        values = g.cast(p, dtype, "probabilities")
+        return [(label, classes[:1]), (values, np.zeros((1, len(classes)), dtype))]
+    values = g.cast(scores, dtype, "scores")
+    return [(label, classes[:1]), (values, np.zeros((1, 1 if binary else len(classes)), dtype))]
