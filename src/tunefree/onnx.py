@@ -12,7 +12,7 @@ from tunefree.columns.squash import Squash
 from tunefree.estimators.auto.estimators import _TuneFree as TuneFree
 from tunefree.estimators.kernel.base import KernelEstimator
 from tunefree.io.atomic import write_atomically
-from tunefree.io.values import ModelError, name_type, public_estimators
+from tunefree.io.model import ModelError, name_type, public_estimators
 from tunefree.kernels import RBF, Cosine, Laplacian, Linear, Polynomial
 
 _OPSET = 17

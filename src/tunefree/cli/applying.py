@@ -24,8 +24,9 @@ from tunefree.cli.parts import in_parts, kinds_of, named_as, needs_parts, tell_i
 from tunefree.cli.running import RunningClasses, RunningValues
 from tunefree.cli.scores import score_classes, score_values
 from tunefree.io import Column, DataError, read
+from tunefree.io.atomic import write_atomically
 from tunefree.io.mixed import read_mixed
-from tunefree.io.model import describe_model, load_model, write_atomically
+from tunefree.io.model import describe_model, load_model
 
 
 def load(path):

@@ -7,7 +7,7 @@ import time
 from tunefree.cli.console import FAILED, USAGE, failing, note, stop, working
 from tunefree.cli.peers import compete, contests, methods, warm_up
 from tunefree.cli.picture import draw, draw_png
-from tunefree.io.model import write_atomically
+from tunefree.io.atomic import write_atomically
 
 _PICTURE = "tunefree-demo.png"
 

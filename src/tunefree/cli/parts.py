@@ -7,8 +7,8 @@ import numpy as np
 from tunefree.cli.console import BAD_DATA, failing, note
 from tunefree.cli.streaming import from_stdin, is_large
 from tunefree.engine.sources import open_source
-from tunefree.engine.sources.readers import Named, Replay
-from tunefree.io import Column
+from tunefree.engine.sources.readers import Replay
+from tunefree.io import Column, Named
 from tunefree.io.mixed import format_in, mixed_parts
 
 

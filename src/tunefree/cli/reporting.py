@@ -9,7 +9,8 @@ from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.inspecting import column_name, largest_weights
 from tunefree.cli.page import ORANGE, bars, curves, grid, page
 from tunefree.cli.rows import layout_told
-from tunefree.io.model import describe_model, write_atomically
+from tunefree.io.atomic import write_atomically
+from tunefree.io.model import describe_model
 
 _MOST = 20
 _BINS = 10

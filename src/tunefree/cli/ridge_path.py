@@ -19,7 +19,7 @@ from tunefree.cli.console import (
     working,
 )
 from tunefree.cli.rows import read_rows
-from tunefree.io.model import write_atomically
+from tunefree.io.atomic import write_atomically
 
 
 def parse_alphas(text):

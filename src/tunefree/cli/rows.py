@@ -6,8 +6,8 @@ import numpy as np
 
 from tunefree.cli.console import BAD_DATA, USAGE, failing, note, stop, working
 from tunefree.io import DataError, read
-from tunefree.io.layout import unnamed
 from tunefree.io.mixed import read_mixed
+from tunefree.io.tables import unnamed
 
 MOST_CLASSES = 20
 _NAMES = {"number": "numbers", "truth": "truth values", "date": "dates", "text": "text"}

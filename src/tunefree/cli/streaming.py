@@ -20,8 +20,8 @@ from tunefree.cli.rows import check_classes, way_out
 from tunefree.cli.training import Trained, choose_task
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
-from tunefree.engine.sources.readers import Hashed, Named, Replay
-from tunefree.io import DataError
+from tunefree.engine.sources.readers import Hashed, Replay
+from tunefree.io import DataError, Named
 from tunefree.io.model import ModelError
 from tunefree.io.opening import chunks
 

@@ -20,8 +20,7 @@ from tunefree.cli.console import (
 )
 from tunefree.cli.rows import MOST_CLASSES, noted, read_rows, telling
 from tunefree.io import Skipped, format_of
-from tunefree.io.container import MAGIC
-from tunefree.io.model import save_model
+from tunefree.io.model import is_model, save_model
 
 
 def guess_task(y):
@@ -268,8 +267,8 @@ def _check_output(model, what="model"):
     """Refuse early what could not be written, or would replace something else than a model."""
     check_writable(model)
     if os.path.isfile(model) and os.path.getsize(model):
-        with failing(USAGE, model), open(model, "rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
+        with failing(USAGE, model):
+            if not is_model(model):
                 stop(f"{model} exists and is no {what}: it will not be overwritten", USAGE)
 
 

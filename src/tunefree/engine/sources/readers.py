@@ -9,14 +9,12 @@ import itertools
 import numpy as np
 from scipy import sparse
 
-from tunefree.io.arrays import array_blocks
-from tunefree.io.arrow import frame_batches, frame_blocks, plain
-from tunefree.io.errors import DataError, Skipped
-from tunefree.io.finite import finite_rows
-from tunefree.io.layout import TARGET, WEIGHT, assign
-from tunefree.io.libsvm import placed_blocks as libsvm_blocks
-from tunefree.io.table import looks_numeric
-from tunefree.io.table import placed_blocks as table_blocks
+from tunefree.io import Named
+from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
+from tunefree.io.libsvm import blocks as libsvm_blocks
+from tunefree.io.opening import DataError, Skipped
+from tunefree.io.tables import TARGET, WEIGHT, assign, looks_numeric
+from tunefree.io.tables import blocks as table_blocks
 
 _ENTRIES = 500_000
 _START = (0, 1)
@@ -47,16 +45,6 @@ class Replay:
         while self.kept:
             yield self.kept.pop(0)
         yield from self.items
-
-
-class Named:
-    """Pieces of text with the name of their file."""
-
-    def __init__(self, name, pieces):
-        self.name, self.pieces = name, pieces
-
-    def __iter__(self):
-        return iter(self.pieces)
 
 
 class _Text:
@@ -142,8 +130,8 @@ class Csv(_Text):
             yield block.X, y, block.weight if self.weight_column else None, after
 
 
-class Frame:
-    """Parquet and Arrow files; a place is a number of rows."""
+class Stored:
+    """Parquet, Arrow and NumPy files; a place is a number of rows."""
 
     again = True
 
@@ -159,19 +147,12 @@ class Frame:
         self.weight_column = layout and layout.find(WEIGHT)
 
     def _blocks(self, start, skipped):
-        return frame_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)
+        return row_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)
 
     def pieces(self, place, skipped):
         """The rows after a place."""
         for X, y, weight, _, rows in self._blocks(*(place or (0,)), skipped):
             yield X, y, weight, (rows,)
-
-
-class Archive(Frame):
-    """NumPy files; a place is a number of rows."""
-
-    def _blocks(self, start, skipped):
-        return array_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)
 
 
 class Arrays:
@@ -248,7 +229,8 @@ class Hashed:
         """The rows after a place."""
         (start,) = place or (0,)
         for batch in frame_batches(self.path, self.format, start):
-            rows = plain(batch, self.name, leave=self.target and self.target.name).to_pylist()
+            named = self.target and self.target.name
+            rows = plain_batch(batch, self.name, leave=named).to_pylist()
             y, weight = (
                 None if column is None else np.array([row.pop(column.name) for row in rows])
                 for column in (self.target, self.weight_column)
