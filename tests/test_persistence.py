@@ -340,7 +340,8 @@ def hostile_files(path, canary):
                    entry(shape=[-1]), entry(shape=[1.0]), entry(shape=[True]),
                    entry(shape=[1] * 100), entry(shape="1"), entry(shape=[0, 2**60], stop=0),
                    entry(start=-8, stop=0), entry(start=8, stop=0),
-                   entry(start=2**62, stop=2**62 + 8), entry(stop=9), entry(stop=8.0), {"dtype": "F64", "shape": [1]}, [], None,
+                   entry(start=2**62, stop=2**62 + 8), entry(stop=9), entry(stop=8.0),
+                   {"dtype": "F64", "shape": [1]}, [], None,
                    entry() | {"data_offsets": [0]}, entry("BOOL", [8]),
                    entry("F64", [10**12])):  # fmt: skip
         data = b"\x02" * len(data)  # no truth value either
