@@ -48,6 +48,7 @@ _NO_TEXT, _NO_NUMBER = pa.scalar(None, pa.string()), pa.scalar(None, pa.float64(
 # Text is parsed in parts of about so many bytes where it need not be in memory at once.
 _PART = 32 << 20
 _BLANKS = " \t\n"
+_LATE_QUOTE = r'^[ \t]+"((?:[^"]|"")*)"[ \t]*$'
 
 
 class _How(NamedTuple):
@@ -192,9 +193,18 @@ def _weight_words(raw):
 # Cells of text: what kind they are, and what they mean.
 
 
+def _trimmed(cells):
+    """Cells without the blanks around them; a quote behind a blank begins a quotation, too."""
+    quoted = compute.match_substring_regex(cells, _LATE_QUOTE)
+    if compute.any(quoted).as_py():
+        inner = compute.replace_substring_regex(cells, _LATE_QUOTE, r"\1")
+        cells = compute.if_else(quoted, compute.replace_substring(inner, '""', '"'), cells)
+    return compute.utf8_trim(cells, _BLANKS)
+
+
 def known(cells):
     """Cells without the blanks around them; null where they say that nothing is known."""
-    cells = compute.utf8_trim(cells, _BLANKS)
+    cells = _trimmed(cells)
     return compute.if_else(compute.is_in(compute.utf8_lower(cells), MISSING), _NO_TEXT, cells)
 
 
@@ -351,7 +361,7 @@ def _target(cells, layout, comma, target_type, faults):
     found = layout.find(TARGET)
     if found is None:
         return None
-    column = compute.utf8_trim(cells.column(found.position).combine_chunks(), _BLANKS)
+    column = _trimmed(cells.column(found.position).combine_chunks())
     empty = _flags(compute.equal(column, ""))
     if target_type is not str:
         values, bad = meant(column, "number", comma)

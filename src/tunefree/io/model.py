@@ -52,6 +52,7 @@ import sklearn
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree import _parts
 from tunefree._version import __version__
 from tunefree.io.atomic import write_atomically
 
@@ -239,7 +240,7 @@ def public_estimators():
 def _known_classes():
     """Map the full names of this package's parts and saved objects to the classes."""
     public_estimators()  # imports every module that a model can need
-    return {
+    return _parts.classes() | {
         f"{module.__name__}.{name}": item
         for module in list(sys.modules.values())
         if getattr(module, "__name__", "").startswith("tunefree.")

@@ -12,7 +12,7 @@ from scipy import sparse
 from tunefree.io import Named
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
 from tunefree.io.libsvm import blocks as libsvm_blocks
-from tunefree.io.opening import DataError, Skipped
+from tunefree.io.opening import CHUNK, DataError, Skipped
 from tunefree.io.tables import TARGET, WEIGHT, assign, looks_numeric
 from tunefree.io.tables import blocks as table_blocks
 
@@ -47,6 +47,16 @@ class Replay:
         yield from self.items
 
 
+def _first_of(blocks):
+    """The blocks of the first megabyte, in however small pieces it comes."""
+    first = []
+    for block, (byte, _) in blocks:
+        first.append(block)
+        if byte >= CHUNK:
+            break
+    return first
+
+
 class _Text:
     """What libsvm and csv share."""
 
@@ -74,9 +84,8 @@ class Libsvm(_Text):
         self.n_features, self.labelled = n_features, labelled
         self.cut, self.ignored = unseen == "ignore", 0
         if zero_based == "auto":
-            pieces = libsvm_blocks(self._open(look=True), skipped=self.look, labelled=labelled)
-            first = next(pieces, None)
-            zero_based = bool(first and np.any(first[0].indices == 0))
+            found = libsvm_blocks(self._open(look=True), skipped=self.look, labelled=labelled)
+            zero_based = any(np.any(block.indices == 0) for block in _first_of(found))
         self.zero_based = zero_based
 
     def pieces(self, place, skipped):
@@ -107,16 +116,17 @@ class Csv(_Text):
     def __init__(self, source, name, *, lenient=False, target_type=None, **columns):
         super().__init__(source, name, lenient)
         self.columns, self.target_type = columns, target_type
-        first = next(table_blocks(self._open(look=True), skipped=self.look, **columns), None)
-        if first is None:
+        first = _first_of(table_blocks(self._open(look=True), skipped=self.look, **columns))
+        if not first:
             raise DataError("the file is empty: it holds no row", name)
         self.layout = first[0].layout
         self.n_features, self.feature_names = self.layout.n_features, self.layout.feature_names
         self.target, self.weight_column = self.layout.find(TARGET), self.layout.find(WEIGHT)
         if target_type is None:
-            if first[0].stray and looks_numeric(first[0].y, len(first[0].y)):
-                raise first[0].stray
-            self.target_type = str if first[0].stray else float
+            stray, y = next((b.stray for b in first if b.stray), None), [b.y for b in first]
+            if stray and looks_numeric(np.concatenate(y), sum(map(len, y))):
+                raise stray
+            self.target_type = str if stray else float
 
     def pieces(self, place, skipped):
         """The rows after a place."""
