@@ -393,6 +393,15 @@ def test_a_file_of_the_first_release_says_what_reads_it(saved):
         load_model(saved)
 
 
+def test_a_model_whose_parts_have_changed_since_says_which_version_wrote_it(saved):
+    header, data = header_of(saved)
+    header["model"]["estimator"][1]["gone"] = 1
+    for version, words in ((tunefree.__version__, "differ$"), ("0.1.7", "tunefree 0.1.7 wrote it")):
+        saved.write_bytes(forge(header | {"tunefree": version}, data))
+        with pytest.raises(ModelError, match=words):
+            load_model(saved)
+
+
 def test_a_missing_file_is_missing(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_model(tmp_path / "none")

@@ -147,7 +147,7 @@ def save_values(values, path, *, kind):
 def load_values(path, *, kind):
     """Read back what `save_values` wrote as this kind."""
     file = _read(path)
-    with _damage(path):
+    with _damage(path, file.header):
         if file.header["class"] != kind:
             raise ValueError(f"it holds a {str(file.header['class'])[:80]!r}, not a {kind!r}")
         return file.decoder.decode(file.header["values"])
@@ -185,7 +185,7 @@ def load_model(path):
     PiSTOLClassifier(random_state=7)
     """
     file = _read(path)
-    with _damage(path):
+    with _damage(path, file.header):
         return file.decoder.decode({"estimator": file.header["model"]["estimator"]})
 
 
@@ -601,9 +601,13 @@ def _unique(pairs):
 
 
 @contextlib.contextmanager
-def _damage(path):
-    """Turn whatever a hostile header provokes into one sentence."""
+def _damage(path, header=None):
+    """Turn whatever a hostile header, or one of another version, provokes into one sentence."""
     try:
         yield
     except Decoder.FAULTS as fault:
-        raise ModelError(f"{path} is not a sound model: {fault or type(fault).__name__}") from None
+        words = f"{path} is not a sound model: {fault or type(fault).__name__}"
+        writer = header.get("tunefree") if isinstance(header, dict) else None
+        if isinstance(writer, str) and writer != __version__:
+            words += f" (tunefree {writer[:20]} wrote it: use it with that version, or fit anew)"
+        raise ModelError(words) from None
