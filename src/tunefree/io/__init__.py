@@ -55,40 +55,11 @@ def read(
     ``.gz`` or ``.zst`` may follow; ``.parquet``, ``.arrow``, ``.npy``, ``.npz``) or else from the
     first line.
 
-    Parameters
-    ----------
-    source : str, path-like, binary file or iterable of bytes
-        A path, ``"-"`` for standard input, an open file, or pieces of text.
-    format : {"libsvm", "csv", "parquet", "arrow", "npy", "npz", None}
-        The format; ``"csv"`` covers tabs and semicolons too.
-    target : str, int, Column, False or None
-        csv: name or position of the target column, negative from the end, or a `Column` that may be
-        absent; None for the last, False for none. libsvm: False says that a label may be missing
-        and is not wanted.
-    header : bool or None
-        csv: whether the first line holds names; None if none of its cells is a number.
-    weight_column : str, int, Column or None
-        csv: name or position of the column of row weights, or a `Column` that may be absent.
-    n_features : int or None
-        The number of features expected. A csv file of exactly so many columns holds nothing else.
-    columns : list of str or None
-        csv with a header: take these features, in this order, and ignore other columns.
-    zero_based : bool or "auto"
-        libsvm: whether indices start from 0; "auto" says so when an index 0 occurs.
-    target_type : type or None
-        csv: `float` or `str`; None takes numbers if all targets are, else text.
-    unseen : {"error", "ignore"}
-        libsvm: what to do about an index beyond `n_features`.
-    skipped : Skipped or None
-        Where malformed rows are counted and left out; None makes them a DataError.
+    The options are those of `tunefree.open_source`. A target or column of weights may be a
+    `Column` of another file, and absent; with ``target=False`` there is none (libsvm: a label may
+    be missing, and is not wanted). A csv file of exactly `n_features` columns holds nothing else.
+    Malformed rows are counted in `skipped` and left out; without it they are a `DataError`.
 
-    Returns
-    -------
-    Table
-
-    Examples
-    --------
-    >>> from tunefree.io import read
     >>> table = read([b"1 1:0.5\n-1 2:3\n"])
     >>> table.X.toarray().tolist(), table.y.tolist()
     ([[0.5, 0.0], [0.0, 3.0]], [1.0, -1.0])
