@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import nnls
 
+from tunefree import protocols
 from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole
@@ -22,7 +23,7 @@ NEVER = Goal(margin=0.0)
 TIGHT = Goal(True, 1e-3, 0.0)
 
 
-class Pieces:
+class Pieces(protocols.Source):
     """Rows in blocks, as a file gives them."""
 
     def __init__(self, X, y, weights, size):

@@ -141,7 +141,10 @@ def _choices():
     from tunefree.links import LINKS
     from tunefree.potentials import POTENTIALS
 
-    return {"link": ("reflectron", [*LINKS]), "potential": ("reflectron", ["auto", *POTENTIALS])}
+    return {
+        "link": ("reflectron", LINKS.names()),
+        "potential": ("reflectron", ["auto", *POTENTIALS.names()]),
+    }
 
 
 class Maker(NamedTuple):
