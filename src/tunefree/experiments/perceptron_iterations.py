@@ -6,8 +6,8 @@ from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
 from tunefree.experiments.style import curve, finish
-from tunefree.learners.perceptron.certificates import Goal
 from tunefree.learners.perceptron.classical import Classical
+from tunefree.learners.perceptron.margins import Goal
 from tunefree.learners.perceptron.optimistic import Optimistic
 
 PAPER = "Hanashiro and Abernethy, Figure 1a-b"

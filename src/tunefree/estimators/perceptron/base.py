@@ -14,11 +14,9 @@ from tunefree._threads import product
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks
 from tunefree.estimators.journal import runner
-from tunefree.learners.perceptron.accelerated import Accelerated
-from tunefree.learners.perceptron.certificates import Goal, certify
-from tunefree.learners.perceptron.minnorm import MinNorm
-from tunefree.learners.perceptron.optimistic import Optimistic
-from tunefree.learners.perceptron.players import PLAYERS
+from tunefree.learners.perceptron.dual import Accelerated, MinNorm
+from tunefree.learners.perceptron.margins import Goal, certify
+from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
 
 # Up to here Wolfe's method is the fastest; with more support rows it hands over.
 _SMALL_SUPPORT = 300

@@ -10,7 +10,7 @@ from tunefree.estimators import base
 from tunefree.estimators.journal import journal
 from tunefree.estimators.perceptron.base import check_range, double, squared_norms
 from tunefree.estimators.rereads import Reread
-from tunefree.learners.perceptron.spaces import Linear
+from tunefree.learners.perceptron.margins import Linear
 
 
 class Passing(NamedTuple):

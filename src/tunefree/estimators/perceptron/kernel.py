@@ -10,7 +10,7 @@ from tunefree.estimators import base
 from tunefree.estimators.callbacks import told
 from tunefree.estimators.perceptron.base import Separator, double, prepare
 from tunefree.kernels import check_gram, make_kernel
-from tunefree.learners.perceptron.spaces import Gram
+from tunefree.learners.perceptron.margins import Gram
 
 
 class KernelOptimisticPerceptron(Separator):

@@ -20,7 +20,7 @@ from tunefree.estimators.perceptron.base import (
     status,
 )
 from tunefree.estimators.perceptron.from_source import OfSource
-from tunefree.learners.perceptron.spaces import Linear
+from tunefree.learners.perceptron.margins import Linear
 
 
 class OptimisticPerceptron(OfSource, LinearDecisions, Separator):
