@@ -65,7 +65,7 @@ def test_the_perceptron_equals_its_run_over_blocks(client):
     X, y = load_iris(return_X_y=True)
     local = tunefree.OptimisticPerceptron(max_iter=40)
     there = tfd.OptimisticPerceptron(max_iter=40)
-    local.fit_blocks(lambda: [(X[:70], y[:70]), (X[70:], y[70:])], classes=[0, 1, 2])
+    local.fit_source(lambda: [(X[:70], y[:70]), (X[70:], y[70:])])
     there.fit(da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40))
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(there.margin_bounds_.upper, local.margin_bounds_.upper, rtol=1e-9)

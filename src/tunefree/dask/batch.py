@@ -11,8 +11,8 @@ from tunefree.dask.sums import joined, moments
 from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block
-from tunefree.estimators.perceptron import linear as perceptron
-from tunefree.estimators.perceptron.base import check_range, double
+from tunefree.estimators import perceptron
+from tunefree.estimators.perceptron import check_range, double
 from tunefree.estimators.reflectron import classifier as glm_classifier
 from tunefree.estimators.reflectron import regressor as glm
 from tunefree.estimators.reflectron.units import Columns
@@ -166,7 +166,7 @@ class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
         def source_of(k):
             return Sheets(cluster, _signed, self.classes_, k)
 
-        self._stream(source_of, max(f.largest for f in cluster.facts))
+        self._fit_streams(source_of, max(f.largest for f in cluster.facts))
 
     def decision_function(self, X):
         """Scores, lazy and of the kind of X if X is a Dask collection."""
