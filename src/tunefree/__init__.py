@@ -8,7 +8,7 @@ from importlib import import_module
 from tunefree._version import __version__
 
 _HOMES = {
-    "AveragedSGDRegressor": "tunefree.estimators.ridge.estimator",
+    "AveragedSGDRegressor": "tunefree.estimators.ridge",
     "Checkpoint": "tunefree.engine.session",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
     "ErrorCurveDisplay": "tunefree.plots",
@@ -39,7 +39,7 @@ _HOMES = {
     "load_model": "tunefree.io.model",
     "open_source": "tunefree.engine.sources",
     "save_model": "tunefree.io.model",
-    "sgd_ridge_path": "tunefree.estimators.ridge.path",
+    "sgd_ridge_path": "tunefree.estimators.ridge",
 }
 
 # Names of earlier versions: how to say it now.

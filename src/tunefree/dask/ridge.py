@@ -10,24 +10,20 @@ from tunefree.averaging import Geometric
 from tunefree.dask.distributed import Distributed
 from tunefree.dask.sums import Extent, joined
 from tunefree.engine.order import hashed_visits
-from tunefree.estimators.ridge import estimator as ridge
-from tunefree.estimators.ridge.problem import (
+from tunefree.estimators import ridge
+from tunefree.estimators.least_squares import (
+    Distinct,
     Folded,
     Problem,
     Run,
-    check_parameters,
-    choose_solver,
     descend,
-    distinct,
     folds,
     held_out_risks,
     passes,
     penalties,
-    pose,
     read,
-    scaling_risks,
 )
-from tunefree.learners.sgd.exact import Spectrum
+from tunefree.learners.sgd.path import Spectrum
 
 _BLOCK = 4096
 
@@ -121,13 +117,14 @@ class Ran(NamedTuple):
 
 
 def _scaling_risks(part, seed, intercept):
-    risks = scaling_risks(*distinct(*_rows(part), seed), intercept)
+    risks = Distinct.of(*_rows(part), seed).scaling_risks(intercept)
     return tuple(part.weights.sum() * np.asarray(risks))
 
 
 def _ran(part, view, seed, intercept, scaling, max_iter, choose):
     X, targets, weights = _rows(part)
-    problem = pose(X, targets, weights, seed, intercept=intercept, scaling=scaling, view=view)
+    rows = Distinct.of(X, targets, weights, seed)
+    problem = rows.pose(intercept=intercept, scaling=scaling, view=view)
     n_passes = passes(max_iter, int(problem.visits.repeats.sum()))
     n_folds = folds(problem)[1] if choose and len(problem.totals) > 1 else 0
     state = descend(problem, n_passes, n_folds)
@@ -180,12 +177,12 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
     """
 
     def _fit_on(self, cluster):
-        check_parameters(self)
+        self._check()
         self._stream = self._path = self.range_ = None
         self._dtype, self._flat = cluster.dtype, not cluster.facts[0].n_outputs
         d = cluster.n_columns
         # What is decomposed are the products of columns, however many rows there are.
-        self.solver_, self.hint_ = choose_solver(self.average, self.solver, (d, d))
+        self._choose_solver((d, d))
         extent = cluster.total("extent", _extent, merge=joined)
         fit = self._exactly if self.solver_ == "exact" else self._by_runs
         fit(cluster, extent.columns(self.fit_intercept), extent.weight)

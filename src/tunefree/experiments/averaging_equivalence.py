@@ -3,8 +3,8 @@
 import numpy as np
 
 from tunefree.averaging import Geometric, chunk_mean
+from tunefree.experiments.stored_iterates import additive_noise_sgd, plain_sgd, regularized_sgd
 from tunefree.experiments.style import curve, finish, logarithmic
-from tunefree.learners.sgd.paper import additive_noise_sgd, plain_sgd, regularized_sgd
 
 PAPER = "Neu and Rosasco 2018, Propositions 1 and 2"
 TITLE = "Averaging that regularizes: equal to Tikhonov in expectation, not path by path"

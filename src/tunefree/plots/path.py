@@ -30,7 +30,7 @@ class RidgePathDisplay:
 
     Examples
     --------
-    >>> from tunefree.estimators.ridge.estimator import AveragedSGDRegressor
+    >>> from tunefree.estimators.ridge import AveragedSGDRegressor
     >>> from tunefree.plots import RidgePathDisplay
     >>> model = AveragedSGDRegressor(alphas=[10.0, 1.0]).fit(np.eye(4), np.arange(4.0))
     >>> RidgePathDisplay.from_estimator(model).coefs.shape
