@@ -18,23 +18,21 @@ nothing. A round that hangs ends after `timeout` seconds and names its partition
 
 from importlib import import_module
 
-_HOMES = {
-    "AveragedSGDRegressor": "tunefree.dask.ridge",
-    "OptimisticPerceptron": "tunefree.dask.batch",
-    "PiSTOLClassifier": "tunefree.dask.online",
-    "PiSTOLRegressor": "tunefree.dask.online",
-    "ReflectronClassifier": "tunefree.dask.batch",
-    "ReflectronRegressor": "tunefree.dask.batch",
-}
-
-__all__ = sorted(_HOMES)
+__all__ = [
+    "AveragedSGDRegressor",
+    "OptimisticPerceptron",
+    "PiSTOLClassifier",
+    "PiSTOLRegressor",
+    "ReflectronClassifier",
+    "ReflectronRegressor",
+]
 
 
 def __getattr__(name):
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'tunefree.dask' has no attribute {name!r}")
     try:
-        module = import_module(_HOMES[name])
+        module = import_module("tunefree.dask.estimators")
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("dask", "distributed"):
             raise
