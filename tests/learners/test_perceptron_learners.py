@@ -14,12 +14,13 @@ from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
 from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
 from tunefree.learners.perceptron.optimistic import Euclidean, Optimistic, project_simplex
+from tunefree.protocols import Source
 
 NEVER = Goal(margin=0.0)
 TIGHT = Goal(True, 1e-3, 0.0)
 
 
-class Pieces:
+class Pieces(Source):
     """Rows in blocks, as a file gives them."""
 
     def __init__(self, X, y, weights, size):

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from dask import delayed
 from tunefree._threads import one_blas_thread
 from tunefree.estimators import base
+from tunefree.protocols import Source
 
 _FAN_IN = 8
 _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
@@ -308,7 +309,7 @@ class Cluster:
             ) from None
 
 
-class Batches:
+class Batches(Source):
     """A source whose batches lie on the cluster: a sweep is a round, a worker's thread a task.
 
     `function` makes a list of batches, as the learner scans them, of a partition and the arguments.
@@ -325,7 +326,7 @@ class Batches:
         self.batches = cluster.each("batches", function, *arguments, at=at)
         self._looked = monotonic()
 
-    def sweep(self, learner, state, epoch):
+    def sweep(self, learner, state, epoch, on_block=None):
         """The state after all batches."""
         if monotonic() - self._looked > _OFTEN:
             self._hands, self._looked = self.cluster.dealt(self.batches), monotonic()

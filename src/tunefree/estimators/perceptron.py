@@ -1,6 +1,7 @@
 """Separating hyperplanes and surfaces with a proof of their margin, and Rosenblatt's Perceptron."""
 
 import warnings
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
 from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
 from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
+from tunefree.protocols import Source
 
 # Up to here Wolfe's method is the fastest; with more support rows it hands over.
 _SMALL_SUPPORT = 300
@@ -534,7 +536,8 @@ class OptimisticPerceptron(Separator):
         self._fit_rows(space, sources, rows.dtype, np.arange(rows.rows), rows.rows)
 
 
-class Signed(NamedTuple):
+@dataclass(frozen=True)
+class Signed(Source):
     """The rows of a `Reread` as one class against the rest, a block a piece."""
 
     rows: Reread
