@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tunefree import ClassicalPerceptron, OptimisticPerceptron
 from tunefree.datasets import make_perceptron_hard
 from tunefree.estimators.perceptron import KernelOptimisticPerceptron
+from tunefree.learners.perceptron.optimistic import PLAYERS
 
 METHODS = ["optimistic", "accelerated", "min-norm", "auto"]
 every_method = pytest.mark.parametrize("method", METHODS)
@@ -339,3 +340,24 @@ def test_rows_that_are_all_zero(method):
     assert model.margin_bounds_ == (0.0, 0.0, True) and not model.separated_
     model = OptimisticPerceptron(method).fit(X, y)
     assert not model.separated_ and np.isfinite(model.coef_).all()
+
+
+def test_gamma_means_what_it_means_to_support_vector_machines(data):
+    X, y = data
+    scaled = KernelOptimisticPerceptron(max_iter=50).fit(X, y)
+    assert scaled.gamma_ == pytest.approx(1.0 / (X.shape[1] * X.var()))
+    given = KernelOptimisticPerceptron(gamma=scaled.gamma_, max_iter=50).fit(X, y)
+    np.testing.assert_array_equal(given.decision_function(X), scaled.decision_function(X))
+    for wrong in (None, "median", 0.0):
+        with pytest.raises(ValueError, match="gamma"):
+            KernelOptimisticPerceptron(gamma=wrong).fit(X, y)
+
+
+@pytest.mark.parametrize("potential", PLAYERS)
+def test_a_potential_is_its_part(data, potential):
+    X, y = data
+    named = OptimisticPerceptron(potential=potential).fit(X, y)
+    part = OptimisticPerceptron(potential=PLAYERS[potential]).fit(X, y)
+    np.testing.assert_array_equal(part.coef_, named.coef_)
+    with pytest.raises(ValueError, match="potential"):
+        OptimisticPerceptron(potential="simplex").fit(X, y)

@@ -17,7 +17,7 @@ from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.rereads import Reread, journal, runner
-from tunefree.kernels import check_gram, make_kernel
+from tunefree.kernels import check_gram, make_kernel, resolve_gamma
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
 from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
@@ -197,12 +197,26 @@ class Hyperplanes(base.LabelsByDecisions, TellsCallbacks, BaseEstimator):
 class Separator(Hyperplanes):
     """A classifier whose hyperplanes come with a proof of their margin."""
 
+    def __init__(
+        self, method="optimistic", *, step="adaptive", potential="entropy", stop="separated",
+        tol=1e-2, margin=None, max_iter=10_000, fit_intercept=True, intercept_scaling="auto",
+    ):  # fmt: skip
+        self.method = method
+        self.step = step
+        self.potential = potential
+        self.stop = stop
+        self.tol = tol
+        self.margin = margin
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+
     def _check_parameters(self):
         choices = {
             "method": ("optimistic", "accelerated", "min-norm", "auto"),
             "stop": ("separated", "margin"),
-            "potential": tuple(PLAYERS),
         }
+        PLAYERS.find(self.potential)
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 listed = ", ".join(allowed)
@@ -219,7 +233,7 @@ class Separator(Hyperplanes):
 
     def _game(self, space, goal):
         step = {"adaptive": None, "paper": 1.0}.get(self.step, self.step)
-        return Optimistic(space, goal, PLAYERS[self.potential], step)
+        return Optimistic(space, goal, PLAYERS.find(self.potential), step)
 
     def _passes(self, n_classes):
         """What to call around each pass of the runs for all classes against the rest."""
@@ -323,7 +337,7 @@ class OptimisticPerceptron(Separator):
         The data player's step: 'paper' is 1 / r^2, a float a multiple of it. 'adaptive' takes the
         longest for which the proof of the guarantee goes through; the guaranteed number of rounds T
         is that of the paper, and 2 + log2(T) more at most. For method='optimistic'.
-    potential : {'entropy', 'euclidean'}, default='entropy'
+    potential : {'entropy', 'euclidean'} or part, default='entropy'
         The data player's potential. For method='optimistic'.
     stop : {'separated', 'margin'}, default='separated'
         Stop at the first separator, or when the margin is known to `tol`.
@@ -395,29 +409,6 @@ class OptimisticPerceptron(Separator):
     (489, 8810, True)
     """
 
-    def __init__(
-        self,
-        method="optimistic",
-        *,
-        step="adaptive",
-        potential="entropy",
-        stop="separated",
-        tol=1e-2,
-        margin=None,
-        max_iter=10_000,
-        fit_intercept=True,
-        intercept_scaling="auto",
-    ):
-        self.method = method
-        self.step = step
-        self.potential = potential
-        self.stop = stop
-        self.tol = tol
-        self.margin = margin
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-
     @told
     def fit(self, X, y, sample_weight=None):
         """Find separators.
@@ -478,7 +469,7 @@ class OptimisticPerceptron(Separator):
     @property
     def _streams(self):
         """Whether the method needs no number for every row."""
-        return (self.method, self.potential) == ("optimistic", "entropy")
+        return self.method == "optimistic" and PLAYERS.find(self.potential).streams
 
     @base.all_or_nothing
     def fit_source(self, source, *, classes=None, checkpoint=None):
@@ -613,23 +604,15 @@ class KernelOptimisticPerceptron(Separator):
     kernel : str or callable, default='rbf'
         A kernel of `tunefree.kernels` or of `sklearn.metrics.pairwise`, by name; a function of two
         matrices or of two rows; or 'precomputed': X is the matrix.
-    gamma : float, optional
-        Of the 'rbf', 'polynomial', 'sigmoid', 'laplacian' and 'chi2' kernels; by default 1 /
-        n_features.
+    gamma : 'scale' or float, default='scale'
+        Of the 'rbf', 'polynomial', 'sigmoid', 'laplacian' and 'chi2' kernels; 'scale' is
+        1 / (n_features * variance of all entries), as in `sklearn.svm.SVC`.
     degree : float, default=3
         Of the 'polynomial' kernel.
     coef0 : float, default=1
         Of the 'polynomial' and 'sigmoid' kernels.
-    method : {'optimistic', 'accelerated', 'min-norm', 'auto'}, default='optimistic'
+    method, step, potential, stop, tol
         As in `OptimisticPerceptron`.
-    step : {'adaptive', 'paper'} or float, default='adaptive'
-        As in `OptimisticPerceptron`.
-    potential : {'entropy', 'euclidean'}, default='entropy'
-        As in `OptimisticPerceptron`.
-    stop : {'separated', 'margin'}, default='separated'
-        Stop at the first separator, or when the margin is known to `tol`.
-    tol : float, default=0.01
-        Relative width of the bounds for stop='margin'.
     margin : float, optional
         The smallest margin of interest; by default 1e-4 of the longest row in feature space.
     max_iter : int, default=10000
@@ -659,6 +642,8 @@ class KernelOptimisticPerceptron(Separator):
         The proof in words.
     n_updates_, n_operations_, n_iter_ : int
         As in `OptimisticPerceptron`.
+    gamma_ : float
+        What `gamma` was for these rows (not for a precomputed kernel).
     intercept_scale_ : float
         Value of the constant coordinate (0 without an intercept).
     n_features_in_ : int
@@ -689,39 +674,18 @@ class KernelOptimisticPerceptron(Separator):
     """
 
     def __init__(
-        self,
-        kernel="rbf",
-        *,
-        gamma=None,
-        degree=3,
-        coef0=1,
-        method="optimistic",
-        step="adaptive",
-        potential="entropy",
-        stop="separated",
-        tol=1e-2,
-        margin=None,
-        max_iter=10_000,
-        fit_intercept=True,
-        intercept_scaling="auto",
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.method = method
-        self.step = step
-        self.potential = potential
-        self.stop = stop
-        self.tol = tol
-        self.margin = margin
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
+        self, kernel="rbf", *, gamma="scale", degree=3, coef0=1, method="optimistic",
+        step="adaptive", potential="entropy", stop="separated", tol=1e-2, margin=None,
+        max_iter=10_000, fit_intercept=True, intercept_scaling="auto",
+    ):  # fmt: skip
+        self.kernel, self.gamma, self.degree, self.coef0 = kernel, gamma, degree, coef0
+        super().__init__(
+            method, step=step, potential=potential, stop=stop, tol=tol, margin=margin,
+            max_iter=max_iter, fit_intercept=fit_intercept, intercept_scaling=intercept_scaling,
+        )  # fmt: skip
 
-    def _kernel(self, d):
-        gamma = 1.0 / d if self.gamma is None else self.gamma
-        return make_kernel(self.kernel, gamma, self.degree, self.coef0)
+    def _kernel(self):
+        return make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
 
     @told
     def fit(self, X, y, sample_weight=None):
@@ -748,7 +712,8 @@ class KernelOptimisticPerceptron(Separator):
             gram = X[:, problem.rows]
             gram = gram.toarray() if sparse.issparse(gram) else np.ascontiguousarray(gram)
         else:
-            gram = self._kernel(X.shape[1]).gram(X, X)
+            self.gamma_ = resolve_gamma(self.gamma, X, problem.weights)
+            gram = self._kernel().gram(X, X)
             check_gram(gram, f"kernel={self.kernel!r}")
         bias = self._bias(np.diag(gram))
         space, fits, watch = Gram(bias), [], self._passes(problem.signs.shape[1])
@@ -775,7 +740,7 @@ class KernelOptimisticPerceptron(Separator):
         if self.kernel == "precomputed":
             gram = double(X)[:, self.support_]
         else:
-            gram = self._kernel(X.shape[1]).gram(double(X), double(self.X_fit_))
+            gram = self._kernel().gram(double(X), double(self.X_fit_))
         return gram @ self.dual_coef_.T.astype(np.float64)
 
     def __sklearn_tags__(self):

@@ -124,16 +124,9 @@ class AveragedSGDRegressor(
     _ON_DEMAND = ("coef_", "intercept_", "range_", "average_", "leaderboard_")
 
     def __init__(
-        self,
-        average="auto",
-        *,
-        solver="auto",
-        alphas=None,
-        max_iter="auto",
-        scaling="auto",
-        fit_intercept=True,
-        random_state=None,
-    ):
+        self, average="auto", *, solver="auto", alphas=None, max_iter="auto", scaling="auto",
+        fit_intercept=True, random_state=None,
+    ):  # fmt: skip
         self.average = average
         self.solver = solver
         self.alphas = alphas
@@ -404,17 +397,9 @@ def exact_path(problem, alphas, intercept):
 
 @one_blas_thread()
 def sgd_ridge_path(
-    X,
-    y,
-    *,
-    alphas=None,
-    sample_weight=None,
-    solver="sgd",
-    max_iter="auto",
-    scaling="auto",
-    fit_intercept=True,
-    random_state=None,
-):
+    X, y, *, alphas=None, sample_weight=None, solver="sgd", max_iter="auto", scaling="auto",
+    fit_intercept=True, random_state=None,
+):  # fmt: skip
     r"""The ridge path by geometric averages of one run of SGD.
 
     The average with weights :math:`(1 + \eta\alpha/n)^{-t}` for every alpha, from the scalars of
@@ -454,15 +439,11 @@ def sgd_ridge_path(
     """
     if solver not in ("sgd", "exact"):
         raise ValueError(f"solver={solver!r} is none of sgd, exact.")
+    scaling = not sparse.issparse(X) if scaling == "auto" else scaling
     model = AveragedSGDRegressor(
-        "geometric",
-        solver=solver,
-        alphas=alphas,
-        max_iter=max_iter,
-        scaling=not sparse.issparse(X) if scaling == "auto" else scaling,
-        fit_intercept=fit_intercept,
-        random_state=random_state,
-    )
+        "geometric", solver=solver, alphas=alphas, max_iter=max_iter, scaling=scaling,
+        fit_intercept=fit_intercept, random_state=random_state,
+    )  # fmt: skip
     model._check()
     problem = model._pose(X, y, sample_weight)
     alphas = penalties(alphas, problem.sized())

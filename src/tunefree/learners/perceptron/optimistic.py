@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree._jit import fast_exp, kernel, part
+from tunefree._parts import Table
 from tunefree.learners.perceptron.margins import Certificate, Goal, Linear, tally
 
 
@@ -142,7 +143,7 @@ class Euclidean(NamedTuple):
         return 0.5 * float(np.sum(move * move / np.where(memory.prior > 0.0, memory.prior, 1.0)))
 
 
-PLAYERS = {"entropy": Entropy(), "euclidean": Euclidean()}
+PLAYERS = Table("potential", "respond", {"entropy": Entropy(), "euclidean": Euclidean()})
 
 
 class Sweep(NamedTuple):
