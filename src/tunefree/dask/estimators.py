@@ -282,18 +282,6 @@ class ReflectronRegressor(_Reflectron, Distributed, glm_regressor.ReflectronRegr
     Each pass is one round; sums are merged in a tree and the client takes the step. On the same
     rows held out the result is the local one up to the order of the sums. Rows are held out of
     every partition alike; `n_splits` and the steps of theorems are for rows in memory.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from distributed import Client
-    >>> from tunefree.dask import ReflectronRegressor
-    >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
-    >>> y = X[:, 0] - 2.0 * X[:, 1]
-    >>> with Client(processes=False, dashboard_address=":0") as client:
-    ...     model = ReflectronRegressor(link="identity", random_state=0).fit(X, y)
-    >>> model.coef_.round(2) + 0.0
-    array([ 1., -2.,  0.])
     """
 
     def _fit_on(self, cluster):
@@ -318,18 +306,6 @@ class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
 
     The paper's method, whose state has O(n_features) numbers: each pass is one round. There are no
     `support_weights_`, which have a number for each row.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from distributed import Client
-    >>> from tunefree.dask import OptimisticPerceptron
-    >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
-    >>> y = X[:, 0] > 0
-    >>> with Client(processes=False, dashboard_address=":0") as client:
-    ...     model = OptimisticPerceptron().fit(X, y)
-    >>> model.separated_
-    True
     """
 
     def _fit_on(self, cluster):
@@ -430,19 +406,6 @@ class PiSTOLClassifier(_PiSTOL, DistributedClassifier, pistol_classifier.PiSTOLC
 
     Each partition should be a fair sample of the rows: shuffle data that are sorted by class. Where
     a class is missing, the partition is learned as a stream of one pass.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from distributed import Client
-    >>> from tunefree.dask import PiSTOLClassifier
-    >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
-    >>> y = X[:, 0] > 0
-    >>> with Client(processes=False, dashboard_address=":0") as client:
-    ...     model = PiSTOLClassifier(random_state=0).fit(X, y)
-    ...     accuracy = model.score(X, y)
-    >>> accuracy > 0.97
-    True
     """
 
     _learned = staticmethod(_classifier)

@@ -631,23 +631,12 @@ class KernelOptimisticPerceptron(Separator):
         Which rows of the input have a coefficient.
     X_fit_ : ndarray or CSR of shape (n_support, n_features)
         Those rows (None for a precomputed kernel).
-    classes_ : ndarray of shape (n_classes,)
-    margin_bounds_ : MarginBounds
-        (lower, upper, certified), as in `OptimisticPerceptron`.
-    separated_ : bool or ndarray of shape (n_classes,)
-        Whether the surface is proven to separate.
-    support_weights_ : ndarray of shape (n_samples,) or (n_classes, n_samples)
-        The distribution over the rows that proves `upper`.
-    status_ : str or list of str
-        The proof in words.
-    n_updates_, n_operations_, n_iter_ : int
+    classes_, margin_bounds_, separated_, support_weights_, status_
+        As in `OptimisticPerceptron`.
+    n_updates_, n_operations_, n_iter_, intercept_scale_, n_features_in_, feature_names_in_
         As in `OptimisticPerceptron`.
     gamma_ : float
         What `gamma` was for these rows (not for a precomputed kernel).
-    intercept_scale_ : float
-        Value of the constant coordinate (0 without an intercept).
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
 
     Raises
     ------
@@ -767,9 +756,6 @@ class ClassicalPerceptron(Hyperplanes):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-    classes_ : ndarray of shape (n_classes,)
     separated_ : bool or ndarray of shape (n_classes,)
         Whether all rows in succession were right.
     n_updates_ : int
@@ -778,8 +764,8 @@ class ClassicalPerceptron(Hyperplanes):
         Inner products and updates, summed over the classes.
     n_iter_ : int
         Passes over the rows, the last one rounded up.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_
+        As in `OptimisticPerceptron`.
 
     Raises
     ------
