@@ -237,46 +237,42 @@ def _held_weight(sheets):
     return float(sum(s.weights[s.held > NONE].sum() for s in sheets))
 
 
-class _Reflectron:
-    """`_fit_on` for both Reflectrons."""
-
-    def _fit_on(self, cluster):
-        link, configurations, _ = self._check()
-        if self.solver != "batch" or self.feature_map is not None:
-            raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
-        if getattr(self, "class_weight", None) is not None:
-            raise ValueError("On a cluster give sample_weight in place of class_weight.")
-        self.feature_map_ = self._stream = None
-        if any(isinstance(c.step, str) for c in configurations):
-            raise ValueError(
-                "A theorem's step needs all rows at hand: give step='auto' or a number."
-            )
-        worker = clone(self)
-        if is_classifier(self):
-            worker.classes_ = self.classes_
-        m = cluster.total("moments", _moments, worker, merge=joined)
-        columns = Columns.unchanged(cluster.n_columns)
-        if self.standardize:
-            columns = m.columns(self.fit_intercept)
-        source = Batches(cluster, _sheets, worker, columns, seed_of(self.random_state))
-        held = cluster.each("held", _held_weight, parts=source.batches)
-        held = sum(cluster.gather(held, "holding out"))
-        cluster.parts = None  # from here on the rows are in the learner's units
-        if not held and len(configurations) > 1:
-            raise ValueError(
-                f"Choosing among {len(configurations)} configurations needs rows held out: give a "
-                "positive validation_fraction, larger partitions, or a single potential."
-            )
-        learner = self._mirror(link, configurations, 2 if held else 1, bool(held))
-        offset = None
-        low, high = getattr(link, "range", (np.inf, -np.inf))
-        inside = ((m.target > low) & (m.target < high)).all() and hasattr(link, "inverse")
-        if self.fit_intercept and inside:
-            offset = target_margin(link, m.target)
-        self._descend(learner, source, columns, (None, offset), len(m.target), cluster.dtype)
+def _fit_glm(self, cluster):
+    """What both Reflectrons do."""
+    link, configurations, _ = self._check()
+    if self.solver != "batch" or self.feature_map is not None:
+        raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
+    if getattr(self, "class_weight", None) is not None:
+        raise ValueError("On a cluster give sample_weight in place of class_weight.")
+    self.feature_map_ = self._stream = None
+    if any(isinstance(c.step, str) for c in configurations):
+        raise ValueError("A theorem's step needs all rows at hand: give step='auto' or a number.")
+    worker = clone(self)
+    if is_classifier(self):
+        worker.classes_ = self.classes_
+    m = cluster.total("moments", _moments, worker, merge=joined)
+    columns = Columns.unchanged(cluster.n_columns)
+    if self.standardize:
+        columns = m.columns(self.fit_intercept)
+    source = Batches(cluster, _sheets, worker, columns, seed_of(self.random_state))
+    held = cluster.each("held", _held_weight, parts=source.batches)
+    held = sum(cluster.gather(held, "holding out"))
+    cluster.parts = None  # from here on the rows are in the learner's units
+    if not held and len(configurations) > 1:
+        raise ValueError(
+            f"Choosing among {len(configurations)} configurations needs rows held out: give a "
+            "positive validation_fraction, larger partitions, or a single potential."
+        )
+    learner = self._mirror(link, configurations, 2 if held else 1, bool(held))
+    offset = None
+    low, high = getattr(link, "range", (np.inf, -np.inf))
+    inside = ((m.target > low) & (m.target < high)).all() and hasattr(link, "inverse")
+    if self.fit_intercept and inside:
+        offset = target_margin(link, m.target)
+    self._descend(learner, source, columns, (None, offset), len(m.target), cluster.dtype)
 
 
-class ReflectronRegressor(_Reflectron, Distributed, glm_regressor.ReflectronRegressor):
+class ReflectronRegressor(Distributed, glm_regressor.ReflectronRegressor):
     """`tunefree.ReflectronRegressor` on rows of a Dask cluster.
 
     Each pass is one round; sums are merged in a tree and the client takes the step. On the same
@@ -285,13 +281,15 @@ class ReflectronRegressor(_Reflectron, Distributed, glm_regressor.ReflectronRegr
     """
 
     def _fit_on(self, cluster):
-        super()._fit_on(cluster)
+        _fit_glm(self, cluster)
         if not cluster.facts[0].n_outputs:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
 
-class ReflectronClassifier(_Reflectron, DistributedClassifier, glm_classifier.ReflectronClassifier):
+class ReflectronClassifier(DistributedClassifier, glm_classifier.ReflectronClassifier):
     """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `ReflectronRegressor`."""
+
+    _fit_on = _fit_glm
 
 
 def _signed(part, classes, k):
@@ -382,39 +380,37 @@ def _regressor(part, estimator):
     return found._replace(limits=model.limits_, reach=np.asarray(model.range_, float))
 
 
-class _PiSTOL:
-    """`_fit_on` for both; a child gives `_learned`, a partition's run."""
-
-    def _fit_on(self, cluster):
-        self._check()
-        known = (self.classes_,) if is_classifier(self) else ()
-        m = cluster.total("runs", self._learned, self._local(), *known, merge=joined)
-        dtype = cluster.dtype
-        self.coef_, self.intercept_ = m.coef.astype(dtype), m.intercept.astype(dtype)
-        self.n_iter_ = m.n_passes
-        self.leaderboard_ = sorted(
-            ({"name": n, "progressive_error": r / w} for n, (r, w) in m.risks.items() if w),
-            key=lambda entry: entry["progressive_error"],
-        )
-        if m.reach is not None:
-            self.limits_ = None if m.limits is None else m.limits.astype(dtype)
-            self.range_ = m.reach.astype(dtype)
+def _fit_runs(self, cluster, learned, *known):
+    """Average the partitions' runs, `learned(part, estimator, ...)`, and publish the predictor."""
+    self._check()
+    m = cluster.total("runs", learned, self._local(), *known, merge=joined)
+    self.coef_, self.intercept_ = m.coef.astype(cluster.dtype), m.intercept.astype(cluster.dtype)
+    self.n_iter_ = m.n_passes
+    self.leaderboard_ = sorted(
+        ({"name": n, "progressive_error": r / w} for n, (r, w) in m.risks.items() if w),
+        key=lambda entry: entry["progressive_error"],
+    )
+    return m
 
 
-class PiSTOLClassifier(_PiSTOL, DistributedClassifier, pistol_classifier.PiSTOLClassifier):
+class PiSTOLClassifier(DistributedClassifier, pistol_classifier.PiSTOLClassifier):
     """`tunefree.PiSTOLClassifier` on rows of a Dask cluster: one round, predictors averaged.
 
     Each partition should be a fair sample of the rows: shuffle data that are sorted by class. Where
     a class is missing, the partition is learned as a stream of one pass.
     """
 
-    _learned = staticmethod(_classifier)
+    def _fit_on(self, cluster):
+        _fit_runs(self, cluster, _classifier, self.classes_)
 
 
-class PiSTOLRegressor(_PiSTOL, Distributed, pistol_regressor.PiSTOLRegressor):
+class PiSTOLRegressor(Distributed, pistol_regressor.PiSTOLRegressor):
     """`tunefree.PiSTOLRegressor` on rows of a Dask cluster: one round, predictors averaged."""
 
-    _learned = staticmethod(_regressor)
+    def _fit_on(self, cluster):
+        m = _fit_runs(self, cluster, _regressor)
+        self.limits_ = None if m.limits is None else m.limits.astype(cluster.dtype)
+        self.range_ = m.reach.astype(cluster.dtype)
 
 
 class Extent(NamedTuple):
