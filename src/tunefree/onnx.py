@@ -179,7 +179,7 @@ def _scores(g, estimator, X, name):
         out = g("MatMul", values, estimator.dual_coef_)
         return g("Add", out, np.atleast_1d(estimator.intercept_))
     if hasattr(estimator, "X_fit_"):
-        kernel = estimator._kernel(estimator.n_features_in_)
+        kernel = estimator._kernel()
         values = _gram(g, kernel, X, estimator.X_fit_, name)
         return g("Add", g("MatMul", values, estimator.dual_coef_.T), estimator.intercept_)
     if getattr(estimator, "feature_map_", None) is not None or not hasattr(estimator, "coef_"):
