@@ -13,6 +13,7 @@ from scipy import sparse
 from tunefree._jit import verb
 
 count, index, entry = verb("count", 1), verb("index", 2), verb("entry", 2)
+put = verb("put", 3)
 
 
 class Dense(NamedTuple):
@@ -43,6 +44,10 @@ class Dense(NamedTuple):
     def entry(self, i, p):
         """Value of the p-th entry of row i."""
         return self.values[i, p]
+
+    def put(self, i, p, value):
+        """Overwrite the p-th entry of row i."""
+        self.values[i, p] = value
 
     def longest(self):
         """The largest number of entries in a row."""
@@ -111,6 +116,10 @@ class CSR(NamedTuple):
         """Value of the p-th entry of row i."""
         return self.data[self.indptr[i] + p]
 
+    def put(self, i, p, value):
+        """Overwrite the p-th entry of row i."""
+        self.data[self.indptr[i] + p] = value
+
     def longest(self):
         """The largest number of entries in a row."""
         return int(np.diff(self.indptr).max(initial=0))
@@ -142,6 +151,11 @@ class CSR(NamedTuple):
     def adjoint(self, r):
         """X' r, in the rows' precision."""
         return self._matrix().T @ r.astype(self.data.dtype, copy=False)
+
+
+def as_design(X):
+    """Rows of an array or SciPy CSR matrix as a design that reads, and writes, the same memory."""
+    return CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
 
 
 class Centred(NamedTuple):

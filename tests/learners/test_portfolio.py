@@ -5,7 +5,7 @@ import pytest
 
 from tunefree.choose.portfolio import Member, Portfolio
 from tunefree.choose.risk import risks
-from tunefree.columns.views import View
+from tunefree.columns import View
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows

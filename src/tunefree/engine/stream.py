@@ -11,10 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.choose.risk import risks
-from tunefree.columns.moments import RunningMoments, column_caps
+from tunefree.columns import RunningMoments
 from tunefree.engine.order import given_visits
 from tunefree.engine.sources import Block, widened
-from tunefree.robust import Guard
+from tunefree.robust import Guard, column_caps
 
 FIRST = 64
 # Rows that are learned at a time, of dense and of sparse data.

@@ -10,12 +10,11 @@ target opens nothing. An open limit lies ten times as far as anything seen.
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import resized
 from tunefree._jit import kernel
-from tunefree.learners.outputs import resized
 
-# How much farther than anything seen a line is believed; the share of targets on either side that
-# speak for the range.
-WIDER, _SHARE = 10.0, 0.02
+# How much farther than anything seen a line is believed.
+WIDER = 10.0
 # Excesses that may be rounding, in units of the column's limits.
 _ROUNDING = 1e-9
 
@@ -151,30 +150,3 @@ class Extent:
         self.farthest = np.array([resized(self.farthest[0], d), resized(self.farthest[1], d)])
         if self.coef is not None:
             self.coef = resized(self.coef, d)
-
-
-def few_beyond(y, weights):
-    """Limits of each target beyond which, on either side, 2 % of the weight lie.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n, k)
-    weights : ndarray of shape (n,)
-
-    Returns
-    -------
-    ndarray of shape (2, k)
-
-    Examples
-    --------
-    >>> few_beyond(np.arange(101.0)[:, None], np.ones(101)).ravel()
-    array([ 2., 98.])
-    """
-
-    def low(column):
-        order = np.argsort(column, kind="stable")
-        below = np.cumsum(weights[order])
-        return column[order][np.searchsorted(below, _SHARE * below[-1])]
-
-    columns = y.T
-    return np.array([[low(c) for c in columns], [-low(-c) for c in columns]])

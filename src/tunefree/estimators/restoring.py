@@ -9,8 +9,7 @@ from scipy import sparse
 
 from tunefree.choose.portfolio import Member, Portfolio, PortfolioState
 from tunefree.choose.risk import N_SLOTS
-from tunefree.columns.moments import RunningMoments
-from tunefree.columns.views import View
+from tunefree.columns import RunningMoments, View
 from tunefree.engine.stream import Stream
 from tunefree.estimators.extent import Extent
 from tunefree.estimators.pistol.targets import TargetScale

@@ -6,8 +6,6 @@ registers; with many, the innermost loop runs over outputs that lie next to each
 
 from typing import NamedTuple
 
-import numpy as np
-
 from tunefree._jit import part, verb
 from tunefree.designs import count, entry, index
 
@@ -70,21 +68,3 @@ class Many(NamedTuple):
 def outputs(n):
     """`One()` or ``Many(n)``."""
     return One() if n == 1 else Many(n)
-
-
-def resized(table, d, bias=False, fill=0.0):
-    """A table with d columns (its first axis), and after them the constant's if there is one.
-
-    Columns that are new hold `fill`, and so must those that go.
-
-    Examples
-    --------
-    >>> resized(np.array([1.0, 2.0, 9.0]), 3, bias=True).tolist()
-    [1.0, 2.0, 0.0, 9.0]
-    """
-    out = np.full((d + bias, *table.shape[1:]), fill)
-    known = min(len(table) - bias, d)
-    out[:known] = table[:known]
-    if bias:
-        out[-1] = table[-1]
-    return out

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from tunefree.choose.tournament import SCOUTED, VISITS
-from tunefree.columns.squash import squash_of
+from tunefree.columns import asinh_scaling
 from tunefree.estimators import base
 from tunefree.estimators.kernel.landmark_search import show
 
@@ -85,7 +85,7 @@ class Candidate(NamedTuple):
             model.set_params(standardize=False)
             more["like"] = self.known
         elif self.squashed:
-            view = (squash_of(X),)
+            view = (asinh_scaling(X),)
         fitted = Fitted(view, model)
         with warnings.catch_warnings():
             # A guard counts the rows of the race, which are not those of the user.

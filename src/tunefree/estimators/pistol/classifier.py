@@ -10,7 +10,7 @@ from tunefree._array import seed_of
 from tunefree._threads import product
 from tunefree.choose.portfolio import Member, Portfolio, rms
 from tunefree.choose.risk import recent_rows, temperature
-from tunefree.columns.moments import column_caps, moments
+from tunefree.columns import moments
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
@@ -36,7 +36,7 @@ from tunefree.estimators.pistol.settings import (
 )
 from tunefree.estimators.regret import RegretBound, linear_regret
 from tunefree.losses import LOSSES
-from tunefree.robust import screened
+from tunefree.robust import column_caps, screened
 
 # Rows used to measure the size of decisions, and rows of a stream from which it is calibrated.
 _SIZED, _CALIBRATED = 8192, 1024

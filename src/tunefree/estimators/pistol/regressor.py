@@ -9,7 +9,7 @@ from tunefree._array import seed_of
 from tunefree._threads import product
 from tunefree.choose.portfolio import Member, Portfolio
 from tunefree.choose.risk import recent_rows
-from tunefree.columns.moments import moments
+from tunefree.columns import moments
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream

@@ -8,7 +8,7 @@ import numpy as np
 
 from tunefree.averaging import Polynomial
 from tunefree.choose.portfolio import Member
-from tunefree.columns.views import ViewSet
+from tunefree.columns import ViewSet
 from tunefree.estimators.base import share_stored
 from tunefree.learners.pistol.diagonal import Diagonal
 from tunefree.learners.pistol.isotropic import Isotropic

@@ -9,45 +9,13 @@ median -+ cap q95|x - median|.
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import resized
 from tunefree._jit import kernel
-from tunefree.columns.moments import column_caps
-from tunefree.estimators.extent import WIDER, Extent, few_beyond
-from tunefree.learners.outputs import resized
+from tunefree.estimators.extent import WIDER, Extent
 from tunefree.losses import Huber
+from tunefree.robust import DELTA, NORMAL, column_caps, few_beyond, location_and_scale
 
-DELTA = 4.0
 _WINDOW, _BLOCK = 256, 1024
-_NORMAL = 1.4826  # median absolute deviation to standard deviation of a normal distribution
-
-
-def location_and_scale(y, centred=True, tails=True):
-    """Median and robust scale of each target: max(1.4826 MAD, q95 / 1.96), else the mean, else 1.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n, n_targets)
-    centred : bool, default=True
-        False keeps 0 as the location.
-    tails : bool, default=True
-        False leaves the quantile out unless the MAD is 0: a twentieth of wild targets spoils it,
-        and it takes half to spoil the MAD.
-
-    Returns
-    -------
-    m, s : ndarray of shape (n_targets,)
-
-    Examples
-    --------
-    >>> m, s = location_and_scale(np.array([[1.0], [2.0], [3.0]]))
-    >>> m
-    array([2.])
-    """
-    m = np.median(y, axis=0) if centred else np.zeros(y.shape[1])
-    r = np.abs(y - m)
-    s, tail = _NORMAL * np.median(r, axis=0), np.quantile(r, 0.95, axis=0) / 1.96
-    s = np.where((s > 0.0) & (not tails), s, np.maximum(s, tail))
-    s = np.where(s > 0.0, s, r.mean(axis=0))
-    return m, np.where(s > 0.0, s, 1.0)
 
 
 def with_width(portfolio, width):
@@ -70,7 +38,7 @@ def _with_wealth(member, b):
 def residual_width(predictions, targets):
     """Huber's 1.345 standard deviations, robustly, of the latest progressive residuals."""
     r = np.abs(predictions[-_WINDOW:] - targets[-_WINDOW:])
-    return max(1.345 * _NORMAL * float(np.median(r)), 1e-3)
+    return max(1.345 * NORMAL * float(np.median(r)), 1e-3)
 
 
 @kernel
