@@ -111,6 +111,8 @@ class Last(NamedTuple):
     Suffix(first=9.0)
     """
 
+    fraction = 0.0
+
     def within(self, n):
         """The scheme for a run of n iterates."""
         return Suffix(n - 1.0)
@@ -270,3 +272,27 @@ def merge_means(means, totals):
 
 AVERAGES = {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric()}
 SUFFIXES = {"last": Last(), "tail": Tail()}
+
+
+def make_average(average):
+    """The scheme of a name; a part is itself.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> make_average("tail"), make_average(Geometric(0.1))
+    (Tail(fraction=0.5), Geometric(rate=0.1))
+    """
+    names = {**AVERAGES, **SUFFIXES}
+    if isinstance(average, str) and average in names:
+        return names[average]
+    if average == "suffix":
+        raise ValueError("average='suffix' is now called 'tail'.")
+    if isinstance(average, str) or not (hasattr(average, "mass") or hasattr(average, "within")):
+        raise ValueError(
+            f"average={average!r} is none of {', '.join(names)}, and no part of tunefree.averaging."
+        )
+    return average

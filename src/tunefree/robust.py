@@ -24,6 +24,7 @@ from scipy import sparse
 from tunefree._array import resized
 from tunefree._jit import kernel
 from tunefree.designs import as_design, count, entry, index, put
+from tunefree.losses import NORMAL
 
 # How far beyond the reach is far, and how far absurd; columns may have units that far apart.
 FAR, _ABSURD_NEXT, _APART = 10.0, 1e6, 1e16
@@ -35,8 +36,6 @@ _YOUNG = 16
 _CENTRED, _SAMPLE = 1001, 10_000
 # Targets count up to so many robust standard deviations from their location.
 DELTA = 4.0
-# Median absolute deviation to standard deviation of a normal distribution.
-NORMAL = 1.4826
 # The share of targets on either side that speak for the range.
 _SHARE = 0.02
 # The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time, rows

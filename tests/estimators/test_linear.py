@@ -138,7 +138,7 @@ def test_every_setting_fits_and_streams(name, setting):
     assert stream.score(X, y) > majority - slack
 
 
-@pytest.mark.parametrize("average", ["auto", "uniform", "suffix", "last"])
+@pytest.mark.parametrize("average", ["auto", "uniform", "tail", "last", "polynomial"])
 @pytest.mark.parametrize("loss", MARGIN)
 def test_every_loss_and_read_out_learns(loss, average):
     _, X, y = case("classifier dense", 400)

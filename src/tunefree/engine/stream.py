@@ -168,13 +168,13 @@ class Stream:
 
     def _judge(self):
         """Let the scale judge the line so far by the rows to come."""
+        self.tell_means()
         if self.scale is not None:
-            self.tell_means()
             self.scale.judge(*self.portfolio.weights(self.state, *self.best(1)[0]))
 
     def tell_means(self):
         """Tell the scale the means of sparse columns: it goes through dense rows only."""
-        if self.sparse and self.moments is not None:
+        if self.scale is not None and self.sparse and self.moments is not None:
             self.scale.mean_x = self.moments.moments().mean
 
     def _no_moments(self, d):
@@ -255,8 +255,14 @@ class Stream:
             float("nan") if self.state is None else float(risks(self.state.progress, share).min())
         )
 
-    def best(self, keep=2):
-        """The read-outs with the lowest progressive risk over the last half of the rows."""
-        risk = risks(self.state.progress)
-        order = [(int(c) // 2, bool(c % 2)) for c in np.argsort(risk, kind="stable")]
-        return [(i, last) for i, last in order if self.state.members[i] is not None][:keep]
+    def best(self, keep=2, last=None):
+        """The read-outs with the lowest progressive risk over the last half of the rows.
+
+        `last` asks for last iterates only, or for averages only.
+        """
+        order = [divmod(int(c), 2) for c in np.argsort(risks(self.state.progress), kind="stable")]
+        return [
+            (i, bool(end))
+            for i, end in order
+            if self.state.members[i] is not None and last in (None, bool(end))
+        ][:keep]

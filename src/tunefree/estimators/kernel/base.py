@@ -14,6 +14,7 @@ from tunefree.choose.sprint import sprint
 from tunefree.choose.tournament import race, read_outs, train
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks
+from tunefree.estimators.from_source import ReadOnDemand
 from tunefree.estimators.kernel.compression import check_compress, checked, compressed
 from tunefree.estimators.kernel.fitting import (
     check_kernel,
@@ -29,7 +30,6 @@ from tunefree.estimators.kernel.fitting import (
     width_of,
 )
 from tunefree.estimators.kernel.stream import KernelStream
-from tunefree.estimators.pistol.fitting import ReadOnDemand
 from tunefree.estimators.regret import kernel_regret
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.budget import check_budget
