@@ -7,7 +7,8 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from tunefree import PiSTOLClassifier
+from tunefree import PiSTOLClassifier, PiSTOLRegressor
+from tunefree.averaging import AVERAGES, SUFFIXES, Geometric, Suffix, Tail, Weighted
 from tunefree.estimators.pistol.settings import SETTINGS
 from tunefree.losses import LOSSES, Huber
 
@@ -209,3 +210,51 @@ def test_a_users_own_loss_and_the_given_order():
     z = (X - X.mean(axis=0)) / X.std(axis=0)
     assert model.fit(z, y).score(z, y) > 0.8
     np.testing.assert_array_equal(model.fit(z, y, 2 * np.ones(240)).classes_, [0, 1])
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "squared"])
+def test_a_named_loss_is_its_part(name):
+    loss = LOSSES[name]
+    model = PiSTOLRegressor() if loss.task == "regression" else PiSTOLClassifier("global")
+    _, X, y = case("classifier dense", 200)
+    named, part = (clone(model).set_params(loss=v, random_state=0).fit(X, y) for v in (name, loss))
+    assert_same(named, part)
+    assert hasattr(named, "predict_proba") == hasattr(part, "predict_proba")
+
+
+def test_a_loss_without_a_bounded_slope_is_bounded_for_targets_and_refused_for_classes():
+    _, X, y = case("classifier dense", 200)
+    squared = PiSTOLRegressor(loss=LOSSES["squared"], random_state=0).fit(X, y)
+    assert_same(squared, PiSTOLRegressor(random_state=0).fit(X, y))
+    for loss in ("squared", LOSSES["squared"]):
+        with pytest.raises(ValueError, match="has no bound"):
+            PiSTOLClassifier(loss=loss).fit(X, y)
+
+
+SCHEMES = {**AVERAGES, **SUFFIXES}
+ODD = [Suffix(30.0), Weighted.of(np.arange(20.0)), Tail(0.25), Geometric(0.1)]
+
+
+@pytest.mark.parametrize("verb", ["fit", "partial_fit"])
+@pytest.mark.parametrize("setting", ["auto", "global", "dowg"])
+@pytest.mark.parametrize("estimator", [PiSTOLClassifier, PiSTOLRegressor])
+def test_every_average_is_taken_by_name_and_as_a_part(estimator, setting, verb):
+    _, X, y = case("classifier dense", 200)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    found = {}
+    for average in [*SCHEMES, *ODD]:
+        model = getattr(estimator(setting, average=average, random_state=0), verb)(X, y)
+        assert np.isfinite(model.coef_).all() and model.coef_.any()
+        if isinstance(average, str):
+            model = found[average] = model.coef_.tobytes()
+            part = estimator(setting, average=SCHEMES[average], random_state=0)
+            assert getattr(part, verb)(X, y).coef_.tobytes() == model
+    # Nobody knows where the tail of a stream begins: later iterates count more instead.
+    same = {"tail", "polynomial"} if verb == "partial_fit" else set()
+    assert len(set(found.values())) == len(SCHEMES) - len(same) // 2
+
+
+def test_an_average_that_is_none_is_refused():
+    for average, words in (("suffix", "now called 'tail'"), ("mean", "none of uniform"), (3, "no")):
+        with pytest.raises(ValueError, match=words):
+            PiSTOLClassifier(average=average).fit([[0.0], [1.0]], [0, 1])
