@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree._jit import part, verb
+from tunefree._parts import Table
 
 mass = verb("mass", 2)
 
@@ -270,29 +271,45 @@ def merge_means(means, totals):
     return np.tensordot(totals / totals.sum(), np.asarray(means), axes=1)
 
 
-AVERAGES = {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric()}
-SUFFIXES = {"last": Last(), "tail": Tail()}
+AVERAGES = Table(
+    "average", "mass",
+    {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric(), "last": Last(),
+     "tail": Tail()},
+)  # fmt: skip
+SUFFIXES = {name: part for name, part in AVERAGES.items() if hasattr(part, "within")}
 
 
-def make_average(average):
-    """The scheme of a name; a part is itself.
+def scheme_of(average, *, also=(), online=False):
+    """The scheme of a name, or a part as it is: what `average` means in every learner.
+
+    Parameters
+    ----------
+    average : str or part
+    also : iterable of str, default=()
+        Names that the caller knows besides, for the message.
+    online : bool, default=False
+        Whether the learner does not know where the run ends.
+
+    Returns
+    -------
+    part
 
     Raises
     ------
     ValueError
+        For what is no scheme, or one that depends on where a run ends which does not know that.
 
     Examples
     --------
-    >>> make_average("tail"), make_average(Geometric(0.1))
-    (Tail(fraction=0.5), Geometric(rate=0.1))
+    >>> scheme_of("tail"), scheme_of(Tail(0.25))
+    (Tail(fraction=0.5), Tail(fraction=0.25))
     """
-    names = {**AVERAGES, **SUFFIXES}
-    if isinstance(average, str) and average in names:
-        return names[average]
-    if average == "suffix":
-        raise ValueError("average='suffix' is now called 'tail'.")
-    if isinstance(average, str) or not (hasattr(average, "mass") or hasattr(average, "within")):
+    suffix = hasattr(average, "within")
+    scheme = average if suffix else AVERAGES.find(average, also)
+    if online and hasattr(scheme, "within"):
+        names = ", ".join(name for name in AVERAGES if name not in SUFFIXES)
         raise ValueError(
-            f"average={average!r} is none of {', '.join(names)}, and no part of tunefree.averaging."
+            f"average={average!r} depends on where the run ends, which is not known here: take one "
+            f"of {', '.join([*also, names])}."
         )
-    return average
+    return scheme

@@ -25,6 +25,7 @@ from sklearn.metrics import pairwise
 
 from tunefree._jit import part
 from tunefree._parameters import is_number
+from tunefree._parts import Table
 from tunefree.distances import (
     decay,
     inner,
@@ -378,10 +379,14 @@ def median_gamma(k, X, seed=0, pairs=20_000):
     return float(1.0 / np.median(apart)) if len(apart) else 1.0
 
 
-KERNELS = {
-    "rbf": RBF(),
-    "laplacian": Laplacian(),
-    "polynomial": Polynomial(),
-    "linear": Linear(),
-    "cosine": Cosine(),
-}
+KERNELS = Table(
+    "kernel",
+    "gram",
+    {
+        "rbf": RBF(),
+        "laplacian": Laplacian(),
+        "polynomial": Polynomial(),
+        "linear": Linear(),
+        "cosine": Cosine(),
+    },
+)

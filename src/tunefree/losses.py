@@ -29,6 +29,7 @@ import numpy as np
 from numba.extending import overload
 
 from tunefree._jit import method, part, verb
+from tunefree._parts import Table
 
 value, slope = verb("value", 2), verb("slope", 2)
 bound = verb("bound", 0)
@@ -365,17 +366,21 @@ class Mistake(NamedTuple):
         return 1.0
 
 
-LOSSES = {
-    "smoothed_hinge": SmoothedHinge(),
-    "hinge": Hinge(),
-    "squared_hinge": SquaredHinge(),
-    "logistic": Logistic(),
-    "multinomial": Multinomial(),
-    "squared": Squared(),
-    "huber": Huber(),
-    "absolute": Absolute(),
-    "epsilon_insensitive": EpsilonInsensitive(),
-}
+LOSSES = Table(
+    "loss",
+    "slope",
+    {
+        "smoothed_hinge": SmoothedHinge(),
+        "hinge": Hinge(),
+        "squared_hinge": SquaredHinge(),
+        "logistic": Logistic(),
+        "multinomial": Multinomial(),
+        "squared": Squared(),
+        "huber": Huber(),
+        "absolute": Absolute(),
+        "epsilon_insensitive": EpsilonInsensitive(),
+    },
+)
 
 
 def make_loss(loss, task, default=None):
@@ -384,19 +389,18 @@ def make_loss(loss, task, default=None):
     Raises
     ------
     ValueError
-        If it is neither, or that of another task.
+        If it is neither, or a loss for another task.
 
     Examples
     --------
     >>> make_loss("hinge", "classification"), make_loss(Absolute(), "regression")
     (Hinge(), Absolute())
     """
-    names = {name: part for name, part in LOSSES.items() if part.task in (task, "both")}
-    if default is not None:
-        names["auto"] = default
-    found = names.get(loss) if isinstance(loss, str) else loss
-    if not hasattr(found, "slope"):
-        raise ValueError(f"loss={loss!r} is no part and none of {', '.join(names)}.")
+    if default is not None and isinstance(loss, str) and loss == "auto":
+        return default
+    found = LOSSES.find(loss, () if default is None else ("auto",))
+    if getattr(found, "task", task) not in (task, "both"):
+        raise ValueError(f"loss={loss!r} is one for {found.task}, not for {task}.")
     return found
 
 

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
-from tunefree.averaging import AVERAGES, SUFFIXES, Geometric, Suffix, Tail, Weighted
+from tunefree.averaging import AVERAGES, Suffix, Tail, Weighted
 from tunefree.estimators.pistol.settings import SETTINGS
 from tunefree.losses import LOSSES, Huber
 
@@ -231,30 +231,26 @@ def test_a_loss_without_a_bounded_slope_is_bounded_for_targets_and_refused_for_c
             PiSTOLClassifier(loss=loss).fit(X, y)
 
 
-SCHEMES = {**AVERAGES, **SUFFIXES}
-ODD = [Suffix(30.0), Weighted.of(np.arange(20.0)), Tail(0.25), Geometric(0.1)]
+ODD = [Suffix(30.0), Weighted.of(np.arange(20.0)), Tail(0.25)]
 
 
-@pytest.mark.parametrize("verb", ["fit", "partial_fit"])
-@pytest.mark.parametrize("setting", ["auto", "global", "dowg"])
-@pytest.mark.parametrize("estimator", [PiSTOLClassifier, PiSTOLRegressor])
-def test_every_average_is_taken_by_name_and_as_a_part(estimator, setting, verb):
+@pytest.mark.parametrize("average", [*AVERAGES, *ODD], ids=str)
+@pytest.mark.parametrize("model", [PiSTOLClassifier("global"), PiSTOLRegressor("per-coordinate")])
+def test_every_average_is_taken_by_name_and_as_a_part(model, average):
     _, X, y = case("classifier dense", 200)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    found = {}
-    for average in [*SCHEMES, *ODD]:
-        model = getattr(estimator(setting, average=average, random_state=0), verb)(X, y)
-        assert np.isfinite(model.coef_).all() and model.coef_.any()
-        if isinstance(average, str):
-            model = found[average] = model.coef_.tobytes()
-            part = estimator(setting, average=SCHEMES[average], random_state=0)
-            assert getattr(part, verb)(X, y).coef_.tobytes() == model
-    # Nobody knows where the tail of a stream begins: later iterates count more instead.
-    same = {"tail", "polynomial"} if verb == "partial_fit" else set()
-    assert len(set(found.values())) == len(SCHEMES) - len(same) // 2
+    for verb in ("fit", "partial_fit"):
+        model = clone(model).set_params(average=average, max_iter=4)
+        found = getattr(model, verb)(X, y).coef_.tobytes()
+        assert model.score(X, y) > 0.2
+        part = clone(model).set_params(average=AVERAGES.get(average, average))
+        assert getattr(part, verb)(X, y).coef_.tobytes() == found
+        if average == "tail" and verb == "partial_fit":  # nobody knows where a stream's end begins
+            later = clone(model).set_params(average="polynomial")
+            assert later.partial_fit(X, y).coef_.tobytes() == found
 
 
 def test_an_average_that_is_none_is_refused():
-    for average, words in (("suffix", "now called 'tail'"), ("mean", "none of uniform"), (3, "no")):
+    for average, words in (("suffix", "none of auto, uniform.*tail"), (3, "no mass")):
         with pytest.raises(ValueError, match=words):
             PiSTOLClassifier(average=average).fit([[0.0], [1.0]], [0, 1])

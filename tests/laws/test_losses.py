@@ -117,7 +117,7 @@ def test_a_name_is_its_part(name):
         if loss.task in (task, "both"):
             assert make_loss(name, task) is make_loss(loss, task) is loss
         else:
-            with pytest.raises(ValueError, match="is no part and none of"):
+            with pytest.raises(ValueError, match="is one for"):
                 make_loss(name, task)
 
 

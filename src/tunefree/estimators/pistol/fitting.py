@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from tunefree._array import seed_of
-from tunefree.averaging import Polynomial, make_average
+from tunefree.averaging import Polynomial, scheme_of
 from tunefree.choose.portfolio import Portfolio
 from tunefree.engine.order import Visits, given_visits, hashed_visits
 from tunefree.engine.run import run
@@ -194,7 +194,7 @@ class LearnsByPortfolio(RegretBound, FitsSource, TellsCallbacks, BaseEstimator):
             raise ValueError(f"setting={self.setting!r} is none of auto, {', '.join(SETTINGS)}.")
         self._loss()
         if self.average != "auto":
-            make_average(self.average)
+            scheme_of(self.average, also=("auto",))
         check_horizon(self.horizon)
         if self.max_iter != "auto" and (
             not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1
@@ -269,7 +269,7 @@ class LearnsByPortfolio(RegretBound, FitsSource, TellsCallbacks, BaseEstimator):
         """Members with the scheme that `average` names, and the share of passes to average."""
         if self.average == "auto":
             return members, tail
-        scheme = make_average(self.average)
+        scheme = scheme_of(self.average)
         fraction = getattr(scheme, "fraction", None)
         if fraction is None:
             tail = 1.0
