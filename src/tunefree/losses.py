@@ -389,7 +389,7 @@ def make_loss(loss, task, default=None):
     Raises
     ------
     ValueError
-        If it is neither, or a loss for another task.
+        If it is neither, or the name of a loss for another task.
 
     Examples
     --------
@@ -399,7 +399,7 @@ def make_loss(loss, task, default=None):
     if default is not None and isinstance(loss, str) and loss == "auto":
         return default
     found = LOSSES.find(loss, () if default is None else ("auto",))
-    if getattr(found, "task", task) not in (task, "both"):
+    if isinstance(loss, str) and getattr(found, "task", task) not in (task, "both"):
         raise ValueError(f"loss={loss!r} is one for {found.task}, not for {task}.")
     return found
 
