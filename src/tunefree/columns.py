@@ -53,19 +53,10 @@ def _blocks(X, rows, caps):
 
 
 def moments(X, rows, weights, *, centred=True, products=False, caps=None):
-    """Moments of chosen rows; the rows' order is the order of summation.
+    """Moments of chosen rows, in whose order sums are taken; columns are clipped to `caps` first.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-    rows : ndarray of shape (m,)
-    weights : ndarray of shape (m,)
-    centred : bool, default=True
-        About the mean; False leaves zeros zero and reads only stored entries.
-    products : bool, default=False
-        Also the covariance.
-    caps : pair of ndarray of shape (d,), optional
-        Clip the columns to these limits first (dense data only).
+    About the mean if `centred`, else about zero: that reads stored entries only. `products` asks
+    for the covariance.
 
     Examples
     --------
@@ -150,16 +141,7 @@ def _sparse_sums(data, indices, indptr, rows, weights, mean, square, largest, co
 
 
 class RunningMoments:
-    """Moments of a stream, updated row by row.
-
-    Parameters
-    ----------
-    d : int
-        Columns.
-    sparse : bool
-        About 0 instead of about the mean.
-    products : bool
-        Also the covariance.
+    """Moments of a stream, updated row by row; of sparse rows about 0, else about the mean.
 
     Examples
     --------
@@ -373,14 +355,7 @@ VIEWS = {
 
 
 class ViewSet(NamedTuple):
-    """Views by name, to be made from moments.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Keys of `VIEWS`.
-    intercept : bool, default=True
-        Without it nothing is shifted and no constant is appended.
+    """Views by name (keys of `VIEWS`), made from moments; no intercept, no shift and no constant.
 
     Examples
     --------
@@ -435,18 +410,9 @@ class Scaling(NamedTuple):
 
 
 def asinh_scaling(X):
-    """Center and scale from rows: median, and the 75 % quantile of the distance to it.
+    """Asinh scaling of rows in random order: median, and the 75 % quantile of the distance to it.
 
     Where that is 0, the smallest distance that is not (1 for a constant).
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Distinct rows in random order; the first 20,000 count.
-
-    Returns
-    -------
-    Scaling
 
     Examples
     --------

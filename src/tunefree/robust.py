@@ -298,20 +298,8 @@ def screened(X, rows, near=FAR, far=ABSURD):
 def guarded(X, targets, rows, given, *, learned=False):
     """Rows and targets in memory without what is absurd, with a warning.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-    targets : ndarray of shape (n, k)
-    rows : ndarray of shape (m,)
-        Distinct rows.
-    given : (ndarray or CSR, ndarray)
-        Both as the user gave them: the warning counts their rows.
-    learned : bool, default=False
-        Warn, but strike nothing.
-
-    Returns
-    -------
-    X, targets
+    `rows` are the distinct ones; the warning counts rows as the user gave them, (X, targets). What
+    is to be `learned` as it is costs a warning only.
     """
     out = []
     for part, before, name in zip((X, targets), given, ("X", "y"), strict=True):
@@ -356,14 +344,8 @@ def column_caps(X, rows, reach=10.0):
 def location_and_scale(y, centred=True, tails=True):
     """Median and robust scale of each target: max(1.4826 MAD, q95 / 1.96), else the mean, else 1.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n, n_targets)
-    centred : bool, default=True
-        False keeps 0 as the location.
-    tails : bool, default=True
-        False leaves the quantile out unless the MAD is 0: a twentieth of wild targets spoils it,
-        and it takes half to spoil the MAD.
+    `centred` keeps 0 as the location if False. A twentieth of wild targets spoils the quantile, and
+    it takes half to spoil the MAD: without `tails` the quantile counts only where the MAD is 0.
 
     Examples
     --------

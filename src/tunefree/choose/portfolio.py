@@ -8,14 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree.choose.risk import (
-    Progress,
-    curve,
-    recent_rows,
-    record,
-    risks,
-    start_progress,
-)
+from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, start_progress
 
 
 class Member(NamedTuple):
@@ -183,24 +176,10 @@ class Portfolio(NamedTuple):
         return [(i, last) for i in state.chosen]
 
     def blend(self, state, size, candidates=None, most=8192):
-        """Sum of the candidates, each divided by the size of its decisions.
+        """Sum of the candidates, (member, last), each divided by the size of its decisions.
 
-        Parameters
-        ----------
-        state : PortfolioState
-        size : callable
-            (coef, intercept, predictions) -> float, the size of a candidate's decisions.
-        candidates : list of (int, bool), optional
-            Members and whether to read their last iterate.
-        most : int, default=8192
-            How many of the latest predictions to sum.
-
-        Returns
-        -------
-        coef : ndarray of shape (d, n_outputs)
-        intercept : ndarray of shape (n_outputs,)
-        predicted : ndarray of shape (m, n_outputs)
-            The same sum of the latest progressive predictions.
+        ``size(coef, intercept, predictions)`` measures these. Also gives the same sum of the latest
+        progressive predictions, `most` of them.
         """
         recent, _, _ = recent_rows(state.progress, most=most)
         coef = intercept = predicted = 0.0

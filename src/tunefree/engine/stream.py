@@ -29,22 +29,11 @@ def _stack(parts):
 
 
 class Stream:
-    """A portfolio that learns from a stream.
+    """A portfolio that learns from a stream of dense or of sparse rows.
 
-    Parameters
-    ----------
-    portfolio : Portfolio
-    views : ViewSet or None
-        Made from the first rows and again whenever their number has doubled.
-    sparse : bool
-        Whether rows are kept sparse.
-    renew : bool, default=True
-        False freezes the views of the first rows.
-    scale : object, optional
-        How columns are clipped and targets standardised (`tunefree.estimators.pistol.targets`).
-    guarded : bool, default=False
-        Take entries, and targets if there is a scale, that are far beyond all before them as
-        missing; see `tunefree.robust`.
+    Views are made from the first rows and, if `renew`, again whenever their number has doubled. A
+    `scale` (`TargetScale`) clips columns and standardises targets. `guarded` takes entries, and
+    targets if there is a scale, that are far beyond all before them as missing.
     """
 
     # What a model file keeps.

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree.averaging import Polynomial
 from tunefree.choose.blend import blend, crossed
 from tunefree.choose.risk import curve, recent_rows
-from tunefree.choose.sprint import sprint
+from tunefree.choose.single_pass import single_pass
 from tunefree.choose.tournament import race, read_outs, train
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks
@@ -150,7 +150,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
             if when is not None:
                 if once and held is None:
                     rules = [r._replace(average=Polynomial()) for r in (learner, *rivals)]
-                    outcome = sprint(team, kernel, data, gammas, rules, loss_of)
+                    outcome = single_pass(team, kernel, data, gammas, rules, loss_of)
                 else:
                     watch = self._told.passes(when[-1])
                     outcome = race(

@@ -66,24 +66,10 @@ def visits_of(X, labels, weights, shuffle, seed, affine=False):
 
 
 def run_passes(portfolio, state, source, read, validate=None, watch=None):
-    """Make the passes that are left and read the predictor.
+    """Make the passes that are left: the state, the passes made, and what ``read(state)`` gives.
 
-    Parameters
-    ----------
-    portfolio : Portfolio
-    state : PortfolioState
-    source : Rows
-    read : callable
-        state -> (coef, intercept).
-    validate : callable, optional
-        (coef, intercept) -> risk on validation rows: chooses the members, and the pass after which
-        to read.
-    watch : dict, optional
-        What `run` calls around each pass besides.
-
-    Returns
-    -------
-    state, n_passes, (coef, intercept)
+    ``validate(coef, intercept)``, a risk on validation rows, chooses the members and the pass after
+    which to read. `watch` has what `run` calls around each pass besides.
     """
     watch = watch or {}
     if validate is None:

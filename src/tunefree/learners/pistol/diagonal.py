@@ -15,8 +15,7 @@ import numpy as np
 from tunefree._array import resized
 from tunefree._jit import Kernel, fast_exp, kernel, part
 from tunefree.averaging import Uniform, mass
-from tunefree.designs import count, entry, index
-from tunefree.learners.outputs import dot, outputs, width
+from tunefree.designs import count, dot, entry, index, outputs, width
 from tunefree.learners.pistol import rules
 from tunefree.losses import SmoothedHinge, bound, slopes
 

@@ -15,8 +15,7 @@ import numpy as np
 from tunefree._array import resized
 from tunefree._jit import Kernel, part, verb
 from tunefree.averaging import Uniform, mass
-from tunefree.designs import count, entry
-from tunefree.learners.outputs import axpy2, dot, outputs
+from tunefree.designs import axpy2, count, dot, entry, outputs
 from tunefree.learners.pistol import rules
 from tunefree.learners.pistol.rules import GROWTH, HEAVIEST, MASS, N_SCALARS, SQUARED_NORM, SUM
 from tunefree.losses import SmoothedHinge, bound, slopes

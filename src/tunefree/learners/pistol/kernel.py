@@ -96,23 +96,10 @@ def start(capacity, n_outputs):
 def learn(learner, state, block, gram, known, lagged, scored=False):
     """Learn a block in order; the state's scalars advance, its coefficients are left to `deposit`.
 
-    Parameters
-    ----------
-    learner : Isotropic
-    state : KernelState
-    block : tuple
-        Values of the rows with themselves, targets, weights.
-    gram : ndarray of shape (n, n)
-    known, lagged : ndarray of shape (n, n_outputs)
-        Sums over the rows before the block of z and u times the kernel.
-    scored : bool, default=False
-
-    Returns
-    -------
-    step, lag : ndarray of shape (n_outputs, n)
-        What is added to the rows' z and u.
-    scores : ndarray of shape (2, n, n_outputs), or (2, 0, n_outputs) unless `scored`
-        What the running average and the iterate predicted before they saw each row.
+    `block` holds the rows' values with themselves, targets and weights; `gram` the values among
+    them; `known` and `lagged` the sums of z and u times the kernel over the rows before. Gives what
+    is added to the rows' z and u, both of shape (n_outputs, n), and, if `scored`, what the running
+    average and the iterate predicted before they saw each row, of shape (2, n, n_outputs).
     """
     squares, targets, weights = block
     n, k = targets.shape
