@@ -112,6 +112,8 @@ class Last(NamedTuple):
     Suffix(first=9.0)
     """
 
+    fraction = 0.0
+
     def within(self, n):
         """The scheme for a run of n iterates."""
         return Suffix(n - 1.0)

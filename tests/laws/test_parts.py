@@ -10,9 +10,8 @@ import pytest
 
 from tunefree import averaging, losses
 from tunefree._jit import Kernel, fast_exp, part
-from tunefree.designs import Dense
+from tunefree.designs import Dense, Many, One
 from tunefree.estimators.pistol.settings import SETTINGS
-from tunefree.learners.outputs import Many, One
 from tunefree.learners.pistol import rules
 from tunefree.learners.pistol.diagonal import Diagonal
 from tunefree.learners.pistol.isotropic import Isotropic

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import reference
 from tunefree.averaging import AVERAGES
-from tunefree.columns.views import View
+from tunefree.columns import View
 from tunefree.designs import Dense
 from tunefree.learners.pistol.diagonal import Diagonal
 from tunefree.learners.pistol.isotropic import Isotropic

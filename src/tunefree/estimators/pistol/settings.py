@@ -8,12 +8,12 @@ import numpy as np
 
 from tunefree.averaging import Polynomial
 from tunefree.choose.portfolio import Member
-from tunefree.columns.views import ViewSet
+from tunefree.columns import ViewSet
 from tunefree.estimators.base import share_stored
 from tunefree.learners.pistol.diagonal import Diagonal
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
-from tunefree.losses import LOSSES, Logistic, Multinomial, SmoothedHinge
+from tunefree.losses import Logistic, Multinomial, SmoothedHinge
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
 MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
@@ -33,48 +33,33 @@ def _paper_scale(loss, n_rows):
     return np.sqrt(2 * 0.25 * loss.bound() * n_rows)
 
 
-def _paper(loss, n_rows):
-    return Isotropic(PiSTOL(b=_paper_scale(loss, n_rows), root=False), loss)
-
-
-def _paper_coordinates(loss, n_rows):
-    return Diagonal(PiSTOL(b=_paper_scale(loss, n_rows), root=False), loss)
-
-
-def _theorem(loss, n_rows):
-    return Isotropic(PiSTOL(a=2.25 * loss.bound(), root=False), loss)
-
-
-def _guaranteed(loss, n_rows):
-    return Isotropic(PiSTOL(a=3.0 * loss.bound()), loss)
-
-
-def _global(loss, n_rows):
-    return Isotropic(PiSTOL(), loss)
-
-
-def _coordinates(loss, n_rows):
+def _coordinates(loss, n_rows=0):
     return Diagonal(PiSTOL(a=1.0, b=0.1, squares=True), loss)
 
 
-def _constant_coordinates(loss, n_rows):
+def _constant_coordinates(loss, n_rows=0):
     return Diagonal(PiSTOL(a=1.0, b=0.1, root=False), loss)
 
 
-def _dowg(loss, n_rows):
+def _dowg(loss, n_rows=0):
     return Isotropic(DoWG(), loss)
 
 
+# Functions of a loss and the number of rows.
 SETTINGS = {
-    "paper": _paper,
-    "paper-per-coordinate": _paper_coordinates,
-    "theorem-1": _theorem,
-    "guaranteed": _guaranteed,
-    "global": _global,
+    "paper": lambda loss, n: Isotropic(PiSTOL(b=_paper_scale(loss, n), root=False), loss),
+    "paper-per-coordinate": lambda loss, n: Diagonal(
+        PiSTOL(b=_paper_scale(loss, n), root=False), loss
+    ),
+    "theorem-1": lambda loss, n: Isotropic(PiSTOL(a=2.25 * loss.bound(), root=False), loss),
+    "guaranteed": lambda loss, n: Isotropic(PiSTOL(a=3.0 * loss.bound()), loss),
+    "global": lambda loss, n: Isotropic(PiSTOL(), loss),
     "per-coordinate": _coordinates,
     "per-coordinate-constant": _constant_coordinates,
     "dowg": _dowg,
 }
+# Settings that make a single pass unless `max_iter` says otherwise: their theorems are about one.
+ONE_PASS = ("paper", "paper-per-coordinate", "theorem-1", "guaranteed")
 
 
 def _members(*entries):
@@ -88,13 +73,13 @@ def sparse_members(n_outputs, loss=None):
     """The portfolio for data of which most entries are zero: zeros cost nothing."""
     hinge, logistic = loss or SmoothedHinge(), loss or Multinomial()
     members = [
-        ("raw", "per-coordinate", _coordinates(hinge, 0)),
-        ("raw", "per-coordinate logistic", _coordinates(logistic, 0)),
-        ("raw", "per-coordinate-constant logistic", _constant_coordinates(logistic, 0)),
-        ("scaled", "dowg", _dowg(hinge, 0)),
+        ("raw", "per-coordinate", _coordinates(hinge)),
+        ("raw", "per-coordinate logistic", _coordinates(logistic)),
+        ("raw", "per-coordinate-constant logistic", _constant_coordinates(logistic)),
+        ("scaled", "dowg", _dowg(hinge)),
     ]
     if n_outputs > 1 and loss is None:
-        members.insert(2, ("raw", "per-coordinate one-vs-rest", _coordinates(Logistic(), 0)))
+        members.insert(2, ("raw", "per-coordinate one-vs-rest", _coordinates(Logistic())))
     return _members(*(members if loss is None else members[1:]))
 
 
@@ -104,13 +89,13 @@ def dense_members(n_outputs, loss=None, whiten=True):
     Several classes are learned jointly by a softmax and, beside it, one against the rest.
     """
     views = ("standardised", "whitened", "strongly_whitened") if whiten else ("standardised",)
-    learner = _coordinates(loss or Multinomial(), 0)
+    learner = _coordinates(loss or Multinomial())
     members = [(view, "per-coordinate", learner) for view in views]
     if n_outputs > 1 and loss is None:
-        learner = _coordinates(Logistic(), 0)
+        learner = _coordinates(Logistic())
         members += [(view, "per-coordinate one-vs-rest", learner) for view in views[:2]]
     if not whiten:
-        members.append(("standardised", "dowg", _dowg(loss or SmoothedHinge(), 0)))
+        members.append(("standardised", "dowg", _dowg(loss or SmoothedHinge())))
     return _members(*members)
 
 
@@ -153,40 +138,8 @@ def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
     return int(np.clip(np.ceil(min(visits / n_visits, 1e7 / max(entries, 1))), fewest, 12))
 
 
-def check_loss(loss, task, *names):
-    """Refuse a loss that is neither a part nor one of the names, nor that of a loss for the task.
-
-    Raises
-    ------
-    ValueError
-    """
-    known = dict.fromkeys([*names, *(name for name, part in LOSSES.items() if part.task == task)])
-    if loss not in known if isinstance(loss, str) else not hasattr(loss, "slope"):
-        raise ValueError(f"loss={loss!r} is no part and none of {', '.join(known)}.")
-
-
 def check_horizon(horizon):
     """Refuse a number of rows that is none."""
     whole = isinstance(horizon, int | np.integer) and not isinstance(horizon, bool)
     if horizon is not None and (not whole or horizon < 1):
         raise ValueError(f"horizon={horizon!r} is neither None nor a positive integer.")
-
-
-def check_parameters(estimator, settings, task, *losses):
-    """Refuse parameter values that mean nothing, naming the parameter.
-
-    Raises
-    ------
-    ValueError
-    """
-    p = estimator.get_params(deep=False)
-    if p["setting"] not in settings:
-        raise ValueError(f"setting={p['setting']!r} is none of {', '.join(settings)}.")
-    check_loss(p["loss"], task, *losses)
-    if p["average"] not in ("auto", "uniform", "suffix", "last"):
-        raise ValueError(f"average={p['average']!r} is none of auto, uniform, suffix, last.")
-    check_horizon(p["horizon"])
-    if p["max_iter"] != "auto" and (
-        not isinstance(p["max_iter"], int | np.integer) or p["max_iter"] < 1
-    ):
-        raise ValueError(f"max_iter={p['max_iter']!r} is neither 'auto' nor a positive integer.")
