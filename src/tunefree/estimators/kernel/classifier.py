@@ -9,8 +9,7 @@ from tunefree.estimators.callbacks import told
 from tunefree.estimators.kernel.base import KernelDecisions, KernelEstimator
 from tunefree.estimators.kernel.fitting import Problem, without_absurd
 from tunefree.estimators.labels import stream_labels
-from tunefree.estimators.pistol.fitting import new_columns, visits_of
-from tunefree.estimators.pistol.settings import SETTINGS, check_horizon
+from tunefree.estimators.pistol.fitting import SETTINGS, check_horizon, new_columns, visits_of
 from tunefree.estimators.regret import KernelRegretBound
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL

@@ -12,8 +12,7 @@ from tunefree.estimators import base
 from tunefree.estimators.callbacks import told
 from tunefree.estimators.kernel.base import KernelEstimator
 from tunefree.estimators.kernel.fitting import Problem, without_absurd
-from tunefree.estimators.pistol.fitting import visits_of
-from tunefree.estimators.pistol.settings import is_dense
+from tunefree.estimators.pistol.fitting import is_dense, visits_of
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import make_loss, within
