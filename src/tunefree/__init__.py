@@ -11,7 +11,6 @@ _HOMES = {
     "AveragedSGDRegressor": "tunefree.estimators.ridge",
     "Checkpoint": "tunefree.engine.session",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
-    "ErrorCurveDisplay": "tunefree.plots",
     "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
     "KernelAveragedSGDClassifier": "tunefree.estimators.kernel.sgd",
     "KernelAveragedSGDRegressor": "tunefree.estimators.kernel.sgd",
@@ -43,7 +42,9 @@ _HOMES = {
 }
 
 # Names of earlier versions: how to say it now.
-_REMOVED = {}
+_REMOVED = {
+    "ErrorCurveDisplay": "RiskCurveDisplay takes the same curves, of any number of repetitions.",
+}
 
 __all__ = [*sorted(_HOMES), "__version__"]
 

@@ -258,7 +258,8 @@ class Mirror(NamedTuple):
         offsets = state.now.offset
         if self.intercept and len(goes):
             each = enumerate(state.live)
-            offsets = np.array([self._onward(state, i, step[c], plain[i])[1] for i, c in each])
+            with np.errstate(invalid="ignore", over="ignore"):
+                offsets = np.array([self._onward(state, i, step[c], plain[i])[1] for i, c in each])
         state = self._begun_anew(state, plain)
         state = state._replace(step=step, score=score, trial=Point(duals, thetas, offsets))
         if not goes.all():

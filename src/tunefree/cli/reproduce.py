@@ -7,25 +7,13 @@ from tunefree.cli.console import USAGE, answer, note, stop
 
 
 def run_reproduce(names, everything, listing, quick, out, data, finished):
-    """Run experiments, or list them.
-
-    Parameters
-    ----------
-    names : list of str
-        Keys of the table of experiments.
-    everything, listing, quick, finished : bool
-        The command's options.
-    out : str
-        Folder for tables, CSV and PNG.
-    data : str or None
-        Folder of public data sets.
-    """
-    from tunefree.experiments import EXPERIMENTS, runner
+    """Run experiments, or list them."""
+    from tunefree.experiments import EXPERIMENTS, load
+    from tunefree.experiments.runner import reproduce
 
     if listing:
-        answer(
-            "\n".join(f"{n:24} {paper}\n{'':24} {title}" for n, paper, title in runner.listing())
-        )
+        found = [(name, load(name)) for name in EXPERIMENTS]
+        answer("\n".join(f"{name:24} {e.paper}\n{'':24} {e.title}" for name, e in found))
         return
     unknown = [n for n in names if n not in EXPERIMENTS]
     if unknown:
@@ -37,13 +25,13 @@ def run_reproduce(names, everything, listing, quick, out, data, finished):
     outcomes = []
     for name in EXPERIMENTS if everything else names:
         with _progress(name) as progress:
-            outcome = runner.reproduce(
-                name, out, quick=quick, data=data, progress=progress, finished=finished
-            )
-        outcomes.append(outcome)
-        answer(_report(outcome))
+            options = {"quick": quick, "data": data, "progress": progress, "finished": finished}
+            outcomes.append(reproduce(name, out, **options))
+        answer(_report(outcomes[-1]))
     if len(outcomes) > 1:
-        answer(_summary(outcomes))
+        lines = ["", f"{'experiment':26} {'CPU s':>8}  rows"]
+        lines += [f"{o.name:26} {o.seconds:8.1f}  {o.skipped or len(o.rows)}" for o in outcomes]
+        answer("\n".join([*lines, f"{'all':26} {sum(o.seconds for o in outcomes):8.1f}"]))
     if any(o.skipped.startswith("needs") for o in outcomes):
         note("some experiments need public data sets: give their folder with --data DIR")
 
@@ -67,17 +55,9 @@ def _report(outcome):
     if outcome.skipped:
         return f"{outcome.name}: skipped, {outcome.skipped}"
     lines = [f"{outcome.name} ({outcome.seconds:.1f} CPU s): {outcome.files[0].parent}"]
-    head = ("what", "paper", "ours", "setting")
-    widths = [max(len(r[i]) for r in (head, *outcome.rows)) for i in range(3)]
-    for row in (head, *outcome.rows):
+    rows = [("what", "paper", "ours", "setting"), *outcome.rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    for row in rows:
         cells = [f"{value:{width}}" for value, width in zip(row, widths, strict=False)]
         lines.append("  " + "  ".join([*cells, row[3]]))
     return "\n".join(lines)
-
-
-def _summary(outcomes):
-    lines = ["", f"{'experiment':26} {'CPU s':>8}  rows"]
-    for o in outcomes:
-        lines.append(f"{o.name:26} {o.seconds:8.1f}  {o.skipped or len(o.rows)}")
-    total = sum(o.seconds for o in outcomes)
-    return "\n".join([*lines, f"{'all':26} {total:8.1f}"])
