@@ -321,6 +321,38 @@ def make_kernel(kernel, gamma=1.0, degree=3, coef0=1.0):
     return shape._replace(**{k: v for k, v in options.items() if k in shape._fields})
 
 
+def resolve_gamma(gamma, X, weights=None):
+    """The number that `gamma` means for rows: a number itself, 'scale' 1 / (d variance of X).
+
+    Parameters
+    ----------
+    gamma : 'scale' or float
+    X : ndarray or CSR of shape (n, d)
+    weights : ndarray of shape (n,), optional
+        Of the rows.
+
+    Raises
+    ------
+    ValueError
+        For another name, or gamma <= 0.
+
+    Examples
+    --------
+    >>> resolve_gamma("scale", np.array([[0.0, 2.0], [2.0, 0.0]])), resolve_gamma(0.3, None)
+    (0.5, 0.3)
+    """
+    if gamma != "scale" if isinstance(gamma, str) else not (is_number(gamma) and gamma > 0.0):
+        raise ValueError(f"gamma={gamma!r} is neither 'scale' nor a positive number.")
+    if not isinstance(gamma, str):
+        return float(gamma)
+    weights = np.ones(X.shape[0]) if weights is None else weights
+    share = weights / weights.sum()
+    first = share @ X.mean(axis=1)
+    square = X.multiply(X).mean(axis=1) if sparse.issparse(X) else np.square(X).mean(axis=1)
+    variance = float(share @ square - first * first)
+    return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
+
+
 def check_gram(K, name="kernel"):
     """Refuse a square matrix that is no kernel's.
 

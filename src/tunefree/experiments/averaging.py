@@ -4,8 +4,8 @@ import numpy as np
 
 from tunefree.averaging import Geometric, Last, Tail, Uniform, chunk_mean, survival
 from tunefree.experiments import Experiment
+from tunefree.experiments.stored_iterates import additive_noise_sgd, plain_sgd, regularized_sgd
 from tunefree.experiments.style import curve, finish, logarithmic
-from tunefree.learners.sgd.paper import additive_noise_sgd, plain_sgd, regularized_sgd
 
 DECAYS = (0.0, 1.0, 2.0)  # of the covariance's eigenvalues, i^-decay
 D = 50

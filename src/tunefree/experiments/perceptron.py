@@ -7,8 +7,8 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
 from tunefree.experiments import Experiment
 from tunefree.experiments.style import curve, finish
-from tunefree.learners.perceptron.certificates import Goal
 from tunefree.learners.perceptron.classical import Classical
+from tunefree.learners.perceptron.margins import Goal
 from tunefree.learners.perceptron.optimistic import Optimistic
 
 

@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree.averaging import Polynomial
 from tunefree.choose.blend import blend, crossed
 from tunefree.choose.risk import curve, recent_rows
-from tunefree.choose.sprint import sprint
+from tunefree.choose.single_pass import single_pass
 from tunefree.choose.tournament import race, read_outs, train
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks
+from tunefree.estimators.from_source import ReadOnDemand
 from tunefree.estimators.kernel.compression import check_compress, checked, compressed
 from tunefree.estimators.kernel.fitting import (
     check_kernel,
@@ -29,7 +30,6 @@ from tunefree.estimators.kernel.fitting import (
     width_of,
 )
 from tunefree.estimators.kernel.stream import KernelStream
-from tunefree.estimators.pistol.fitting import ReadOnDemand
 from tunefree.estimators.regret import kernel_regret
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.budget import check_budget
@@ -150,7 +150,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
             if when is not None:
                 if once and held is None:
                     rules = [r._replace(average=Polynomial()) for r in (learner, *rivals)]
-                    outcome = sprint(team, kernel, data, gammas, rules, loss_of)
+                    outcome = single_pass(team, kernel, data, gammas, rules, loss_of)
                 else:
                     watch = self._told.passes(when[-1])
                     outcome = race(

@@ -16,8 +16,7 @@ from tunefree.estimators.kernel.fitting import (
     kernels_of,
     resolved,
 )
-from tunefree.estimators.pistol.fitting import visits_of
-from tunefree.estimators.pistol.settings import is_dense
+from tunefree.estimators.pistol.fitting import is_dense, visits_of
 from tunefree.learners.kernel.support import workers
 
 

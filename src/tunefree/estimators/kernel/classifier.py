@@ -9,12 +9,11 @@ from tunefree.estimators.callbacks import told
 from tunefree.estimators.kernel.base import KernelDecisions, KernelEstimator
 from tunefree.estimators.kernel.fitting import Problem, without_absurd
 from tunefree.estimators.labels import stream_labels
-from tunefree.estimators.pistol.fitting import new_columns, visits_of
-from tunefree.estimators.pistol.settings import SETTINGS, check_horizon, check_loss
+from tunefree.estimators.pistol.fitting import SETTINGS, check_horizon, new_columns, visits_of
 from tunefree.estimators.regret import KernelRegretBound
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
-from tunefree.losses import LOSSES
+from tunefree.losses import LOSSES, check_bounded, make_loss
 
 # Chosen on four public sets beside 'global', which it equals or betters after a few passes.
 _AUTO = PiSTOL(a=0.25, squares=True)
@@ -197,7 +196,7 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelDecisions, KernelEstimator
         kernel = self._check_common()
         if self.setting not in ("auto", *_NAMED):
             raise ValueError(f"setting={self.setting!r} is none of auto, {', '.join(_NAMED)}.")
-        check_loss(self.loss, "classification", "auto")
+        check_bounded(make_loss(self.loss, "classification", LOSSES["smoothed_hinge"]))
         check_horizon(self.horizon)
         return kernel
 

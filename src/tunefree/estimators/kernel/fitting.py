@@ -8,7 +8,7 @@ from scipy import sparse
 
 from tunefree.choose.risk import curve, risks
 from tunefree.choose.tournament import CACHED, SCOUTED, Data, pairs, scout, shortlist
-from tunefree.columns.squash import Squash, squash_of, standardise_of
+from tunefree.columns import Scaling, asinh_scaling, standard_scaling
 from tunefree.estimators import base
 from tunefree.kernels import (
     Cosine,
@@ -38,7 +38,7 @@ class Coordinates(NamedTuple):
     ----------
     name : str
         'raw', 'standardised' or 'squashed' (standardised on a logarithmic scale).
-    parts : tuple of Squash
+    parts : tuple of Scaling
         Applied in turn; none leave the rows as they are.
     dense : bool
         Fill sparse rows.
@@ -188,7 +188,7 @@ def views_of(estimator, kernel, problem):
     raw = ()
     if radial:
         # Distances do not change, and keep their digits.
-        raw = (Squash(problem.centre(), np.ones(X.shape[1]), curved=False),)
+        raw = (Scaling(problem.centre(), np.ones(X.shape[1]), asinh=False),)
     out = [Coordinates("raw", raw, True, single)]
     standard = estimator.standardize
     if standard == "auto":
@@ -196,12 +196,12 @@ def views_of(estimator, kernel, problem):
     if standard:
         rows = problem.rows()
         rows = rows.toarray() if sparse.issparse(rows) else rows
-        parts = (standardise_of(rows, problem.weights),)
+        parts = (standard_scaling(rows, problem.weights),)
         out.append(Coordinates("standardised", parts, True, single))
         if estimator.standardize is True or not radial:
             return out[1:]
-        bent = squash_of(rows)
-        parts = (bent, standardise_of(bent.show(rows), problem.weights))
+        bent = asinh_scaling(rows)
+        parts = (bent, standard_scaling(bent.show(rows), problem.weights))
         out.append(Coordinates("squashed", parts, True, single))
     return out
 

@@ -12,13 +12,11 @@ from tunefree.estimators import base
 from tunefree.estimators.callbacks import told
 from tunefree.estimators.kernel.base import KernelEstimator
 from tunefree.estimators.kernel.fitting import Problem, without_absurd
-from tunefree.estimators.pistol.fitting import visits_of
-from tunefree.estimators.pistol.settings import check_loss, is_dense
-from tunefree.estimators.pistol.targets import DELTA, location_and_scale
+from tunefree.estimators.pistol.fitting import is_dense, visits_of
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
-from tunefree.losses import LOSSES, Huber
-from tunefree.robust import ABSURD, screened
+from tunefree.losses import make_loss, within
+from tunefree.robust import ABSURD, DELTA, location_and_scale, screened
 
 _RULE = PiSTOL(a=0.25, squares=True)
 _PASSES = 30
@@ -150,13 +148,12 @@ class KernelPiSTOLRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
 
     def _check(self):
         kernel = self._check_common()
-        check_loss(self.loss, "regression")
+        make_loss(self.loss, "regression")
         return kernel
 
     def _loss(self):
-        if self.loss == "squared":
-            return Huber(DELTA)
-        return LOSSES.get(self.loss, self.loss)
+        loss = make_loss(self.loss, "regression")
+        return loss if np.isfinite(loss.bound()) else within(loss, DELTA)
 
     @told
     def fit(self, X, y, sample_weight=None, held=None, like=None):

@@ -5,17 +5,14 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import is_number
-from tunefree.averaging import AVERAGES, SUFFIXES, within
+from tunefree.averaging import scheme_of, within
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import told
 from tunefree.estimators.kernel.baselines import Baseline, BaselineClassifier
-from tunefree.estimators.pistol.settings import check_loss
-from tunefree.estimators.pistol.targets import location_and_scale
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import ConstantStep
-from tunefree.losses import LOSSES, Squared
-
-_SCHEMES = {**AVERAGES, **SUFFIXES}
+from tunefree.losses import make_loss
+from tunefree.robust import location_and_scale
 
 
 class _SGD(Baseline):
@@ -54,11 +51,7 @@ class _SGD(Baseline):
         return float(self.step)
 
     def _scheme(self, n):
-        scheme = _SCHEMES.get(self.average) if isinstance(self.average, str) else self.average
-        if not (hasattr(scheme, "mass") or hasattr(scheme, "within")):
-            names = ", ".join(_SCHEMES)
-            raise ValueError(f"average={self.average!r} is none of {names}, or a part with mass().")
-        return within(scheme, n)
+        return within(scheme_of(self.average), n)
 
 
 class KernelAveragedSGDClassifier(BaselineClassifier, _SGD):
@@ -132,7 +125,7 @@ class KernelAveragedSGDClassifier(BaselineClassifier, _SGD):
         -------
         self
         """
-        loss, step = _loss(self.loss, "classification"), self._step()
+        loss, step = make_loss(self.loss, "classification"), self._step()
         self._scheme(1)
         prepared = self._prepare(X, y, sample_weight)
         problem, data, engine, kernels = self._run(
@@ -208,7 +201,8 @@ class KernelAveragedSGDRegressor(RegressorMixin, MultiOutputMixin, _SGD):
         -------
         self
         """
-        loss, step, kernel = _loss(self.loss, "regression"), self._step(), self._check_baseline()
+        loss, step = make_loss(self.loss, "regression"), self._step()
+        kernel = self._check_baseline()
         self._scheme(1)
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X)
@@ -232,16 +226,3 @@ class KernelAveragedSGDRegressor(RegressorMixin, MultiOutputMixin, _SGD):
         check_is_fitted(self, "expansion_")
         y = self._values(X) * self.scale_ + self.intercept_
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
-
-
-def _loss(loss, task):
-    """The loss of a name, for a task.
-
-    Raises
-    ------
-    ValueError
-    """
-    if isinstance(loss, str) and loss == "squared":
-        return Squared()
-    check_loss(loss, task, "squared")
-    return LOSSES.get(loss, loss)

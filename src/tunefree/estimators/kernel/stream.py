@@ -12,7 +12,7 @@ from scipy import sparse
 
 from tunefree.choose.portfolio import rms
 from tunefree.choose.risk import recent_rows, record, risks, start_progress
-from tunefree.columns.squash import standardise_of
+from tunefree.columns import standard_scaling
 from tunefree.engine.order import given_visits
 from tunefree.estimators.kernel.fitting import GRID, Coordinates, guards_rows, scale_gamma
 from tunefree.kernels import Cosine, Function, Linear, median_gamma
@@ -156,7 +156,7 @@ class KernelStream:
         if standard == "auto":
             standard = auto and not isinstance(kernel, Linear | Cosine | Function)
         if standard and not sparse.issparse(X):
-            parts = (standardise_of(X, np.ones(len(targets))),)
+            parts = (standard_scaling(X, np.ones(len(targets))),)
         name = "standardised" if parts else "raw"
         self.coordinates = Coordinates(name, parts, bool(parts), self.single)
         rows = self.coordinates.show(X)

@@ -1,9 +1,12 @@
-"""The iterations that Neu and Rosasco compare, as stored iterates: for tests and figures.
+"""Stored iterates: the iterations that Neu and Rosasco compare, and their averages by workers.
 
 Source: Neu and Rosasco 2018.
 """
 
 import numpy as np
+from joblib import Parallel, delayed
+
+from tunefree.averaging import within
 
 
 def plain_sgd(X, y, step, start):
@@ -50,3 +53,26 @@ def additive_noise_sgd(covariance, product, noise, step, start, penalty=0.0):
         gradient = covariance @ w - product - epsilon + penalty * (w - out[0])
         out.append(w - step * gradient)
     return np.array(out)
+
+
+def chunk_sums(iterates, schemes, start=0):
+    """What one worker does: each scheme's sums of the iterates start, ..., and masses."""
+    times = np.arange(start, start + len(iterates), dtype=float)
+    table = np.array([scheme.mass(times, times + 1.0) for scheme in schemes])
+    return np.tensordot(table, iterates, axes=1), table.sum(axis=1)
+
+
+def average_iterates(iterates, schemes, *, n_jobs=1, prefer="threads"):
+    """Averages of stored iterates under several schemes, a chunk a worker (section 4.1).
+
+    Threads share the iterates; processes share a `numpy.memmap`, and get a copy of anything else.
+    """
+    schemes = [within(scheme, len(iterates)) for scheme in schemes]
+    bounds = np.linspace(0, len(iterates), n_jobs + 1).astype(int)
+    parts = Parallel(n_jobs=n_jobs, prefer=prefer)(
+        delayed(chunk_sums)(iterates[a:b], schemes, a)
+        for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+    )
+    summed = sum(part for part, _ in parts)
+    total = sum(masses for _, masses in parts)
+    return summed / total.reshape((-1,) + (1,) * (summed.ndim - 1))

@@ -17,23 +17,11 @@ from tunefree.choose.tournament import like, passage
 from tunefree.learners.kernel.blocked import Blocked, Member
 
 
-def sprint(team, kernel, data, gammas, learners, loss_of):
-    """One pass of each learner under each bandwidth.
+def single_pass(team, kernel, data, gammas, learners, loss_of):
+    """The race of one pass of each learner under each bandwidth.
 
-    Parameters
-    ----------
-    team : Workers
-    kernel : part
-    data : Data
-    gammas : sequence of float or None
-    learners : sequence of Isotropic
-    loss_of : callable
-        (decisions, targets) -> loss of every row.
-
-    Returns
-    -------
-    Race
-        Its decisions are those of the latest rows, before they were learned.
+    Its decisions are those of the latest rows before they were learned; ``loss_of(decisions,
+    targets)`` is the loss of each.
     """
     n, k = data.targets.shape
     members = [Member(g, learner) for g, learner in product(gammas, learners)]

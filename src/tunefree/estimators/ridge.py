@@ -6,35 +6,35 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
-from tunefree._threads import product
-from tunefree.averaging import Geometric, Last, Tail, Uniform
+from tunefree._threads import one_blas_thread, product
+from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.engine.order import given_visits
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSource
-from tunefree.estimators.ridge.problem import (
-    NAMED,
-    check_parameters,
-    choose_solver,
+from tunefree.estimators.least_squares import (
+    Distinct,
+    Run,
     descend,
-    distinct,
-    exact_path,
     folds,
     held_out_risks,
     passes,
     penalties,
-    posed,
     read,
     risks_on,
 )
+from tunefree.learners.sgd.path import decompose
 from tunefree.learners.sgd.stream import StreamSGD
 from tunefree.robust import guarded
 
 # A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
 MOST_KEPT = 2e7
+# Up to here the eigenvectors cost less than the passes (measured: 2 to 2800 times).
+_MOST_EXACT, _MOST_CELLS = 1000, 2e8
 # Predictions may lie so many halves of the targets' range from its middle.
 _WIDENED = 3.0
 _OTHERS = (Last(), Tail(0.25), Tail(0.5), Uniform())
+_RIDGE = "auto", "geometric"
 
 
 class AveragedSGDRegressor(
@@ -124,16 +124,9 @@ class AveragedSGDRegressor(
     _ON_DEMAND = ("coef_", "intercept_", "range_", "average_", "leaderboard_")
 
     def __init__(
-        self,
-        average="auto",
-        *,
-        solver="auto",
-        alphas=None,
-        max_iter="auto",
-        scaling="auto",
-        fit_intercept=True,
-        random_state=None,
-    ):
+        self, average="auto", *, solver="auto", alphas=None, max_iter="auto", scaling="auto",
+        fit_intercept=True, random_state=None,
+    ):  # fmt: skip
         self.average = average
         self.solver = solver
         self.alphas = alphas
@@ -159,15 +152,42 @@ class AveragedSGDRegressor(
         -------
         self
         """
-        check_parameters(self)
+        self._check()
         self._stream = None
-        problem, self.solver_ = self._pose(X, y, sample_weight)
+        problem = self._pose(X, y, sample_weight)
         validation = None if X_val is None else self._validation(X_val, y_val)
         self.alphas_ = penalties(self.alphas, problem.sized())
-        return getattr(self, f"_fit_{self.solver_}")(problem, validation)
+        if self.solver_ == "exact":
+            return self._fit_exact(problem, validation)
+        return self._fit_sgd(problem, validation)
+
+    def _check(self):
+        """Refuse parameter values that mean nothing, naming the parameter."""
+        self._grid()
+        if self.solver not in ("auto", "sgd", "exact"):
+            raise ValueError(f"solver={self.solver!r} is none of auto, sgd, exact.")
+        if self.scaling not in (True, False, "auto"):
+            raise ValueError(f"scaling={self.scaling!r} is neither a bool nor 'auto'.")
+        n = self.max_iter
+        if n != "auto" and (not isinstance(n, int | np.integer) or n < 1):
+            raise ValueError(f"max_iter={n!r} is neither 'auto' nor a positive integer.")
+
+    def _choose_solver(self, shape):
+        """Set the solver for rows of this shape, and a hint if the other one would be cheaper."""
+        ridge = isinstance(self.average, str) and self.average in _RIDGE
+        cheap = min(shape) <= _MOST_EXACT and shape[0] * shape[1] <= _MOST_CELLS
+        self.solver_, self.hint_ = self.solver, None
+        if self.solver == "exact" and not ridge:
+            raise ValueError("solver='exact' has no iterates: use average='auto' or 'geometric'.")
+        if self.solver == "auto":
+            self.solver_ = "exact" if cheap and ridge else "sgd"
+        elif cheap and ridge and self.solver == "sgd":
+            self.hint_ = "With so few columns or rows, solver='exact' is cheaper and exact."
+        elif not cheap and self.solver == "exact":
+            self.hint_ = "With so many rows and columns, solver='sgd' is cheaper."
 
     def _pose(self, X, y, sample_weight):
-        """The problem, and the solver for it."""
+        """The problem; the solver for it is chosen."""
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -175,27 +195,24 @@ class AveragedSGDRegressor(
         if not kept.all():
             X, targets, weights = X[kept], targets[kept], weights[kept]
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
-        solver, self.hint_ = choose_solver(self.average, self.solver, X.shape)
-        if solver == "exact" and sparse.issparse(X):
+        self._choose_solver(X.shape)
+        if self.solver_ == "exact" and sparse.issparse(X):
             X = X.toarray()
         # Dense columns are always scaled.
         scaling = True if self.scaling == "auto" and not sparse.issparse(X) else self.scaling
-        X, targets, *visited = distinct(X, targets, weights, seed_of(self.random_state))
-        every, learned = np.arange(X.shape[0]), self.solver != "auto"
-        X, targets = guarded(X, targets, every, given, learned=learned)
+        rows = Distinct.of(X, targets, weights, seed_of(self.random_state))
+        every, learned = np.arange(rows.X.shape[0]), self.solver != "auto"
+        X, targets = guarded(rows.X, rows.targets, every, given, learned=learned)
         self.range_ = None
         if not learned:
             low, high = targets.min(axis=0), targets.max(axis=0)
             self.range_ = np.stack([2.0 * low - high, 2.0 * high - low])
-        problem = posed(X, targets, *visited, intercept=self.fit_intercept, scaling=scaling)
-        return problem, solver
+        rows = rows._replace(X=X, targets=targets)
+        return rows.pose(intercept=self.fit_intercept, scaling=scaling)
 
     def _fit_exact(self, problem, validation):
-        model, solved = exact_path(problem, self.alphas_)
-        if validation is None:
-            risks = solved.left_out(self.alphas_, self.fit_intercept)
-        else:
-            risks = risks_on(model, problem, *validation)
+        model, left_out = exact_path(problem, self.alphas_, self.fit_intercept)
+        risks = left_out() if validation is None else risks_on(model, problem, *validation)
         return self._choose_exact(problem.columns, model, risks)
 
     def _choose_exact(self, columns, model, risks):
@@ -205,11 +222,9 @@ class AveragedSGDRegressor(
 
     def _grid(self):
         """Whether the averages of all alphas are candidates, and which others are."""
-        named = isinstance(self.average, str)
-        grid = named and self.average in ("auto", "geometric")
-        if grid:
-            return grid, _OTHERS if self.average == "auto" else ()
-        return grid, (NAMED.get(self.average) if named else self.average,)
+        if isinstance(self.average, str) and self.average in _RIDGE:
+            return True, _OTHERS if self.average == "auto" else ()
+        return False, (scheme_of(self.average, also=_RIDGE[:1]),)
 
     def _fit_sgd(self, problem, validation):
         n_passes = passes(self.max_iter, int(problem.visits.repeats.sum()))
@@ -277,7 +292,7 @@ class AveragedSGDRegressor(
         -------
         self
         """
-        check_parameters(self)
+        self._check()
         stream = getattr(self, "_stream", None)
         fitted = stream is None and "coef_" in vars(self)
         X, y = base.check_rows_and_targets(
@@ -365,3 +380,77 @@ class AveragedSGDRegressor(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def exact_path(problem, alphas, intercept):
+    """The path of ridge regression itself, and a function for its leave-one-out errors."""
+    weights = problem.totals * problem.unit
+    spectrum, left, targets = decompose(problem.Z, problem.targets, weights)
+    total = weights.sum()
+    mass = weights / total * bool(intercept)
+
+    def left_out():
+        return spectrum.left_out(left, targets, mass, alphas) / total
+
+    return Run(spectrum.path(alphas), np.eye(len(alphas))), left_out
+
+
+@one_blas_thread()
+def sgd_ridge_path(
+    X, y, *, alphas=None, sample_weight=None, solver="sgd", max_iter="auto", scaling="auto",
+    fit_intercept=True, random_state=None,
+):  # fmt: skip
+    r"""The ridge path by geometric averages of one run of SGD.
+
+    The average with weights :math:`(1 + \eta\alpha/n)^{-t}` for every alpha, from the scalars of
+    one run and one product.
+
+    Parameters
+    ----------
+    X : array-like or CSR of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,) or (n_samples, n_targets)
+    alphas : array-like of shape (n_alphas,), optional
+        As in `AveragedSGDRegressor`, like all that follows.
+    sample_weight : array-like of shape (n_samples,), optional
+    solver : {'sgd', 'exact'}, default='sgd'
+    max_iter : int or 'auto', default='auto'
+    scaling : bool or 'auto', default='auto'
+        'auto' scales dense columns only.
+    fit_intercept : bool, default=True
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    alphas : ndarray of shape (n_alphas,)
+    coefs : ndarray of shape (n_features, n_alphas) or (n_targets, n_features, n_alphas)
+    intercepts : ndarray of shape (n_alphas,) or (n_targets, n_alphas)
+
+    References
+    ----------
+    Neu and Rosasco 2018, section 4.1.
+
+    Examples
+    --------
+    >>> from tunefree import sgd_ridge_path
+    >>> x = np.linspace(-1, 1, 201)
+    >>> alphas, coefs, _ = sgd_ridge_path(x[:, None], x, alphas=[x @ x / 20], random_state=0)
+    >>> bool(abs(coefs[0, 0] - 20 / 21) < 0.05)  # x'x / (x'x + alpha)
+    True
+    """
+    if solver not in ("sgd", "exact"):
+        raise ValueError(f"solver={solver!r} is none of sgd, exact.")
+    scaling = not sparse.issparse(X) if scaling == "auto" else scaling
+    model = AveragedSGDRegressor(
+        "geometric", solver=solver, alphas=alphas, max_iter=max_iter, scaling=scaling,
+        fit_intercept=fit_intercept, random_state=random_state,
+    )  # fmt: skip
+    model._check()
+    problem = model._pose(X, y, sample_weight)
+    alphas = penalties(alphas, problem.sized())
+    if solver == "exact":
+        path, _ = exact_path(problem, alphas, fit_intercept)
+    else:
+        n_passes = passes(max_iter, int(problem.visits.repeats.sum()))
+        path = read(problem, descend(problem, n_passes), problem.schemes(alphas))
+    coef, intercept = path.fold(problem.columns, dtype=model._dtype)
+    return alphas, *((coef[0], intercept[0]) if model._flat else (coef, intercept))

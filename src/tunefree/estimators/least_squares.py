@@ -1,54 +1,85 @@
-"""A least-squares problem in the learner's coordinates, and its path from runs of SGD."""
+"""Least-squares problems in the learner's coordinates, and their path by runs of SGD or exactly."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from tunefree.averaging import AVERAGES, SUFFIXES, Geometric
+from tunefree.averaging import Geometric
 from tunefree.engine.order import Visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.estimators import base
 from tunefree.learners.sgd.coordinates import Columns, columns, shown, squared_norms
-from tunefree.learners.sgd.exact import decompose
-from tunefree.learners.sgd.path import SGD, Setting, averages, compress
+from tunefree.learners.sgd.path import SGD, averages, compress
 
-NAMED = {**AVERAGES, **SUFFIXES}
 _N_ALPHAS = 50
-# Up to here the eigenvectors cost less than the passes (measured: 2 to 2800 times).
-_MOST_EXACT, _MOST_CELLS = 1000, 2e8
 _FOLDS, _MOST_FOLDED, _MOST_HELD_OUT, _TRIED = 5, 2000, 20_000, 2000
 
 
-class Problem(NamedTuple):
-    """A least-squares problem in the coordinates of the learner.
+class Distinct(NamedTuple):
+    """Distinct rows in the order of their hash: no sum depends on how the user gave them.
 
-    Equal rows are one row, and rows stand in the order of their hash: no sum depends on how the
-    user gave them.
-
-    Attributes
-    ----------
-    Z : ndarray or CSR of shape (m, d)
-    centre : ndarray of shape (d,) or (0,)
-    columns : Columns
-    targets : ndarray of shape (m, n_outputs)
-        Less their means.
-    totals : ndarray of shape (m,)
-        Weights in units of visits.
-    visits : Visits
-    norms : ndarray of shape (m,)
-        Squared norms of the rows.
-    unit : float
-        What a visit of weight 1 weighs for the user.
+    `totals` are their weights in units of visits, and `unit` is what a visit of weight 1 weighs for
+    the user.
     """
 
-    Z: object
-    centre: np.ndarray
-    columns: Columns
+    X: object
     targets: np.ndarray
     totals: np.ndarray
     visits: Visits
-    norms: np.ndarray
+    unit: float
+
+    @classmethod
+    def of(cls, X, targets, weights, seed):
+        """The distinct ones of rows of positive weight."""
+        visits = hashed_visits(X, targets, weights, seed)
+        rows, totals = visits.unique()
+        place = np.empty(X.shape[0], np.int64)
+        place[rows] = np.arange(len(rows))
+        visits = visits._replace(rows=place[visits.rows])
+        unit = float(weights.sum() / totals.sum())
+        return cls(base.take(X, rows), targets[rows], totals, visits, unit)
+
+    def pose(self, *, intercept, scaling, view=None):
+        """The problem, centred; with scaling='auto' a pass over some rows tells what suits them.
+
+        A `view` may be given: that of more rows than these.
+        """
+        if scaling == "auto":
+            scaled, raw = self.scaling_risks(intercept)
+            scaling = scaled < raw
+        if view is None:
+            view = columns(self.X, self.targets, self.totals, intercept=intercept)
+        return self._seen(view if scaling else view.unscaled())
+
+    def scaling_risks(self, intercept):
+        """Progressive risks of a pass over some rows, with scaled columns and with raw ones."""
+        few, early = slice(0, _TRIED), self.visits.rows < _TRIED
+        part = Distinct(
+            base.take(self.X, few), self.targets[few], self.totals[few],
+            Visits(*(field[early] for field in self.visits)), self.unit,
+        )  # fmt: skip
+        scaled = columns(part.X, part.targets, part.totals, intercept=intercept)
+        return [progressive_risk(part._seen(view)) for view in (scaled, scaled.unscaled())]
+
+    def _seen(self, view):
+        """The problem in the coordinates of a view."""
+        Z, view = shown(self.X, view)
+        centre = view.centre(self.X)
+        norms, targets = squared_norms(Z, centre), self.targets - view.target
+        return Problem(Z, centre, view, targets, self.totals, self.visits, norms, self.unit)
+
+
+class Problem(NamedTuple):
+    """`Distinct` rows in the coordinates of the learner."""
+
+    Z: object  # (m, d), of which `centre`, (d,) or (0,), is to be subtracted
+    centre: np.ndarray
+    columns: Columns
+    targets: np.ndarray  # less their means
+    totals: np.ndarray
+    visits: Visits
+    norms: np.ndarray  # squared norms of the rows
     unit: float
 
     def sized(self):
@@ -65,54 +96,6 @@ class Problem(NamedTuple):
         visited = self.unit * self.visits.repeats.sum()
         rates = self.step() * np.asarray(alphas, dtype=float) / visited
         return [*(Geometric(float(rate)) for rate in rates), *others]
-
-
-def distinct(X, targets, weights, seed):
-    """Distinct rows in the order of their hash: rows, targets, totals, visits and their unit."""
-    visits = hashed_visits(X, targets, weights, seed)
-    rows, totals = visits.unique()
-    place = np.empty(X.shape[0], np.int64)
-    place[rows] = np.arange(len(rows))
-    visits = visits._replace(rows=place[visits.rows])
-    return base.take(X, rows), targets[rows], totals, visits, float(weights.sum() / totals.sum())
-
-
-def scaling_risks(X, targets, totals, visits, unit, intercept):
-    """Progressive risks of a pass over some of the rows, with scaled columns and with raw ones."""
-    few, early = slice(0, _TRIED), visits.rows < _TRIED
-    part = base.take(X, few), targets[few], totals[few]
-    some = Visits(*(field[early] for field in visits)), unit
-    scaled = columns(*part, intercept=intercept)
-    return [progressive_risk(_viewed(view, *part, *some)) for view in (scaled, scaled.unscaled())]
-
-
-def pose(X, targets, weights, seed, *, intercept, scaling, view=None):
-    """The problem of rows with weights: merged, in hashed order, centred.
-
-    With scaling='auto' one pass over some of the rows tells whether scaled columns suit them.
-    A `view` may be given: that of more rows than these.
-    """
-    parts = distinct(X, targets, weights, seed)
-    return posed(*parts, intercept=intercept, scaling=scaling, view=view)
-
-
-def posed(X, targets, totals, visits, unit, *, intercept, scaling, view=None):
-    """The problem of distinct rows."""
-    if scaling == "auto":
-        scaled, raw = scaling_risks(X, targets, totals, visits, unit, intercept)
-        scaling = scaled < raw
-    if view is None:
-        view = columns(X, targets, totals, intercept=intercept)
-    view = view if scaling else view.unscaled()
-    return _viewed(view, X, targets, totals, visits, unit)
-
-
-def _viewed(view, X, targets, totals, visits, unit):
-    """The problem of distinct rows in the coordinates of a view."""
-    Z, view = shown(X, view)
-    centre = view.centre(X)
-    norms = squared_norms(Z, centre)
-    return Problem(Z, centre, view, targets - view.target, totals, visits, norms, unit)
 
 
 def penalties(alphas, sized):
@@ -152,16 +135,10 @@ class Run(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """A path in the user's units: the mean of several runs.
+    """A path in the user's units, the mean of several runs: coefficients and intercepts."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (n_outputs, d, n_schemes)
-    intercept : ndarray of shape (n_outputs, n_schemes)
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
+    coef: np.ndarray  # (n_outputs, d, n_schemes)
+    intercept: np.ndarray  # (n_outputs, n_schemes)
 
     @property
     def n_schemes(self):
@@ -190,9 +167,9 @@ def descend(problem, n_passes, n_folds=0, **watch):
     n_outputs = problem.targets.shape[1]
     absent = np.repeat(np.arange(-1, n_folds), n_outputs)
     learner = SGD(problem.step(), n_passes)
+    setting = learner.on(problem.Z, problem.centre, folds(problem)[0], absent)
     source = Rows(problem.Z, np.tile(problem.targets, n_folds + 1), problem.visits)
     state = learner.init(problem.Z.shape[1], len(absent))
-    setting = Setting.of(learner, problem.Z, problem.centre, folds(problem)[0], absent)
     return run(setting, state, source, **watch).state
 
 
@@ -228,12 +205,6 @@ def progressive_risk(problem):
     return float(importance[half:] @ errors.sum(axis=1) / importance[half:].sum())
 
 
-def exact_path(problem, alphas):
-    """The path of ridge regression itself, and the decomposition it comes from."""
-    solved = decompose(problem.Z, problem.targets, problem.totals * problem.unit)
-    return Run(solved.spectrum.path(alphas), np.eye(len(alphas))), solved
-
-
 def risks_on(model, problem, X, targets):
     """Mean squared errors of all schemes on rows of the user's, summed over outputs."""
     predicted = model.predict(problem.columns.show(X), problem.centre)
@@ -244,40 +215,3 @@ def risks_on(model, problem, X, targets):
 def passes(max_iter, n_visits):
     """Passes over the data: enough visits for few rows, 3 to 20."""
     return int(np.clip(np.ceil(1.5e5 / n_visits), 3, 20)) if max_iter == "auto" else int(max_iter)
-
-
-def check_parameters(estimator):
-    """Refuse parameter values that mean nothing, naming the parameter."""
-    p = estimator.get_params(deep=False)
-    average = p["average"]
-    if isinstance(average, str) and average not in ("auto", *NAMED):
-        raise ValueError(f"average={average!r} is none of auto, {', '.join(NAMED)}.")
-    if (
-        not isinstance(average, str)
-        and not hasattr(average, "mass")
-        and not hasattr(average, "within")
-    ):
-        raise ValueError(f"average={average!r} is no averaging scheme: it has no mass.")
-    if p["solver"] not in ("auto", "sgd", "exact"):
-        raise ValueError(f"solver={p['solver']!r} is none of auto, sgd, exact.")
-    if p["scaling"] not in (True, False, "auto"):
-        raise ValueError(f"scaling={p['scaling']!r} is neither a bool nor 'auto'.")
-    if p["max_iter"] != "auto" and (
-        not isinstance(p["max_iter"], int | np.integer) or p["max_iter"] < 1
-    ):
-        raise ValueError(f"max_iter={p['max_iter']!r} is neither 'auto' nor a positive integer.")
-
-
-def choose_solver(average, solver, shape):
-    """The solver for rows of this shape, and a hint if the other one would be cheaper."""
-    ridge = isinstance(average, str) and average in ("auto", "geometric")
-    cheap = min(shape) <= _MOST_EXACT and shape[0] * shape[1] <= _MOST_CELLS
-    if solver == "exact" and not ridge:
-        raise ValueError("solver='exact' has no iterates: use average='auto' or 'geometric'.")
-    if solver == "auto":
-        return ("exact" if cheap and ridge else "sgd"), None
-    if cheap and ridge and solver == "sgd":
-        return solver, "With so few columns or rows, solver='exact' is cheaper and exact."
-    if not cheap and solver == "exact":
-        return solver, "With so many rows and columns, solver='sgd' is cheaper."
-    return solver, None
