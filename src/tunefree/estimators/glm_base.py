@@ -129,9 +129,7 @@ class Reflectron(OfSource, TellsCallbacks, BaseEstimator):
                     "potentials need coordinates, so give features in their place."
                 )
             potential = Euclidean()
-        configurations = combinations(
-            potential, self.constraint, self.step, self.per_output
-        )
+        configurations = combinations(potential, self.constraint, self.step, self.per_output)
         steps = [c.step for c in configurations]
         check_weight(self.weight, steps if batch else ())
         check_theorems(steps, self.weight, link)

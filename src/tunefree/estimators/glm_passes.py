@@ -9,7 +9,7 @@ from tunefree.bounds import reflectron_step
 from tunefree.engine.order import Visits, given_visits
 from tunefree.engine.sources import Rows
 from tunefree.estimators.glm_parts import THEOREMS, geometry, named
-from tunefree.learners.walks import MULTIPLES, Pace
+from tunefree.learners.walks import HOPELESS, MULTIPLES, Pace
 
 # Passes without progress before the runs end; at least as many as progress took.
 _PATIENCE = 5
@@ -112,6 +112,7 @@ def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choos
     """
     walks, best, marks, curves, path = make(), {}, {}, [], []
     names = [run.configuration for run in walks.runs]
+    hopeless = HOPELESS * measure(*walks.runs[0].read())
     alive, epoch, source = list(range(len(names))), 0, Rows(X, targets, _only(visits, learns))
     while epoch < most:
         walks, stopped = _pass(walks, source, epoch, **watch)
@@ -137,8 +138,10 @@ def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choos
             alive = [c for i, c in enumerate(alive) if i in kept]
     order = sorted(best, key=lambda c: best[c][0])
     risk, epochs, theta, offset = best[order[0]]
-    if not np.isfinite(risk):
-        raise ValueError("No step was finite: give a smaller step, or step='auto'.")
+    if not np.isfinite(risk) or risk > hopeless > 0.0:
+        raise ValueError(
+            "No step was finite, or they led far away: give a smaller step, or step='auto'."
+        )
     n_passes = epoch
     if refit:
         walks, n_passes = make(order[0]), epoch + epochs
