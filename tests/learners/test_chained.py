@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import eval_legendre, expit
 from tunefree.learners.chained import Chained
-from tunefree.learners.mirror import Mirror
+from tunefree.learners.reflectron.mirror import Mirror
 from tunefree.learners.mirror_state import Configuration, Sheet
 
 from tunefree.constraints import L1Ball
