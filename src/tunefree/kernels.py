@@ -12,7 +12,8 @@ cosine          <x, y> / (\|x\| \|y\|)
 
 A kernel says ``gram(A, B)``, the matrix of all k(a, b), and ``diag(A)``, the values k(a, a). Those
 that decay with a distance say ``distances(A, B)``, too, and ``decay(D, out)``: a grid of bandwidths
-shares the distances, and k of bandwidth 2 gamma is the square of k.
+shares the distances, and k of bandwidth 2 gamma is the square of k. For the export it has
+``onnx(g, X, B)``, its values as nodes of a graph.
 
 Rows are arrays or CSR matrices, and values have the rows' type.
 """
@@ -77,6 +78,14 @@ class RBF(NamedTuple):
         """Values of every row with itself."""
         return np.ones(A.shape[0], A.dtype)
 
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        centre = B.mean(axis=0)
+        X, B = g("Sub", X, centre), B - centre
+        squares = g("ReduceSum", g("Mul", X, X), np.array([1]), keepdims=1)
+        square = g("Sub", g("Add", squares, squared_norms(B)), g("Mul", g("MatMul", X, B.T), 2.0))
+        return g("Exp", g("Mul", g("Max", square, 0.0), -float(self.gamma)))
+
 
 @part
 class Laplacian(NamedTuple):
@@ -116,6 +125,13 @@ class Laplacian(NamedTuple):
         """Values of every row with itself."""
         return np.ones(A.shape[0], A.dtype)
 
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
+        return g(
+            "Exp", g("Mul", g("ReduceSum", gap, np.array([2]), keepdims=0), -float(self.gamma))
+        )
+
 
 @part
 class Polynomial(NamedTuple):
@@ -152,6 +168,11 @@ class Polynomial(NamedTuple):
         """Values of every row with itself."""
         return self._shape(squared_norms(A))
 
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        base = g("Add", g("Mul", g("MatMul", X, B.T), float(self.gamma)), float(self.coef0))
+        return g("Pow", base, float(self.degree))
+
 
 @part
 class Linear(NamedTuple):
@@ -171,6 +192,10 @@ class Linear(NamedTuple):
         """Values of every row with itself."""
         return squared_norms(A)
 
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        return g("MatMul", X, B.T)
+
 
 @part
 class Cosine(NamedTuple):
@@ -189,6 +214,12 @@ class Cosine(NamedTuple):
     def diag(self, A):
         """Values of every row with itself."""
         return (squared_norms(A) > 0.0).astype(A.dtype)
+
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        length = g("Sqrt", g("ReduceSum", g("Mul", X, X), np.array([1]), keepdims=1))
+        lengths = g("Mul", length, np.sqrt(squared_norms(B)))
+        return g("Div", g("MatMul", X, B.T), g("Max", lengths, 1e-300))
 
 
 class Pairwise(NamedTuple):
@@ -319,6 +350,38 @@ def make_kernel(kernel, gamma=1.0, degree=3, coef0=1.0):
         return Pairwise(kernel, **options)
     shape = known[kernel]
     return shape._replace(**{k: v for k, v in options.items() if k in shape._fields})
+
+
+def resolve_gamma(gamma, X, weights=None):
+    """The number that `gamma` means for rows: a number itself, 'scale' 1 / (d variance of X).
+
+    Parameters
+    ----------
+    gamma : 'scale' or float
+    X : ndarray or CSR of shape (n, d)
+    weights : ndarray of shape (n,), optional
+        Of the rows.
+
+    Raises
+    ------
+    ValueError
+        For another name, or gamma <= 0.
+
+    Examples
+    --------
+    >>> resolve_gamma("scale", np.array([[0.0, 2.0], [2.0, 0.0]])), resolve_gamma(0.3, None)
+    (0.5, 0.3)
+    """
+    if gamma != "scale" if isinstance(gamma, str) else not (is_number(gamma) and gamma > 0.0):
+        raise ValueError(f"gamma={gamma!r} is neither 'scale' nor a positive number.")
+    if not isinstance(gamma, str):
+        return float(gamma)
+    weights = np.ones(X.shape[0]) if weights is None else weights
+    share = weights / weights.sum()
+    first = share @ X.mean(axis=1)
+    square = X.multiply(X).mean(axis=1) if sparse.issparse(X) else np.square(X).mean(axis=1)
+    variance = float(share @ square - first * first)
+    return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
 
 
 def check_gram(K, name="kernel"):

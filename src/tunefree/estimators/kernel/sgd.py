@@ -5,7 +5,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import is_number
-from tunefree.averaging import AVERAGES, SUFFIXES, within
+from tunefree.averaging import scheme_of, within
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import told
 from tunefree.estimators.kernel.baselines import Baseline, BaselineClassifier
@@ -13,8 +13,6 @@ from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import ConstantStep
 from tunefree.losses import make_loss
 from tunefree.robust import location_and_scale
-
-_SCHEMES = {**AVERAGES, **SUFFIXES}
 
 
 class _SGD(Baseline):
@@ -53,11 +51,7 @@ class _SGD(Baseline):
         return float(self.step)
 
     def _scheme(self, n):
-        scheme = _SCHEMES.get(self.average) if isinstance(self.average, str) else self.average
-        if not (hasattr(scheme, "mass") or hasattr(scheme, "within")):
-            names = ", ".join(_SCHEMES)
-            raise ValueError(f"average={self.average!r} is none of {names}, or a part with mass().")
-        return within(scheme, n)
+        return within(scheme_of(self.average), n)
 
 
 class KernelAveragedSGDClassifier(BaselineClassifier, _SGD):
