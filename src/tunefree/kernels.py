@@ -10,9 +10,13 @@ linear          <x, y>
 cosine          <x, y> / (\|x\| \|y\|)
 ==============  =====================================  ===================
 
-A kernel says ``gram(A, B)``, the matrix of all k(a, b), and ``diag(A)``, the values k(a, a). Those
-that decay with a distance say ``distances(A, B)``, too, and ``decay(D, out)``: a grid of bandwidths
-shares the distances, and k of bandwidth 2 gamma is the square of k.
+A kernel is one class. It says ``gram(A, B)``, the matrix of all k(a, b), and ``diag(A)``, the
+values k(a, a). One of the form exp(-gamma distance) says ``distances(A, B, left, right, out)``,
+too, where left and right are what ``sizes(A)``, if it has that verb, says of every row: its
+bandwidth is then learned, since a grid of bandwidths shares the distances, and k of bandwidth
+2 gamma is the square of k. A kernel may also say that it is ``bounded`` by 1, so that single
+precision will do; not ``free``, so that columns are brought to one scale only where the user asks
+for that; ``as_given``, so that rows are never changed.
 
 Rows are arrays or CSR matrices, and values have the rows' type.
 """
@@ -23,18 +27,98 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import pairwise
 
-from tunefree._jit import part
+from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, part
 from tunefree._parameters import is_number
-from tunefree.distances import (
-    decay,
-    inner,
-    manhattan_distances,
-    squared_distances,
-    squared_norms,
-)
 
 # How much a kernel matrix may differ from its transpose.
 _ASYMMETRY = 1e-6
+
+
+# In place: with a second array the compiler would have to expect that the two overlap, and a call
+# in place would run one number at a time, fourteen times slower.
+@kernel
+def _decay32(values, gamma):
+    gamma, lowest = np.float32(-gamma), np.float32(-87.0)
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            values[i, j] = fast_exp32(max(gamma * values[i, j], lowest))
+
+
+@kernel
+def _decay64(values, gamma):
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            values[i, j] = fast_exp(max(-gamma * values[i, j], -700.0))
+
+
+@kernel
+def _to_squares(products, left, right):
+    """Inner products become squared distances; rounding does not make them negative."""
+    zero = products.dtype.type(0.0)
+    for i in range(products.shape[0]):
+        a = left[i]
+        for j in range(products.shape[1]):
+            p = products[i, j]
+            products[i, j] = max(a + right[j] - (p + p), zero)
+
+
+def inner(A, B, out=None):
+    """Inner products of all pairs of rows as an array, for arrays written to `out`."""
+    if out is not None and not sparse.issparse(A) and not sparse.issparse(B):
+        return np.matmul(A, B.T, out=out)
+    products = A @ B.T
+    return products.toarray() if sparse.issparse(products) else np.asarray(products)
+
+
+def squared_norms(A):
+    """The squared length of each row."""
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
+
+
+def squared_distances(A, B, left=None, right=None, out=None):
+    """Squared Euclidean distances of all pairs of rows, by one matrix product.
+
+    Rows far from the origin lose digits: centre them first. `left` and `right` are the squared
+    norms, if known; `out` is memory for dense results: new pages cost more than the work.
+    """
+    out = inner(A, B, out)
+    left = squared_norms(A) if left is None else left
+    right = squared_norms(B) if right is None else right
+    _to_squares(out, left.astype(out.dtype, copy=False), right.astype(out.dtype, copy=False))
+    return out
+
+
+@kernel(fastmath=REASSOCIATE)
+def _manhattan(A, B, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            total = A.dtype.type(0.0)
+            for c in range(A.shape[1]):
+                total += abs(A[i, c] - B[j, c])
+            out[i, j] = total
+
+
+def manhattan_distances(A, B, out=None):
+    """Sums of absolute differences of all pairs of rows of arrays, written to `out`."""
+    A, B = np.ascontiguousarray(A), np.ascontiguousarray(B)
+    out = np.empty((len(A), len(B)), A.dtype) if out is None else out
+    _manhattan(A, B, out)
+    return out
+
+
+def decay(distances, gamma, out=None):
+    """Exp(-gamma distances), written to `out` if given, which may be `distances` itself.
+
+    Values below 1e-37 are not told apart.
+    """
+    if out is None:
+        out = distances.copy()
+    elif out is not distances:
+        out[:] = distances
+    (_decay32 if out.dtype == np.float32 else _decay64)(out, gamma)
+    return out
 
 
 @part
@@ -55,6 +139,7 @@ class RBF(NamedTuple):
     """
 
     gamma: float = 1.0
+    bounded = True
 
     def sizes(self, A):
         """What distances need to know of every row, once: its squared length."""
@@ -95,10 +180,7 @@ class Laplacian(NamedTuple):
     """
 
     gamma: float = 1.0
-
-    def sizes(self, A):
-        """Nothing that distances need."""
-        return np.zeros(A.shape[0], A.dtype)
+    bounded = True
 
     def distances(self, A, B, left=None, right=None, out=None):
         """What the bandwidth multiplies: sums of absolute differences."""
@@ -162,6 +244,8 @@ class Linear(NamedTuple):
     array([[5.]])
     """
 
+    free = False
+
     def gram(self, A, B):
         """Values of all pairs of rows, shape (n, m)."""
         return inner(A, B)
@@ -180,6 +264,8 @@ class Cosine(NamedTuple):
     >>> Cosine().gram(np.array([[3.0, 4.0]]), np.array([[2.0, 0.0]]))
     array([[0.6]])
     """
+
+    bounded, free = True, False
 
     def gram(self, A, B):
         """Values of all pairs of rows, shape (n, m)."""
@@ -240,6 +326,7 @@ class Function(NamedTuple):
     """
 
     function: object
+    free, as_given = False, True
 
     def _takes_matrices(self, A, B):
         """Whether 2 and 3 rows (by repetition, if need be) give a 2 by 3 matrix."""
@@ -277,6 +364,8 @@ class Precomputed(NamedTuple):
     >>> Precomputed().gram(np.array([[2.0, 1.0, 0.0]]), np.array([0, 2]))
     array([[2., 0.]])
     """
+
+    free, as_given = False, True
 
     def gram(self, A, B):
         """The columns B (numbers of rows of training) of A."""
@@ -318,6 +407,38 @@ def make_kernel(kernel, gamma=1.0, degree=3, coef0=1.0):
         return Pairwise(kernel, **options)
     shape = known[kernel]
     return shape._replace(**{k: v for k, v in options.items() if k in shape._fields})
+
+
+def resolve_gamma(gamma, X, weights=None):
+    """The number that `gamma` means for rows: a number itself, 'scale' 1 / (d variance of X).
+
+    Parameters
+    ----------
+    gamma : 'scale' or float
+    X : ndarray or CSR of shape (n, d)
+    weights : ndarray of shape (n,), optional
+        Of the rows.
+
+    Raises
+    ------
+    ValueError
+        For another name, or gamma <= 0.
+
+    Examples
+    --------
+    >>> resolve_gamma("scale", np.array([[0.0, 2.0], [2.0, 0.0]])), resolve_gamma(0.3, None)
+    (0.5, 0.3)
+    """
+    if gamma != "scale" if isinstance(gamma, str) else not (is_number(gamma) and gamma > 0.0):
+        raise ValueError(f"gamma={gamma!r} is neither 'scale' nor a positive number.")
+    if not isinstance(gamma, str):
+        return float(gamma)
+    weights = np.ones(X.shape[0]) if weights is None else weights
+    share = weights / weights.sum()
+    first = share @ X.mean(axis=1)
+    square = X.multiply(X).mean(axis=1) if sparse.issparse(X) else np.square(X).mean(axis=1)
+    variance = float(share @ square - first * first)
+    return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
 
 
 def check_gram(K, name="kernel"):

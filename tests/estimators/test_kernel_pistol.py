@@ -9,7 +9,7 @@ from tunefree import KernelPiSTOLClassifier, KernelPiSTOLRegressor, load_model, 
 from tunefree.averaging import Polynomial
 from tunefree.choose.tournament import Data, train
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.support import Facts, workers
+from tunefree.learners.kernel.blocked import Facts, workers
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import SmoothedHinge

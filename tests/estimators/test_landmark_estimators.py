@@ -5,8 +5,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from tunefree import LandmarkClassifier, LandmarkRegressor, load_model, save_model
-from tunefree.estimators.kernel.landmark_search import show
-from tunefree.learners.kernel.nystroem import place, solve
+from tunefree.learners.kernel.nystroem import place, show, solve
 
 
 def curve(n=150, d=2, seed=0):

@@ -6,7 +6,6 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from tunefree._jit import fast_exp32
-from tunefree.distances import decay
 from tunefree.kernels import (
     KERNELS,
     RBF,
@@ -14,6 +13,7 @@ from tunefree.kernels import (
     Pairwise,
     Precomputed,
     check_gram,
+    decay,
     make_kernel,
     median_gamma,
 )

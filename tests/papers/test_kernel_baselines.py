@@ -12,8 +12,7 @@ from tunefree import (
 )
 from tunefree.averaging import AVERAGES, SUFFIXES, Geometric, survival
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Blocked, Member, Rows
-from tunefree.learners.kernel.support import Facts, workers
+from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Rows, workers
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge

@@ -15,8 +15,7 @@ import numpy as np
 from tunefree.choose.blend import Race, ReadOut, standard_error
 from tunefree.choose.portfolio import rms
 from tunefree.choose.risk import record, risks, start_progress
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Member, Rows
-from tunefree.learners.kernel.support import base, root_of
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Member, Rows, base, root_of
 
 READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
 # Visits of rows worth making, and rows up to which the distances of all pairs are kept.

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from tunefree.choose.tournament import SCOUTED, VISITS
 from tunefree.columns.squash import squash_of
 from tunefree.estimators import base
-from tunefree.estimators.kernel.landmark_search import show
+from tunefree.learners.kernel.nystroem import show
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8

@@ -32,9 +32,8 @@ from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.pistol.fitting import ReadOnDemand
 from tunefree.estimators.regret import kernel_regret
 from tunefree.kernels import Precomputed
-from tunefree.learners.kernel.budget import check_budget
+from tunefree.learners.kernel.blocked import n_threads, workers
 from tunefree.learners.kernel.expansion import Expansion
-from tunefree.learners.kernel.support import n_threads, workers
 
 # Rows are predicted in blocks of a multiple of this size.
 _ALIGNED = 16
@@ -250,7 +249,6 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
             )
         if isinstance(kernel, Precomputed):
             raise ValueError("partial_fit needs rows, not a precomputed kernel.")
-        check_budget(self.max_support)
         try_function(kernel, X)
         learner = learner._replace(average=Polynomial())
         single = is_single(self, kernel, X.dtype)

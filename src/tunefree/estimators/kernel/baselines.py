@@ -18,7 +18,7 @@ from tunefree.estimators.kernel.fitting import (
 )
 from tunefree.estimators.pistol.fitting import visits_of
 from tunefree.estimators.pistol.settings import is_dense
-from tunefree.learners.kernel.support import workers
+from tunefree.learners.kernel.blocked import workers
 
 
 class Baseline(KernelEstimator):

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import is_classifier
 
-from tunefree.learners.kernel.compression import TOLERANCE, compress
+from tunefree.learners.kernel.projection import TOLERANCE, compress
 
 # Rows of training, evenly spaced in the order of learning, on which the loss is compared.
 CHECKED = 4096

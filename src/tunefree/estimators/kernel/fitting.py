@@ -19,8 +19,7 @@ from tunefree.kernels import (
     make_kernel,
     median_gamma,
 )
-from tunefree.learners.kernel.blocked import Cache, Member
-from tunefree.learners.kernel.support import Facts
+from tunefree.learners.kernel.blocked import Cache, Facts, Member
 from tunefree.robust import ABSURD, screened
 
 # The grid of bandwidths, in units of 1 / median distance.

@@ -10,8 +10,7 @@ from tunefree.choose.risk import temperature
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.kernel.landmark_search import Search, risks, show
-from tunefree.learners.kernel.nystroem import ALPHAS, gather, place, solve
+from tunefree.learners.kernel.nystroem import ALPHAS, Search, gather, place, risks, show, solve
 from tunefree.robust import ABSURD, screened
 
 # Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.

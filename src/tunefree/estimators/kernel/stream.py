@@ -16,9 +16,8 @@ from tunefree.columns.squash import standardise_of
 from tunefree.engine.order import given_visits
 from tunefree.estimators.kernel.fitting import GRID, Coordinates, guards_rows, scale_gamma
 from tunefree.kernels import Cosine, Function, Linear, median_gamma
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Member, Rows
-from tunefree.learners.kernel.budget import make_room
-from tunefree.learners.kernel.support import Facts, workers
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows, workers
+from tunefree.learners.kernel.projection import make_room
 from tunefree.robust import Guard
 
 # How many bandwidths go on after how many rows.
