@@ -15,6 +15,7 @@ from _kernel_peers import cpu, dense
 from _kernel_problems import problem as load_problem
 from tunefree.estimators.pistol.settings import SETTINGS
 from tunefree.kernels import RBF
+from tunefree.learners.kernel import blocked
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows, workers
 from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.projection import make_room

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree._jit import part, verb
+from tunefree._parts import Table
 
 mass = verb("mass", 2)
 
@@ -268,5 +269,7 @@ def merge_means(means, totals):
     return np.tensordot(totals / totals.sum(), np.asarray(means), axes=1)
 
 
-AVERAGES = {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric()}
+AVERAGES = Table(
+    "average", "mass", {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric()}
+)
 SUFFIXES = {"last": Last(), "tail": Tail()}

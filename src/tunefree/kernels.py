@@ -29,6 +29,7 @@ from sklearn.metrics import pairwise
 
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, part
 from tunefree._parameters import is_number
+from tunefree._parts import Table
 
 # How much a kernel matrix may differ from its transpose.
 _ASYMMETRY = 1e-6
@@ -499,10 +500,14 @@ def median_gamma(k, X, seed=0, pairs=20_000):
     return float(1.0 / np.median(apart)) if len(apart) else 1.0
 
 
-KERNELS = {
-    "rbf": RBF(),
-    "laplacian": Laplacian(),
-    "polynomial": Polynomial(),
-    "linear": Linear(),
-    "cosine": Cosine(),
-}
+KERNELS = Table(
+    "kernel",
+    "gram",
+    {
+        "rbf": RBF(),
+        "laplacian": Laplacian(),
+        "polynomial": Polynomial(),
+        "linear": Linear(),
+        "cosine": Cosine(),
+    },
+)

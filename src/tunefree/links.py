@@ -33,6 +33,7 @@ import numpy as np
 from scipy import special
 
 from tunefree._jit import part
+from tunefree._parts import Table
 
 _ROOT_2PI = np.sqrt(2.0 * np.pi)
 
@@ -386,15 +387,19 @@ class Exp(NamedTuple):
         return float(np.exp(self.limit))
 
 
-LINKS = {
-    "identity": Identity(),
-    "logistic": Logistic(),
-    "probit": Probit(),
-    "cloglog": Cloglog(),
-    "tanh": Tanh(),
-    "softplus": Softplus(),
-    "relu": LeakyRelu(0.0),
-    "leaky_relu": LeakyRelu(),
-    "clipped_identity": ClippedIdentity(),
-    "exp": Exp(),
-}
+LINKS = Table(
+    "link",
+    "mean",
+    {
+        "identity": Identity(),
+        "logistic": Logistic(),
+        "probit": Probit(),
+        "cloglog": Cloglog(),
+        "tanh": Tanh(),
+        "softplus": Softplus(),
+        "relu": LeakyRelu(0.0),
+        "leaky_relu": LeakyRelu(),
+        "clipped_identity": ClippedIdentity(),
+        "exp": Exp(),
+    },
+)

@@ -24,6 +24,7 @@ import numpy as np
 from numba.extending import overload
 
 from tunefree._jit import method, part, verb
+from tunefree._parts import Table
 
 value, slope = verb("value", 2), verb("slope", 2)
 bound = verb("bound", 0)
@@ -339,14 +340,18 @@ class Mistake(NamedTuple):
         return 1.0
 
 
-LOSSES = {
-    "smoothed_hinge": SmoothedHinge(),
-    "hinge": Hinge(),
-    "squared_hinge": SquaredHinge(),
-    "logistic": Logistic(),
-    "multinomial": Multinomial(),
-    "squared": Huber(width=4.0),
-    "huber": Huber(),
-    "absolute": Absolute(),
-    "epsilon_insensitive": EpsilonInsensitive(),
-}
+LOSSES = Table(
+    "loss",
+    "slope",
+    {
+        "smoothed_hinge": SmoothedHinge(),
+        "hinge": Hinge(),
+        "squared_hinge": SquaredHinge(),
+        "logistic": Logistic(),
+        "multinomial": Multinomial(),
+        "squared": Huber(width=4.0),
+        "huber": Huber(),
+        "absolute": Absolute(),
+        "epsilon_insensitive": EpsilonInsensitive(),
+    },
+)

@@ -70,7 +70,8 @@ def test_float32_in_float32_out():
     model = _logit().fit(X.astype(np.float32), y.astype(np.float32))
     assert model.coef_.dtype == model.predict(X.astype(np.float32)).dtype == np.float32
     wide = _logit().fit(X.astype(np.float32).astype(float), y.astype(np.float32).astype(float))
-    assert np.allclose(model.coef_, wide.coef_, rtol=1e-5, atol=1e-7)
+    # Columns in their units are rounded to 6e-8, and the duals add that up over a time of 400.
+    assert np.allclose(model.coef_, wide.coef_, rtol=2e-4, atol=1e-6)
 
 
 def test_float32_rows_are_swept_over_as_float32():

@@ -49,7 +49,9 @@ def weights(scheme, n=N):
     if scheme in (Uniform(), SUFFIXES["last"], SUFFIXES["tail"], Tail(1 / 3), Suffix(17.0)):
         first = {Uniform(): 0, SUFFIXES["last"]: n - 1, SUFFIXES["tail"]: n // 2}
         return (t >= {**first, Tail(1 / 3): n - n // 3, Suffix(17.0): 17}[scheme]) * 1.0
-    return t + 1.0
+    if scheme == AVERAGES["polynomial"]:
+        return t + 1.0
+    return np.array([scheme.mass(float(s), s + 1.0) for s in t])  # of other packages
 
 
 def direct(scheme):

@@ -114,7 +114,7 @@ def _check_shape(option, value, name):
 
     if name != "reflectron":
         stop(f"--{option} is for --estimator reflectron", USAGE)
-    known = list(LINKS) if option == "link" else ["auto", *POTENTIALS]
+    known = LINKS.names() if option == "link" else ["auto", *POTENTIALS.names()]
     if value not in known:
         stop(f"--{option} {value} is none of {', '.join(known)}", USAGE)
 

@@ -25,17 +25,22 @@ Source: Boffi, Tu and Slotine 2021, eq. 8; Michelot 1986 and Duchi et al. 2008 f
 p-norm's rule is this library's.
 """
 
+from tunefree._parts import Table
 from tunefree.constraints.balls import L1Ball, L2Ball, LpBall
 from tunefree.constraints.orthants import Box, NonNegative, Simplex
 from tunefree.constraints.spectral import NuclearBall, SchattenBall
 
-CONSTRAINTS = {
-    "l1": L1Ball(),
-    "l2": L2Ball(),
-    "lp": LpBall(1.5),
-    "simplex": Simplex(),
-    "non_negative": NonNegative(),
-    "box": Box(),
-    "nuclear": NuclearBall(),
-    "schatten": SchattenBall(1.5),
-}
+CONSTRAINTS = Table(
+    "constraint",
+    "project",
+    {
+        "l1": L1Ball(),
+        "l2": L2Ball(),
+        "lp": LpBall(1.5),
+        "simplex": Simplex(),
+        "non_negative": NonNegative(),
+        "box": Box(),
+        "nuclear": NuclearBall(),
+        "schatten": SchattenBall(1.5),
+    },
+)

@@ -146,8 +146,9 @@ class RegretBound:
         It is about the predictions made on the way, each before its row was learned, summed over
         all visits of rows in their order; a visit of weight below 1 counts by its weight (weights
         are divided by their greatest divisor, or by their mean). Losses are those of `loss`, summed
-        over outputs; a regressor's are in units of its robust scale of the targets, and its
-        competitor sees columns clipped as in learning.
+        over outputs; a regressor's are in units of its robust scale of the targets ('huber'
+        has the width of the moment), and its competitor sees columns clipped and screened as in
+        learning.
 
         Parameters
         ----------

@@ -33,6 +33,8 @@ import sys
 import numpy as np
 from scipy import sparse
 
+from tunefree import _parts
+
 _ALIGNMENT = 64
 _LARGEST_AXIS = 1 << 48
 _TYPES = re.compile(r"[<|](b1|[iu][1248]|f[248]|c8|c16|[US][1-9]\d{0,8})")
@@ -76,7 +78,7 @@ def public_estimators():
 def _known_classes():
     """Map the full names of this package's parts and saved objects to the classes."""
     public_estimators()  # imports every module that a model can need
-    return {
+    return _parts.classes() | {
         f"{module.__name__}.{name}": item
         for module in list(sys.modules.values())
         if getattr(module, "__name__", "").startswith("tunefree.")

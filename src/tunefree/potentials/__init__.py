@@ -22,16 +22,32 @@ Two verbs are optional: ``l1_shrink``, the projection onto an l1 ball in closed 
 Source: Boffi, Tu and Slotine 2021, section 6 and corollaries 4.1-4.3; Boffi and Slotine 2020, B.2.
 """
 
+from tunefree._parts import Table
 from tunefree.potentials.entropy import Entropy
 from tunefree.potentials.spectral import Spectral
-from tunefree.potentials.vectors import Euclidean, Hypentropy, PNorm, Power
+from tunefree.potentials.vectors import Euclidean, Hypentropy, PNorm, Potential, Power
 
-POTENTIALS = {
-    "euclidean": Euclidean(),
-    "p_norm": PNorm(),
-    "log_norm": PNorm("log"),
-    "hypentropy": Hypentropy(),
-    "entropy": Entropy(),
-    "power": Power(),
-    "spectral": Spectral(),
-}
+__all__ = [
+    "POTENTIALS",
+    "Entropy",
+    "Euclidean",
+    "Hypentropy",
+    "PNorm",
+    "Potential",
+    "Power",
+    "Spectral",
+]
+
+POTENTIALS = Table(
+    "potential",
+    "inverse",
+    {
+        "euclidean": Euclidean(),
+        "p_norm": PNorm(),
+        "log_norm": PNorm("log"),
+        "hypentropy": Hypentropy(),
+        "entropy": Entropy(),
+        "power": Power(),
+        "spectral": Spectral(),
+    },
+)

@@ -239,8 +239,8 @@ class Hypentropy(Potential):
 
     @property
     def way(self):
-        """The duals' way from 0 to parameters of 1, in units of the default's; at least 1."""
-        return max(1.0, np.log(2.0 / self.beta) / np.log(2e6))
+        """The duals' way from 0 to 1, in units of that of beta = 1e-12; at least 1."""
+        return max(1.0, float(np.log(2.0) - np.log(self.beta)) / float(np.log(2e12)))
 
     def value(self, x):
         """psi(x), 0 at 0 and without cancellation."""

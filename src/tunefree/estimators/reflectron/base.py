@@ -21,7 +21,6 @@ from tunefree.estimators.reflectron.parts import (
     check_theorems,
     check_weight,
     combinations,
-    named,
     with_steps,
 )
 from tunefree.estimators.reflectron.passes import scheme_of
@@ -119,7 +118,7 @@ class Reflectron(OfSource, TellsCallbacks, BaseEstimator):
             raise ValueError(
                 f"solver={self.solver!r} is none of batch, stochastic, {', '.join(SOLVERS)}."
             )
-        link = named(self.link, LINKS, "link", "mean")
+        link = LINKS.find(self.link)
         check_increasing(link)
         potential = self.potential
         if is_kernel(self.feature_map):

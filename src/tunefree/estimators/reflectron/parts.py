@@ -17,17 +17,6 @@ AUTO = (Euclidean(), *(Hypentropy(beta) for beta in (1e-4, 1e-6, 1e-8, 1e-12)))
 THEOREMS = {"theorem-4.1": "4.1", "theorem-5.1": "5.1", "theorem-5.2": "5.2"}
 
 
-def named(value, table, name, method):
-    """A part by its name; a part itself as it is."""
-    if isinstance(value, str):
-        if value not in table:
-            raise ValueError(f"{name}={value!r} is none of {', '.join(table)}.")
-        return table[value]
-    if not hasattr(value, method):
-        raise ValueError(f"{name}={value!r} is neither a name nor a part: it has no {method}().")
-    return value
-
-
 def link_range(link, unknown=(-np.inf, np.inf)):
     """The range of a link or of the link of a name, as far as it is known."""
     return getattr(LINKS.get(link) if isinstance(link, str) else link, "range", unknown)
@@ -39,14 +28,9 @@ def combinations(potential, constraint, step, per_output=False):
     for p in _listed(potential):
         if isinstance(p, str) and p == "auto":
             potentials += AUTO
-        elif isinstance(p, str) and p not in POTENTIALS:
-            raise ValueError(f"potential={p!r} is none of auto, {', '.join(POTENTIALS)}.")
         else:
-            potentials.append(named(p, POTENTIALS, "potential", "inverse"))
-    constraints = [
-        c if c is None else named(c, CONSTRAINTS, "constraint", "project")
-        for c in _listed(constraint)
-    ]
+            potentials.append(POTENTIALS.find(p, ["auto"]))
+    constraints = [c if c is None else CONSTRAINTS.find(c) for c in _listed(constraint)]
     steps = []
     for s in _listed(step):
         if isinstance(s, str) and (s == "auto" or s in THEOREMS):

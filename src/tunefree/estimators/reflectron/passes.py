@@ -9,7 +9,7 @@ from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.engine.order import Visits, given_visits
 from tunefree.engine.sources import Rows
-from tunefree.estimators.reflectron.parts import THEOREMS, geometry, named
+from tunefree.estimators.reflectron.parts import THEOREMS, geometry
 
 # Passes without progress before the runs end; at least as many as progress took.
 _PATIENCE = 5
@@ -19,7 +19,7 @@ def scheme_of(average):
     """The averaging scheme of a name; None and 'last' are none."""
     if average is None or (isinstance(average, str) and average == "last"):
         return None
-    return named(average, AVERAGES, "average", "mass")
+    return AVERAGES.find(average)
 
 
 def paced(configurations, link, weight, intercept, d, rounds, k=1):

@@ -9,7 +9,7 @@ from sklearn.utils import check_array, check_consistent_length
 from tunefree._array import seed_of
 from tunefree._threads import one_blas_thread
 from tunefree.designs import CSR, Dense, Shared
-from tunefree.estimators.reflectron.parts import check_weight, named
+from tunefree.estimators.reflectron.parts import check_weight
 from tunefree.learners.reflectron import flow as flows
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS
@@ -159,9 +159,9 @@ def flow(
     if not (isinstance(horizon, int | float) and 0.0 < horizon < np.inf):
         raise ValueError(f"horizon={horizon!r} is not a positive number.")
     check_weight(weight, ())
-    link = named(link, LINKS, "link", "mean")
+    link = LINKS.find(link)
     check_increasing(link)
-    potential = named(potential, POTENTIALS, "potential", "inverse")
+    potential = POTENTIALS.find(potential)
     learn = _sample(X, y, "X", "y")
     held = None if X_val is None else _sample(X_val, y_val, "X_val", "y_val")
     whole = flows.Flow(learn, link, potential, weight, natural, fit_intercept)
