@@ -13,14 +13,11 @@ _HOMES = {
     "ClassicalPerceptron": "tunefree.estimators.perceptron.classical",
     "ErrorCurveDisplay": "tunefree.plots",
     "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
-    "KernelAveragedSGDClassifier": "tunefree.estimators.kernel.sgd",
-    "KernelAveragedSGDRegressor": "tunefree.estimators.kernel.sgd",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron.kernel",
     "LeaderboardDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
-    "KernelPerceptron": "tunefree.estimators.kernel.perceptron",
-    "KernelPiSTOLClassifier": "tunefree.estimators.kernel.classifier",
-    "KernelPiSTOLRegressor": "tunefree.estimators.kernel.regressor",
+    "KernelPiSTOLClassifier": "tunefree.estimators.kernel.pistol",
+    "KernelPiSTOLRegressor": "tunefree.estimators.kernel.pistol",
     "LandmarkClassifier": "tunefree.estimators.kernel.landmarks",
     "LandmarkRegressor": "tunefree.estimators.kernel.landmarks",
     "OptimisticPerceptron": "tunefree.estimators.perceptron.linear",
@@ -43,7 +40,12 @@ _HOMES = {
 }
 
 # Names of earlier versions: how to say it now.
-_REMOVED = {}
+_REMOVED = {
+    name: f"it is tunefree.experiments.baselines.{name}, to compare with."
+    for name in (
+        "KernelAveragedSGDClassifier", "KernelAveragedSGDRegressor", "KernelPerceptron",
+    )
+}  # fmt: skip
 
 __all__ = [*sorted(_HOMES), "__version__"]
 

@@ -397,17 +397,30 @@ def make_kernel(kernel, gamma=1.0, degree=3, coef0=1.0):
         return Function(kernel)
     if kernel == "precomputed":
         return Precomputed()
-    known = {**KERNELS, "poly": KERNELS["polynomial"]}
-    if kernel not in known and kernel not in pairwise.PAIRWISE_KERNEL_FUNCTIONS:
-        names = ", ".join(sorted({*known, *pairwise.PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}))
+    name = "polynomial" if kernel == "poly" else kernel
+    if name not in {*KERNELS, *pairwise.PAIRWISE_KERNEL_FUNCTIONS} and name not in KERNELS.names():
+        names = {*KERNELS, "poly", "precomputed", *pairwise.PAIRWISE_KERNEL_FUNCTIONS}
+        names = ", ".join(sorted(names))
         raise ValueError(f"kernel={kernel!r} is not known: it is one of {names}, or a function.")
     if not (is_number(gamma) and gamma > 0.0):
         raise ValueError(f"gamma={gamma!r} is not a positive number.")
     options = {"gamma": float(gamma), "degree": degree, "coef0": coef0}
-    if kernel not in known:
-        return Pairwise(kernel, **options)
-    shape = known[kernel]
+    if name not in KERNELS:
+        return Pairwise(name, **options)
+    shape = KERNELS[name]
     return shape._replace(**{k: v for k, v in options.items() if k in shape._fields})
+
+
+def check_gamma(gamma, *names):
+    """Refuse a bandwidth that is neither one of the names nor a positive number.
+
+    Raises
+    ------
+    ValueError
+    """
+    if gamma not in names if isinstance(gamma, str) else not (is_number(gamma) and gamma > 0.0):
+        names = " nor ".join([*map(repr, names), "a positive number"])
+        raise ValueError(f"gamma={gamma!r} is neither {names}.")
 
 
 def resolve_gamma(gamma, X, weights=None):
@@ -430,8 +443,7 @@ def resolve_gamma(gamma, X, weights=None):
     >>> resolve_gamma("scale", np.array([[0.0, 2.0], [2.0, 0.0]])), resolve_gamma(0.3, None)
     (0.5, 0.3)
     """
-    if gamma != "scale" if isinstance(gamma, str) else not (is_number(gamma) and gamma > 0.0):
-        raise ValueError(f"gamma={gamma!r} is neither 'scale' nor a positive number.")
+    check_gamma(gamma, "scale")
     if not isinstance(gamma, str):
         return float(gamma)
     weights = np.ones(X.shape[0]) if weights is None else weights

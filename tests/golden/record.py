@@ -26,6 +26,7 @@ from scipy import sparse
 
 import tunefree
 from tunefree import links, potentials
+from tunefree.experiments import baselines
 
 STORED = Path(__file__).with_name("record.json")
 ROWS, COLUMNS = 160, 6
@@ -128,9 +129,14 @@ def published(model, X):
     return leaves
 
 
+def named(name):
+    """An estimator's class, of those that papers compare with, too."""
+    return getattr(tunefree, name) if name in tunefree.__all__ else getattr(baselines, name)
+
+
 def make(name, setting):
     """A fresh estimator, its random state fixed where it has one."""
-    model = getattr(tunefree, name)(**setting)
+    model = named(name)(**setting)
     if "random_state" in model.get_params():
         model.set_params(random_state=0)
     return model
@@ -171,20 +177,20 @@ def tabular(name, setting, task):
     if name != "ClassicalPerceptron" and "sample_weight" in fit_parameters(name):
         yield "weights", lambda: make(name, setting).fit(X, y, sample_weight=weights), X
     yield "model file", loaded, X
-    if hasattr(getattr(tunefree, name), "partial_fit"):
+    if hasattr(named(name), "partial_fit"):
         for size in (7, 64):
             yield (
                 f"partial_fit {size}",
                 lambda size=size: streamed(make(name, setting), X, y, size, classes),
                 X,
             )
-    if hasattr(getattr(tunefree, name), "fit_source"):
+    if hasattr(named(name), "fit_source"):
         yield "source", from_file, X
 
 
 def fit_parameters(name):
     """The names of what `fit` takes."""
-    return inspect.signature(getattr(tunefree, name).fit).parameters
+    return inspect.signature(named(name).fit).parameters
 
 
 def others(name, setting):

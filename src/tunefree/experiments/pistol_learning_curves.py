@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, LinearSVC
 
 from tunefree.datasets import load_mnist_sample
-from tunefree.estimators.kernel.classifier import KernelPiSTOLClassifier
+from tunefree.estimators.kernel.pistol import KernelPiSTOLClassifier
 from tunefree.estimators.pistol.classifier import PiSTOLClassifier
 from tunefree.experiments.style import COLOURS, MARKERS, finish, logarithmic
 

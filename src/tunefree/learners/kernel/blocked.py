@@ -436,6 +436,15 @@ class Blocked:
         ]  # fmt: skip
         self.updates, self._tables = self.updates[:, index], None
 
+    def numbers(self):
+        """The number of each slot's row in memory."""
+        if self.apart:
+            return np.concatenate([np.empty(0, np.int64), *self.origin])
+        out = np.empty(self.n_slots, np.int64)
+        placed = (self.slot_of >= 0) & (self.slot_of < self.n_slots)
+        out[self.slot_of[placed]] = np.flatnonzero(placed)
+        return out
+
     def mean(self, i):
         """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""
         return single.mean(self.states[i], self.n_slots)
