@@ -13,7 +13,9 @@ the test suite keys ``NUMBA_CACHE_DIR`` to a hash of the sources.
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -45,7 +47,7 @@ def _private_folder():
     return folder if ours and not found.st_mode & 0o022 else None
 
 
-def _cached(function, fastmath):
+def _cached(function, fastmath) -> Any:
     """Compile a function and keep what was compiled, wherever there is a folder for it.
 
     In this order: ``NUMBA_CACHE_DIR``; ``__pycache__`` beside the module; the user's cache folder;
@@ -70,7 +72,7 @@ def _cached(function, fastmath):
     return compiled
 
 
-def kernel(function=None, *, fastmath=False):
+def kernel(function=None, *, fastmath=False) -> Any:
     """Compile a function that takes no foreign parts, cached between processes."""
     if function is None:
         return lambda f: kernel(f, fastmath=fastmath)
@@ -110,14 +112,14 @@ def part(cls):
     return cls
 
 
-def method(part_type, name):
+def method(part_type, name) -> Any:
     """The method of a part, given its Numba type; None if it has none."""
     if isinstance(part_type, types.BaseNamedTuple):
         return getattr(part_type.instance_class, name, None)
     return None
 
 
-def verb(name, arity):
+def verb(name: str, arity: int) -> Callable[..., Any]:
     """A function ``call(part, *args)`` that runs ``part.name(*args)`` in Python and in kernels.
 
     Parameters

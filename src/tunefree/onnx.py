@@ -9,7 +9,7 @@ import numpy as np
 from tunefree import links
 from tunefree._version import __version__
 from tunefree.columns.squash import Squash
-from tunefree.estimators.auto.estimators import _TuneFree as TuneFree
+from tunefree.estimators.auto import _TuneFree as TuneFree
 from tunefree.estimators.kernel.pistol import KernelEstimator
 from tunefree.io.atomic import write_atomically
 from tunefree.io.values import ModelError, name_type, public_estimators

@@ -11,10 +11,10 @@ from tunefree import (
     load_model,
     save_model,
 )
-from tunefree.estimators.auto import candidates as candidates_module
-from tunefree.estimators.auto import race as race_module
-from tunefree.estimators.auto.candidates import Candidate, Shape
-from tunefree.estimators.auto.race import Budget, Entry, choose, folds_of, race
+from tunefree.choose.race import Budget, Entry, choose, folds_of, race, wants_all_rows
+from tunefree.estimators import auto
+from tunefree.estimators.auto import Candidate, Shape
+from tunefree.estimators.callbacks import Silent
 
 
 def crossed(n=500, seed=0):
@@ -102,7 +102,7 @@ def test_a_candidate_is_never_judged_on_rows_it_has_seen():
         spy = Candidate("spy", "linear", False, Spy(), lambda shape: 1.0)
         (result,) = race(
             [spy], Shape(n, 1, n, 1), X, X[:, 0], np.ones(n), np.zeros(n, int), Score(),
-            Budget(None, 1.0),
+            Budget(None, 1.0), Silent(),
         )  # fmt: skip
         assert len(result.rows) == (n if n < 2000 else n // 5)
 
@@ -155,8 +155,7 @@ def test_kernel_pistol_judges_itself_honestly():
 @pytest.fixture
 def steep(monkeypatch):
     """Rows whose classes are small squares of a board, and a race that judges on 3,000 of them."""
-    for module in (candidates_module, race_module):
-        monkeypatch.setattr(module, "MOST_ROWS", 3000)
+    monkeypatch.setattr(auto, "MOST_ROWS", 3000)
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(11_000, 2))
     return X, np.floor(X * 12).astype(int).sum(axis=1) % 2
@@ -177,13 +176,13 @@ def test_a_kernel_whose_errors_fall_with_the_rows_learns_all_of_them(steep):
 
 
 def test_all_rows_are_wanted_if_a_power_law_promises_a_standard_error():
-    n, held = race_module.MOST_ROWS, np.zeros(5000)
+    n, held = auto.MOST_ROWS, np.zeros(5000)
     held[:150] = 1.0  # 3 % with a standard error of .24 %
     judged, w = entry("kernel", held)._replace(fitted="a model"), np.ones(5000)
 
     def wants(early, rows, one=judged):
-        one = one._replace(candidate=one.candidate._replace(early=early))
-        return race_module.wants_all_rows(one, rows, w)
+        one = one._replace(candidate=one.candidate._replace(pilot_risk=early))
+        return wants_all_rows(one, rows, w)
 
     # From .06 after 2,000 to .03 after 16,384: .03 / 2 after 8 times as many.
     assert wants(0.06, 8 * n) and not wants(0.06, n) and not wants(0.06, 1.2 * n)

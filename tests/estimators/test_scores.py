@@ -6,7 +6,7 @@ from scipy.special import softmax
 from sklearn.metrics import log_loss
 
 from tunefree import TuneFreeClassifier
-from tunefree.estimators.auto.scores import Mistakes, raised
+from tunefree.choose.race import Mistakes, raised
 
 
 def drawn(n, k, seed):

@@ -21,6 +21,7 @@ learned, and has the weight p exp(-2 (e - e_min) / SE), p the pass, e the error 
 standard error.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ import numpy as np
 from tunefree.choose.portfolio import rms
 from tunefree.choose.risk import curve, recent_rows, record, risks, start_progress
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Facts, Rows, base, root_of
+from tunefree.protocols import Source
 
 READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
 # Visits of rows worth making, and rows up to which the distances of all pairs are kept.
@@ -42,7 +44,8 @@ _MANY, _PATIENCE = 500, 2
 _SMALL = 0.25
 
 
-class Data(NamedTuple):
+@dataclass(frozen=True)
+class Data(Source):
     """Rows in memory, in the order in which the first pass visits them: the source of a run.
 
     Attributes

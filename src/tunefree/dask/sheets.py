@@ -2,10 +2,12 @@
 
 from time import monotonic
 
+from tunefree.protocols import Source
+
 _OFTEN = 1.0  # seconds
 
 
-class Sheets:
+class Sheets(Source):
     """A source whose blocks lie on the cluster: a sweep is a round, a worker's thread a task.
 
     A task takes the partitions that lie where it runs. Where they lie is looked up once a second at
@@ -27,7 +29,7 @@ class Sheets:
         self.blocks = cluster.each("sheet", function, *arguments, at=at)
         self._looked = monotonic()
 
-    def sweep(self, learner, state, epoch):
+    def sweep(self, learner, state, epoch, on_block=None):
         """The state after all blocks."""
         if monotonic() - self._looked > _OFTEN:
             self._hands, self._looked = self.cluster.dealt(self.blocks), monotonic()

@@ -4,6 +4,7 @@ A learner sees blocks and does not know whether they come from an array or, late
 cluster. Blocks follow a fixed grid of rows, so that chunking never changes a result.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import sparse
 
 from tunefree.designs import CSR, Dense
 from tunefree.engine.order import Visits
+from tunefree.protocols import Source
 
 # About 0.1 s of work at most: signals, checkpoints and progress are served between blocks.
 _BLOCK_ENTRIES = 500_000
@@ -46,7 +48,8 @@ class Block(NamedTuple):
         return CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
 
 
-class Whole(NamedTuple):
+@dataclass(frozen=True)
+class Whole(Source):
     """All rows as a single block: what batch learners sweep over."""
 
     X: object
@@ -58,7 +61,8 @@ class Whole(NamedTuple):
         yield Block(self.X, None, self.targets, self.weights, 0, epoch)
 
 
-class Sheets(NamedTuple):
+@dataclass(frozen=True)
+class Sheets(Source):
     """Blocks that are at hand: what batch learners sweep over when rows are held out."""
 
     sheets: tuple
@@ -68,7 +72,8 @@ class Sheets(NamedTuple):
         return iter(self.sheets)
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True)
+class Rows(Source):
     """Rows of an array in the order of their visits: what online learners pass over."""
 
     X: object

@@ -1,5 +1,6 @@
 """Separators of rows that are read anew whenever they are needed."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from tunefree.estimators.journal import journal
 from tunefree.estimators.perceptron.base import check_range, double, squared_norms
 from tunefree.estimators.rereads import Reread
 from tunefree.learners.perceptron.spaces import Linear
+from tunefree.protocols import Source
 
 
 class Passing(NamedTuple):
@@ -162,7 +164,8 @@ class OfSource:
         return self._stream(lambda k: _Signed(rows, self.classes_[k]), largest)
 
 
-class _Signed(NamedTuple):
+@dataclass(frozen=True)
+class _Signed(Source):
     """The rows of a source as one class against the rest."""
 
     rows: Reread

@@ -1,6 +1,6 @@
 """Separating hyperplanes with a certificate: the Optimistic Perceptron."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils import check_array
@@ -21,6 +21,7 @@ from tunefree.estimators.perceptron.base import (
 )
 from tunefree.estimators.perceptron.from_source import OfSource
 from tunefree.learners.perceptron.spaces import Linear
+from tunefree.protocols import Source
 
 
 class OptimisticPerceptron(OfSource, LinearDecisions, Separator):
@@ -248,7 +249,8 @@ class OptimisticPerceptron(OfSource, LinearDecisions, Separator):
         return self
 
 
-class _Reread(NamedTuple):
+@dataclass(frozen=True)
+class _Reread(Source):
     """Rows that are read anew in every pass, as one class against the rest."""
 
     read: object

@@ -1,6 +1,6 @@
 """The Reflectron's batch form on a source: a survey, then one pass over the rows for each step."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -15,9 +15,11 @@ from tunefree.estimators.reflectron.stochastic import Stochastic
 from tunefree.estimators.reflectron.units import Columns, Moments
 from tunefree.estimators.rereads import Reread
 from tunefree.learners.reflectron.mirror_state import NONE, Sheet
+from tunefree.protocols import Source
 
 
-class Sheets(NamedTuple):
+@dataclass(frozen=True)
+class Sheets(Source):
     """The blocks of every pass, made as they are read.
 
     Attributes

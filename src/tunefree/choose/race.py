@@ -8,13 +8,12 @@ difference. The rule is written down in docs/selection.md.
 
 import re
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import log_softmax, softmax
 
-from tunefree.estimators.auto.candidates import MOST_ROWS, Recalled
-from tunefree.estimators.auto.scores import weighted_mean
-from tunefree.estimators.callbacks import Silent
+from tunefree.choose.risk import temperature
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
 _FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
@@ -26,9 +25,54 @@ _LOST, _TIE = 2.5, 1.0
 _LOSSES, _SCORES = ("losses", "second"), ("second", "losses")
 # Multiply-adds allowed when no budget is given: about two minutes of one core.
 _DEFAULT_WORK = 6e12
-# Rows and landmarks of a rehearsal, which is held where there are three times as many rows.
-_REHEARSED, _FEW_MARKS = 2000, 200
-_SILENT = Silent()
+# Rows and landmarks of a pilot, which is held where there are three times as many rows.
+_PILOT, _FEW_MARKS = 2000, 200
+_LEAST = 1e-12  # probability
+
+
+class Candidate(Protocol):
+    """What the race needs of a candidate.
+
+    Attributes
+    ----------
+    name, family : str
+    leads : bool
+        Whether it is the one whose view of the columns others take over.
+    follows : bool
+        Whether it takes over that view, and judges itself on some rows while it learns the others.
+    most_rows : int
+        The most rows of which it learns all while it is judged.
+    pilot_seconds, pilot_risk : float
+        What a pilot on few rows took, and its risk there; NaN without one.
+    """
+
+    name: str
+    family: str
+    leads: bool
+    follows: bool
+    most_rows: int
+    pilot_seconds: float
+    pilot_risk: float
+
+    def passes(self, shape, **rows) -> float:
+        """The price of one fit in passes over the data."""
+        ...
+
+    def fit(self, X, y, weights, leader=None, **more) -> Any:
+        """Something with `show(X)` and a `model`."""
+        ...
+
+    def recall(self, fitted) -> Any:
+        """The same for the rows left out only: what the model said of them while it learned."""
+        ...
+
+    def small(self, n_landmarks) -> Any:
+        """A small one of its kind, for a pilot."""
+        ...
+
+    def after_pilot(self, fitted, seconds, risk) -> Any:
+        """Itself, going on from what a pilot found."""
+        ...
 
 
 class Entry(NamedTuple):
@@ -132,7 +176,7 @@ def difference(one, other, weights, of="losses"):
     return weighted_mean(gap, weights[one.rows[:n]])
 
 
-def race(candidates, shape, X, y, weights, groups, score, budget, told=_SILENT):
+def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
     """Judge candidates on rows they have not seen.
 
     Parameters
@@ -146,8 +190,8 @@ def race(candidates, shape, X, y, weights, groups, score, budget, told=_SILENT):
         What is to be spread evenly over the folds.
     score : Mistakes or Squares
     budget : Budget
-    told : Silent
-        Is told of every candidate, and may end the race.
+    callbacks
+        Hear of every candidate, and may end the race (`tunefree.estimators.callbacks`).
 
     Returns
     -------
@@ -157,7 +201,7 @@ def race(candidates, shape, X, y, weights, groups, score, budget, told=_SILENT):
     few = shape.n < _FEW_ROWS
     used = range(_FOLDS) if few else range(1)
     entries, comparable = [], shape.n >= _FEWEST_ROWS and _learnable(groups, fold, used)
-    told.expect(len(candidates) + 1)
+    callbacks.expect(len(candidates) + 1)
     for candidate in candidates:
         refit = candidate.passes(shape)
         train = shape.rows(max(1, int(shape.n * (1 - 1 / count))))
@@ -165,7 +209,7 @@ def race(candidates, shape, X, y, weights, groups, score, budget, told=_SILENT):
         if _at_once(candidate, used):
             price, refit = refit, 0.0
         reason = None
-        if told.stopped:
+        if callbacks.stopped:
             reason = "not tried: a callback ended the race"
         elif not comparable:
             reason = "too few rows to compare" if entries else "finished"
@@ -174,15 +218,15 @@ def race(candidates, shape, X, y, weights, groups, score, budget, told=_SILENT):
         elif candidate.follows and not few and not _pays(entries, weights):
             reason = "not tried: the kernel on landmarks does not pay"
         elif candidate.follows and not few:
-            ahead, candidate = _rehearsed(candidate, entries, X, y, weights, fold, groups, score)
+            ahead, candidate = _piloted(candidate, entries, X, y, weights, fold, groups, score)
             if not ahead:
-                reason = f"not ahead of the kernel on landmarks on {_REHEARSED} rows"
+                reason = f"not ahead of the kernel on landmarks on {_PILOT} rows"
         if reason is not None:
             entries.append(_unscored(candidate, reason))
             continue
-        told.begin(candidate.name)
+        callbacks.begin(candidate.name)
         entries.append(_judge(candidate, X, y, weights, fold, used, score, entries))
-        told.end()
+        callbacks.end()
         budget.spent += price
     return entries
 
@@ -197,7 +241,7 @@ def _at_once(candidate, used):
 
 def _unscored(candidate, reason):
     nothing, rows = np.empty(0), np.empty(0, dtype=np.int64)
-    return Entry(candidate, nothing, nothing, rows, candidate.rehearsal, reason)
+    return Entry(candidate, nothing, nothing, rows, candidate.pilot_seconds, reason)
 
 
 def _learnable(groups, fold, used):
@@ -223,15 +267,15 @@ def _pays(entries, weights):
     return mean < -_TIE * error
 
 
-def _rehearsed(candidate, entries, X, y, weights, fold, groups, score):
+def _piloted(candidate, entries, X, y, weights, fold, groups, score):
     """Whether a candidate is ahead of the kernel on landmarks after few rows, which both learn.
 
     They are judged on the hold-out. The candidate goes on from what it found.
     """
     leading = leading_entry(entries)
-    if leading is None or len(y) < 3 * _REHEARSED:
+    if leading is None or len(y) < 3 * _PILOT:
         return True, candidate
-    held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[:_REHEARSED]
+    held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[:_PILOT]
     if not _learnable(groups[few], fold[few], [0]):
         return True, candidate
     leader, start = leading.leaders[0], time.perf_counter()
@@ -242,29 +286,29 @@ def _rehearsed(candidate, entries, X, y, weights, fold, groups, score):
     mean, _ = weighted_mean(losses[0] - losses[1], weights[held])
     early, _ = weighted_mean(losses[0], weights[held])
     spent = time.perf_counter() - start
-    return mean < 0.0, candidate._replace(known=fits[0].model, rehearsal=spent, early=early)
+    return mean < 0.0, candidate.after_pilot(fits[0], spent, early)
 
 
 def _judge(candidate, X, y, weights, fold, used, score, entries):
     """Score a candidate fold by fold, as long as it can still win."""
     losses, evidence, rows, fits, trace, whole = [], [], [], [], None, None
     leaders = [e for e in entries if e.status == "finished" and len(e.losses)]
-    start = time.perf_counter() - candidate.rehearsal
+    start = time.perf_counter() - candidate.pilot_seconds
     leading, more = leading_entry(entries), {"keep": True} if candidate.leads else {}
     for i, f in enumerate(used):
         held, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
         leader = None if leading is None else leading.leaders[i]
-        if _at_once(candidate, used) and len(y) <= MOST_ROWS:
+        if _at_once(candidate, used) and len(y) <= candidate.most_rows:
             fitted = whole = candidate.fit(X, y, weights, leader, held=fold == f)
-            told = Recalled.of(whole.model)
+            answers = candidate.recall(whole)
         elif _at_once(candidate, used):
-            few = kept[:MOST_ROWS]
-            fitted = told = whole = candidate.fit(X[few], y[few], weights[few], leader)
+            few = kept[: candidate.most_rows]
+            fitted = answers = whole = candidate.fit(X[few], y[few], weights[few], leader)
         else:
-            fitted = told = candidate.fit(X[kept], y[kept], weights[kept], leader, **more)
+            fitted = answers = candidate.fit(X[kept], y[kept], weights[kept], leader, **more)
         fits += [fitted.model] if candidate.leads else []
         trace = trace or _trace(fitted.model)
-        one, two = score.of(told, X[held], y[held])
+        one, two = score.of(answers, X[held], y[held])
         losses, evidence, rows = [*losses, one], [*evidence, two], [*rows, held]
         scored = np.concatenate(rows)
         second, power = score.proper(np.concatenate(evidence), y[scored], weights[scored])
@@ -281,16 +325,17 @@ def _judge(candidate, X, y, weights, fold, used, score, entries):
 
 
 def wants_all_rows(entry, n, weights):
-    """Whether a candidate that was judged after `MOST_ROWS` of n rows should learn all of them.
+    """Whether a candidate that was judged after its most rows of n rows should learn all of them.
 
-    Its risks after the rehearsal and after the race are two points of a power law of the rows. It
+    Its risks after the pilot and after the race are two points of a power law of the rows. It
     should if the risk after n rows lies more than a standard error below that after the race.
     """
-    if entry.fitted is None or n <= MOST_ROWS or not entry.candidate.early > 0.0:
+    pilot, most = entry.candidate.pilot_risk, entry.candidate.most_rows
+    if entry.fitted is None or n <= most or not pilot > 0.0:
         return False
     risk, error = weighted_mean(entry.losses, weights[entry.rows])
-    fall = np.log(entry.candidate.early / max(risk, 1e-300)) / np.log(MOST_ROWS / _REHEARSED)
-    return bool(risk * (1.0 - (n / MOST_ROWS) ** -max(fall, 0.0)) > error)
+    fall = np.log(pilot / max(risk, 1e-300)) / np.log(most / _PILOT)
+    return bool(risk * (1.0 - (n / most) ** -max(fall, 0.0)) > error)
 
 
 def _trace(model):
@@ -356,3 +401,92 @@ def choose(entries, weights):
             )
             return entry, words
     return best, ""
+
+
+def weighted_mean(values, weights):
+    """Mean and its standard error.
+
+    Examples
+    --------
+    >>> mean, se = weighted_mean(np.array([0.0, 1.0]), np.ones(2))
+    >>> float(mean), round(float(se), 3)
+    (0.5, 0.354)
+    """
+    total = weights.sum()
+    mean = weights @ values / total
+    return mean, np.sqrt(np.square(weights * (values - mean)).sum()) / total
+
+
+class Mistakes(NamedTuple):
+    """Of classification: mistakes, and log-losses.
+
+    Attributes
+    ----------
+    n_classes : int
+    """
+
+    n_classes: int
+
+    @property
+    def task(self):
+        """What is learned."""
+        return "classification"
+
+    def of(self, fitted, X, y):
+        """Mistakes, and what `proper` needs: logarithms of all probabilities."""
+        shown, known = fitted.show(X), fitted.model.classes_
+        p = np.full((len(y), self.n_classes), _LEAST)
+        p[:, known] = np.maximum(fitted.model.predict_proba(shown), _LEAST)
+        return (fitted.model.predict(shown) != y).astype(float), np.log(p)
+
+    def proper(self, logs, y, weights):
+        """Log-loss of every row, and the power of the probabilities that makes the least of them.
+
+        The power is 1 unless another one is better by more than a standard error. Candidates are
+        compared without it: those that need none turn out to err less on new rows.
+        """
+        right = np.arange(self.n_classes) == y[:, None]
+        power = temperature(logs, np.where(right, 1.0, -1.0), weights)
+        plain, mended = (-log_softmax(a * logs, axis=1)[right] for a in (1.0, power))
+        gain, error = weighted_mean(plain - mended, weights)
+        return -logs[right], power if gain > error else 1.0
+
+
+class Squares(NamedTuple):
+    """Of regression: squared errors, in units of the targets' variances if there are several.
+
+    Attributes
+    ----------
+    spread : ndarray of shape (n_outputs,)
+    """
+
+    spread: np.ndarray
+
+    @property
+    def task(self):
+        """What is learned."""
+        return "regression"
+
+    def of(self, fitted, X, y):
+        """Squared errors, twice: nothing else breaks ties."""
+        predicted = fitted.model.predict(fitted.show(X))
+        off = predicted.reshape(len(y), -1) - y.reshape(len(y), -1)
+        square = (np.square(off.astype(np.float64)) / self.spread).sum(axis=1)
+        return square, square
+
+    def proper(self, squares, y, weights):
+        """The squared errors themselves."""
+        return squares, 1.0
+
+
+def raised(p, power):
+    """Probabilities to a power, made to sum to 1.
+
+    Examples
+    --------
+    >>> raised(np.array([[0.2, 0.8]]), 2.0).round(3)
+    array([[0.059, 0.941]])
+    """
+    if power == 1.0:
+        return p
+    return softmax(power * np.log(np.maximum(p, np.finfo(p.dtype).tiny)), axis=1)

@@ -1,28 +1,396 @@
-"""The promise: one call that picks among the library's learners on the evidence of the data."""
+"""The promise: one call that picks among the library's learners on the evidence of the data.
+
+Prices of candidates are in passes: one is a multiply-add for every stored entry and output.
+"""
 
 import time
+import warnings
+from html import escape
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    clone,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
-from tunefree.engine.order import hashed_visits
-from tunefree.estimators import base
-from tunefree.estimators.auto.candidates import Fitted, candidates, shape_of
-from tunefree.estimators.auto.race import (
+from tunefree.choose.race import (
     Budget,
+    Mistakes,
+    Squares,
     choose,
     folds_of,
     leading_entry,
     race,
+    raised,
     wants_all_rows,
+    weighted_mean,
 )
-from tunefree.estimators.auto.scores import Mistakes, Squares, raised, weighted_mean
-from tunefree.estimators.auto.verdict import Report
+from tunefree.choose.tournament import SCOUTED, VISITS
+from tunefree.columns.squash import squash_of
+from tunefree.engine.order import hashed_visits
+from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree.learners.kernel.nystroem import show
 from tunefree.preprocessing import TablePreprocessor
+
+# Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
+_MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
+LEADER = "kernel on landmarks"
+# The Reflectron, which looks for few weights, takes part from so many columns on, and with
+# fewer rows a column.
+_WIDE, _WIDEST, _NARROW = 100, 10_000, 20
+# Kernel PiSTOL is judged on the first rows up to so many: those whose kernel values can be kept.
+MOST_ROWS = 16_384
+
+
+class Candidate(NamedTuple):
+    """An estimator and how it takes part.
+
+    Attributes
+    ----------
+    name : str
+    family : {'linear', 'kernel'}
+    squashed : bool
+        Whether it is shown squashed columns.
+    estimator : estimator
+    work : callable
+        Shape -> multiply-adds of one fit.
+    leads : bool
+        Whether it is the kernel on landmarks.
+    follows : bool
+        Whether it takes over the view of the columns that the kernel on landmarks found, and can
+        learn all rows while it judges itself on some.
+    known : estimator or None
+        Itself after a pilot, whose bandwidths are taken over.
+    pilot_seconds, pilot_risk : float
+        See `tunefree.choose.race.Candidate`.
+    """
+
+    name: str
+    family: str
+    squashed: bool
+    estimator: Any
+    work: Any
+    leads: bool = False
+    follows: bool = False
+    known: Any = None
+    pilot_seconds: float = 0.0
+    pilot_risk: float = np.nan
+    most_rows: int = MOST_ROWS
+
+    def passes(self, shape, **rows):
+        """The price of one fit: multiply-adds over those of one pass."""
+        return float(self.work(shape, **rows) / max(shape.pass_work, 1.0))
+
+    def fit(self, X, y, weights, leader=None, **more):
+        """A `Fitted` candidate on rows in random order.
+
+        Parameters
+        ----------
+        X, y, weights : ndarray
+        leader : estimator, optional
+            A fitted kernel on landmarks: one more of these takes over its view and bandwidth, a
+            candidate that follows its view.
+        more
+            For the estimator's own `fit`.
+        """
+        view, model = (), clone(self.estimator)
+        if self.leads:
+            more["like"] = leader
+        elif self.follows and leader is not None:
+            view = leader.parts_
+            model.set_params(standardize=False)
+            more["like"] = self.known
+        elif self.squashed:
+            view = (squash_of(X),)
+        fitted = Fitted(view, model)
+        with warnings.catch_warnings():
+            # A guard counts the rows of the race, which are not those of the user.
+            warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
+            model.fit(fitted.show(X), y, sample_weight=weights, **more)
+        return fitted
+
+    def recall(self, fitted):
+        """What the model said of left-out rows while it learned the others."""
+        return Recalled.of(fitted.model)
+
+    def small(self, n_landmarks):
+        """The kernel on landmarks with few of these, for a pilot."""
+        return self._replace(estimator=clone(self.estimator).set_params(n_landmarks=n_landmarks))
+
+    def after_pilot(self, fitted, seconds, risk):
+        """Itself, with the bandwidths that the pilot found."""
+        return self._replace(known=fitted.model, pilot_seconds=seconds, pilot_risk=risk)
+
+
+class Fitted(NamedTuple):
+    """A fitted model and what its columns go through first."""
+
+    view: tuple
+    model: object
+
+    def show(self, X):
+        """Rows as the model takes them."""
+        return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
+
+
+class Recalled(NamedTuple):
+    """What a model said of left-out rows while it learned the others, for these rows only."""
+
+    values: np.ndarray
+    classes_: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, model):
+        """What a model kept; it forgets it."""
+        return cls(vars(model).pop("held_values_"), getattr(model, "classes_", None))
+
+    def show(self, X):
+        """Nothing needs to be shown."""
+        return X
+
+    @property
+    def model(self):
+        """Itself."""
+        return self
+
+    def predict(self, X):
+        """Classes, or targets."""
+        return (
+            self.values
+            if self.classes_ is None
+            else self.classes_[base.chosen(self.values.reshape(len(self.values), -1))]
+        )
+
+    def predict_proba(self, X):
+        """Probabilities of the classes."""
+        scores = self.values[:, 0] if self.values.shape[1] == 1 else self.values
+        return base.probabilities(scores, joint=True)
+
+
+class Shape(NamedTuple):
+    """Rows, columns, stored entries and outputs of the data."""
+
+    n: int
+    d: int
+    entries: float
+    k: int
+
+    @property
+    def pass_work(self):
+        """Multiply-adds of one pass."""
+        return self.entries * self.k
+
+    def rows(self, n):
+        """The same data with other rows."""
+        return self._replace(n=n, entries=self.entries * n / self.n)
+
+
+def shape_of(X, n_outputs):
+    """The shape of rows held densely or sparsely."""
+    entries = X.nnz if sparse.issparse(X) else X.size
+    return Shape(X.shape[0], X.shape[1], float(max(entries, 1)), n_outputs)
+
+
+def _portfolio_work(shape):
+    most = 3.2e4 / shape.n
+    passes = np.clip(most, 3, 12)
+    return (5 + 2 * passes) * shape.pass_work + 2 * shape.n * min(shape.d, 1000) * shape.d
+
+
+def _ridge_work(shape):
+    return 2 * shape.n * shape.d * min(shape.n, shape.d)
+
+
+def _reflectron_work(shape):
+    # Five folds and all rows, four potentials, some hundred steps of two sweeps each.
+    return 6 * 4 * 200 * shape.pass_work
+
+
+def _landmark_work(shape):
+    n = min(shape.n, 50_000)
+    few = min(shape.n, 3000)
+    search = 25 * few * 300 * (300 + 2 * shape.d) * min(1.0, (few / 1500) ** 2)
+    return search + (1e10 + 2e6 * n) * min(1.0, (n / 1500) ** 2) + n * 700 * 2 * shape.d
+
+
+def _kernel_work(shape, most=None):
+    # Values of the kernel cost as much as many multiply-adds.
+    n = min(shape.n, most or MOST_ROWS)
+    passes = min(12, max(1, VISITS // n))
+    scouts = 8 * min(n, SCOUTED) ** 2 * (30 + 2 * shape.k)
+    return n**2 * (shape.d + 60 + passes * (6 * shape.k + 60)) + scouts
+
+
+def candidates(task, family, X, n_outputs, seed):
+    """The candidates for some data, from cheap to dear, and why others are left out.
+
+    Returns
+    -------
+    list of Candidate
+    dict of str to str
+    """
+    import tunefree
+
+    shape, out, left = shape_of(X, n_outputs), [], {}
+    kind = "Classifier" if task == "classification" else "Regressor"
+    is_sparse = sparse.issparse(X)
+    dense = shape.entries >= 0.25 * shape.n * shape.d
+    if family in ("auto", "linear"):
+        make = getattr(tunefree, f"PiSTOL{kind}")(random_state=seed)
+        if task == "regression" and (not is_sparse or shape.d <= 1000):
+            ridge = tunefree.AveragedSGDRegressor(random_state=seed)
+            out.append(Candidate("ridge", "linear", False, ridge, _ridge_work))
+        out.append(Candidate("linear", "linear", False, make, _portfolio_work))
+        if dense and not is_sparse:
+            name = "linear, squashed columns"
+            out.append(Candidate(name, "linear", True, make, _portfolio_work))
+        else:
+            left["linear, squashed columns"] = "most entries are zero"
+        if (
+            _WIDE <= shape.d <= _WIDEST
+            and shape.n < _NARROW * shape.d
+            and (kind[0] == "C" or shape.k == 1)
+        ):
+            link = "logistic" if task == "classification" else "identity"
+            make = getattr(tunefree, f"Reflectron{kind}")(link=link, random_state=seed)
+            out.append(Candidate("Reflectron", "linear", False, make, _reflectron_work))
+        else:
+            left["Reflectron"] = "many rows a column, or too few or many columns"
+    if family in ("auto", "kernel"):
+        make = getattr(tunefree, f"Landmark{kind}")(random_state=seed)
+        if shape.d <= _MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS:
+            out.append(Candidate(LEADER, "kernel", False, make, _landmark_work, leads=True))
+        else:
+            left[LEADER] = f"{shape.d} columns are too many"
+        if f"KernelPiSTOL{kind}" in tunefree.__all__ and shape.n * shape.d <= _MOST_CELLS:
+            make = getattr(tunefree, f"KernelPiSTOL{kind}")(random_state=seed)
+            name = "kernel PiSTOL"
+            out.append(
+                Candidate(
+                    name, "kernel", False, make, _kernel_work, follows=True, most_rows=MOST_ROWS
+                )
+            )
+    return sorted(out, key=lambda c: (c.follows, c.passes(shape))), left
+
+
+class Report(NamedTuple):
+    """What was tried, what was chosen and why: text in the shell, a table in notebooks.
+
+    Attributes
+    ----------
+    estimator, task : str
+    shape : tuple of int
+        Distinct rows, columns as numbers, outputs.
+    leaderboard : list of dict
+    left_out : dict of str to str
+        Candidates that do not suit the data, and why.
+    reason : str
+    passes, budget : float
+        Passes spent and allowed.
+    seconds, refit_seconds : float or None
+        None in a model from a file: how long a fit took is no part of the model.
+    """
+
+    estimator: str
+    task: str
+    shape: tuple
+    leaderboard: list
+    left_out: dict
+    reason: str
+    passes: float
+    budget: float
+    seconds: float | None
+    refit_seconds: float | None
+
+    def times(self):
+        """What was measured with a clock: all, the last fit, and every candidate."""
+        each = {r["candidate"]: r["seconds"] for r in self.leaderboard}
+        return {"all": self.seconds, "last fit": self.refit_seconds, "candidates": each}
+
+    def timed(self, times=None):
+        """The report with other `times`, or without any."""
+        times = times or {"all": None, "last fit": None, "candidates": {}}
+        board = [
+            {**r, "seconds": times["candidates"].get(r["candidate"])} for r in self.leaderboard
+        ]
+        return self._replace(
+            leaderboard=board, seconds=times["all"], refit_seconds=times["last fit"]
+        )
+
+    def heading(self):
+        """The first line."""
+        n, d, _ = self.shape
+        return f"{self.estimator}: {n} distinct rows, {d} columns as numbers"
+
+    def closing(self):
+        """What was spent."""
+        # On small data the default allows millions of passes: a limit that says nothing.
+        told = self.budget < 1e6
+        spent = f"{self.passes:.0f} passes" + (f" of {self.budget:.0f} allowed" if told else "")
+        if self.seconds is None:
+            return f"{spent}."
+        spent = f"{spent}, in" if told else "In"
+        return f"{spent} {self.seconds:.2f} s ({self.refit_seconds:.2f} s for the last fit)."
+
+    def table(self):
+        """Header and rows of text: candidate, risk and its error, log-loss, seconds, outcome."""
+        classify = self.task == "classification"
+        kind = "error" if classify else "squared error"
+        scores = ("log-loss",) if classify else ()
+        rows = [("candidate", f"validation {kind}", "standard error", *scores, "seconds", "")]
+        for r in self.leaderboard:
+            cells = [_told(r["risk"], ".4g"), _told(r["risk_se"], ".2g")]
+            cells += [_told(r["log_loss"], ".4g")] if classify else []
+            status = "chosen" if r["chosen"] else r["status"].replace("finished", "")
+            rows.append((r["candidate"], *cells, _told(r["seconds"], ".2f"), status))
+        return rows
+
+    def __repr__(self):
+        rows = self.table()
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = [self.heading(), ""]
+        for row in rows:
+            cells = [row[0].ljust(widths[0])]
+            cells += [cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)]
+            lines.append("  ".join([*cells, row[-1]]).rstrip())
+        lines += ["", self.reason, self.closing()]
+        lines += [f"Not suited: {name} ({why})." for name, why in self.left_out.items()]
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+    def _repr_html_(self):
+        head, *body = self.table()
+        cells = "".join(f"<th>{escape(c)}</th>" for c in head)
+        rows = "".join(
+            f"<tr{' style=font-weight:bold' if row[-1] == 'chosen' else ''}>"
+            + "".join(f"<td>{escape(c)}</td>" for c in row)
+            + "</tr>"
+            for row in body
+        )
+        left = "".join(
+            f"<p>Not suited: {escape(name)} ({escape(why)}).</p>"
+            for name, why in self.left_out.items()
+        )
+        return (
+            f"<p>{escape(self.heading())}</p><table><thead><tr>{cells}</tr></thead>"
+            f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
+            f"<p>{escape(self.closing())}</p>{left}"
+        )
+
+
+def _told(value, form):
+    """A number as text, nothing for None."""
+    return "" if value is None else format(value, form)
+
 
 _FAMILIES = ("auto", "linear", "kernel")
 

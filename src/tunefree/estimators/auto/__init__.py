@@ -1,1 +1,0 @@
-"""TuneFreeClassifier and TuneFreeRegressor: learners of learners."""
