@@ -6,7 +6,7 @@ Learners of learners, for `engine.run.run` over a `Data`:
     learns all members side by side, each row predicted before it is learned in the first pass. One
     over the first rows under every view and bandwidth of a grid scouts: the best three bandwidths
     of the best view go on.
-`Race`
+`HoldOut`
     passes over all rows, once without every tenth row (below 500 rows, without some more) and once
     with it, side by side: they share the kernel's values. After passes 1, 2, 3, 5, 8, 12, ... the
     average of the pass is read and its error e on the left-out rows noted.
@@ -260,7 +260,7 @@ class Rivals(Passes):
         return blend(found, targets, weights, state.engine.n_slots, self.normalise)
 
 
-class Race:
+class HoldOut:
     """Passes over all rows, read on rows left out.
 
     Of every two members the first does not learn the rows left out.

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import seed_of
 from tunefree.averaging import AVERAGES, SUFFIXES, Polynomial, within
 from tunefree.choose.risk import temperature
-from tunefree.choose.tournament import Alone, Race, Rivals, read_outs
+from tunefree.choose.tournament import Alone, HoldOut, Rivals, read_outs
 from tunefree.engine.run import run
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
@@ -125,7 +125,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         return Recipe.of(self)
 
     @told
-    def fit(self, X, y, sample_weight=None, held=None, like=None):
+    def fit(self, X, y, sample_weight=None):
         """Learn from rows in memory.
 
         Parameters
@@ -135,16 +135,19 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         y : array-like of shape (n_samples,), or in regression (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
-        held : array-like of bool of shape (n_samples,), optional
-            Rows on which bandwidths and passes are chosen; by default every tenth, below 500
-            rows up to every fourth.
-        like : estimator, optional
-            A fitted one of this class, of fewer rows, whose bandwidths are taken over. Columns are
-            not scaled.
 
         Returns
         -------
         self
+        """
+        return self._learn(X, y, sample_weight)
+
+    @base.all_or_nothing
+    def _learn(self, X, y, sample_weight=None, held=None, like=None):
+        """Choose bandwidths and passes on the rows `held`, by default on every tenth.
+
+        Below 500 rows it is up to every fourth. `like`, a fitted estimator of this class, of fewer
+        rows, hands over its bandwidths; columns are then not scaled.
         """
         recipe = self._check()
         problem = self._problem(recipe, X, y, sample_weight)
@@ -207,7 +210,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
                 members = [
                     Member(g, learner, name) for g in choice.gammas for name in ("part", "all")
                 ]
-                runner = Race(team, data, when, self._losses, classify, apart)
+                runner = HoldOut(team, data, when, self._losses, classify, apart)
             return runner, data.engine(kernel, members), data, when[-1]
         suffix, scheme = self.average == "last-pass", scheme_of(self.average, *self._AVERAGES)
         n_passes = (3 if suffix else 1) if auto else self.max_iter
