@@ -68,7 +68,6 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """
         return self._learn(X, y, sample_weight)
 
-    @base.all_or_nothing
     def _learn(self, X, y, sample_weight=None, like=None, known=None, keep=False):
         """Take over the view and bandwidth of `like`, if there is one, without a search.
 

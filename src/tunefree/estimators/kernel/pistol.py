@@ -142,7 +142,6 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         """
         return self._learn(X, y, sample_weight)
 
-    @base.all_or_nothing
     def _learn(self, X, y, sample_weight=None, held=None, like=None):
         """Choose bandwidths and passes on the rows `held`, by default on every tenth.
 
