@@ -16,18 +16,19 @@ Learners of learners, for `engine.run.run` over a `Data`:
 `Alone`
     passes of a single member, for an average that has a name.
 
-Read-outs are blended. Each is divided by the size of its decisions on the rows that it had not
-learned, and has the weight p exp(-2 (e - e_min) / SE), p the pass, e the error there and SE its
-standard error.
+Read-outs are blended: each is, where decisions are signs (`normalise`), divided by the size of its
+decisions on the rows that it had not learned, and has the weight p exp(-2 (e - e_min) / SE), p the
+pass, e the error there and SE its standard error.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from tunefree.choose.portfolio import rms
-from tunefree.choose.risk import curve, recent_rows, record, risks, start_progress
+from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, start_progress
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Facts, Rows, base, root_of
 from tunefree.protocols import Source
 
@@ -46,23 +47,12 @@ _SMALL = 0.25
 
 @dataclass(frozen=True)
 class Data(Source):
-    """Rows in memory, in the order in which the first pass visits them: the source of a run.
+    """Rows in memory, in the order in which the first pass visits them: the source of a run."""
 
-    Attributes
-    ----------
-    rows : Facts or None
-        In the coordinates of learning; None where `cache` has all there is.
-    squares : ndarray of shape (n,)
-    targets : ndarray of shape (n, n_outputs)
-    order : callable
-        epoch -> (numbers, weights) of the visits of a pass; numbers from n on are passed over.
-    cache : Cache or None
-    """
-
-    rows: Facts | None
-    squares: np.ndarray
-    targets: np.ndarray
-    order: object
+    rows: Facts | None  # in the coordinates of learning; None where the cache has all there is
+    squares: np.ndarray  # k(x, x)
+    targets: np.ndarray  # of shape (n, n_outputs)
+    order: Callable  # epoch -> (numbers, weights) of visits; numbers from n on are passed over
     cache: Cache | None = None
 
     def block(self, numbers, weights, start=0):
@@ -121,37 +111,18 @@ class ReadOut(NamedTuple):
 
 
 class State(NamedTuple):
-    """State of a run.
+    """State of a run."""
 
-    Attributes
-    ----------
-    engine : Blocked
-        All members' learners; changed in place.
-    progress : Progress or None
-        What was predicted before it was learned.
-    epoch : int
-    read_outs : tuple of ReadOut
-    """
-
-    engine: Blocked
-    progress: object = None
+    engine: Blocked  # all members' learners; changed in place
+    progress: Progress | None = None  # what was predicted before it was learned
     epoch: int = 0
     read_outs: tuple = ()
 
 
 class Outcome(NamedTuple):
-    """A predictor, and what it says of rows that it had not learned.
+    """A predictor, and decisions on rows that what is behind them had not learned."""
 
-    Attributes
-    ----------
-    coefs : dict
-        Bandwidth to coefficients of shape (n_slots, n_outputs).
-    decisions, targets, weights : ndarray
-        Of rows that the predictor behind the decisions had not learned.
-    trace : dict
-    """
-
-    coefs: dict
+    coefs: dict  # bandwidth to coefficients of shape (n_slots, n_outputs)
     decisions: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
@@ -161,12 +132,7 @@ class Outcome(NamedTuple):
 class Passes:
     """Passes of members side by side; the first records what is predicted before it is learned.
 
-    Parameters
-    ----------
-    team : Workers
-    n_passes : int, default=1
-    classify : bool, default=True
-        Record mistakes rather than squared errors.
+    `classify` records mistakes rather than squared errors.
     """
 
     _RECORDED = 1  # of each member the running average
@@ -195,18 +161,10 @@ class Passes:
 
 
 class Alone(Passes):
-    """Passes of a single member, of which an average or the last iterate is read.
+    """Passes of a single member, of which the average, or the `last` iterate, is read.
 
-    Parameters
-    ----------
-    team, n_passes, classify
-        See `Passes`.
-    suffix : bool, default=False
-        Start the average anew with each pass.
-    last : bool, default=False
-        Read the last iterate.
-    late : bool, default=False
-        The average has no mass in the beginning: the iterates' decisions stand for its own.
+    `suffix` starts the average anew with each pass; where it comes `late`, it has no mass in the
+    beginning, and the iterates' decisions stand for its own.
     """
 
     _RECORDED = 2  # the running average and the iterate
@@ -233,16 +191,7 @@ class Alone(Passes):
 
 
 class Rivals(Passes):
-    """One pass of several rules and bandwidths, blended by their errors on the way.
-
-    Parameters
-    ----------
-    team : Workers
-    loss_of : callable
-        (decisions, targets) -> loss of every row.
-    normalise : bool
-        Divide by the size of decisions.
-    """
+    """One pass of several rules and bandwidths, blended by their errors on the way."""
 
     def __init__(self, team, loss_of, normalise):
         super().__init__(team, classify=False)
@@ -263,21 +212,9 @@ class Rivals(Passes):
 class HoldOut:
     """Passes over all rows, read on rows left out.
 
-    Of every two members the first does not learn the rows left out.
-
-    Parameters
-    ----------
-    team : Workers
-    data : Data
-    when : list of int
-        After which passes to read.
-    loss_of : callable
-        (decisions, targets) -> loss of every row.
-    normalise : bool
-        Divide by the size of decisions.
-    held : ndarray, optional
-        Numbers of the rows to leave out; those of `left_out` by default. If they are given, half of
-        them chooses the weights for the decisions of the other half.
+    Of every two members the first does not learn these rows, by default those of `left_out`. If
+    they are given (`held`), half of them chooses the weights for the decisions of the other half.
+    `when` says after which passes to read.
     """
 
     def __init__(self, team, data, when, loss_of, normalise, held=None):

@@ -77,19 +77,9 @@ class KernelPerceptron(KernelClassifier, _Baseline):
     _AVERAGES = ("voted",)
 
     def __init__(
-        self,
-        kernel="rbf",
-        gamma="scale",
-        *,
-        degree=3,
-        coef0=1,
-        average="uniform",
-        max_iter=1,
-        precision="auto",
-        shuffle=True,
-        n_jobs=None,
-        random_state=None,
-    ):
+        self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, average="uniform", max_iter=1,
+        precision="auto", shuffle=True, n_jobs=None, random_state=None,
+    ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -162,21 +152,10 @@ def _lives(engine):
 
 class _SGD(_Baseline):
     def __init__(
-        self,
-        kernel="rbf",
-        gamma="scale",
-        *,
-        degree=3,
-        coef0=1,
-        step=0.25,
-        loss="squared",
-        average="uniform",
-        max_iter=1,
-        precision="auto",
-        shuffle=True,
-        n_jobs=None,
+        self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, step=0.25, loss="squared",
+        average="uniform", max_iter=1, precision="auto", shuffle=True, n_jobs=None,
         random_state=None,
-    ):
+    ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

@@ -513,27 +513,11 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
     _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "regret_")
 
     def __init__(
-        self,
-        kernel="rbf",
-        gamma="auto",
-        *,
-        degree=3,
-        coef0=1,
-        setting="auto",
-        loss="auto",
-        average="auto",
-        max_iter="auto",
-        horizon=None,
-        calibrate=True,
-        standardize="auto",
-        precision="auto",
-        compress=None,
-        max_support=None,
-        class_weight=None,
-        shuffle=True,
-        n_jobs=None,
-        random_state=None,
-    ):
+        self, kernel="rbf", gamma="auto", *, degree=3, coef0=1, setting="auto", loss="auto",
+        average="auto", max_iter="auto", horizon=None, calibrate=True, standardize="auto",
+        precision="auto", compress=None, max_support=None, class_weight=None, shuffle=True,
+        n_jobs=None, random_state=None,
+    ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -761,23 +745,10 @@ class KernelPiSTOLRegressor(KernelRegressor):
     _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "scale_", "range_", "intercept_")
 
     def __init__(
-        self,
-        kernel="rbf",
-        gamma="auto",
-        *,
-        degree=3,
-        coef0=1,
-        loss="squared",
-        average="auto",
-        max_iter="auto",
-        standardize="auto",
-        precision="auto",
-        compress=None,
-        max_support=None,
-        shuffle=True,
-        n_jobs=None,
-        random_state=None,
-    ):
+        self, kernel="rbf", gamma="auto", *, degree=3, coef0=1, loss="squared", average="auto",
+        max_iter="auto", standardize="auto", precision="auto", compress=None, max_support=None,
+        shuffle=True, n_jobs=None, random_state=None,
+    ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

@@ -59,18 +59,9 @@ class Coordinates(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """What is asked of the kernel.
+    """What is asked of the kernel: the estimators' parameters of these names."""
 
-    Parameters
-    ----------
-    kernel : part
-        With a unit bandwidth.
-    gamma : 'auto', 'scale' or float
-    standardize : bool or 'auto'
-    precision : {'auto', 'single', 'double'}
-    """
-
-    kernel: object
+    kernel: object  # a part; of a unit bandwidth unless that is resolved
     gamma: object
     standardize: object
     precision: str
@@ -191,13 +182,7 @@ class Recipe(NamedTuple):
 class Problem:
     """Rows in memory with their targets, in the order in which the first pass visits them.
 
-    Parameters
-    ----------
-    X : ndarray or CSR
-    targets : ndarray of shape (n, n_outputs)
-    visits : Visits
-    numbers : ndarray of shape (n_rows,)
-        Which of the rows that `fit` was given they are.
+    `numbers` says which of the rows that `fit` was given they are.
     """
 
     def __init__(self, X, targets, visits, numbers):
@@ -267,22 +252,12 @@ class Problem:
 
 
 class Choice(NamedTuple):
-    """The coordinates and bandwidths that go on, and how they were chosen.
-
-    Attributes
-    ----------
-    recipe : Recipe
-    view : Coordinates
-    gammas : list of float or None
-    leaderboard : list of dict
-        The scouts, the best first.
-    trace : dict
-    """
+    """The coordinates and bandwidths that go on, and how they were chosen."""
 
     recipe: Recipe
     view: Coordinates
-    gammas: list
-    leaderboard: list
+    gammas: list  # None for a kernel without bandwidths
+    leaderboard: list  # the scouts, the best first
     trace: dict
 
     @property

@@ -28,20 +28,10 @@ _BEST = 3
 
 
 class Reading(NamedTuple):
-    """What a stream has learned so far.
+    """What a stream has learned so far."""
 
-    Attributes
-    ----------
-    coefs : dict
-        Bandwidth to coefficients of shape (n_support, n_outputs).
-    decisions, targets, weights : ndarray
-        Of the latest rows, predicted before they were learned.
-    leaderboard : list of dict
-    trace : dict
-    """
-
-    coefs: dict
-    decisions: np.ndarray
+    coefs: dict  # bandwidth to coefficients of shape (n_support, n_outputs)
+    decisions: np.ndarray  # of the latest rows, predicted before they were learned
     targets: np.ndarray
     weights: np.ndarray
     leaderboard: list
@@ -51,19 +41,9 @@ class Reading(NamedTuple):
 class KernelStream:
     """Learners of several bandwidths on a stream.
 
-    Parameters
-    ----------
-    recipe : Recipe
-    learner : Isotropic
-    single : bool
-        In single precision.
-    classify : bool
-        Score by mistakes, and divide decisions by their size before they are added; the last output
-        stands for classes that have not appeared: it is learned, not scored.
-    max_support : int, optional
-        Bound on the support.
-    units : callable, optional
-        Makes from the first targets the function that standardises targets.
+    `classify` scores by mistakes, and divides decisions by their size before they are added; the
+    last output then stands for classes that have not appeared: it is learned, not scored. `units`
+    makes from the first targets the function that standardises targets.
     """
 
     def __init__(self, recipe, learner, single, classify, max_support=None, units=None):

@@ -209,28 +209,14 @@ class Cache(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A block of rows to learn.
+    """A block of rows to learn."""
 
-    Attributes
-    ----------
-    rows : Facts or None
-        None if the engine holds all values in a cache.
-    numbers : ndarray of shape (n,) or None
-        Which of the rows in memory they are; None on a stream, where every row is new.
-    squares : ndarray of shape (n,)
-        Values of the kernel of the rows with themselves.
-    targets : ndarray of shape (n, n_outputs)
-    weights : ndarray of shape (n,), or (n_members, n)
-    start : int
-        Position of the first row in its pass.
-    """
-
-    rows: object
-    numbers: np.ndarray | None
-    squares: np.ndarray
-    targets: np.ndarray
-    weights: np.ndarray
-    start: int = 0
+    rows: Facts | None  # None if the engine holds all values in a cache
+    numbers: np.ndarray | None  # which of the rows in memory; None on a stream, where all are new
+    squares: np.ndarray  # k(x, x)
+    targets: np.ndarray  # of shape (n, n_outputs)
+    weights: np.ndarray  # of shape (n,), or (n_members, n)
+    start: int = 0  # position of the first row in its pass
 
 
 @compiled
@@ -245,31 +231,11 @@ def _gather(table, rows, out):
 class Blocked:
     """Members that learn together.
 
-    Parameters
-    ----------
-    kernel : part
-    members : sequence of Member
-    n_outputs : int
-    like : ndarray or CSR
-        Rows of the kind to come; of float32 or float64, which is the precision of values.
-    n_rows : int or None
-        How many rows there are in memory; None on a stream.
-    cache : Cache, optional
-        Of all rows.
-    apart : bool, default=False
-        Give every update a slot of its own, in the order of updates (not with a cache); `origin`
-        has the number of each slot's row.
-
-    Attributes
-    ----------
-    updates : ndarray of shape (n_members, n_outputs)
-        How many there were.
-    support : Support
-        Rows with coefficients (with a cache: none; row i has slot i).
-    states : list of KernelState
-    root : float or None
-        The bandwidth whose values are worked out; squares give the others (see `bandwidths`). It
-        stays as members leave, so that their leaving changes nothing for those that stay.
+    `like` are rows of the kind to come, of float32 or float64, which is the precision of values;
+    `n_rows` is how many there are in memory, None on a stream. `apart` gives every update a slot of
+    its own, in the order of updates (not with a cache); `origin` has the number of each slot's row.
+    The bandwidth whose values are worked out, `root`, stays as members leave, so that their leaving
+    changes nothing for those that stay.
     """
 
     def __init__(self, kernel, members, n_outputs, like, n_rows=None, cache=None, apart=False):

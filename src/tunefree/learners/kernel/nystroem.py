@@ -38,19 +38,11 @@ _ROUNDS = 6
 
 
 class Landmarks(NamedTuple):
-    """Landmarks and the map from kernel values to coordinates.
+    """Landmarks and the map from kernel values to coordinates."""
 
-    Attributes
-    ----------
-    centers : ndarray of shape (m, d)
-    gamma : float
-    basis : ndarray of shape (m, m)
-        Upper triangular, in Fortran order.
-    """
-
-    centers: np.ndarray
+    centers: np.ndarray  # of shape (m, d)
     gamma: float
-    basis: np.ndarray
+    basis: np.ndarray  # of shape (m, m), upper triangular, in Fortran order
 
     def values(self, Z, out=None):
         """Kernel values, of shape (n, m), written to `out` if that is given."""
@@ -81,20 +73,11 @@ class Sums(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """Ridge regression in the landmarks' coordinates, for every penalty.
+    """Ridge regression in the landmarks' coordinates, for every penalty."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (m, n_alphas, n_outputs)
-        Coefficients of the kernel values.
-    intercept : ndarray of shape (n_alphas, n_outputs)
-    left_out : ndarray of shape (n_left_out, n_alphas, n_outputs)
-        What each of the first rows is predicted to be by all others.
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    left_out: np.ndarray
+    coef: np.ndarray  # of the kernel values, of shape (m, n_alphas, n_outputs)
+    intercept: np.ndarray  # of shape (n_alphas, n_outputs)
+    left_out: np.ndarray  # predictions of the first rows by all others, (n, n_alphas, n_outputs)
 
 
 def place(centers, gamma):

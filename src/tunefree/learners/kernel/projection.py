@@ -51,21 +51,11 @@ GROUP = 4096
 
 
 class Projection(NamedTuple):
-    """Landmarks in the order of their choice, and the projections onto the first of them.
+    """Landmarks in the order of their choice, and the projections onto the first of them."""
 
-    Attributes
-    ----------
-    indices : ndarray of shape (r,)
-        Positions among the candidates.
-    lower : tuple of ndarray of shape (r, r)
-        For each kernel the Cholesky factor of its matrix on the landmarks.
-    weights : tuple of ndarray of shape (r, n_outputs)
-        For each kernel the functions' coefficients in the orthonormal basis.
-    """
-
-    indices: np.ndarray
-    lower: tuple
-    weights: tuple
+    indices: np.ndarray  # positions among the candidates, of shape (r,)
+    lower: tuple  # for each kernel the Cholesky factor of its matrix on the landmarks
+    weights: tuple  # for each kernel the functions' coefficients in the orthonormal basis
 
     def coefs(self, count):
         """Coefficients of the projections onto the first `count` landmarks, one array a kernel."""
@@ -89,23 +79,12 @@ class Projection(NamedTuple):
 
 
 def choose(grams, values, count, ridge=RIDGE["d"]):
-    """Choose landmarks for functions among candidate rows.
+    """Choose landmarks for functions among candidate rows: the `Projection`.
 
-    Parameters
-    ----------
-    grams : sequence of ndarray of shape (q, q)
-        Kernel values of the candidates, one matrix for each kernel. Computed in float64: rounding
-        to float32 leaves matrices that are not positive semidefinite.
-    values : sequence of ndarray of shape (q, n_outputs)
-        Values on the candidates of the functions in each kernel's space.
-    count : int
-        Most landmarks; there are fewer if the functions are written exactly by less.
-    ridge : float, default=1e-10
-        Added to the diagonal, relative to its largest entry.
-
-    Returns
-    -------
-    Projection
+    For each kernel there are the candidates' values with each other, computed in float64 (rounding
+    to float32 leaves matrices that are not positive semidefinite), and those of its functions.
+    Where less than `count` landmarks write these exactly, there are no more. `ridge` is added to the
+    diagonal, relative to its largest entry.
 
     Examples
     --------
