@@ -83,8 +83,8 @@ def choose(grams, values, count, ridge=RIDGE["d"]):
 
     For each kernel there are the candidates' values with each other, computed in float64 (rounding
     to float32 leaves matrices that are not positive semidefinite), and those of its functions.
-    Where less than `count` landmarks write these exactly, there are no more. `ridge` is added to the
-    diagonal, relative to its largest entry.
+    Where less than `count` landmarks write these exactly, there are no more. `ridge` is added to
+    the diagonal, relative to its largest entry.
 
     Examples
     --------
