@@ -68,7 +68,7 @@ class Ceiling:
     """
 
     def __init__(self, n, d, processes):
-        from tunefree.dask.batch import PIECE
+        from tunefree.dask.estimators import PIECE
 
         context = get_context("spawn")
         self.pipes, self.processes = [], []
@@ -119,19 +119,19 @@ def local(workers, threads=1):
 @contextmanager
 def _watched(before):
     """`before` is called at the start of every pass."""
-    from tunefree.dask.sheets import Sheets
+    from tunefree.dask.cluster import Batches
 
-    sweep = Sheets.sweep
+    sweep = Batches.sweep
 
     def watched(self, learner, state, epoch):
         before(epoch)
         return sweep(self, learner, state, epoch)
 
-    Sheets.sweep = watched
+    Batches.sweep = watched
     try:
         yield
     finally:
-        Sheets.sweep = sweep
+        Batches.sweep = sweep
 
 
 def fit_seconds(X, y, passes, before=lambda epoch: None, **options):

@@ -10,9 +10,8 @@ from _data import load
 from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
-from tunefree.learners.perceptron.accelerated import Accelerated
-from tunefree.learners.perceptron.certificates import Goal
-from tunefree.learners.perceptron.minnorm import MinNorm
+from tunefree.learners.perceptron.dual import Accelerated, MinNorm
+from tunefree.learners.perceptron.margins import Goal
 from tunefree.learners.perceptron.optimistic import Optimistic
 
 METHODS = {

@@ -23,9 +23,8 @@ from tunefree.averaging import Geometric, Uniform
 from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
-from tunefree.estimators.ridge.estimator import AveragedSGDRegressor
-from tunefree.estimators.ridge.path import sgd_ridge_path
-from tunefree.learners.sgd.averages import average_iterates, chunk_sums
+from tunefree.estimators.ridge import AveragedSGDRegressor, sgd_ridge_path
+from tunefree.experiments.stored_iterates import average_iterates, chunk_sums
 from tunefree.learners.sgd.path import SGD, averages, compress
 
 ALPHAS = np.logspace(-3, 5, 50)

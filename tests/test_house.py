@@ -37,15 +37,6 @@ def test_public_names_are_documented(name):
     assert "Examples\n--------" in doc, f"{name} has no example"
 
 
-def test_files_stay_short():
-    long = {
-        str(path.relative_to(ROOT)): lines
-        for path in (ROOT / "src").rglob("*.py")
-        if (lines := path.read_text().count("\n")) > 400
-    }
-    assert not long
-
-
 def test_every_public_name_is_in_the_changelog():
     text = (ROOT / "CHANGELOG.md").read_text()
     assert [name for name in PUBLIC if name not in text] == []

@@ -6,7 +6,6 @@ from sklearn.datasets import load_breast_cancer, load_digits
 
 from tunefree import (
     AveragedSGDRegressor,
-    ErrorCurveDisplay,
     LeaderboardDisplay,
     MarginDisplay,
     OptimisticPerceptron,
@@ -38,7 +37,7 @@ def test_risk_curves_of_a_portfolio_end_at_the_leaderboard(classifier, ax):
     display = RiskCurveDisplay.from_estimator(classifier).plot(ax)
     assert len(display.lines_) == len(classifier.leaderboard_)
     for line in display.lines_:
-        assert (line.get_ydata() == display.curves[line.get_label()]).all()
+        assert (line.get_ydata() == display.curves[line.get_label()][1]).all()
         assert line.get_xdata()[-1] == 569
 
 
@@ -78,8 +77,8 @@ def test_weights_are_drawn_beside_the_truth(classifier, ax, kind):
 
 def test_error_curves_have_the_spread_of_their_repetitions(ax):
     errors = np.array([[0.3, 0.5], [0.2, 0.2]])
-    display = ErrorCurveDisplay({"a": ([10, 100], errors)}).plot(ax)
-    low, high = display.containers_[0][1]
+    display = RiskCurveDisplay({"a": ([10, 100], errors)}).plot(ax)
+    low, high = display.lines_[0][1]
     np.testing.assert_allclose(high.get_ydata() - low.get_ydata(), [0.2, 0.0])
 
 

@@ -8,19 +8,18 @@ from importlib import import_module
 from tunefree._version import __version__
 
 _HOMES = {
-    "AveragedSGDRegressor": "tunefree.estimators.ridge.estimator",
+    "AveragedSGDRegressor": "tunefree.estimators.ridge",
     "Checkpoint": "tunefree.engine.session",
-    "ClassicalPerceptron": "tunefree.estimators.perceptron.classical",
-    "ErrorCurveDisplay": "tunefree.plots",
+    "ClassicalPerceptron": "tunefree.estimators.perceptron",
     "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
-    "KernelOptimisticPerceptron": "tunefree.estimators.perceptron.kernel",
+    "KernelOptimisticPerceptron": "tunefree.estimators.perceptron",
     "LeaderboardDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
     "KernelPiSTOLClassifier": "tunefree.estimators.kernel.pistol",
     "KernelPiSTOLRegressor": "tunefree.estimators.kernel.pistol",
     "LandmarkClassifier": "tunefree.estimators.kernel.landmarks",
     "LandmarkRegressor": "tunefree.estimators.kernel.landmarks",
-    "OptimisticPerceptron": "tunefree.estimators.perceptron.linear",
+    "OptimisticPerceptron": "tunefree.estimators.perceptron",
     "PiSTOLClassifier": "tunefree.estimators.pistol.classifier",
     "PiSTOLRegressor": "tunefree.estimators.pistol.regressor",
     "ReflectronClassifier": "tunefree.estimators.reflectron.classifier",
@@ -36,15 +35,18 @@ _HOMES = {
     "load_model": "tunefree.io.model",
     "open_source": "tunefree.engine.sources",
     "save_model": "tunefree.io.model",
-    "sgd_ridge_path": "tunefree.estimators.ridge.path",
+    "sgd_ridge_path": "tunefree.estimators.ridge",
 }
 
 # Names of earlier versions: how to say it now.
 _REMOVED = {
-    name: f"it is tunefree.experiments.baselines.{name}, to compare with."
-    for name in (
-        "KernelAveragedSGDClassifier", "KernelAveragedSGDRegressor", "KernelPerceptron",
-    )
+    "ErrorCurveDisplay": "RiskCurveDisplay takes the same curves, of any number of repetitions.",
+    **{
+        name: f"it is tunefree.experiments.baselines.{name}, to compare with."
+        for name in (
+            "KernelAveragedSGDClassifier", "KernelAveragedSGDRegressor", "KernelPerceptron",
+        )
+    },
 }  # fmt: skip
 
 __all__ = [*sorted(_HOMES), "__version__"]

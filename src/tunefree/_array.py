@@ -1,4 +1,4 @@
-"""Arrays: random numbers that are a pure function of content and seed."""
+"""Arrays: tables of other widths, and random numbers that are a function of content and seed."""
 
 import numpy as np
 
@@ -53,3 +53,21 @@ def seed_of(random_state):
         f"random_state={random_state!r} is neither None nor a nonnegative integer nor a "
         "RandomState or Generator."
     )
+
+
+def resized(table, d, bias=False, fill=0.0):
+    """A table with d columns (its first axis), and after them the constant's if there is one.
+
+    Columns that are new hold `fill`, and so must those that go.
+
+    Examples
+    --------
+    >>> resized(np.array([1.0, 2.0, 9.0]), 3, bias=True).tolist()
+    [1.0, 2.0, 0.0, 9.0]
+    """
+    out = np.full((d + bias, *table.shape[1:]), fill)
+    known = min(len(table) - bias, d)
+    out[:known] = table[:known]
+    if bias:
+        out[-1] = table[-1]
+    return out

@@ -79,6 +79,14 @@ def kernel(function=None, *, fastmath=False) -> Any:
     return _cached(function, fastmath)
 
 
+def _ours(value):
+    """Whether all parts within tuples are of this package."""
+    if not isinstance(value, tuple):
+        return True
+    own = type(value) is tuple or type(value).__module__.startswith("tunefree")
+    return own and all(map(_ours, value))
+
+
 class Kernel:
     """A compiled function of parts: cached for our own parts, recompiled for a user's."""
 
@@ -92,7 +100,7 @@ class Kernel:
 
     def __call__(self, *args):
         """Run the kernel."""
-        if all(not isinstance(a, tuple) or type(a).__module__.startswith("tunefree") for a in args):
+        if _ours(args):
             return self._cached(*args)
         if self._uncached is None:
             self._uncached = numba.njit(fastmath=self._fastmath, **_OPTIONS)(self.function)

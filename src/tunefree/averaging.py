@@ -112,6 +112,8 @@ class Last(NamedTuple):
     Suffix(first=9.0)
     """
 
+    fraction = 0.0
+
     def within(self, n):
         """The scheme for a run of n iterates."""
         return Suffix(n - 1.0)
@@ -270,6 +272,44 @@ def merge_means(means, totals):
 
 
 AVERAGES = Table(
-    "average", "mass", {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric()}
-)
-SUFFIXES = {"last": Last(), "tail": Tail()}
+    "average", "mass",
+    {"uniform": Uniform(), "polynomial": Polynomial(), "geometric": Geometric(), "last": Last(),
+     "tail": Tail()},
+)  # fmt: skip
+SUFFIXES = {name: part for name, part in AVERAGES.items() if hasattr(part, "within")}
+
+
+def scheme_of(average, *, also=(), online=False):
+    """The scheme of a name, or a part as it is: what `average` means in every learner.
+
+    Parameters
+    ----------
+    average : str or part
+    also : iterable of str, default=()
+        Names that the caller knows besides, for the message.
+    online : bool, default=False
+        Whether the learner does not know where the run ends.
+
+    Returns
+    -------
+    part
+
+    Raises
+    ------
+    ValueError
+        For what is no scheme, or one that depends on where a run ends which does not know that.
+
+    Examples
+    --------
+    >>> scheme_of("tail"), scheme_of(Tail(0.25))
+    (Tail(fraction=0.5), Tail(fraction=0.25))
+    """
+    suffix = hasattr(average, "within")
+    scheme = average if suffix else AVERAGES.find(average, also)
+    if online and hasattr(scheme, "within"):
+        names = ", ".join(name for name in AVERAGES if name not in SUFFIXES)
+        raise ValueError(
+            f"average={average!r} depends on where the run ends, which is not known here: take one "
+            f"of {', '.join([*also, names])}."
+        )
+    return scheme

@@ -3,6 +3,10 @@
 A kernel asks a design for the entries of a row (``count``, ``index``, ``value``) and never knows
 how they are stored; batch code asks for the two products, ``apply`` (X theta) and ``adjoint``
 (X' r).
+
+`One` and `Many` are the outputs that are learned side by side from the same entries, in tables of
+shape (n_columns, n_fields, n_outputs). With one output the sums live in registers; with many, the
+innermost loop runs over outputs that lie next to each other.
 """
 
 from typing import NamedTuple
@@ -10,9 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._jit import verb
+from tunefree._jit import part, verb
 
 count, index, entry = verb("count", 1), verb("index", 2), verb("entry", 2)
+put = verb("put", 3)
+width = verb("width", 0)
+dot, axpy2 = verb("dot", 5), verb("axpy2", 5)
 
 
 class Dense(NamedTuple):
@@ -43,6 +50,10 @@ class Dense(NamedTuple):
     def entry(self, i, p):
         """Value of the p-th entry of row i."""
         return self.values[i, p]
+
+    def put(self, i, p, value):
+        """Overwrite the p-th entry of row i."""
+        self.values[i, p] = value
 
     def longest(self):
         """The largest number of entries in a row."""
@@ -111,6 +122,10 @@ class CSR(NamedTuple):
         """Value of the p-th entry of row i."""
         return self.data[self.indptr[i] + p]
 
+    def put(self, i, p, value):
+        """Overwrite the p-th entry of row i."""
+        self.data[self.indptr[i] + p] = value
+
     def longest(self):
         """The largest number of entries in a row."""
         return int(np.diff(self.indptr).max(initial=0))
@@ -142,6 +157,11 @@ class CSR(NamedTuple):
     def adjoint(self, r):
         """X' r, in the rows' precision."""
         return self._matrix().T @ r.astype(self.data.dtype, copy=False)
+
+
+def as_design(X):
+    """Rows of an array or SciPy CSR matrix as a design that reads, and writes, the same memory."""
+    return CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
 
 
 class Centred(NamedTuple):
@@ -267,3 +287,60 @@ def equations(A, X=None):
     if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise ValueError("A matrix of shared weights holds NaN or infinity, or no real numbers.")
     return rows if values.dtype.kind == "f" else rows.astype(float), shape[0]
+
+
+@part
+class One(NamedTuple):
+    """A single output, known when a kernel is compiled so that its loops vanish."""
+
+    def width(self):
+        """How many outputs."""
+        return 1
+
+    def dot(self, design, i, table, field, out):
+        """out[k] = sum over the entries of row i of entry * table[column, field, k]."""
+        total = 0.0
+        for p in range(count(design, i)):
+            total += entry(design, i, p) * table[index(design, i, p), field, 0]
+        out[0] = total
+
+    def axpy2(self, design, i, table, first, second):
+        """table[column, 0 and 1, k] += entry * first[k] and second[k] over the entries of row i."""
+        a, b = first[0], second[0]
+        for p in range(count(design, i)):
+            j, v = index(design, i, p), entry(design, i, p)
+            table[j, 0, 0] += a * v
+            table[j, 1, 0] += b * v
+
+
+@part
+class Many(NamedTuple):
+    """Several outputs: classes or targets."""
+
+    n: int
+
+    def width(self):
+        """How many outputs."""
+        return self.n
+
+    def dot(self, design, i, table, field, out):
+        """out[k] = sum over the entries of row i of entry * table[column, field, k]."""
+        for k in range(self.n):
+            out[k] = 0.0
+        for p in range(count(design, i)):
+            j, v = index(design, i, p), entry(design, i, p)
+            for k in range(self.n):
+                out[k] += v * table[j, field, k]
+
+    def axpy2(self, design, i, table, first, second):
+        """table[column, 0 and 1, k] += entry * first[k] and second[k] over the entries of row i."""
+        for p in range(count(design, i)):
+            j, v = index(design, i, p), entry(design, i, p)
+            for k in range(self.n):
+                table[j, 0, k] += v * first[k]
+                table[j, 1, k] += v * second[k]
+
+
+def outputs(n):
+    """`One()` or ``Many(n)``."""
+    return One() if n == 1 else Many(n)

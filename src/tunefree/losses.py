@@ -10,10 +10,15 @@ smoothed hinge       0 | (1 - m)^2 | 1 - 2m                     2
 squared hinge        max(0, 1 - m)^2, linear beyond width       width
 logistic             log(1 + exp(-m))                           1
 multinomial          -log softmax of the true output            1
+squared              r^2                                        none
 absolute             |r|                                        1
 huber                r^2/2, linear beyond width                 width
 epsilon insensitive  max(0, |r| - epsilon)                      1
 ===================  =========================================  ==========
+
+Estimators ask a loss what they want to know, never for its name: `task`; `probabilities`, whether
+predictions are log-odds; `elicits_mean`, whether the least risk is at the conditional mean;
+`outliers`, whether it is meant for targets that hold some; and `within`, how it is bounded.
 
 Source: Orabona 2014, section 2 and section 5 (smoothed hinge); Huber 1964.
 """
@@ -28,6 +33,8 @@ from tunefree._parts import Table
 
 value, slope = verb("value", 2), verb("slope", 2)
 bound = verb("bound", 0)
+# Median absolute deviation to standard deviation of a normal distribution.
+NORMAL = 1.4826
 
 
 def slopes(loss, predictions, targets, out):
@@ -144,6 +151,7 @@ class Logistic(NamedTuple):
     """
 
     task = "classification"
+    probabilities = True
 
     def value(self, p, y):
         """Loss of predicting p for the label y."""
@@ -178,6 +186,9 @@ class Multinomial(NamedTuple):
     """
 
     task = "classification"
+    probabilities = True
+    # Where outputs cannot be coupled: classes that may yet appear have no probability.
+    uncoupled = Logistic()
 
     def value(self, p, y):
         """Loss of predicting p for the label y with a single output."""
@@ -237,8 +248,8 @@ class Absolute(NamedTuple):
 class Huber(NamedTuple):
     r"""(p - y)^2 / 2, continued linearly where \|p - y\| exceeds `width`.
 
-    With a width of a few standard deviations of the target this is the *clipped squared loss* of
-    the regression recipe: the squared loss, with a bound on what one row can do.
+    The regressors take the width in robust standard deviations of the residuals, which they learn:
+    1.345 loses 5 % of the efficiency of least squares on normal residuals.
 
     Examples
     --------
@@ -248,6 +259,7 @@ class Huber(NamedTuple):
 
     width: float = 1.345
     task = "regression"
+    outliers = True
 
     def value(self, p, y):
         """Loss of predicting p for the target y."""
@@ -261,6 +273,12 @@ class Huber(NamedTuple):
     def bound(self):
         """Largest absolute slope."""
         return self.width
+
+    def within(self, limit, residual=None):
+        """The loss by the median absolute residual, with a width of 1 until that is known."""
+        if residual is None:
+            return Huber(min(limit, 1.0))
+        return Huber(min(limit, max(self.width * NORMAL * residual, 1e-3)))
 
 
 @part
@@ -292,7 +310,10 @@ class EpsilonInsensitive(NamedTuple):
 
 @part
 class Squared(NamedTuple):
-    """(p - y)^2, which is (1 - y p)^2 for y = +-1. No bound on its slope: not in the table.
+    """(p - y)^2, which is (1 - y p)^2 for y = +-1.
+
+    Its slope has no bound: learners that need one take `within` instead, half of it up to a few
+    standard deviations of the target and linear beyond.
 
     Examples
     --------
@@ -301,6 +322,11 @@ class Squared(NamedTuple):
     """
 
     task = "both"
+    elicits_mean = True
+
+    def within(self, limit, residual=None):
+        """Half of the loss, continued linearly beyond a residual."""
+        return Huber(limit)
 
     def value(self, p, y):
         """Loss of predicting p for y."""
@@ -349,9 +375,67 @@ LOSSES = Table(
         "squared_hinge": SquaredHinge(),
         "logistic": Logistic(),
         "multinomial": Multinomial(),
-        "squared": Huber(width=4.0),
+        "squared": Squared(),
         "huber": Huber(),
         "absolute": Absolute(),
         "epsilon_insensitive": EpsilonInsensitive(),
     },
 )
+
+
+def make_loss(loss, task, default=None):
+    """The loss of a name for a task; a part is itself, 'auto' the default where there is one.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or the name of a loss for another task.
+
+    Examples
+    --------
+    >>> make_loss("hinge", "classification"), make_loss(Absolute(), "regression")
+    (Hinge(), Absolute())
+    """
+    if default is not None and isinstance(loss, str) and loss == "auto":
+        return default
+    found = LOSSES.find(loss, () if default is None else ("auto",))
+    if isinstance(loss, str) and getattr(found, "task", task) not in (task, "both"):
+        raise ValueError(f"loss={loss!r} is one for {found.task}, not for {task}.")
+    return found
+
+
+def check_bounded(loss):
+    """Refuse a loss whose slope has no bound, or return it.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not np.isfinite(loss.bound()):
+        raise ValueError(
+            f"The slope of the loss {loss!r} has no bound, and PiSTOL learns from bounded ones: "
+            "'squared_hinge' and Huber(width) are like the squared loss, with a bound."
+        )
+    return loss
+
+
+def within(loss, limit, residual=None):
+    """The loss that one row cannot ruin, for targets of this limit and residuals of this size.
+
+    A loss whose slope has no bound, or whose width follows the residuals, says by its method
+    ``within(limit, residual)`` what takes its place; any other is itself.
+
+    Parameters
+    ----------
+    loss : part
+    limit : float
+        The residual beyond which a slope must not grow.
+    residual : float or None, default=None
+        The median absolute residual, if known.
+
+    Examples
+    --------
+    >>> within(Squared(), 4.0), within(Huber(), 4.0, residual=1.0), within(Absolute(), 4.0)
+    (Huber(width=4.0), Huber(width=1.994097), Absolute())
+    """
+    return loss.within(limit, residual) if hasattr(loss, "within") else loss

@@ -8,7 +8,7 @@ import numpy as np
 
 from tunefree import links
 from tunefree._version import __version__
-from tunefree.columns.squash import Squash
+from tunefree.columns import Scaling
 from tunefree.estimators.auto import _TuneFree as TuneFree
 from tunefree.estimators.kernel.pistol import KernelEstimator
 from tunefree.io.atomic import write_atomically
@@ -179,7 +179,7 @@ def _scores(g, estimator, X, name):
         out = g("MatMul", values, estimator.dual_coef_)
         return g("Add", out, np.atleast_1d(estimator.intercept_))
     if hasattr(estimator, "X_fit_"):
-        kernel = estimator._kernel(estimator.n_features_in_)
+        kernel = estimator._kernel()
         values = _gram(g, kernel, X, estimator.X_fit_, name)
         return g("Add", g("MatMul", values, estimator.dual_coef_.T), estimator.intercept_)
     if getattr(estimator, "feature_map_", None) is not None or not hasattr(estimator, "coef_"):
@@ -194,10 +194,10 @@ def _scores(g, estimator, X, name):
 def _shown(g, parts, X):
     """Rows under the parts of a view."""
     for part in parts:
-        if type(part) is not Squash:
+        if type(part) is not Scaling:
             raise ModelError(f"the view {part!r} cannot be exported")
         X = g("Div", g("Sub", X, part.center), part.scale)
-        if part.curved:  # asinh(z) = sign(z) log(|z| + sqrt(z^2 + 1))
+        if part.asinh:  # asinh(z) = sign(z) log(|z| + sqrt(z^2 + 1))
             size = g("Abs", X)
             root = g("Sqrt", g("Add", g("Mul", X, X), 1.0))
             X = g("Mul", g("Sign", X), g("Log", g("Add", size, root)))

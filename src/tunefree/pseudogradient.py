@@ -12,18 +12,7 @@ import numpy as np
 
 
 def residuals(link, weight, margins, targets):
-    """xi(s) (u(s) - y) and the squared residuals.
-
-    Parameters
-    ----------
-    link : a part of `tunefree.links`
-    weight : None, 'slope' or callable
-        xi: 1, the link's slope, or a function of the margins.
-    margins, targets : ndarray of the same or broadcastable shapes
-
-    Returns
-    -------
-    weighted, squares : ndarray
+    """xi(s) (u(s) - y) and the squared residuals; xi is 1 (None), the link's slope, or a function.
 
     Examples
     --------
@@ -40,10 +29,6 @@ def residuals(link, weight, margins, targets):
 
 def check_increasing(link):
     """Refuse a link that decreases or is not finite somewhere on a grid of [-30, 30].
-
-    Raises
-    ------
-    ValueError
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Guards: what is astronomically out of line is missing, what is merely far counts as the farthest.
+"""Outliers: what is absurd is missing, what is merely far is clipped, in columns and in targets.
 
 A column's reach is the largest |x - centre| accepted so far. An entry beyond 10^6 times the reach
 is struck: it is replaced by the centre, and the reach stays. One beyond ten times is clipped: it
@@ -21,7 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import resized
 from tunefree._jit import kernel
+from tunefree.designs import as_design, count, entry, index, put
+from tunefree.losses import NORMAL
 
 # How far beyond the reach is far, and how far absurd; columns may have units that far apart.
 FAR, _ABSURD_NEXT, _APART = 10.0, 1e6, 1e16
@@ -29,8 +32,12 @@ FAR, _ABSURD_NEXT, _APART = 10.0, 1e6, 1e16
 ABSURD = 1e4
 # Entries after which a column is no longer young: then 10^(16 / n) is FAR.
 _YOUNG = 16
-# How many rows tell the centre of columns in memory.
-_CENTRED = 1001
+# How many rows tell the centre of columns in memory, and how many the limits of columns.
+_CENTRED, _SAMPLE = 1001, 10_000
+# Targets count up to so many robust standard deviations from their location.
+DELTA = 4.0
+# The share of targets on either side that speak for the range.
+_SHARE = 0.02
 # The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time, rows
 # with a clipped entry.
 ROWS, STRUCK, LARGEST, MARKED, CLIPPED = 0, 1, 2, 3, 4
@@ -41,35 +48,37 @@ _KEPT, _CLIPPED, _STRUCK = 0, 1, 2
 
 
 @kernel
-def _verdict(gap, j, reach, history, clock):
+def _verdict(gap, j, guard):
     """Whether an entry is kept, clipped or struck."""
     # A power beyond 300 exceeds every ratio of accepted numbers.
-    patience = 10.0 ** min(history[j, _STRIKES], 300.0)
-    count, farthest = history[j, _COUNT], clock[LARGEST]
-    if count < _YOUNG and reach[j] <= farthest / _APART:  # as good as new, if not new
+    patience = 10.0 ** min(guard.history[j, _STRIKES], 300.0)
+    seen, farthest = guard.history[j, _COUNT], guard.clock[LARGEST]
+    if seen < _YOUNG and guard.reach[j] <= farthest / _APART:  # as good as new, if not new
         return _STRUCK if farthest > 0.0 and gap / farthest > _APART * patience else _KEPT
-    ratio = gap / reach[j] / patience
-    near = FAR if count >= _YOUNG else 10.0 ** (_YOUNG / count)
+    ratio = gap / guard.reach[j] / patience
+    near = FAR if seen >= _YOUNG else 10.0 ** (_YOUNG / seen)
     if ratio <= near:
         return _KEPT
     return _STRUCK if ratio > max(near, _ABSURD_NEXT) else _CLIPPED
 
 
 @kernel
-def _accept(gap, j, reach, quiet, history, clock):
-    if gap > reach[j]:
-        reach[j] = gap
+def _accept(gap, j, guard):
+    history, clock = guard.history, guard.clock
+    if gap > guard.reach[j]:
+        guard.reach[j] = gap
         clock[LARGEST] = max(clock[LARGEST], gap)
     if gap > 0.0 and history[j, _COUNT] < _YOUNG:
         history[j, _COUNT] += 1.0
-    quiet[j] = reach[j] if history[j, _COUNT] >= _YOUNG else 0.0
+    guard.quiet[j] = guard.reach[j] if history[j, _COUNT] >= _YOUNG else 0.0
     if history[j, _LAST] != 0.0:
         history[j, _LAST] = 0.0
         clock[MARKED] -= 1.0
 
 
 @kernel
-def _strike(j, history, clock):
+def _strike(j, guard):
+    history, clock = guard.history, guard.clock
     if history[j, _LAST] != 0.0:
         history[j, _STRIKES] = 2.0 * history[j, _STRIKES] + 1.0
     else:
@@ -79,85 +88,53 @@ def _strike(j, history, clock):
 
 
 @kernel
-def _amend(gap, j, clips, reach, quiet, history, clock):
-    """Take notice of an entry; how far from the centre it is to count, or -1 as it is."""
-    verdict = _KEPT
-    if gap > quiet[j]:
-        verdict = _verdict(gap, j, reach, history, clock)
-    if verdict == _CLIPPED and clips:
-        counted = reach[j]
-        _accept(FAR * counted, j, reach, quiet, history, clock)
-        clock[CLIPPED] += 1.0
-        return counted
-    if verdict != _KEPT:
-        _strike(j, history, clock)
-        clock[STRUCK] += 1.0
-        return 0.0
-    _accept(gap, j, reach, quiet, history, clock)
-    return -1.0
-
-
-@kernel
-def _pass_dense(X, rows, first, centre, reach, quiet, history, clock):
+def _pass(design, rows, first, guard):
     """Accept rows until one has an entry to amend; its place, or how many rows there are."""
     for q in range(first, rows.shape[0]):
         i = rows[q]
         grows = False
-        for j in range(X.shape[1]):
-            gap = abs(X[i, j] - centre[j])
-            if gap > quiet[j]:
+        for p in range(count(design, i)):
+            j = index(design, i, p)
+            gap = abs(entry(design, i, p) - guard.centre[j])
+            if gap > guard.quiet[j]:
                 grows = True
-                if gap > reach[j] and _verdict(gap, j, reach, history, clock) != _KEPT:
+                if gap > guard.reach[j] and _verdict(gap, j, guard) != _KEPT:
                     return q
-        if grows or clock[MARKED] > 0.0:
-            for j in range(X.shape[1]):
-                _accept(abs(X[i, j] - centre[j]), j, reach, quiet, history, clock)
-        clock[ROWS] += 1.0
+        if grows or guard.clock[MARKED] > 0.0:
+            for p in range(count(design, i)):
+                j = index(design, i, p)
+                _accept(abs(entry(design, i, p) - guard.centre[j]), j, guard)
+        guard.clock[ROWS] += 1.0
     return rows.shape[0]
 
 
 @kernel
-def _amend_dense(X, i, write, centre, reach, quiet, history, clock):
-    struck, clipped = clock[STRUCK], clock[CLIPPED]
-    for j in range(X.shape[1]):
-        gap = X[i, j] - centre[j]
-        counted = _amend(abs(gap), j, write, reach, quiet, history, clock)
-        if write and counted >= 0.0:
-            X[i, j] = centre[j] + (counted if gap > 0.0 else -counted)
-    clock[ROWS] += 1.0
-    clock[STRUCK] = min(clock[STRUCK], struck + 1.0)
-    clock[CLIPPED] = min(clock[CLIPPED], clipped + 1.0)
-
-
-@kernel
-def _pass_csr(data, indices, indptr, rows, first, reach, quiet, history, clock):
-    for q in range(first, rows.shape[0]):
-        grows = False
-        start, stop = indptr[rows[q]], indptr[rows[q] + 1]
-        for p in range(start, stop):
-            gap, j = abs(float(data[p])), indices[p]
-            if gap > quiet[j]:
-                grows = True
-                if gap > reach[j] and _verdict(gap, j, reach, history, clock) != _KEPT:
-                    return q
-        if grows or clock[MARKED] > 0.0:
-            for p in range(start, stop):
-                _accept(abs(float(data[p])), indices[p], reach, quiet, history, clock)
-        clock[ROWS] += 1.0
-    return rows.shape[0]
-
-
-@kernel
-def _amend_csr(data, indices, indptr, i, write, reach, quiet, history, clock):
-    struck, clipped = clock[STRUCK], clock[CLIPPED]
-    for p in range(indptr[i], indptr[i + 1]):
-        gap = float(data[p])
-        counted = _amend(abs(gap), indices[p], write, reach, quiet, history, clock)
-        if write and counted >= 0.0:
-            data[p] = counted if gap > 0.0 else -counted
-    clock[ROWS] += 1.0
-    clock[STRUCK] = min(clock[STRUCK], struck + 1.0)
-    clock[CLIPPED] = min(clock[CLIPPED], clipped + 1.0)
+def _amend(design, i, write, guard):
+    """Take in a row with entries that are far: they are clipped or struck; or struck, unwritten."""
+    struck, clipped = 0.0, 0.0
+    for p in range(count(design, i)):
+        j = index(design, i, p)
+        centre = guard.centre[j]
+        gap = entry(design, i, p) - centre
+        size, verdict = abs(gap), _KEPT
+        if size > guard.quiet[j]:
+            verdict = _verdict(size, j, guard)
+        if verdict == _KEPT:
+            _accept(size, j, guard)
+            continue
+        counted = 0.0
+        if verdict == _CLIPPED and write:
+            counted = guard.reach[j]
+            _accept(FAR * counted, j, guard)
+            clipped = 1.0
+        else:
+            _strike(j, guard)
+            struck = 1.0
+        if write:
+            put(design, i, p, centre + (counted if gap > 0.0 else -counted))
+    guard.clock[ROWS] += 1.0
+    guard.clock[STRUCK] += struck
+    guard.clock[CLIPPED] += clipped
 
 
 class Guard(NamedTuple):
@@ -234,11 +211,7 @@ class Guard(NamedTuple):
 
     def columns(self, d):
         """The guard of d columns: new ones have not been seen, and those that go must not have."""
-        known = min(d, len(self.reach))
-        wider = Guard.of(np.zeros(d))
-        for new, old in zip(wider[:-1], self[:-1], strict=True):
-            new[:known] = old[:known]
-        return wider._replace(clock=self.clock)
+        return Guard(*(resized(a, d) for a in self[:-1]), self.clock)
 
     @property
     def struck(self):
@@ -256,24 +229,15 @@ class Guard(NamedTuple):
 
     def _sweep(self, X, rows, write):
         """Chosen rows in order; `write` amends a copy, else whatever is far is struck."""
-        if sparse.issparse(X):
-            state, run, amend, parts = self[1:], _pass_csr, _amend_csr, _arrays
-        else:
-            state, run, amend, parts = tuple(self), _pass_dense, _amend_dense, _itself
-        out, q = X, run(*parts(X), rows, 0, *state)
+        out, design = X, as_design(X)
+        q = _pass(design, rows, 0, self)
         while q < len(rows):
-            out = X.copy() if write and out is X else out
-            amend(*parts(out), rows[q], write, *state)
-            q = run(*parts(out), rows, q + 1, *state)
+            if write and out is X:
+                out = X.copy()
+                design = as_design(out)
+            _amend(design, rows[q], write, self)
+            q = _pass(design, rows, q + 1, self)
         return out
-
-
-def _arrays(X):
-    return X.data, X.indices, X.indptr
-
-
-def _itself(X):
-    return (X,)
 
 
 def screened(X, rows, near=FAR, far=ABSURD):
@@ -334,20 +298,8 @@ def screened(X, rows, near=FAR, far=ABSURD):
 def guarded(X, targets, rows, given, *, learned=False):
     """Rows and targets in memory without what is absurd, with a warning.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-    targets : ndarray of shape (n, k)
-    rows : ndarray of shape (m,)
-        Distinct rows.
-    given : (ndarray or CSR, ndarray)
-        Both as the user gave them: the warning counts their rows.
-    learned : bool, default=False
-        Warn, but strike nothing.
-
-    Returns
-    -------
-    X, targets
+    `rows` are the distinct ones; the warning counts rows as the user gave them, (X, targets). What
+    is to be `learned` as it is costs a warning only.
     """
     out = []
     for part, before, name in zip((X, targets), given, ("X", "y"), strict=True):
@@ -372,3 +324,55 @@ def _warn(part, rest, given, learned, name):
         f"other: {len(rows)} in {len(np.unique(rows))} distinct rows, the first {value:g} in row "
         f"{place} and column {j}, counted from 0. Each is {what}.", UserWarning, stacklevel=6,
     )  # fmt: skip
+
+
+def column_caps(X, rows, reach=10.0):
+    """Limits of each column: median -+ max(reach q95, q98) of |x - median|; none where q95 is 0.
+
+    The first 10,000 rows tell them. Single absurd values are cut; a column that is mostly constant
+    and sometimes not, such as a pixel near the border, keeps its range.
+    """
+    block = X[rows[:_SAMPLE]]
+    block = block.toarray() if sparse.issparse(block) else block
+    block = block.astype(np.float64, copy=False)
+    middle = np.median(block, axis=0)
+    usual, rare = np.quantile(np.abs(block - middle), (0.95, 0.98), axis=0)
+    spread = np.where(usual > 0.0, np.maximum(reach * usual, rare), np.inf)
+    return middle - spread, middle + spread
+
+
+def location_and_scale(y, centred=True, tails=True):
+    """Median and robust scale of each target: max(1.4826 MAD, q95 / 1.96), else the mean, else 1.
+
+    `centred` keeps 0 as the location if False. A twentieth of wild targets spoils the quantile, and
+    it takes half to spoil the MAD: without `tails` the quantile counts only where the MAD is 0.
+
+    Examples
+    --------
+    >>> m, s = location_and_scale(np.array([[1.0], [2.0], [3.0]]))
+    >>> m
+    array([2.])
+    """
+    m = np.median(y, axis=0) if centred else np.zeros(y.shape[1])
+    r = np.abs(y - m)
+    s, tail = NORMAL * np.median(r, axis=0), np.quantile(r, 0.95, axis=0) / 1.96
+    s = np.where((s > 0.0) & (not tails), s, np.maximum(s, tail))
+    s = np.where(s > 0.0, s, r.mean(axis=0))
+    return m, np.where(s > 0.0, s, 1.0)
+
+
+def few_beyond(y, weights):
+    """Limits of each target, of shape (2, k), beyond which on either side 2 % of the weight lie.
+
+    Examples
+    --------
+    >>> few_beyond(np.arange(101.0)[:, None], np.ones(101)).ravel()
+    array([ 2., 98.])
+    """
+
+    def low(column):
+        order = np.argsort(column, kind="stable")
+        below = np.cumsum(weights[order])
+        return column[order][np.searchsorted(below, _SHARE * below[-1])]
+
+    return np.array([[low(c) for c in y.T], [-low(-c) for c in y.T]])

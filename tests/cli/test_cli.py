@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import tunefree
 from tunefree.cli import app
-from tunefree.cli.training import guess_task
+from tunefree.cli.train import guess_task
 from tunefree.io.model import load_model, save_model
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS

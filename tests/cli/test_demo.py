@@ -1,14 +1,16 @@
+import io
 import re
 import shlex
 
 import numpy as np
 import pytest
+from rich.console import Console
+from sklearn import metrics
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.cli.peers import Outcome, contests, methods, warm_up
-from tunefree.cli.picture import bar, draw, draw_png
-from tunefree.cli.scores import score_classes, score_values
+from tunefree.cli.demo import Outcome, contests, draw_png, methods, picture, warm_up
+from tunefree.cli.scores import Scores
 
 
 def test_the_data_are_the_same_in_other_units():
@@ -28,13 +30,6 @@ def test_the_data_are_the_same_in_other_units():
         assert len(plain.test[1]) == int(0.3 * rows)
 
 
-def test_a_bar_grows_with_its_share():
-    lengths = [len(bar(share)) for share in np.linspace(0, 1, 50)]
-    assert lengths == sorted(lengths) and lengths[-1] == 40
-    for share in (1.1, float("inf"), float("nan")):
-        assert len(bar(share)) == 40 and bar(share).endswith("▶")
-
-
 OUTCOMES = [
     Outcome("cancer, rescaled", "tunefree", True, 0.01, 0.1),
     Outcome("cancer, rescaled", "LinearSVC, CV", True, 0.6, 2.0),
@@ -45,11 +40,13 @@ OUTCOMES = [
 
 
 def test_the_picture_fits_80_columns():
-    lines = []
-    draw(OUTCOMES, lines.append)
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    console.print(picture(OUTCOMES))
+    lines = console.file.getvalue().rstrip("\n").split("\n")
     assert len(lines) == 3 + len(OUTCOMES)
     assert all(len(line) <= 80 for line in lines)
-    assert lines[4].count("█") < lines[5].count("█")
+    ours, theirs, sgd, none = (line.count("█") for line in (lines[1], *lines[4:6], lines[7]))
+    assert (ours, theirs, sgd, none) == (4, 20, 40, 0)
     assert "▶" in lines[5] and "4.67e+21" in lines[5] and "▶" not in lines[4]
 
 
@@ -85,26 +82,35 @@ def test_the_demo_shows_its_table_and_the_commands_it_ends_with_work(tmp_path, m
         assert done.exit_code == 0, (command, done.output)
 
 
+def scored(y, predicted, classes=None, **more):
+    scores = Scores(classes)
+    scores.add(y, predicted, **more)
+    return scores.result()
+
+
 def test_scores_agree_with_their_definitions():
     rng = np.random.default_rng(0)
-    from sklearn import metrics
-
     y, p = rng.integers(3, size=50), rng.dirichlet(np.ones(3), size=50)
     weight = rng.random(50)
-    ours = score_classes(y, p.argmax(axis=1), np.arange(3), probabilities=p, weight=weight)
+    ours = scored(y, p.argmax(axis=1), np.arange(3), probabilities=p, weight=weight)
     assert ours["log_loss"] == pytest.approx(metrics.log_loss(y, p, sample_weight=weight))
     assert ours["error"] == pytest.approx(
         metrics.zero_one_loss(y, p.argmax(1), sample_weight=weight)
     )
     z, guess = rng.standard_normal((2, 50))
-    ours = score_values(z, guess, weight=weight)
+    ours = scored(z, guess, weight=weight)
     assert ours["r2"] == pytest.approx(metrics.r2_score(z, guess, sample_weight=weight))
+    assert ours["mse"] == pytest.approx(metrics.mean_squared_error(z, guess, sample_weight=weight))
     assert ours["mae"] == pytest.approx(metrics.mean_absolute_error(z, guess, sample_weight=weight))
-    assert score_values(np.ones(3), np.ones(3))["r2"] is None
+    assert scored(np.ones(3), np.ones(3))["r2"] is None
+    side = y > 0
+    ours = scored(side * 1, guess > 0, np.arange(2), decisions=guess, weight=weight)
+    assert ours["auc"] == metrics.roc_auc_score(side, guess, sample_weight=weight)
+    with pytest.raises(ValueError, match="every row weighs 0"):
+        scored(z, guess, weight=np.zeros(50))
 
 
 def test_a_class_that_the_model_does_not_know_costs_but_not_infinitely():
-    scores = score_classes(
-        np.array(["a", "z"]), np.array(["a", "b"]), np.array(["a", "b"]), probabilities=np.eye(2)
-    )
+    classes = np.array(["a", "b"])
+    scores = scored(np.array(["a", "z"]), classes, classes, probabilities=np.eye(2))
     assert scores["error"] == 0.5 and scores["log_loss"] == pytest.approx(-np.log(1e-15) / 2)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tunefree.cli import app, streaming
-from tunefree.cli.running import RunningClasses, RunningValues
-from tunefree.cli.scores import score_classes, score_values
+from tunefree.cli import app, data
+from tunefree.cli.scores import Scores
 from tunefree.io.model import describe_model, load_model
 
 RNG = np.random.default_rng(0)
@@ -52,8 +51,8 @@ def large(monkeypatch):
     """Makes every file count as large, and text come in small pieces."""
 
     def make():
-        monkeypatch.setattr(streaming, "_LARGE", 1000)
-        monkeypatch.setattr(streaming, "_HELD", 1000)
+        monkeypatch.setattr(data, "_LARGE", 1000)
+        monkeypatch.setattr(data, "_HELD", 1000)
 
     return make
 
@@ -146,18 +145,30 @@ def test_other_learners_of_a_large_file(name, tmp_path, monkeypatch, large):
         assert load_model("m").coef_.tobytes() == load_model("m2").coef_.tobytes()
 
 
-def test_running_scores_are_those_of_all_rows():
+def test_scores_of_parts_are_those_of_all_rows(monkeypatch):
+    """Also when decisions are rounded, as beyond a million of them."""
     y, weight = RNG.integers(0, 3, ROWS), RNG.random(ROWS) * (np.arange(ROWS) >= 300)
     p = RNG.dirichlet([1, 1], ROWS)
     decisions = RNG.standard_normal(ROWS).cumsum() / 30 + y
     classes, parts = np.array([0, 1]), [slice(i, i + 300) for i in range(0, ROWS, 300)]
-    for w in (None, weight):
-        running, values = RunningClasses(classes), RunningValues()
+    for held, w in ((1 << 20, None), (1 << 20, weight), (500, None), (500, weight)):
+        whole, wholes = Scores(classes), Scores()
+        whole.add(y, y // 2, p, decisions, w)
+        wholes.add(y, decisions, weight=w)
+        monkeypatch.setattr("tunefree.cli.scores._HELD", held)
+        running, values = Scores(classes), Scores()
         for s in parts:
             mine = None if w is None else w[s]
             running.add(y[s], y[s] // 2, p[s], decisions[s], mine)
             values.add(y[s], decisions[s], weight=mine)
-        exact = score_classes(y, y // 2, classes, probabilities=p, decisions=decisions, weight=w)
-        assert running.result() == pytest.approx(exact, abs=2e-5)
+        exact = whole.result()
+        error = 2e-5 if held == 500 else 1e-12
+        assert running.result() == pytest.approx(exact, abs=error)
+        assert (running.result()["auc"] == pytest.approx(exact["auc"], abs=1e-13)) == (held > 500)
         assert running.strangers == np.count_nonzero(y == 2)
-        assert values.result() == pytest.approx(score_values(y, decisions, weight=w), rel=1e-10)
+        assert values.result() == pytest.approx(wholes.result(), rel=1e-10)
+        if held == 500:  # the same decisions again take no memory
+            before = sum(len(part[0]) for part in running._decisions)
+            for s in parts:
+                running.add(y[s], y[s] // 2, p[s], decisions[s], None if w is None else w[s])
+            assert sum(len(part[0]) for part in running._decisions) <= before + 300

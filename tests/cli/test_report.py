@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.cli.page import bars, curves
+from tunefree.cli.report import _bars
 
 HEADINGS = ["Leaderboard", "Timing", "Scores on", "Calibration"]
 
@@ -51,13 +51,14 @@ def test_the_page_has_every_part_and_no_link_to_elsewhere(folder):
         for heading in HEADINGS:
             assert f"<h2>{heading}" in text
         assert not re.search(r"https?://|src=|@import|<script|<link", text)
+        assert len(re.findall("<svg", text)) >= 4
         assert "y<es&" not in text and "c<d" not in text
 
 
 class Balance(HTMLParser):
     """Opens and closes every element."""
 
-    VOID = {"meta", "rect", "line", "path", "circle", "polyline"}
+    VOID = {"meta"}
 
     def __init__(self):
         super().__init__()
@@ -67,9 +68,11 @@ class Balance(HTMLParser):
         if tag not in self.VOID:
             self.open.append(tag)
 
+    def handle_startendtag(self, tag, attrs):
+        """Of SVG."""
+
     def handle_endtag(self, tag):
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
+        assert self.open.pop() == tag
 
 
 def test_its_elements_are_balanced(folder):
@@ -99,19 +102,26 @@ def test_a_page_without_data_and_of_a_plain_model(folder):
 
 
 def test_drawings_are_sound_and_in_their_frame():
-    drawn = (
-        bars([("up", 2.0, 0.1), ("down", -1.0, None)], "unit"),
-        curves({"one": ([1, 2, 4], [0.5, 0.3, 0.2])}, "x", "y"),
-    )
-    for text in drawn:
-        root = ElementTree.fromstring(text)
-        width, height = (float(root.get(name)) for name in ("width", "height"))
-        for mark in root.iter("rect"):
-            assert 0 <= float(mark.get("x")) <= width and float(mark.get("width")) >= 0
-        for line in root.iter("polyline"):
-            for point in line.get("points").split():
-                x, y = map(float, point.split(","))
-                assert 0 <= x <= width and 0 <= y <= height
+    drawn = _bars([("up $2$ <", 2.0), ("down", -1.0)], "unit")
+    assert "up $2$ &lt;" in drawn and drawn == _bars([("up $2$ <", 2.0), ("down", -1.0)], "unit")
+    root = ElementTree.fromstring(drawn.replace("xlink:", ""))
+    _, _, width, height = map(float, root.get("viewBox").split())
+    shapes = [p for p in root.iter("path") if "clip-path" in p.attrib]
+    numbers = [list(map(float, re.findall(r"-?[\d.]+", p.get("d")))) for p in shapes]
+    assert len(numbers) >= 2
+    for found in numbers:
+        assert all(0 <= x <= width for x in found[::2])
+        assert all(0 <= y <= height for y in found[1::2])
+
+
+def test_without_matplotlib_the_page_has_its_tables(folder, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    page = folder / "bare.html"
+    arguments = ["report", str(folder / "model"), str(folder / "test.csv"), "-o", str(page)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0 and "the drawings need matplotlib" in done.stderr
+    text = page.read_text()
+    assert all(f"<h2>{heading}" in text for heading in HEADINGS) and "<svg" not in text
 
 
 def test_chromium_opens_it(folder):

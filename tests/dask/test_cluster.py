@@ -24,8 +24,7 @@ distributed = pytest.importorskip("distributed")
 import dask.array as da  # noqa: E402
 
 from tunefree import dask as tfd  # noqa: E402
-from tunefree.dask.cluster import Cluster  # noqa: E402
-from tunefree.dask.sheets import Sheets  # noqa: E402
+from tunefree.dask.cluster import Batches, Cluster  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning",
@@ -65,7 +64,7 @@ def test_the_perceptron_equals_its_run_over_blocks(client):
     X, y = load_iris(return_X_y=True)
     local = tunefree.OptimisticPerceptron(max_iter=40)
     there = tfd.OptimisticPerceptron(max_iter=40)
-    local.fit_blocks(lambda: [(X[:70], y[:70]), (X[70:], y[70:])], classes=[0, 1, 2])
+    local.fit_source(lambda: [(X[:70], y[:70]), (X[70:], y[70:])])
     there.fit(da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40))
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(there.margin_bounds_.upper, local.margin_bounds_.upper, rtol=1e-9)
@@ -212,7 +211,7 @@ def test_no_task_gathers_the_rows(client):
     client.unregister_scheduler_plugin("sizes")
     part = 500 * 22 * 8
     ours = {k: v for k, v in seen.items() if k.startswith("tunefree-")}
-    rounds = {k: v for k, v in ours.items() if "-sheet-" not in k}
+    rounds = {k: v for k, v in ours.items() if "-batches-" not in k}
     assert len(rounds) > 20
     assert max(ours.values()) <= 1.2 * part
     assert max(rounds.values()) < 0.2 * part
@@ -238,15 +237,15 @@ def test_passes_leave_the_rows_where_they_are(client):
     cluster.parts = cluster.each("moving", _same, at=[first] * 6)
     cluster.gather(cluster.each("sizes", len), "waiting")
     assert [len(hand) for _, hand in cluster.dealt(cluster.parts)] == [3, 3]
-    sheets = Sheets(cluster, _block)
+    batches = Batches(cluster, _block)
     learner = Mirror(Identity(), (Configuration(Euclidean()),))
     state = learner.init(40)
     whole = learner.scan(state, Sheet(Dense(X), y[:, None], np.ones(6000)))
-    sheets.sweep(learner, state, 0)
+    batches.sweep(learner, state, 0)
     before = sum(client.run(_received).values())
     for epoch in range(5):
-        sheets._looked = -np.inf  # look where they are in every pass
-        swept = sheets.sweep(learner, state, epoch)
+        batches._looked = -np.inf  # look where they are in every pass
+        swept = batches.sweep(learner, state, epoch)
     moved = sum(client.run(_received).values()) - before
     assert moved < 3 * 1000 * 40 * 8  # the scheduler may have put one elsewhere
     np.testing.assert_allclose(swept.sums.gradient, whole.sums.gradient, rtol=1e-12, atol=1e-9)
@@ -268,13 +267,13 @@ class _Stuck:
 
 
 def test_a_pass_that_hangs_names_the_partitions_of_its_worker(impatient):
-    sheets = Sheets(impatient, _block)
-    late = next(hand for _, hand in sheets._hands if 3 in hand)
-    impatient.gather(impatient.each("sizes", len, parts=sheets.blocks), "waiting")
+    batches = Batches(impatient, _block)
+    late = next(hand for _, hand in batches._hands if 3 in hand)
+    impatient.gather(impatient.each("sizes", len, parts=batches.batches), "waiting")
     impatient.timeout = 2.0
     message = f"pass 0: no answer within 2 s from partition {', '.join(map(str, late))} [(]on tcp"
     with pytest.raises(TimeoutError, match=message):
-        sheets.sweep(_Stuck(), Mirror(Identity(), (Configuration(Euclidean()),)).init(1), 0)
+        batches.sweep(_Stuck(), Mirror(Identity(), (Configuration(Euclidean()),)).init(1), 0)
 
 
 def _sleepy(part):

@@ -94,7 +94,7 @@ def test_a_path_too_long_to_keep_is_not_sent(client, monkeypatch):
     X, y = rows(500)
     setting = {"solver": "sgd", "max_iter": 2, "random_state": 0}
     whole = tfd.AveragedSGDRegressor(**setting).fit(cut(X), cut(y))
-    monkeypatch.setattr("tunefree.estimators.ridge.estimator.MOST_KEPT", 10)
+    monkeypatch.setattr("tunefree.estimators.ridge.MOST_KEPT", 10)
     one = tfd.AveragedSGDRegressor(**setting).fit(cut(X), cut(y))
     np.testing.assert_allclose(one.coef_, whole.coef_, rtol=1e-9)
     assert not hasattr(one, "coefs_")

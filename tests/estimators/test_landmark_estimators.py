@@ -57,7 +57,7 @@ def test_heavy_tails_call_for_the_squashed_view():
     Z = rng.normal(size=(400, 3))
     X, y = np.sinh(3 * Z), np.sin(2 * Z[:, 0])
     model = LandmarkRegressor(random_state=0).fit(X[:300], y[:300])
-    assert model.parts_[0].curved and model.score(X[300:], y[300:]) > 0.8
+    assert model.parts_[0].asinh and model.score(X[300:], y[300:]) > 0.8
 
 
 def test_columns_that_do_not_matter_are_found_out():

@@ -7,8 +7,9 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from tunefree import PiSTOLClassifier
-from tunefree.estimators.pistol.settings import SETTINGS
+from tunefree import PiSTOLClassifier, PiSTOLRegressor
+from tunefree.averaging import AVERAGES, Suffix, Tail, Weighted
+from tunefree.estimators.pistol.fitting import SETTINGS
 from tunefree.losses import LOSSES, Huber
 
 CLASSIFIERS = ["classifier dense", "classifier sparse", "multiclass dense"]
@@ -138,7 +139,7 @@ def test_every_setting_fits_and_streams(name, setting):
     assert stream.score(X, y) > majority - slack
 
 
-@pytest.mark.parametrize("average", ["auto", "uniform", "suffix", "last"])
+@pytest.mark.parametrize("average", ["auto", "uniform", "tail", "last", "polynomial"])
 @pytest.mark.parametrize("loss", MARGIN)
 def test_every_loss_and_read_out_learns(loss, average):
     _, X, y = case("classifier dense", 400)
@@ -209,3 +210,47 @@ def test_a_users_own_loss_and_the_given_order():
     z = (X - X.mean(axis=0)) / X.std(axis=0)
     assert model.fit(z, y).score(z, y) > 0.8
     np.testing.assert_array_equal(model.fit(z, y, 2 * np.ones(240)).classes_, [0, 1])
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "squared"])
+def test_a_named_loss_is_its_part(name):
+    loss = LOSSES[name]
+    model = PiSTOLRegressor() if loss.task == "regression" else PiSTOLClassifier("global")
+    _, X, y = case("classifier dense", 200)
+    named, part = (clone(model).set_params(loss=v, random_state=0).fit(X, y) for v in (name, loss))
+    assert_same(named, part)
+    assert hasattr(named, "predict_proba") == hasattr(part, "predict_proba")
+
+
+def test_a_loss_without_a_bounded_slope_is_bounded_for_targets_and_refused_for_classes():
+    _, X, y = case("classifier dense", 200)
+    squared = PiSTOLRegressor(loss=LOSSES["squared"], random_state=0).fit(X, y)
+    assert_same(squared, PiSTOLRegressor(random_state=0).fit(X, y))
+    for loss in ("squared", LOSSES["squared"]):
+        with pytest.raises(ValueError, match="has no bound"):
+            PiSTOLClassifier(loss=loss).fit(X, y)
+
+
+ODD = [Suffix(30.0), Weighted.of(np.arange(400.0)), Tail(0.25)]
+
+
+@pytest.mark.parametrize("average", [*AVERAGES, *ODD], ids=str)
+@pytest.mark.parametrize("model", [PiSTOLClassifier("global"), PiSTOLRegressor("per-coordinate")])
+def test_every_average_is_taken_by_name_and_as_a_part(model, average):
+    _, X, y = case("classifier dense", 200)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    for verb in ("fit", "partial_fit"):
+        model = clone(model).set_params(average=average, max_iter=4, random_state=0)
+        found = getattr(model, verb)(X, y).coef_.tobytes()
+        assert model.score(X, y) > 0.2
+        part = clone(model).set_params(average=AVERAGES.get(average, average))
+        assert getattr(part, verb)(X, y).coef_.tobytes() == found
+        if average == "tail" and verb == "partial_fit":  # nobody knows where a stream's end begins
+            later = clone(model).set_params(average="polynomial")
+            assert later.partial_fit(X, y).coef_.tobytes() == found
+
+
+def test_an_average_that_is_none_is_refused():
+    for average, words in (("suffix", "none of auto, uniform.*tail"), (3, "no mass")):
+        with pytest.raises(ValueError, match=words):
+            PiSTOLClassifier(average=average).fit([[0.0], [1.0]], [0, 1])

@@ -17,7 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree import ClassicalPerceptron, OptimisticPerceptron
 from tunefree.datasets import make_perceptron_hard
-from tunefree.estimators.perceptron.kernel import KernelOptimisticPerceptron
+from tunefree.estimators.perceptron import KernelOptimisticPerceptron
+from tunefree.learners.perceptron.optimistic import PLAYERS
 
 METHODS = ["optimistic", "accelerated", "min-norm", "auto"]
 every_method = pytest.mark.parametrize("method", METHODS)
@@ -233,17 +234,16 @@ def test_rows_of_a_file_are_never_kept(data, tmp_path):
 
     assert len(lines) == len(y)
     whole = OptimisticPerceptron(stop="margin").fit(X, y)
-    streamed = OptimisticPerceptron(stop="margin").fit_blocks(blocks, classes=[0, 1])
+    streamed = OptimisticPerceptron(stop="margin").fit_source(blocks)
     assert streamed.n_updates_ == whole.n_updates_ and streamed.support_weights_ is None
-    assert len(passes) == whole.n_iter_ + 1  # one more for the longest row
+    assert len(passes) == whole.n_iter_ + 2  # one for the first rows, one for the longest row
     np.testing.assert_allclose(streamed.coef_, whole.coef_, rtol=1e-9)
     np.testing.assert_allclose(streamed.margin_bounds_, whole.margin_bounds_, rtol=1e-9)
     assert streamed.status_ == whole.status_
     np.testing.assert_array_equal(streamed.predict(X), whole.predict(X) == "yes")
-    with pytest.raises(ValueError, match="min-norm|optimistic"):
-        OptimisticPerceptron("min-norm").fit_blocks(blocks, classes=[0, 1])
-    with pytest.raises(ValueError, match="classes"):
-        OptimisticPerceptron().fit_blocks(blocks, classes=[0, 2])
+    assert set(OptimisticPerceptron().fit_source(blocks, classes=[0, 2]).classes_) == {0, 1, 2}
+    with pytest.raises(AttributeError, match="fit_source"):
+        streamed.fit_blocks(blocks, classes=[0, 1])
 
 
 def test_blocks_of_several_classes():
@@ -252,16 +252,16 @@ def test_blocks_of_several_classes():
     y = (X + 0.1 * rng.normal(size=X.shape)).argmax(axis=1)
     pieces = [(X[i : i + 25], y[i : i + 25], np.ones(len(y[i : i + 25]))) for i in (0, 25, 50, 75)]
     whole = OptimisticPerceptron().fit(X, y)
-    streamed = OptimisticPerceptron().fit_blocks(lambda: pieces, classes=range(3))
+    streamed = OptimisticPerceptron().fit_source(lambda: pieces)
     np.testing.assert_allclose(streamed.coef_, whole.coef_, rtol=1e-7, atol=1e-12)
     assert streamed.n_updates_ == whole.n_updates_
     unused = (-X[:5], y[:5], np.zeros(5))
-    streamed.fit_blocks(lambda: [unused, *pieces], classes=range(3))
+    streamed.fit_source(lambda: [unused, *pieces])
     np.testing.assert_allclose(streamed.coef_, whole.coef_, rtol=1e-7, atol=1e-12)
     with pytest.raises(ValueError, match="negative"):
-        streamed.fit_blocks(lambda: [(X, y, -np.ones(90))], classes=range(3))
+        streamed.fit_source(lambda: [(X, y, -np.ones(90))])
     empty = OptimisticPerceptron(fit_intercept=False)
-    empty.fit_blocks(lambda: [(np.zeros((4, 2)), [0, 0, 1, 1])], classes=[0, 1])
+    empty.fit_source(lambda: [(np.zeros((4, 2)), np.array([0, 0, 1, 1]))])
     assert empty.margin_bounds_ == (0.0, 0.0, True)
 
 
@@ -340,3 +340,24 @@ def test_rows_that_are_all_zero(method):
     assert model.margin_bounds_ == (0.0, 0.0, True) and not model.separated_
     model = OptimisticPerceptron(method).fit(X, y)
     assert not model.separated_ and np.isfinite(model.coef_).all()
+
+
+def test_gamma_means_what_it_means_to_support_vector_machines(data):
+    X, y = data
+    scaled = KernelOptimisticPerceptron(max_iter=50).fit(X, y)
+    assert scaled.gamma_ == pytest.approx(1.0 / (X.shape[1] * X.var()))
+    given = KernelOptimisticPerceptron(gamma=scaled.gamma_, max_iter=50).fit(X, y)
+    np.testing.assert_array_equal(given.decision_function(X), scaled.decision_function(X))
+    for wrong in (None, "median", 0.0):
+        with pytest.raises(ValueError, match="gamma"):
+            KernelOptimisticPerceptron(gamma=wrong).fit(X, y)
+
+
+@pytest.mark.parametrize("potential", PLAYERS)
+def test_a_potential_is_its_part(data, potential):
+    X, y = data
+    named = OptimisticPerceptron(potential=potential).fit(X, y)
+    part = OptimisticPerceptron(potential=PLAYERS[potential]).fit(X, y)
+    np.testing.assert_array_equal(part.coef_, named.coef_)
+    with pytest.raises(ValueError, match="potential"):
+        OptimisticPerceptron(potential="simplex").fit(X, y)

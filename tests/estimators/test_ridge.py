@@ -12,8 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree.averaging import Geometric, Last, Tail, Uniform, Weighted
-from tunefree.estimators.ridge.estimator import AveragedSGDRegressor
-from tunefree.estimators.ridge.path import sgd_ridge_path
+from tunefree.estimators.ridge import AveragedSGDRegressor, sgd_ridge_path
 
 SOLVERS = ["sgd", "exact"]
 ALPHAS = np.logspace(3, -3, 7)

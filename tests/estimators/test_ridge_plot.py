@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tunefree.estimators.ridge.estimator import AveragedSGDRegressor
+from tunefree.estimators.ridge import AveragedSGDRegressor
 from tunefree.plots import RidgePathDisplay
 
 pyplot = pytest.importorskip("matplotlib.pyplot")

@@ -40,10 +40,7 @@ SETTINGS = {
     ),
     "ClassicalPerceptron": ("classes", {"max_iter": 20}, {"fit_intercept": False}),
     "DynamicsReflectron": ("motion", {"link": "identity"}, {"step": 0.1, "max_iter": 40}),
-    "KernelAveragedSGDClassifier": ("classes", {"max_iter": 3}, {"kernel": "linear", "step": 0.1}),
-    "KernelAveragedSGDRegressor": ("numbers", {"max_iter": 3}, {"kernel": "laplacian"}),
     "KernelOptimisticPerceptron": ("classes", {"method": "auto"}, {"kernel": "poly"}),
-    "KernelPerceptron": ("classes", {"average": "voted"}, {"kernel": "laplacian", "max_iter": 2}),
     "KernelPiSTOLClassifier": ("classes", {"setting": "paper", "gamma": 0.1}, {"max_support": 50}),
     "KernelPiSTOLRegressor": ("numbers", {"kernel": "laplacian"}, {"gamma": 0.1, "max_iter": 2}),
     "LandmarkClassifier": ("classes", {"n_landmarks": 20}, {"n_landmarks": 60}),
@@ -61,6 +58,12 @@ SETTINGS = {
     "TablePreprocessor": ("table", {"max_levels": 2}, {"sparse_output": True}),
     "TuneFreeClassifier": ("classes", {"family": "linear"}, {"family": "kernel"}),
     "TuneFreeRegressor": ("numbers", {"family": "linear"}, {"family": "kernel"}),
+}
+# Those that papers compare with, in `tunefree.experiments.baselines`.
+BASELINES = {
+    "KernelAveragedSGDClassifier": ("classes", {"max_iter": 3}, {"kernel": "linear", "step": 0.1}),
+    "KernelAveragedSGDRegressor": ("numbers", {"max_iter": 3}, {"kernel": "laplacian"}),
+    "KernelPerceptron": ("classes", {"average": "voted"}, {"kernel": "laplacian", "max_iter": 2}),
 }
 SEVERAL = ("KernelPiSTOLClassifier", "PiSTOLClassifier", "ReflectronClassifier")
 UNSTABLE = ("seconds", "time", "versions", "budget_left")  # clocks, and names of versions
@@ -131,7 +134,7 @@ def published(model, X):
 
 def named(name):
     """An estimator's class, of those that papers compare with, too."""
-    return getattr(tunefree, name) if name in tunefree.__all__ else getattr(baselines, name)
+    return getattr(baselines if name in BASELINES else tunefree, name)
 
 
 def make(name, setting):
@@ -176,7 +179,8 @@ def tabular(name, setting, task):
     yield "float32", lambda: make(name, setting).fit(X.astype(np.float32), y), X.astype(np.float32)
     if name != "ClassicalPerceptron" and "sample_weight" in fit_parameters(name):
         yield "weights", lambda: make(name, setting).fit(X, y, sample_weight=weights), X
-    yield "model file", loaded, X
+    if name not in BASELINES:
+        yield "model file", loaded, X
     if hasattr(named(name), "partial_fit"):
         for size in (7, 64):
             yield (
@@ -260,7 +264,7 @@ def parts():
 
 def cases(only=""):
     """(Name, leaves) of every case whose name holds `only`."""
-    for name, (task, *settings) in SETTINGS.items():
+    for name, (task, *settings) in (SETTINGS | BASELINES).items():
         for i, setting in enumerate([{}, *settings]):
             tasks = [task, "several"] if name in SEVERAL and i == 0 else [task]
             for t in tasks:

@@ -20,7 +20,7 @@ from tunefree.averaging import (
     survival,
     within,
 )
-from tunefree.learners.sgd.averages import average_iterates
+from tunefree.experiments.stored_iterates import average_iterates
 from tunefree.learners.sgd.path import compress
 
 N = 300

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from tunefree.losses import LOSSES, Multinomial, slopes
+from tunefree.losses import LOSSES, Multinomial, make_loss, slopes, within
 
 P = np.linspace(-7.3, 7.1, 401)
-LABELS = {"classification": [-1.0, 1.0], "regression": [-2.5, 0.0, 1.7]}
+LABELS = {"classification": [-1.0, 1.0], "regression": [-2.5, 0.0, 1.7], "both": [-1.0, 1.7]}
 PAIRS = [(name, y) for name, loss in LOSSES.items() for y in LABELS[loss.task]]
 
 
@@ -47,13 +47,17 @@ def test_the_bound_bounds_the_slope_and_is_reached(name, y):
     far = np.array([-1e300, -1e3, *P, 1e3, 1e300])
     steepest = abs(derivative(loss, far, y)).max()
     assert steepest <= loss.bound()
+    if loss.bound() == np.inf:
+        assert steepest >= 1e300
+        loss, steepest = within(loss, 4.0), abs(derivative(within(loss, 4.0), far, y)).max()
+        assert steepest <= loss.bound() < np.inf
     assert steepest >= loss.bound() * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("name, y", PAIRS)
 def test_not_negative_and_finite(name, y):
-    far = np.array([-1e300, -745.0, *P, 745.0, 1e300])
-    value = values(LOSSES[name], far, y)
+    end = 1e300 if np.isfinite(LOSSES[name].bound()) else 1e150
+    value = values(LOSSES[name], np.array([-end, -745.0, *P, 745.0, end]), y)
     assert np.all(value >= 0.0)
     assert np.all(np.isfinite(value))
 
@@ -104,3 +108,28 @@ def test_the_softmax_couples_outputs():
         assert abs(out).max() <= Multinomial().bound()
     Multinomial().slopes(np.array([1e300, 0.0, -1e300, 1.0]), y, out)
     np.testing.assert_allclose(out, [1.0, 0.0, 0.0, -1.0])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_name_is_its_part(name):
+    loss = LOSSES[name]
+    for task in ("classification", "regression"):
+        if loss.task in (task, "both"):
+            assert make_loss(name, task) is make_loss(loss, task) is loss
+        else:
+            with pytest.raises(ValueError, match="is one for"):
+                make_loss(name, task)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("limit, residual", [(4.0, None), (4.0, 0.1), (0.5, 1.0)])
+def test_within_limits_the_slopes_are_those_of_the_loss_up_to_a_factor(name, limit, residual):
+    """Where residuals are small; and no slope grows beyond the limit."""
+    loss = LOSSES[name]
+    bounded = within(loss, limit, residual)
+    if bounded is loss:
+        return
+    assert bounded.bound() <= limit
+    p = np.linspace(-1.0, 1.0, 21) * bounded.bound()
+    ratio = derivative(loss, p[p != 0], 0.0) / derivative(bounded, p[p != 0], 0.0)
+    np.testing.assert_allclose(ratio, ratio[0])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree.columns.moments import RunningMoments, column_caps, moments
+from tunefree.columns import RunningMoments, moments
+from tunefree.robust import column_caps
 
 RNG = np.random.default_rng(0)
 X = (RNG.normal(size=(2500, 4)) + [0.0, 5.0, 0.0, 1.0]) * (RNG.random((2500, 4)) < 0.7)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree.columns.moments import column_caps, moments
-from tunefree.columns.views import VIEWS, View, ViewSet
+from tunefree.columns import VIEWS, View, ViewSet, moments
+from tunefree.robust import column_caps
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 6)) @ RNG.normal(size=(6, 6)) + RNG.normal(size=6)

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import reference
 from tunefree.averaging import AVERAGES
-from tunefree.columns.views import View
+from tunefree.columns import View
 from tunefree.designs import Dense
 from tunefree.learners.pistol.diagonal import Diagonal
 from tunefree.learners.pistol.isotropic import Isotropic
@@ -82,7 +82,7 @@ def test_equals_the_reference(name, kind, n_outputs):
         np.testing.assert_allclose(average[t], X[t] @ mean, **CLOSE)
 
 
-@pytest.mark.parametrize("scheme", AVERAGES)
+@pytest.mark.parametrize("scheme", ["uniform", "polynomial", "geometric"])
 @pytest.mark.parametrize("name", BOTH)
 def test_every_average_is_the_mean_by_its_masses(name, scheme):
     learner, naive = LEARNERS[name]
@@ -93,7 +93,7 @@ def test_every_average_is_the_mean_by_its_masses(name, scheme):
     np.testing.assert_allclose(learner.mean(state), mean, **CLOSE)
 
 
-@pytest.mark.parametrize("scheme", AVERAGES)
+@pytest.mark.parametrize("scheme", ["uniform", "polynomial", "geometric"])
 @pytest.mark.parametrize("name", BOTH)
 def test_a_restart_averages_the_suffix(name, scheme):
     learner, naive = LEARNERS[name]

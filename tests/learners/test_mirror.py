@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize, root
 
+from tunefree import protocols
 from tunefree.constraints import L1Ball, Simplex
 from tunefree.designs import CSR, Dense
 from tunefree.engine.run import run
@@ -16,7 +17,7 @@ from tunefree.links import LINKS, Logistic
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power, Spectral
 
 
-class Source(tuple):
+class Batches(protocols.Source, tuple):
     def blocks(self, epoch):
         return iter(self)
 
@@ -98,7 +99,7 @@ def test_a_fixed_step_that_is_too_long_does_not_settle():
 def test_stacked_configurations_do_what_each_does_alone():
     X, y, _ = _problem(k=2)
     configurations = (*GEOMETRIES[:6], Configuration(Euclidean(), None, 0.5))
-    sheets = Source((_sheet(X[:30], y[:30]), _sheet(X[30:], y[30:], 0)))
+    sheets = Batches((_sheet(X[:30], y[:30]), _sheet(X[30:], y[30:], 0)))
     together = Mirror(Logistic(), configurations, patience=20)
     state = run(together, together.init(60, 2), sheets, max_passes=60).state
     for c, configuration in enumerate(configurations):
@@ -140,7 +141,7 @@ def test_the_best_point_is_that_of_the_lowest_hold_out_risk():
     X, y, _ = _problem(noise=0.3)
     X_val, y_val, _ = _problem(seed=1, noise=0.3)
     learner = Mirror(Logistic(), (Configuration(Euclidean()),), patience=30)
-    sheets = Source((_sheet(X, y), _sheet(X_val, y_val, 0)))
+    sheets = Batches((_sheet(X, y), _sheet(X_val, y_val, 0)))
     result = run(learner, learner.init(60), sheets)
     theta, offset = learner.read(result.state)
     risk = np.mean((Logistic().mean(X_val @ theta.T + offset) - y_val) ** 2)
@@ -187,7 +188,7 @@ def test_members_share_steps_and_learn_from_their_own_rows():
 def test_a_configuration_that_another_has_overtaken_ends_early():
     X, y, _ = _problem(n=100, d=200, noise=0.3)
     X_val, y_val, _ = _problem(n=100, d=200, seed=1, noise=0.3)
-    sheets = Source((_sheet(X, y), _sheet(X_val, y_val, 0)))
+    sheets = Batches((_sheet(X, y), _sheet(X_val, y_val, 0)))
     geometries = (Configuration(Euclidean()), Configuration(Hypentropy(1e-6)))
     for behind in (None, 10):
         learner = Mirror(Logistic(), geometries, patience=100, behind=behind)
@@ -202,7 +203,7 @@ def test_a_run_that_stands_still_ends():
     """At an exact fit the rounding guard accepts and stops, instead of halving for ever."""
     X, y, _ = _problem(n=5, d=5, noise=0.0)
     learner = Mirror(Logistic(), (Configuration(Euclidean()),), patience=10**6, intercept=False)
-    result = run(learner, learner.init(5), Source((_sheet(X, y),)), max_passes=20_000)
+    result = run(learner, learner.init(5), Batches((_sheet(X, y),)), max_passes=20_000)
     assert result.converged
     assert result.state.risk[0] < 1e-20
 
@@ -214,7 +215,7 @@ def test_other_weights_learn_with_a_fixed_step(weight):
         Logistic(), (Configuration(Euclidean(), None, 2.0),), weight, intercept=False,
         patience=10**6,
     )  # fmt: skip
-    state = run(learner, learner.init(10), Source((_sheet(X, y),)), max_passes=500).state
+    state = run(learner, learner.init(10), Batches((_sheet(X, y),)), max_passes=500).state
     assert state.risk[0] < 1e-4
 
 
@@ -248,7 +249,7 @@ def test_implicit_regularization(potential, nonzero):
         Logistic(), (Configuration(potential),), intercept=False, patience=10**6, last=True
     )
     result = run(
-        learner, learner.init(30, 1, start[None]), Source((_sheet(X, y),)), max_passes=6000
+        learner, learner.init(30, 1, start[None]), Batches((_sheet(X, y),)), max_passes=6000
     )
     theta, _ = learner.read(result.state)
     expected = _oracle(potential, X, Logistic().inverse(y[:, 0]), start)
@@ -262,7 +263,7 @@ def test_implicit_regularization_of_a_matrix_by_its_singular_values():
     learner = Mirror(
         Logistic(), (Configuration(potential),), intercept=False, patience=10**6, last=True
     )
-    result = run(learner, learner.init(8, 3), Source((_sheet(X, y),)), max_passes=3000)
+    result = run(learner, learner.init(8, 3), Batches((_sheet(X, y),)), max_passes=3000)
     theta, _ = learner.read(result.state)
 
     def value(a):
@@ -291,7 +292,7 @@ def test_the_training_risk_of_realizable_data_falls_like_one_over_t(potential):
         Logistic(), (Configuration(potential, None, sigma / (C * C * L)),), intercept=False,
         patience=10**6,
     )  # fmt: skip
-    result = run(learner, learner.init(30), Source((_sheet(X, y),)), max_passes=300)
+    result = run(learner, learner.init(30), Batches((_sheet(X, y),)), max_passes=300)
     risks = np.minimum.accumulate([t["risk"][0] for t in result.trace])
     rounds = np.arange(1, len(risks) + 1)
     bound = 2.0 * L * L * C * C * potential.value(theta) / (sigma * rounds)

@@ -10,19 +10,17 @@ from scipy.optimize import nnls
 from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole
-from tunefree.learners.perceptron.accelerated import Accelerated
-from tunefree.learners.perceptron.certificates import Goal, certify
 from tunefree.learners.perceptron.classical import Classical
-from tunefree.learners.perceptron.minnorm import MinNorm
-from tunefree.learners.perceptron.optimistic import Optimistic
-from tunefree.learners.perceptron.players import Euclidean, project_simplex
-from tunefree.learners.perceptron.spaces import Gram, Linear
+from tunefree.learners.perceptron.dual import Accelerated, MinNorm
+from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
+from tunefree.learners.perceptron.optimistic import Euclidean, Optimistic, project_simplex
+from tunefree.protocols import Source
 
 NEVER = Goal(margin=0.0)
 TIGHT = Goal(True, 1e-3, 0.0)
 
 
-class Pieces:
+class Pieces(Source):
     """Rows in blocks, as a file gives them."""
 
     def __init__(self, X, y, weights, size):

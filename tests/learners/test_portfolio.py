@@ -5,7 +5,7 @@ import pytest
 
 from tunefree.choose.portfolio import Member, Portfolio
 from tunefree.choose.risk import risks
-from tunefree.columns.views import View
+from tunefree.columns import View
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
@@ -59,16 +59,16 @@ def test_the_progressive_error_is_that_of_the_running_average():
         assert risks(state.progress, 1.0)[2 + position] == pytest.approx(mistakes.mean())
 
 
-@pytest.mark.parametrize("suffix, last", [(True, False), (False, False), (False, True)])
-def test_a_member_learns_as_it_would_alone(suffix, last):
-    together, alone = portfolio(suffix=suffix), portfolio(MEMBERS[1:2], suffix=suffix)
+@pytest.mark.parametrize("tail, last", [(0.5, False), (1.0, False), (0.0, True)])
+def test_a_member_learns_as_it_would_alone(tail, last):
+    together, alone = portfolio(tail=tail), portfolio(MEMBERS[1:2], tail=tail)
     one, other = learn(together).state, learn(alone).state
     for a, b in zip(together.weights(one, 1, last), alone.weights(other, 0, last), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_the_suffix_is_the_mean_of_the_second_half_of_the_passes():
-    whole, half = portfolio(MEMBERS[1:2], suffix=False), portfolio(MEMBERS[1:2])
+def test_the_tail_is_the_mean_of_the_second_half_of_the_passes():
+    whole, half = portfolio(MEMBERS[1:2], tail=1.0), portfolio(MEMBERS[1:2])
     first = learn(whole._replace(n_passes=2)).state
     both, second = learn(whole).state, learn(half).state
     for a, b, c in zip(

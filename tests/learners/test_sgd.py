@@ -9,7 +9,7 @@ from tunefree.engine.order import Visits, given_visits, hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.learners.sgd.coordinates import columns, squared_norms
-from tunefree.learners.sgd.path import SGD, Setting, averages
+from tunefree.learners.sgd.path import SGD, averages
 from tunefree.learners.sgd.stream import StreamSGD
 
 PASSES = 3
@@ -51,7 +51,7 @@ def test_iterates_and_all_averages_equal_the_reference(n_outputs, kind, intercep
     Z, centre, y, visits, step = setting(n_outputs, kind, intercept)
     learner = SGD(step, PASSES)
     source = Rows(Z, y, visits)
-    state = run(Setting.of(learner, Z, centre), learner.init(5, n_outputs), source).state
+    state = run(learner.on(Z, centre), learner.init(5, n_outputs), source).state
     iterates = reference(formed(Z, centre), y, visits, step)
     found = learner.read(state, centre if len(centre) else 0.0)
     np.testing.assert_allclose(found, iterates[-1], atol=1e-12)
@@ -71,7 +71,7 @@ def test_outputs_that_leave_a_fold_out_learn_the_other_rows_alone(kind):
     Z, centre, y, visits, step = setting(1, kind)
     fold, absent = np.arange(len(y)) % 2, np.array([-1, 0, 1])
     learner = SGD(step, PASSES)
-    every = Setting.of(learner, Z, centre, fold, absent)
+    every = learner.on(Z, centre, fold, absent)
     source = Rows(Z, np.tile(y, 3), visits)
     state = run(every, learner.init(5, 3), source).state
     for k, f in enumerate(absent):

@@ -17,7 +17,8 @@ from tunefree.learners.reflectron.stochastic import stochastic
 from tunefree.links import LINKS, Logistic
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power
 
-SCHEMES = {"none": None, **AVERAGES}
+ONLINE = {name: part for name, part in AVERAGES.items() if not hasattr(part, "within")}
+SCHEMES = {"none": None, **ONLINE}
 GEOMETRIES = [
     Configuration(Euclidean()),
     Configuration(PNorm(1.5)),

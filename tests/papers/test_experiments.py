@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tunefree.experiments import EXPERIMENTS, load
-from tunefree.experiments.runner import missing, reproduce, store_of
-from tunefree.experiments.store import _numbers_of
+from tunefree.experiments.runner import _numbers_of, missing, reproduce, store_of
 
 pytest.importorskip("matplotlib")
 from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
@@ -31,7 +30,7 @@ LONG = {
 @pytest.mark.parametrize("name", sorted(LONG))
 def test_a_cell_of_a_long_experiment_is_numbers(name, request):
     experiment = load(name)
-    needs = getattr(experiment, "NEEDS", ())
+    needs = experiment.NEEDS
     folder = request.getfixturevalue("data") if needs else None
     numbers = experiment.compute(experiment.cells(quick=True)[0], folder)
     values = np.concatenate([np.ravel(v) for v in numbers.values() if not isinstance(v, str)])
@@ -40,7 +39,7 @@ def test_a_cell_of_a_long_experiment_is_numbers(name, request):
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in LONG])
 def test_a_quick_run_writes_table_csv_and_png(name, tmp_path, request):
-    if getattr(load(name), "NEEDS", ()):
+    if load(name).NEEDS:
         folder = request.getfixturevalue("data")
     else:
         folder = None
@@ -93,6 +92,17 @@ def test_stored_cells_outlive_captions_and_nothing_else():
     assert _numbers_of(source) != _numbers_of(source.replace("0.1", "0.2"))
 
 
+def test_stored_cells_outlive_changes_of_other_figures_of_the_file():
+    source = (
+        "STEP = 0.1\nclass A:\n    NOTES = 'a'\n    def compute(self):\n        return STEP\n"
+        "class B:\n    def compute(self):\n        return 2\n"
+    )
+    changed = source.replace("return 2", "return 3").replace("'a'", "'b'")
+    assert _numbers_of(source, {"B"}) == _numbers_of(changed, {"B"})
+    assert _numbers_of(source, {"A"}) != _numbers_of(changed, {"A"})
+    assert _numbers_of(source, {"B"}) != _numbers_of(source.replace("return STEP", "pass"), {"B"})
+
+
 def test_figures_that_share_their_computation_share_cells(tmp_path):
     """Figures 1e and 1f have a point in common: it is computed once."""
     shared = [c for c in load("low-rank-samples").cells(False)
@@ -104,7 +114,7 @@ def test_figures_that_share_their_computation_share_cells(tmp_path):
 
 def test_missing_data_skip_with_a_reason(tmp_path):
     for name in EXPERIMENTS:
-        needs = getattr(load(name), "NEEDS", ())
+        needs = load(name).NEEDS
         assert missing(load(name), tmp_path) == list(needs)
         if needs:
             assert needs[0] in reproduce(name, tmp_path, data=tmp_path).skipped

@@ -5,7 +5,7 @@ import pytest
 
 from tunefree.averaging import Geometric, chunk_mean, survival
 from tunefree.bounds import geometric_excess_risk
-from tunefree.learners.sgd.paper import additive_noise_sgd, plain_sgd, regularized_sgd
+from tunefree.experiments.stored_iterates import additive_noise_sgd, plain_sgd, regularized_sgd
 
 D, STEP, PENALTY = 4, 0.05, 0.3
 

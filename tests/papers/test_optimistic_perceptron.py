@@ -9,11 +9,9 @@ from tunefree.bounds import game_gap, perceptron_mistakes, separation_budget
 from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
-from tunefree.learners.perceptron.certificates import Goal
 from tunefree.learners.perceptron.classical import Classical
-from tunefree.learners.perceptron.optimistic import Optimistic
-from tunefree.learners.perceptron.players import PLAYERS
-from tunefree.learners.perceptron.spaces import Gram
+from tunefree.learners.perceptron.margins import Goal, Gram
+from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
 
 ROUNDS = 300
 

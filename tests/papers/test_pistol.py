@@ -277,7 +277,7 @@ def test_a_fitted_classifiers_bound_is_above_its_regret(setting, name, intercept
         model = PiSTOLClassifier(
             setting, loss=name, fit_intercept=intercept, shuffle=False, max_iter=2
         ).fit(X, y, sample_weight=weights)
-        portfolio, state = model._run
+        portfolio, state, _ = model._run
         (view,), learner = state.views.values(), portfolio.members[0].learner
         rows = view.show(X, np.arange(len(y))).values
         codes = np.searchsorted(model.classes_, y)

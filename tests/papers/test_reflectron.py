@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from tunefree import bounds
+from tunefree import bounds, protocols
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
@@ -27,7 +27,7 @@ def _draw(d, n, s, seed, noise=0.1, theta=None):
     return theta, sets
 
 
-class Source:
+class Batches(protocols.Source):
     def __init__(self, *sheets):
         self.sheets = sheets
 
@@ -42,7 +42,7 @@ def _sheet(X, y, held=-1):
 def _learn(sets, configurations, passes, patience=10**6):
     (X, y, _), (X_held, y_held, _), _ = sets
     learner = Mirror(Logistic(), tuple(configurations), intercept=False, patience=patience)
-    source = Source(_sheet(X, y), _sheet(X_held, y_held, 0))
+    source = Batches(_sheet(X, y), _sheet(X_held, y_held, 0))
     return run(learner, learner.init(X.shape[1]), source, max_passes=passes).state
 
 
@@ -167,7 +167,7 @@ def test_the_guarantee_is_between_the_measured_and_the_trivial_risk(potential):
         )
         sheet, state = _drawn(rng, n, atoms, mean), learner.init(d)
         start = learner.read(state)[0][0]
-        fitted = learner.read(run(learner, state, Source(sheet), max_passes=500).state)[0][0]
+        fitted = learner.read(run(learner, state, Batches(sheet), max_passes=500).state)[0][0]
         trivial, risk = (np.mean((expit(atoms @ t) - mean[:, 0]) ** 2) for t in (start, fitted))
         assert risk <= bound < 0.7 * trivial
 
@@ -193,7 +193,7 @@ def test_the_realizable_guarantee_is_above_the_measured_training_risk():
     learner = Mirror(
         Logistic(), (Configuration(Euclidean(), None, step),), intercept=False, patience=10**6
     )
-    result = run(learner, learner.init(30), Source(_sheet(X, y)), max_passes=200)
+    result = run(learner, learner.init(30), Batches(_sheet(X, y)), max_passes=200)
     lowest = np.minimum.accumulate([t["risk"][0] for t in result.trace])
     for rounds, risk in enumerate(lowest, 1):
         assert risk <= bounds.reflectron_realizable(rounds, C, 0.25, 0.5 * theta @ theta)

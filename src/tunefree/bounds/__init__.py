@@ -1,6 +1,6 @@
 """The papers' guarantees as numbers, one module a paper.
 
-`pistol` (regret), `separation` (rounds and mistakes), `reflectron`, `stochastic` and `flow` (risk
+`pistol` (regret), `separation` (rounds and mistakes), `reflectron` and `flow` (risk
 of generalized linear models), `averaging` (excess risk of geometric averages). All functions are
 offered here, too.
 """
@@ -21,12 +21,10 @@ from tunefree.bounds.reflectron import (
     reflectron_risk_l1,
     reflectron_risk_norm,
     reflectron_step,
-)
-from tunefree.bounds.separation import game_gap, perceptron_mistakes, separation_budget
-from tunefree.bounds.stochastic import (
     reflectron_stochastic,
     reflectron_stochastic_noisy,
 )
+from tunefree.bounds.separation import game_gap, perceptron_mistakes, separation_budget
 
 __all__ = [
     "game_gap",

@@ -6,7 +6,7 @@ Neu and Rosasco 2018, "Iterate averaging as regularization for stochastic gradie
 import numpy as np
 
 
-def geometric_excess_risk(covariance, gap, steps, *, step, penalty, noise, radius=None):
+def geometric_excess_risk(covariance, gap, steps, *, step, penalty, noise, radius=None) -> float:
     r"""Excess risk of geometrically averaged least-squares SGD, in expectation.
 
     With L = lambda + 1 / (eta (n + 1)), the average of w_0 .. w_n with weights (1 + eta lambda)^-t
@@ -38,10 +38,6 @@ def geometric_excess_risk(covariance, gap, steps, *, step, penalty, noise, radiu
         sigma: the noise times x has a second moment of at most sigma^2 S.
     radius : float, optional
         R with E[||x||^2 x x'] <= R^2 S; None for additive noise (S is known).
-
-    Returns
-    -------
-    float
 
     Raises
     ------

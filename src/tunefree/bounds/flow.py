@@ -10,7 +10,7 @@ import numpy as np
 
 def reflectron_flow_risk(
     n_samples, norm, radius, slope, delta, *, n_outputs=1, row_radius=None, training=False
-):
+) -> float:
     r"""The squared error that the flow attains at some time, with probability 1 - delta.
 
     On the rows learned from it is 2 L C W sqrt(n) eta with
@@ -42,10 +42,6 @@ def reflectron_flow_risk(
     training : bool, default=False
         The error on the rows learned from.
 
-    Returns
-    -------
-    float
-
     References
     ----------
     Boffi and Slotine 2020, Theorems 3.1, 4.2 and D.2; Lemma C.1 and Theorems C.1-C.5. A squared
@@ -72,7 +68,7 @@ def reflectron_flow_risk(
     return float(learned + 4.0 * complexity + 2.0 * n_outputs * np.sqrt(2.0 * log) / root)
 
 
-def reflectron_flow_time(n_samples, norm, radius, delta, *, n_outputs=1, convexity=1.0):
+def reflectron_flow_time(n_samples, norm, radius, delta, *, n_outputs=1, convexity=1.0) -> float:
     r"""Before which time the flow attains it: sigma W / (2 C sqrt(n) eta).
 
     Parameters
@@ -82,10 +78,6 @@ def reflectron_flow_time(n_samples, norm, radius, delta, *, n_outputs=1, convexi
     n_outputs : int, default=1
     convexity : float, default=1.0
         sigma.
-
-    Returns
-    -------
-    float
 
     References
     ----------

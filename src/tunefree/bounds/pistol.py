@@ -28,7 +28,7 @@ def _sharp(a, lipschitz):
     return rows[-1][1:]
 
 
-def phi(x):
+def phi(x) -> float:
     r"""The constant of Theorem 1, as stated: x/2 c^2 / (1 - x e^(x/2) - x), c = e^(x/2) (x+1) + 2.
 
     The proof carries another one, x/2 c exp(x/2 c / (1 - x e^(x/2) - x)) (its equation 18), which
@@ -39,10 +39,6 @@ def phi(x):
     ----------
     x : float
         L / a, at most 1 / 2.25.
-
-    Returns
-    -------
-    float
 
     References
     ----------
@@ -57,7 +53,7 @@ def phi(x):
     return float(x / 2 * c * c / (1 - x * np.exp(x / 2) - x))
 
 
-def pistol_regret(norm, slopes, rounds, *, a, b, lipschitz, sharp=False):
+def pistol_regret(norm, slopes, rounds, *, a, b, lipschitz, sharp=False) -> float:
     r"""Theorem 1: what PiSTOL (Algorithm 3) can lose against a competitor h.
 
     ||h|| sqrt(2 a (L + S) log(||h|| sqrt(a L T) / b + 1)) + b phi(L / a) log(1 + T).
@@ -76,10 +72,6 @@ def pistol_regret(norm, slopes, rounds, *, a, b, lipschitz, sharp=False):
     sharp : bool, default=False
         With the constant of inequality 19 found on a grid in place of phi, S / L in place of T and
         a (L + S) in place of a L T, all of which the proof allows; then S runs over all rounds.
-
-    Returns
-    -------
-    float
 
     Raises
     ------
@@ -107,7 +99,7 @@ def pistol_regret(norm, slopes, rounds, *, a, b, lipschitz, sharp=False):
     return float(leading + b * phi(lipschitz / a) * np.log1p(rounds))
 
 
-def pistol_regret_coordinates(largest, slopes, rounds, *, a, lipschitz, sharp=False):
+def pistol_regret_coordinates(largest, slopes, rounds, *, a, lipschitz, sharp=False) -> float:
     r"""Corollary 3: what PiSTOL per coordinate, with b = 1 / d, can lose against u.
 
     The sum over coordinates of Theorem 1, each with \|u_i\| <= ||u||_inf and its own S_i.
@@ -124,10 +116,6 @@ def pistol_regret_coordinates(largest, slopes, rounds, *, a, lipschitz, sharp=Fa
         Parameters of the algorithm, a >= 2.25 L.
     sharp : bool, default=False
         See `pistol_regret`.
-
-    Returns
-    -------
-    float
 
     References
     ----------
@@ -146,7 +134,7 @@ def pistol_regret_coordinates(largest, slopes, rounds, *, a, lipschitz, sharp=Fa
     )
 
 
-def pistol_regret_smooth(norm, loss, rounds, *, a, b, lipschitz, smoothness):
+def pistol_regret_smooth(norm, loss, rounds, *, a, b, lipschitz, smoothness) -> float:
     r"""Corollary 1 with the constants of its proof: the regret for H-smooth losses.
 
     B + ||h|| T^(1/4) C max((2 ||h|| T^(1/4) C)^(1/3), 2^(1/4) (F + B + L^2 / 4H)^(1/4)), where
@@ -166,10 +154,6 @@ def pistol_regret_smooth(norm, loss, rounds, *, a, b, lipschitz, smoothness):
     smoothness : float
         H, the Lipschitz bound of the losses' slope.
 
-    Returns
-    -------
-    float
-
     References
     ----------
     Orabona 2014, Corollary 1 and appendix D.4.
@@ -188,7 +172,7 @@ def pistol_regret_smooth(norm, loss, rounds, *, a, b, lipschitz, smoothness):
     return float(rest + slope * max((2 * slope) ** (1 / 3), level**0.25))
 
 
-def pistol_regret_seen(norm, alpha, growth, *, a, b, lipschitz, root):
+def pistol_regret_seen(norm, alpha, growth, *, a, b, lipschitz, root) -> float:
     r"""What a run can have lost against h, from the sums that it kept: bounds on the data at hand.
 
     Our learners track the largest norm X instead of knowing it. With alpha = A / X, where
@@ -216,10 +200,6 @@ def pistol_regret_seen(norm, alpha, growth, *, a, b, lipschitz, root):
     root : bool
         Whether b is multiplied by sqrt(alpha).
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ValueError
@@ -242,7 +222,7 @@ def pistol_regret_seen(norm, alpha, growth, *, a, b, lipschitz, root):
     return float(leading + b * constant * growth)
 
 
-def pistol_regret_root(norm, slopes, *, a, b, lipschitz):
+def pistol_regret_root(norm, slopes, *, a, b, lipschitz) -> float:
     r"""The regret of PiSTOL with b sqrt(alpha_t) in place of b: no logarithm of T.
 
     With alpha = a (L + S): ||h|| sqrt(2 alpha log(1 + ||h|| / b)) + b (k - 1) (sqrt(alpha) -
@@ -260,10 +240,6 @@ def pistol_regret_root(norm, slopes, *, a, b, lipschitz):
         as 1 from the start.
     a, b, lipschitz : float
         Parameters of the algorithm, a >= 2.25 L.
-
-    Returns
-    -------
-    float
 
     Raises
     ------

@@ -1,4 +1,4 @@
-r"""The Reflectron's guarantees as numbers; `tunefree.bounds` offers them with those of the others.
+r"""Guarantees of the Reflectron in batches (Theorems 3.1, 4.1) and in single rows (5.1, 5.2).
 
 Boffi, Tu and Slotine 2021, "The Reflectron: Exploiting geometry for learning generalized linear
 models".
@@ -9,7 +9,9 @@ import numpy as np
 from tunefree.potentials import PNorm
 
 
-def reflectron_step(radius, slope, *, convexity=1.0, weight=1.0, theorem="4.1", rounds=None):
+def reflectron_step(
+    radius, slope, *, convexity=1.0, weight=1.0, theorem="4.1", rounds=None
+) -> float:
     r"""The step that a theorem asks for. Safe, and far below the best one.
 
     ======  ==========================================================
@@ -34,10 +36,6 @@ def reflectron_step(radius, slope, *, convexity=1.0, weight=1.0, theorem="4.1", 
     rounds : int, optional
         T, for Theorem 5.1.
 
-    Returns
-    -------
-    float
-
     References
     ----------
     Boffi, Tu and Slotine 2021, Theorems 4.1, 5.1 and 5.2.
@@ -58,7 +56,7 @@ def reflectron_step(radius, slope, *, convexity=1.0, weight=1.0, theorem="4.1", 
 def reflectron_risk(
     n_samples, noise, value, complexity, slope, delta, *, convexity=1.0, radius=None, weight=1.0,
     least_weight=1.0,
-):  # fmt: skip
+) -> float:  # fmt: skip
     r"""The excess risk that some iterate of the Reflectron attains, with probability 1 - delta.
 
     .. math::
@@ -87,10 +85,6 @@ def reflectron_risk(
     weight, least_weight : float, default=1.0
         B and gamma, the largest and the smallest weight of the pseudogradient.
 
-    Returns
-    -------
-    float
-
     References
     ----------
     Boffi, Tu and Slotine 2021, Theorems 3.1 and 4.1.
@@ -107,7 +101,7 @@ def reflectron_risk(
     return float(first + 4.0 * complexity + np.sqrt(8.0 * np.log(1.0 / delta) / n_samples))
 
 
-def reflectron_risk_norm(n_samples, norm, radius, slope, delta, *, p=2.0):
+def reflectron_risk_norm(n_samples, norm, radius, slope, delta, *, p=2.0) -> float:
     r"""Corollary 4.1: the potential ||w||_p^2 / 2 (1 < p <= 2) and rows bounded in the dual norm.
 
     Parameters
@@ -120,10 +114,6 @@ def reflectron_risk_norm(n_samples, norm, radius, slope, delta, *, p=2.0):
     slope, delta : float
     p : float in (1, 2], default=2.0
 
-    Returns
-    -------
-    float
-
     References
     ----------
     Boffi, Tu and Slotine 2021, Corollary 4.1 (whose q is this p).
@@ -135,12 +125,13 @@ def reflectron_risk_norm(n_samples, norm, radius, slope, delta, *, p=2.0):
     """
     s, root = p - 1.0, np.sqrt(n_samples)
     first = 4.0 * slope * norm * radius / s * (np.sqrt(2.0 * np.log(4.0 / delta) * s) + 1.0) / root
-    first *= _discretised(radius, slope)
+    scale = 2.0 * radius**2 * slope  # what the iteration costs over the flow, for B = 1
+    first *= (scale + 1.0) / scale
     second = 4.0 * radius * norm / (root * np.sqrt(s)) * (1.0 + 1.0 / np.sqrt(s))
     return float(first + second + np.sqrt(8.0 * np.log(2.0 / delta)) / root)
 
 
-def reflectron_risk_l1(n_samples, n_features, radius, slope, delta, *, norm=None):
+def reflectron_risk_l1(n_samples, n_features, radius, slope, delta, *, norm=None) -> float:
     r"""Corollaries 4.2 and 4.3, mended: rows bounded in their largest entry, growth with log d.
 
     With `norm` for the potential ``PNorm("log")`` and parameters of that l1 norm (4.2); without,
@@ -165,10 +156,6 @@ def reflectron_risk_l1(n_samples, n_features, radius, slope, delta, *, norm=None
     norm : float, optional
         W, the l1 norm of the true parameters.
 
-    Returns
-    -------
-    float
-
     References
     ----------
     Boffi, Tu and Slotine 2021, Corollaries 4.2 and 4.3.
@@ -191,13 +178,7 @@ def reflectron_risk_l1(n_samples, n_features, radius, slope, delta, *, norm=None
     )
 
 
-def _discretised(radius, slope):
-    """(2 C^2 L B + 1) / (2 C^2 L B) for B = 1: what the iteration costs over the flow."""
-    scale = 2.0 * radius**2 * slope
-    return (scale + 1.0) / scale
-
-
-def reflectron_realizable(rounds, radius, slope, divergence, *, convexity=1.0, step=None):
+def reflectron_realizable(rounds, radius, slope, divergence, *, convexity=1.0, step=None) -> float:
     r"""Training risk of noiseless data after T steps of a fixed length.
 
     .. math:: \min_{t \le T} \hat\varepsilon(h_t) \le
@@ -219,10 +200,6 @@ def reflectron_realizable(rounds, radius, slope, divergence, *, convexity=1.0, s
     step : float, optional
         lambda < 2 sigma / (C^2 L).
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ValueError
@@ -243,3 +220,93 @@ def reflectron_realizable(rounds, radius, slope, divergence, *, convexity=1.0, s
     if not 0.0 < left < 1.0:
         raise ValueError(f"step={step!r} is not between 0 and {2.0 * best:g}.")
     return float(slope * divergence / (step * rounds * left))
+
+
+def reflectron_stochastic(
+    rounds, radius, slope, divergence, delta, *, convexity=1.0, share=0.5
+) -> float:
+    r"""Theorem 5.2: risk of the best of T stochastic steps on noiseless data, with its constants.
+
+    .. math:: \frac{L^2 C^2 d_\psi(\theta, \theta_1)}{\sigma (3 - e) T}
+        \left(\log\frac1\delta + \frac{1}{2 (1 - \beta) \beta}\right)
+
+    for the step 2 (1 - beta) sigma / (L C^2), GLM-tron's weight, and half the squared error.
+
+    Parameters
+    ----------
+    rounds : int
+    radius, slope : float
+        C and L.
+    divergence : float
+    delta : float
+    convexity : float, default=1.0
+        sigma.
+    share : float in (0, 1), default=0.5
+        beta.
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, Theorem 5.2 and appendix C.8.
+
+    Examples
+    --------
+    >>> round(reflectron_stochastic(10_000, 1.0, 0.25, 8.0, 0.05), 5)
+    0.00089
+    """
+    factor = slope**2 * radius**2 * divergence / (convexity * (3.0 - np.e) * rounds)
+    return float(factor * (np.log(1.0 / delta) + 1.0 / (2.0 * (1.0 - share) * share)))
+
+
+def reflectron_stochastic_noisy(
+    rounds, radius, slope, divergence, diameter, delta, *, convexity=1.0, weight=1.0,
+    least_weight=1.0, share=0.5,
+) -> float:  # fmt: skip
+    r"""Theorem 5.1: risk of the best of T stochastic steps on noisy targets in [0, 1].
+
+    .. math::
+        \frac{1}{2 (3 - e) T} \Big( b \log\frac3\delta + \frac{L}{\bar\beta\gamma} \Big[
+        \frac{d_\psi(\theta, \theta_1)}{\lambda}
+        + \Big(C B R + \frac{\lambda C^2 B^2}{\sigma} \sqrt b\Big) \sqrt{2 T \log\frac3\delta}
+        + \frac{\lambda C^2 B^2 T}{2 \sigma} \Big] \Big)
+
+    with lambda = min(2 (1 - beta) sigma / (C^2 L B), 1 / sqrt(T)),
+    beta-bar = 1 - lambda L C^2 B / (2 sigma) and b = min(1, (L C R)^2), for half the squared error.
+    It is the proof of appendix C.7 with the constants of its inequalities: Azuma's is
+    c sqrt(2 T log(1 / delta)) for differences up to c (the paper has sqrt(c T log(1 / delta))), and
+    the squared differences are up to (L C R)^2 (the paper has L^2 C^2 R).
+
+    Parameters
+    ----------
+    rounds : int
+        T.
+    radius, slope : float
+        C, the largest dual norm of a row, and L.
+    divergence : float
+        From the true parameters to the start.
+    diameter : float
+        R, of the constraint, in the potential's norm.
+    delta : float
+    convexity : float, default=1.0
+        sigma.
+    weight, least_weight : float, default=1.0
+        B and gamma, the largest and the smallest weight of the pseudogradient.
+    share : float in (0, 1), default=0.5
+        beta.
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, Theorem 5.1 and appendix C.7.
+
+    Examples
+    --------
+    >>> round(reflectron_stochastic_noisy(10**6, 1.0, 0.25, 0.5, 2.0, 0.05), 4)
+    0.003
+    """
+    longest = 2.0 * (1.0 - share) * convexity / (radius**2 * slope * weight)
+    step = min(longest, 1.0 / np.sqrt(rounds))
+    left = 1.0 - step * slope * radius**2 * weight / (2.0 * convexity)
+    most, log = min(1.0, (slope * radius * diameter) ** 2), np.log(3.0 / delta)
+    drift = step * radius**2 * weight**2 / convexity
+    noise = (radius * weight * diameter + drift * np.sqrt(most)) * np.sqrt(2.0 * rounds * log)
+    regret = slope / (left * least_weight) * (divergence / step + noise + 0.5 * drift * rounds)
+    return float((most * log + regret) / (2.0 * (3.0 - np.e) * rounds))

@@ -6,7 +6,7 @@ Hanashiro and Abernethy, "Linear Separation via Optimism"; Novikoff 1962.
 import numpy as np
 
 
-def separation_budget(radius, margin, n_samples=None, *, divergence=None, convexity=1.0):
+def separation_budget(radius, margin, n_samples=None, *, divergence=None, convexity=1.0) -> float:
     r"""Rounds after which the averaged Optimistic Perceptron separates.
 
     The averaged vector separates for every T > r sqrt(2 H / lambda) / gamma, where H is the largest
@@ -26,10 +26,6 @@ def separation_budget(radius, margin, n_samples=None, *, divergence=None, convex
         H itself, for another potential or p_0.
     convexity : float, default=1.0
         lambda, strong convexity of the potential in the 1-norm.
-
-    Returns
-    -------
-    float
 
     Raises
     ------
@@ -53,7 +49,7 @@ def separation_budget(radius, margin, n_samples=None, *, divergence=None, convex
     return float(radius * np.sqrt(2.0 * h / convexity) / margin)
 
 
-def game_gap(rounds, radius, divergence, convexity=1.0):
+def game_gap(rounds, radius, divergence, convexity=1.0) -> float:
     r"""The right-hand side of Theorem 3: (lambda + 2 H r^2) / (2 lambda T).
 
     It bounds min_p p' M_w* - min_p p' mean_t M_w_t for a unit vector w*, the step lambda / r^2, and
@@ -70,10 +66,6 @@ def game_gap(rounds, radius, divergence, convexity=1.0):
     convexity : float, default=1.0
         lambda, strong convexity of the potential in the 1-norm.
 
-    Returns
-    -------
-    float
-
     References
     ----------
     Hanashiro and Abernethy, "Linear Separation via Optimism", Theorem 3, equation 6.
@@ -86,7 +78,7 @@ def game_gap(rounds, radius, divergence, convexity=1.0):
     return float((convexity + 2.0 * divergence * radius**2) / (2.0 * convexity * rounds))
 
 
-def perceptron_mistakes(radius, margin):
+def perceptron_mistakes(radius, margin) -> float:
     r"""Novikoff's bound on the updates of the classical Perceptron, (r / gamma)^2.
 
     Parameters
@@ -95,10 +87,6 @@ def perceptron_mistakes(radius, margin):
         r, the norm of the longest row.
     margin : float
         gamma > 0, the margin of some separator.
-
-    Returns
-    -------
-    float
 
     References
     ----------

@@ -8,14 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree.choose.risk import (
-    Progress,
-    curve,
-    recent_rows,
-    record,
-    risks,
-    start_progress,
-)
+from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, start_progress
 
 
 class Member(NamedTuple):
@@ -62,10 +55,8 @@ class Portfolio(NamedTuple):
         Passes in all; the first one chooses.
     keep : int, default=2
         How many members go on.
-    suffix : bool, default=True
-        Average the iterates of the second half of the passes only.
-    last : bool, default=False
-        Read the last iterates instead of averages.
+    tail : float, default=0.5
+        Average the iterates of this share of the passes, the last ones; 0 reads the last iterate.
     unseen : bool, default=False
         The last output stands for classes that have not appeared: it is learned, not scored.
     rank : callable, optional
@@ -76,10 +67,24 @@ class Portfolio(NamedTuple):
     classify: bool
     n_passes: int
     keep: int = 2
-    suffix: bool = True
-    last: bool = False
+    tail: float = 0.5
     unseen: bool = False
     rank: object = None
+
+    @property
+    def last(self):
+        """Whether the last iterates are read instead of averages."""
+        return self.tail == 0.0
+
+    @property
+    def _restart(self):
+        """The pass after which averages begin anew; 0 for none."""
+        return 0 if self.last else min(self.n_passes - 1, int(self.n_passes * (1.0 - self.tail)))
+
+    def with_learners(self, change):
+        """The portfolio with other learners: `change` maps each to the one in its place."""
+        members = (m._replace(learner=change(m.learner)) for m in self.members)
+        return self._replace(members=tuple(members))
 
     def init(self, views, n_columns, n_outputs, rows=None):
         """The state before the first row; `rows`, if known, is how many there will be."""
@@ -134,7 +139,7 @@ class Portfolio(NamedTuple):
         return state._replace(members=members, views=views)
 
     def turn(self, state):
-        """End a pass: choose after the first, start the averages anew at half time."""
+        """End a pass: choose after the first, start the averages anew where the tail begins."""
         epoch, members, chosen = state.epoch + 1, state.members, state.chosen
         if epoch == 1 and not chosen:
             risk = risks(state.progress)[self.last :: 2]
@@ -143,7 +148,7 @@ class Portfolio(NamedTuple):
             order = np.argsort(risk, kind="stable")
             chosen = tuple(int(i) for i in order[: self.keep])
             members = tuple(s if i in chosen else None for i, s in enumerate(members))
-        if self.suffix and epoch == self.n_passes // 2:
+        if epoch == self._restart:
             for i in chosen:
                 self.members[i].learner.restart(members[i])
         scales = {
@@ -167,28 +172,14 @@ class Portfolio(NamedTuple):
 
         Where averages have just begun anew, their first iterate is the last one.
         """
-        last = self.last or (self.suffix and 0 < state.epoch == self.n_passes // 2)
+        last = self.last or 0 < state.epoch == self._restart
         return [(i, last) for i in state.chosen]
 
     def blend(self, state, size, candidates=None, most=8192):
-        """Sum of the candidates, each divided by the size of its decisions.
+        """Sum of the candidates, (member, last), each divided by the size of its decisions.
 
-        Parameters
-        ----------
-        state : PortfolioState
-        size : callable
-            (coef, intercept, predictions) -> float, the size of a candidate's decisions.
-        candidates : list of (int, bool), optional
-            Members and whether to read their last iterate.
-        most : int, default=8192
-            How many of the latest predictions to sum.
-
-        Returns
-        -------
-        coef : ndarray of shape (d, n_outputs)
-        intercept : ndarray of shape (n_outputs,)
-        predicted : ndarray of shape (m, n_outputs)
-            The same sum of the latest progressive predictions.
+        ``size(coef, intercept, predictions)`` measures these. Also gives the same sum of the latest
+        progressive predictions, `most` of them.
         """
         recent, _, _ = recent_rows(state.progress, most=most)
         coef = intercept = predicted = 0.0

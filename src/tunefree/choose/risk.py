@@ -101,19 +101,9 @@ def _record(
 
 
 def record(progress, classify, scored, predictions, targets, weights):
-    """Take in what the candidates predicted for some rows.
+    """Take in what the candidates predicted for some rows: None for one that is out.
 
-    Parameters
-    ----------
-    progress : Progress
-    classify : bool
-        Count mistakes rather than squared errors.
-    scored : int
-        How many of the outputs, from the first, count.
-    predictions : sequence of ndarray of shape (n, n_outputs)
-        For each candidate; None for one that is out.
-    targets : ndarray of shape (n, n_outputs)
-    weights : ndarray of shape (n,)
+    The first `scored` outputs count, by mistakes if `classify`, else by squared errors.
     """
     start = 0
     while start < len(targets):
@@ -134,13 +124,7 @@ def record(progress, classify, scored, predictions, targets, weights):
 
 
 def curve(progress):
-    """Rows seen and progressive risk of every candidate over all rows so far.
-
-    Returns
-    -------
-    rows : ndarray of shape (m,)
-    risk : ndarray of shape (m, n_candidates)
-    """
+    """Rows seen, (m,), and every candidate's risk over all rows so far, (m, n_candidates)."""
     seen, width = progress.clock
     m = int(-(-seen // width))
     weight = np.maximum(np.cumsum(progress.weight[:m]), 1e-300)
@@ -157,14 +141,7 @@ def risks(progress, share=0.5):
 
 
 def recent_rows(progress, share=0.5, most=_RECENT):
-    """Predictions, targets and weights of the latest rows, at most this share of all.
-
-    Returns
-    -------
-    predictions : ndarray of shape (m, n_candidates, n_outputs)
-    targets : ndarray of shape (m, n_outputs)
-    weights : ndarray of shape (m,)
-    """
+    """Predictions, targets and weights of the latest rows, at most this share of all."""
     seen, size = int(progress.clock[0]), len(progress.recent)
     m = min(size, most, max(1, int(seen * share)), seen)
     slots = np.arange(seen - m, seen) % size
@@ -176,22 +153,10 @@ def temperature(decisions, targets, weights, margin=None):
 
     Probabilities are sigmoid(a f) for one output and softmax(a f) for several. There are no
     offsets: fitted to the predictions of a learner that had seen little, they would spoil the
-    decisions of the one that has seen all.
-
-    Parameters
-    ----------
-    decisions : ndarray of shape (n, n_outputs)
-    targets : ndarray of shape (n, n_outputs)
-        +1 / -1.
-    weights : ndarray of shape (n,)
-    margin : float, optional
-        What the learner wants the decision for the right class to be. Two more rows are taken to be
-        there, and all but one of so many to be right: rows that were decided by next to nothing do
-        not tell what a large decision is worth.
-
-    Returns
-    -------
-    float
+    decisions of the one that has seen all. `margin` is what the learner wants the decision for the
+    right class to be: two more rows are then taken to be there, and all but one of so many to be
+    right, since rows that were decided by next to nothing do not tell what a large decision is
+    worth.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The command line: ``tunefree demo | train | predict | eval | path | inspect``.
+"""The command line: its commands and options; what they do is in the other files, one a command.
 
 Heavy imports wait until a command runs, so that help is instant.
 
@@ -55,6 +55,16 @@ Features = Annotated[
 Passes = Annotated[int | None, typer.Option(min=1, help="passes over the data (default: chosen)")]
 Seed = Annotated[int, typer.Option(min=0, help="the same seed gives the same model")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object to stdout")]
+
+
+def _columns(target, header, weight_column, format):
+    """What the readers must know of a file."""
+    return {
+        "target": target,
+        "header": header,
+        "weight_column": weight_column,
+        "format": format and str(format),
+    }
 
 
 @app.callback(invoke_without_command=True)
@@ -139,25 +149,20 @@ def train(
     or reflectron (of a file also separator).
     """
     with outcomes():
-        from tunefree.cli.training import run_train
+        from tunefree.cli.train import Maker, run_train
 
         run_train(
             data,
             model,
             task=str(task),
-            name=str(estimator),
-            shape={"link": link, "potential": potential},
-            seed=seed,
-            passes=passes,
-            as_json=json,
-            on_bad_row=str(on_bad_row),
+            make=Maker(str(estimator), seed, passes, {"link": link, "potential": potential}),
             run={"checkpoint": checkpoint, "every": every, "resume": resume},
             stream={"hashed": hashed, "window": window},
-            target=target,
-            header=header,
-            weight_column=weight_column,
+            on_bad_row=str(on_bad_row),
+            seed=seed,
+            as_json=json,
             n_features=n_features,
-            format=format and str(format),
+            **_columns(target, header, weight_column, format),
         )
 
 
@@ -180,7 +185,7 @@ def predict(
     column may be there or not. Features of a libsvm file that MODEL has never seen are ignored.
     """
     with outcomes():
-        from tunefree.cli.applying import run_predict
+        from tunefree.cli.apply import run_predict
 
         run_predict(model, data, output, proba, header=header, format=format and str(format))
 
@@ -203,18 +208,9 @@ def evaluate(
     Prints error, log-loss and AUC (two classes), or mse, mae and r2; and the number of rows n.
     """
     with outcomes():
-        from tunefree.cli.applying import run_eval
+        from tunefree.cli.apply import run_eval
 
-        run_eval(
-            model,
-            data,
-            json,
-            html=html,
-            target=target,
-            header=header,
-            weight_column=weight_column,
-            format=format and str(format),
-        )
+        run_eval(model, data, json, html, **_columns(target, header, weight_column, format))
 
 
 @app.command()
@@ -248,7 +244,7 @@ def path(
     The score is the mean squared error on rows held out (or left out one by one).
     """
     with outcomes():
-        from tunefree.cli.ridge_path import run_path
+        from tunefree.cli.path import run_path
 
         run_path(
             data,
@@ -259,11 +255,8 @@ def path(
             seed=seed,
             passes=passes,
             as_json=json,
-            target=target,
-            header=header,
-            weight_column=weight_column,
             n_features=n_features,
-            format=format and str(format),
+            **_columns(target, header, weight_column, format),
         )
 
 
@@ -286,24 +279,16 @@ def report(
     The page holds everything it shows and needs no network.
     """
     with outcomes():
-        from tunefree.cli.reporting import run_report
+        from tunefree.cli.report import run_report
 
-        run_report(
-            model,
-            data,
-            output,
-            target=target,
-            header=header,
-            weight_column=weight_column,
-            format=format and str(format),
-        )
+        run_report(model, data, output, **_columns(target, header, weight_column, format))
 
 
 @app.command()
 def inspect(model: ModelFile, json: Json = False):
     """Show what MODEL holds: estimator, data, choice of setting, versions, largest weights."""
     with outcomes():
-        from tunefree.cli.inspecting import run_inspect
+        from tunefree.cli.inspect import run_inspect
 
         run_inspect(model, json)
 
@@ -348,7 +333,7 @@ def reproduce(
     A run that was interrupted, or killed, goes on where it stopped: the same command again.
     """
     with outcomes():
-        from tunefree.cli.reproducing import run_reproduce
+        from tunefree.cli.reproduce import run_reproduce
 
         run_reproduce(names or [], everything, listing, quick, out, data, finished)
 

@@ -1,6 +1,8 @@
 """Messages, spinners and exit codes. Results go to stdout, everything else to stderr."""
 
 import contextlib
+import csv
+import io
 import os
 import signal
 import sys
@@ -15,44 +17,25 @@ FAILED, USAGE, BAD_DATA, BAD_MODEL, INTERRUPTED = 1, 2, 3, 4, 130
 
 
 def note(message):
-    """Say something on stderr.
-
-    Parameters
-    ----------
-    message : str
-        One or more lines.
-    """
+    """Say something on stderr."""
     typer.echo(message, err=True)
 
 
+def answer(text):
+    """Write a result, whole lines without the last newline, to stdout."""
+    with failing(FAILED, "standard output"):
+        print(text, flush=True)
+
+
 def stop(message, code):
-    """Say on stderr what is wrong and leave.
-
-    Parameters
-    ----------
-    message : str
-        A sentence.
-    code : int
-        The exit code.
-
-    Raises
-    ------
-    typer.Exit
-        Always.
-    """
+    """Say on stderr what is wrong and leave with an exit code."""
     note(f"error: {message}")
     raise typer.Exit(code)
 
 
 @contextlib.contextmanager
 def outcomes():
-    """Turn what can go wrong in a command into a sentence and an exit code.
-
-    Yields
-    ------
-    None
-        To the command.
-    """
+    """Turn what can go wrong in a command into a sentence and an exit code."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *_, **__: note(f"note: {message}")
@@ -83,20 +66,7 @@ def _terminated_like_interrupted():
 
 @contextlib.contextmanager
 def failing(code, path):
-    """Give the faults of reading or writing one file an exit code.
-
-    Parameters
-    ----------
-    code : int
-        The exit code.
-    path : str
-        The file, for messages.
-
-    Yields
-    ------
-    None
-        To the reading or writing.
-    """
+    """Give the faults of reading or writing one file an exit code."""
     try:
         yield
     except BrokenPipeError:
@@ -107,47 +77,26 @@ def failing(code, path):
         stop(str(problem), code)
 
 
-def check_writable(path):
-    """Stop, before any work, if a file could not be written.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    """
-    folder = os.path.dirname(os.path.realpath(path))
-    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        stop(f"{path} cannot be written", USAGE)
-
-
-def answer(text):
-    """Write a result to stdout.
-
-    Parameters
-    ----------
-    text : str
-        Whole lines, without the last newline.
-    """
-    with failing(FAILED, "standard output"):
-        print(text, flush=True)
-
-
 @contextlib.contextmanager
 def working(what):
-    """Show a spinner on stderr while something runs, if that is a terminal.
-
-    Parameters
-    ----------
-    what : str
-        What is being done.
-
-    Yields
-    ------
-    None
-        To the work.
-    """
+    """Show a spinner on stderr while something runs, if that is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)
     with console.status(what) if console.is_terminal else contextlib.nullcontext():
         yield
+
+
+def check_writable(*paths):
+    """Stop, before any work, if a file (None for none) could not be written."""
+    for path in filter(None, paths):
+        folder = os.path.dirname(os.path.realpath(path))
+        if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+            stop(f"{path} cannot be written", USAGE)
+
+
+def as_csv(rows):
+    """Rows as the text of a csv file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

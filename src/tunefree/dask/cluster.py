@@ -1,17 +1,168 @@
-"""Rounds over the partitions: a task each, a tree of merges, a time limit, state on the client."""
+"""Rows on a Dask cluster: checked partitions, and rounds over them.
+
+A round is a task for each partition, a tree of merges, a time limit, and state on the client.
+"""
 
 import pickle
 import uuid
+from time import monotonic
+from typing import NamedTuple
 
 import numpy as np
 from distributed import Client, default_client, wait
 from distributed import TimeoutError as _DistributedTimeout
+from scipy import sparse
+from sklearn.utils.validation import check_array, column_or_1d
 
+from dask import delayed
 from tunefree._threads import one_blas_thread
-from tunefree.dask.partitions import aligned, facts
+from tunefree.estimators import base
+from tunefree.protocols import Source
 
 _FAN_IN = 8
 _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
+_OFTEN = 1.0  # seconds between two looks at where batches lie
+
+
+class Part(NamedTuple):
+    """The rows of one partition, checked, on a worker."""
+
+    X: object
+    y: np.ndarray
+    weights: np.ndarray
+
+    def positive(self):
+        """The rows of positive weight; nothing is copied if these are all."""
+        kept = self.weights > 0.0
+        return self if kept.all() else Part(self.X[kept], self.y[kept], self.weights[kept])
+
+
+class Facts(NamedTuple):
+    """What the client knows of a partition."""
+
+    n_columns: int
+    n_outputs: int  # 0 for a vector of targets
+    weight: float
+    dtype: object
+    labels: np.ndarray | None  # the targets' distinct values, for classifiers
+    largest: float  # the largest squared norm of a row with a weight
+    sparse: bool
+
+
+def _values(block):
+    """The array behind a frame or series."""
+    return block.to_numpy() if hasattr(block, "to_numpy") else block
+
+
+def _numbers(X):
+    """A partition's rows as an array, or a CSR array."""
+    try:
+        X = check_array(
+            X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
+            ensure_min_samples=0, input_name="X",
+        )  # fmt: skip
+    except (TypeError, ValueError) as problem:
+        kinds = X.dtypes.items() if hasattr(X, "dtypes") else ()
+        other = [name for name, kind in kinds if kind.kind not in "biuf"]
+        if not other or "NaN" in str(problem):
+            raise
+        raise ValueError(f"X: encode columns {other} as numbers ({problem}).") from problem
+    return base.canonical(sparse.csr_array(X)) if sparse.issparse(X) else X
+
+
+def _labels(y):
+    """A partition's labels."""
+    y = column_or_1d(_values(y))
+    kinds = {type(label).__name__ for label in y} if y.dtype == object else ()
+    if len(kinds) > 1:
+        raise ValueError(f"y holds labels of several types: {', '.join(sorted(kinds))}.")
+    if y.dtype.kind == "f":
+        check_array(y, ensure_2d=False, ensure_min_samples=0, input_name="y")
+        if (y != np.floor(y)).any():
+            raise ValueError("y holds fractions: a classifier takes labels.")
+    return y
+
+
+def _targets(y):
+    """A partition's targets."""
+    try:
+        y = np.asarray(_values(y), dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"y must hold numbers ({problem}).") from problem
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    return check_array(y, ensure_2d=False, ensure_min_samples=0, input_name="y")
+
+
+def load(X, y, weights, number, classify):
+    """Check one partition's rows; what is wrong names the partition."""
+    try:
+        X, y = _numbers(X), _labels(y) if classify else _targets(y)
+        if len(y) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}.")
+        if weights is None:
+            weights = np.ones(len(y))
+        weights = check_array(
+            np.asarray(_values(weights)), dtype=np.float64, ensure_2d=False, ensure_min_samples=0,
+            input_name="sample_weight",
+        ).reshape(-1)  # fmt: skip
+        if len(weights) != len(y) or (weights < 0.0).any():
+            raise ValueError("sample_weight must hold a number that is not negative for each row.")
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"partition {number}: {problem}") from problem
+    return Part(X, y, weights)
+
+
+def facts(part, classify):
+    """What the client has to know of a partition."""
+    if sparse.issparse(part.X):
+        squares = part.X.multiply(part.X).sum(axis=1)
+    else:
+        squares = np.einsum("ij,ij->i", part.X, part.X, dtype=np.float64)
+    return Facts(
+        part.X.shape[1],
+        0 if part.y.ndim == 1 else part.y.shape[1],
+        float(part.weights.sum()),
+        part.X.dtype,
+        np.unique(part.y[part.weights > 0.0]) if classify else None,
+        float(np.max(squares, where=part.weights > 0.0, initial=0.0)),
+        sparse.issparse(part.X),
+    )
+
+
+def split(name, collection):
+    """The partitions of a Dask array, frame or series, as delayed objects."""
+    if not hasattr(collection, "to_delayed"):
+        raise TypeError(
+            f"{name} is a {type(collection).__name__}, not a Dask array or frame: rows in memory "
+            "are for the estimators of tunefree itself, or for dask.array.from_array."
+        )
+    if getattr(collection, "ndim", 1) == 2 and hasattr(collection, "numblocks"):
+        if collection.numblocks[1] > 1:
+            collection = collection.rechunk({1: -1})
+    return list(np.ravel(collection.to_delayed()))
+
+
+def aligned(X, y, sample_weight, classify):
+    """One delayed `Part` a partition of X; y and sample_weight must be cut like it."""
+    rows = split("X", X)
+    given = {"y": y, "sample_weight": sample_weight}
+    columns = {}
+    for name, collection in given.items():
+        if collection is None:
+            columns[name] = [None] * len(rows)
+            continue
+        if hasattr(collection, "rechunk") and hasattr(X, "chunks"):
+            known = not any(np.isnan(c) for c in (*X.chunks[0], *collection.chunks[0]))
+            alike = known and sum(collection.chunks[0]) == sum(X.chunks[0])
+            if alike and collection.chunks[0] != X.chunks[0]:
+                collection = collection.rechunk({0: X.chunks[0]})
+        columns[name] = split(name, collection)
+        if len(columns[name]) != len(rows):
+            raise ValueError(
+                f"{name} has {len(columns[name])} partitions and X has {len(rows)}: cut them alike."
+            )
+    cut = zip(rows, columns["y"], columns["sample_weight"], strict=True)
+    return [delayed(load, pure=False)(*piece, i, classify) for i, piece in enumerate(cut)]
 
 
 class Cluster:
@@ -20,17 +171,7 @@ class Cluster:
     Every task takes partitions of one worker and small arguments, and can be run again, so that the
     scheduler repairs the loss of a worker by itself. An argument that is more than a megabyte for
     all tasks travels as a task of its own, for the same reason: data that a client scatters are
-    lost with the worker that holds them.
-
-    Parameters
-    ----------
-    X, y, sample_weight : Dask array, frame or series
-    classify : bool
-        Whether y holds labels.
-    client : distributed.Client, optional
-        The current one by default.
-    timeout : float
-        Seconds that a round may take.
+    lost with the worker that holds them. A round may take `timeout` seconds.
     """
 
     def __init__(self, X, y, sample_weight=None, *, classify=False, client=None, timeout=600.0):
@@ -41,24 +182,21 @@ class Cluster:
         self.parts = self.client.compute(aligned(X, y, sample_weight, classify))
         self.names = range(len(self.parts))
         self.facts = self.gather(self.each("facts", facts, classify), "reading the partitions")
-        self._check()
-
-    def _check(self):
-        """Partitions must agree; those without rows are forgotten."""
-        kept = [i for i, f in enumerate(self.facts) if f.weight > 0.0]
-        if not kept:
+        # Partitions without rows are forgotten; the others must agree.
+        self.names = [i for i, f in enumerate(self.facts) if f.weight > 0.0]
+        if not self.names:
             raise ValueError("There is no row with a positive weight.")
-        first = self.facts[kept[0]]
-        for i in kept:
+        self.parts = [self.parts[i] for i in self.names]
+        self.facts = [self.facts[i] for i in self.names]
+        first = self.facts[0]
+        for i, f in zip(self.names, self.facts, strict=True):
             for name in ("n_columns", "n_outputs"):
-                mine, other = getattr(first, name), getattr(self.facts[i], name)
+                mine, other = getattr(first, name), getattr(f, name)
                 if mine != other:
                     raise ValueError(
-                        f"partition {i} has {name}={other}, and partition {kept[0]} has {mine}."
+                        f"partition {i} has {name}={other}, and partition {self.names[0]} has "
+                        f"{mine}."
                     )
-        self.names = kept
-        self.parts = [self.parts[i] for i in kept]
-        self.facts = [self.facts[i] for i in kept]
 
     @property
     def n_columns(self):
@@ -71,11 +209,6 @@ class Cluster:
         return max(1, self.facts[0].n_outputs)
 
     @property
-    def weights(self):
-        """Total weight of each partition."""
-        return np.array([f.weight for f in self.facts])
-
-    @property
     def dtype(self):
         """The type that holds all partitions' values."""
         return np.result_type(*(f.dtype for f in self.facts))
@@ -85,7 +218,7 @@ class Cluster:
         return np.unique(np.concatenate([f.labels for f in self.facts]))
 
     def each(self, what, function, *arguments, parts=None, at=None):
-        r"""Submit function(partition, \\*arguments) for each; futures, in order.
+        """Submit function(partition, ...) for each; futures, in order.
 
         `at` says on which worker, as long as that is alive; by default the scheduler chooses.
         """
@@ -93,7 +226,7 @@ class Cluster:
         return self._submit(what, function, parts, arguments, at)[1]
 
     def total(self, what, function, *arguments, merge, parts=None, at=None, names=None):
-        r"""What each partition adds: function(partition, \\*arguments), merged a few at a time.
+        """What each partition adds, function(partition, ...), merged a few at a time.
 
         The last few are merged on the client. `merge` is called with two results and the arguments.
         `names` are those of the partitions behind each of `parts`, if that is not one.
@@ -131,12 +264,9 @@ class Cluster:
         ]  # fmt: skip
 
     def dealt(self, futures):
-        """Futures dealt out to the workers' threads: to those that hold them, and evenly.
+        """Futures dealt out to the workers' threads, to those that hold them, and evenly.
 
-        Returns
-        -------
-        list of (str or None, list of int)
-            A worker, and which of the futures a thread of it shall take.
+        A list of (worker or None, which of the futures a thread of it shall take).
         """
         threads = {worker: [[] for _ in range(n)] for worker, n in self.client.nthreads().items()}
         threads = threads or {None: [[]]}  # all have died; another one may come
@@ -152,14 +282,9 @@ class Cluster:
         return [(worker, hand) for worker, dealt in threads.items() for hand in dealt if hand]
 
     def gather(self, futures, what, pending=None, names=None):
-        """Results of futures; nothing is waited for without end.
+        """Results of futures, or the error of the first partition of those that failed.
 
-        Raises
-        ------
-        TimeoutError
-            That names the partitions without an answer.
-        Exception
-            A task's own; that of the first partition, if several fail.
+        A TimeoutError names the partitions without an answer: nothing is waited for without end.
         """
         try:
             wait(futures, timeout=self.timeout)
@@ -182,6 +307,55 @@ class Cluster:
                 f"{', '.join(workers[:8]) or 'no worker'}). Is a worker stuck? A longer timeout= "
                 "waits for longer."
             ) from None
+
+
+class Batches(Source):
+    """A source whose batches lie on the cluster: a sweep is a round, a worker's thread a task.
+
+    `function` makes a list of batches, as the learner scans them, of a partition and the arguments.
+    A task takes the partitions that lie where it runs. Where they lie is looked up once a second at
+    most: after the loss of a worker they are dealt out anew. Only what a batch changed in the
+    learner's state travels back.
+    """
+
+    def __init__(self, cluster, function, *arguments):
+        self.cluster = cluster
+        self._hands = cluster.dealt(cluster.parts)
+        worker_of = {i: worker for worker, hand in self._hands for i in hand}
+        at = [worker_of[i] for i in range(len(cluster.parts))]
+        self.batches = cluster.each("batches", function, *arguments, at=at)
+        self._looked = monotonic()
+
+    def sweep(self, learner, state, epoch, on_block=None):
+        """The state after all batches."""
+        if monotonic() - self._looked > _OFTEN:
+            self._hands, self._looked = self.cluster.dealt(self.batches), monotonic()
+        names = self.cluster.names
+        found = self.cluster.total(
+            f"pass {epoch}", _scan, learner, state, merge=_merge_changes,
+            parts=[[self.batches[i] for i in hand] for _, hand in self._hands],
+            at=[worker for worker, _ in self._hands],
+            names=[", ".join(str(names[i]) for i in hand) for _, hand in self._hands],
+        )  # fmt: skip
+        return state._replace(**found)
+
+
+def _scan(partitions, learner, state):
+    after = state
+    for batches in partitions:
+        for batch in batches:
+            after = learner.scan(after, batch)
+    return _changes(after, state)
+
+
+def _merge_changes(a, b, learner, state):
+    whole = learner.merge(state, [state._replace(**part) for part in (a, b)])
+    return _changes(whole, state)
+
+
+def _changes(after, before):
+    pairs = zip(after._fields, after, before, strict=True)
+    return {name: new for name, new, old in pairs if new is not old}
 
 
 def _client(client):
@@ -212,3 +386,13 @@ def _merged(merge, parts, *arguments):
     for part in parts[1:]:
         whole = merge(whole, part, *arguments)
     return whole
+
+
+def joined(a, b, *_):
+    """A merge of what has ``join``."""
+    return a.join(b)
+
+
+def added(a, b, *_):
+    """A merge of tuples of numbers."""
+    return tuple(x + y for x, y in zip(a, b, strict=True))

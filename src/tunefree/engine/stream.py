@@ -11,10 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.choose.risk import risks
-from tunefree.columns.moments import RunningMoments, column_caps
+from tunefree.columns import RunningMoments
 from tunefree.engine.order import given_visits
 from tunefree.engine.sources import Block, widened
-from tunefree.robust import Guard
+from tunefree.robust import Guard, column_caps
 
 FIRST = 64
 # Rows that are learned at a time, of dense and of sparse data.
@@ -29,22 +29,11 @@ def _stack(parts):
 
 
 class Stream:
-    """A portfolio that learns from a stream.
+    """A portfolio that learns from a stream of dense or of sparse rows.
 
-    Parameters
-    ----------
-    portfolio : Portfolio
-    views : ViewSet or None
-        Made from the first rows and again whenever their number has doubled.
-    sparse : bool
-        Whether rows are kept sparse.
-    renew : bool, default=True
-        False freezes the views of the first rows.
-    scale : object, optional
-        How columns are clipped and targets standardised (`tunefree.estimators.pistol.targets`).
-    guarded : bool, default=False
-        Take entries, and targets if there is a scale, that are far beyond all before them as
-        missing; see `tunefree.robust`.
+    Views are made from the first rows and, if `renew`, again whenever their number has doubled. A
+    `scale` (`TargetScale`) clips columns and standardises targets. `guarded` takes entries, and
+    targets if there is a scale, that are far beyond all before them as missing.
     """
 
     # What a model file keeps.
@@ -168,13 +157,13 @@ class Stream:
 
     def _judge(self):
         """Let the scale judge the line so far by the rows to come."""
+        self.tell_means()
         if self.scale is not None:
-            self.tell_means()
             self.scale.judge(*self.portfolio.weights(self.state, *self.best(1)[0]))
 
     def tell_means(self):
         """Tell the scale the means of sparse columns: it goes through dense rows only."""
-        if self.sparse and self.moments is not None:
+        if self.scale is not None and self.sparse and self.moments is not None:
             self.scale.mean_x = self.moments.moments().mean
 
     def _no_moments(self, d):
@@ -255,8 +244,14 @@ class Stream:
             float("nan") if self.state is None else float(risks(self.state.progress, share).min())
         )
 
-    def best(self, keep=2):
-        """The read-outs with the lowest progressive risk over the last half of the rows."""
-        risk = risks(self.state.progress)
-        order = [(int(c) // 2, bool(c % 2)) for c in np.argsort(risk, kind="stable")]
-        return [(i, last) for i, last in order if self.state.members[i] is not None][:keep]
+    def best(self, keep=2, last=None):
+        """The read-outs with the lowest progressive risk over the last half of the rows.
+
+        `last` asks for last iterates only, or for averages only.
+        """
+        order = [divmod(int(c), 2) for c in np.argsort(risks(self.state.progress), kind="stable")]
+        return [
+            (i, bool(end))
+            for i, end in order
+            if self.state.members[i] is not None and last in (None, bool(end))
+        ][:keep]

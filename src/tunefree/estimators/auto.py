@@ -33,7 +33,7 @@ from tunefree.choose.race import (
     weighted_mean,
 )
 from tunefree.choose.tournament import SCOUTED, VISITS
-from tunefree.columns.squash import squash_of
+from tunefree.columns import asinh_scaling
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
@@ -109,7 +109,7 @@ class Candidate(NamedTuple):
             model.set_params(standardize=False)
             more["like"] = self.known
         elif self.squashed:
-            view = (squash_of(X),)
+            view = (asinh_scaling(X),)
         fitted = Fitted(view, model)
         with warnings.catch_warnings():
             # A guard counts the rows of the race, which are not those of the user.

@@ -3,12 +3,48 @@
 import numpy as np
 from sklearn.base import is_classifier
 
+from tunefree._threads import one_blas_thread
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
-from tunefree.estimators.pistol.fitting import ReadOnDemand
+from tunefree.estimators.restoring import check_learner
 
 # Rows that are held back while they are of a single class.
 _MOST_HELD = 1 << 20
+
+
+class ReadOnDemand:
+    """Fitted attributes that a stream's learner works out when they are first asked for.
+
+    Reading coefficients out of a learner costs O(d); a small chunk of a stream must not. The
+    subclass has ``_read_stream()``, which sets the attributes named in ``_ON_DEMAND``.
+    """
+
+    _ON_DEMAND = ()
+    # What a model file keeps for `partial_fit` and `warm_start` to go on from.
+    _LEARNER = ("_run", "_stream", "_path", "_dtype", "_flat")
+
+    def __getattr__(self, name):
+        if name in type(self)._ON_DEMAND and self.__dict__.get("_stream") is not None:
+            with one_blas_thread():
+                self._read_stream()
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _model_state(self):
+        """Fitted attributes that make up the predictor: what a model file holds."""
+        if self.__dict__.get("_stream") is not None and not set(self._ON_DEMAND) <= set(vars(self)):
+            with one_blas_thread():
+                self._read_stream()
+        names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
+        return {name: vars(self)[name] for name in sorted(names)}
+
+    def _check_learner(self):
+        """Refuse a learner read from a file that does not fit together."""
+        check_learner(self)
+
+    def _forget_read(self):
+        for name in self._ON_DEMAND:
+            self.__dict__.pop(name, None)
 
 
 class FitsSource(ReadOnDemand):

@@ -9,11 +9,9 @@ from scipy import sparse
 
 from tunefree.choose.portfolio import Member, Portfolio, PortfolioState
 from tunefree.choose.risk import N_SLOTS
-from tunefree.columns.moments import RunningMoments
-from tunefree.columns.views import View
+from tunefree.columns import RunningMoments, View
 from tunefree.engine.stream import Stream
-from tunefree.estimators.extent import Extent
-from tunefree.estimators.pistol.targets import TargetScale
+from tunefree.estimators.pistol.targets import Extent, TargetScale
 from tunefree.learners.sgd.stream import StreamSGD, StreamState
 from tunefree.robust import Guard
 
@@ -144,10 +142,10 @@ def check_learner(estimator):
         k = stream.n_outputs() if classes is None else n_outputs + stream.portfolio.unseen
         check_stream(stream, d, k)
     if run is not None:
-        portfolio, state, *scale = run
-        check_state(portfolio, state, d, len(scale[0].m) if classes is None else n_outputs)
-        if scale:
-            check_scale(scale[0], d, len(scale[0].m))
+        portfolio, state, scale = run
+        check_state(portfolio, state, d, n_outputs if scale is None else len(scale.m))
+        if scale is not None:
+            check_scale(scale, d, len(scale.m))
 
 
 def check_stream(stream, n_columns, n_outputs):

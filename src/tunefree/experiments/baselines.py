@@ -12,10 +12,9 @@ from tunefree.estimators.kernel.pistol import (
     KernelRegressor,
     Standard,
 )
-from tunefree.estimators.pistol.settings import check_loss
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import SUM, ConstantStep
-from tunefree.losses import LOSSES, Mistake, Squared
+from tunefree.losses import Mistake, make_loss
 
 _VOTED = 512  # rows whose votes are counted at a time
 
@@ -172,14 +171,14 @@ class _SGD(_Baseline):
     def _check(self):
         if not (is_number(self.step) and self.step > 0):
             raise ValueError(f"step={self.step!r} is not a positive number.")
-        task = "classification" if self._CLASSIFY else "regression"
-        check_loss(self.loss, task, "squared")
+        self._loss()
         return super()._check()
 
+    def _loss(self):
+        return make_loss(self.loss, "classification" if self._CLASSIFY else "regression")
+
     def _learner(self, n_rounds, largest=1.0):
-        squared = isinstance(self.loss, str) and self.loss == "squared"
-        loss = Squared() if squared else LOSSES.find(self.loss)
-        return Isotropic(ConstantStep(float(self.step) / largest), loss)
+        return Isotropic(ConstantStep(float(self.step) / largest), self._loss())
 
 
 class KernelAveragedSGDClassifier(KernelClassifier, _SGD):
@@ -196,7 +195,7 @@ class KernelAveragedSGDClassifier(KernelClassifier, _SGD):
     step : float, default=0.25
         In units of 1 / (the largest k(x, x)).
     loss : {'squared', 'hinge', 'logistic', ...} or part, default='squared'
-        'squared' is (1 - y f)^2, not the bounded one of `tunefree.losses`.
+        'squared' is (1 - y f)^2.
     average : str or part, default='uniform'
         A scheme of `tunefree.averaging`, such as ``Geometric(rate=0.01)``.
 

@@ -8,7 +8,8 @@ from tunefree.datasets import make_low_rank_dynamics
 from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.engine.sources import Sheets
-from tunefree.experiments.style import COLOURS, MARKERS, finish, logarithmic
+from tunefree.experiments import Experiment
+from tunefree.experiments.style import COLOURS, MARKERS, finish, logarithmic, ranges
 from tunefree.learners.reflectron.mirror import Mirror
 from tunefree.learners.reflectron.mirror_state import NONE, Sheet
 from tunefree.learners.reflectron.subspace import LowRank
@@ -17,10 +18,6 @@ from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 
 RHO, NOISE, HELD, TEST = 0.9, 0.1, 100, 100
 ALGORITHMS = ("GLM-tron", "p-norm", "hypentropy")
-PS, BETAS = (1.1, 1.3, 1.5), (1e-1, 1e-2, 1e-3)
-# Steps of larger p and beta need all singular values: two of each where that takes long.
-LARGE, LARGE_PS, LARGE_BETAS = 400, (1.2, 1.5), (1e-1, 1e-2)
-_RACE = 0.2  # of the passes: then the parameter of the lowest held-out risk goes on alone
 
 
 class System:
@@ -32,19 +29,18 @@ class System:
         self.source = Sheets((_sheet(rows[:n], NONE), _sheet(rows[n : n + HELD], 0)))
         self._x = rows[n + HELD :, :-1].reshape(-1, d)
 
-    def geometry(self, algorithm, parameter=None):
-        """Potential and constraint of an algorithm: radii twice the truth's Schatten norms."""
-        values = np.linalg.svd(self.theta, compute_uv=False)
-        if algorithm == "p-norm":
-            ball = SchattenBall(parameter, 2.0 * np.linalg.norm(values, parameter))
-            return Spectral(PNorm(parameter)), ball
-        ball = NuclearBall(2.0 * values.sum())
-        return (Euclidean() if parameter is None else Spectral(Hypentropy(parameter))), ball
-
     def learner(self, algorithm, parameter, steps=(None,), patience=200):
-        """The batch learner, of one or several steps side by side."""
-        pair = self.geometry(algorithm, parameter)
-        configurations = tuple(LowRank(*pair, step) for step in steps)
+        """The batch learner, of one or several steps; radii twice the truth's Schatten norms."""
+        values = np.linalg.svd(self.theta, compute_uv=False)
+        ball = NuclearBall(2.0 * values.sum())
+        if algorithm == "GLM-tron":
+            potential = Euclidean()
+        elif algorithm == "hypentropy":
+            potential = Spectral(Hypentropy(parameter))
+        else:
+            potential = Spectral(PNorm(parameter))
+            ball = SchattenBall(parameter, 2.0 * np.linalg.norm(values, parameter))
+        configurations = tuple(LowRank(potential, ball, step) for step in steps)
         return Mirror(Logistic(), configurations, intercept=False, patience=patience)
 
     def excess(self, theta):
@@ -66,83 +62,195 @@ def parameters(algorithm, ps, betas):
     return {"GLM-tron": (None,), "p-norm": ps, "hypentropy": betas}[algorithm]
 
 
-def compute(cell, data):
-    """Excess risk with the automatic step; p or beta, and when to stop, by the held-out risk."""
-    system, size = System(cell["d"], cell["r"], cell["n"], cell["seed"]), (cell["d"], cell["d"])
-    runs, first = [], int(_RACE * cell["most"])
-    grids = (LARGE_PS, LARGE_BETAS) if cell["d"] > LARGE else (PS, BETAS)
-    for parameter in parameters(cell["algorithm"], *grids):
-        learner = system.learner(cell["algorithm"], parameter)
-        result = run(learner, learner.init(*size), system.source, max_passes=first)
-        runs.append((float(result.state.score[0]), parameter, learner, result))
-    _, parameter, learner, result = min(runs, key=lambda found: found[0])
-    state = result.state
-    if not result.converged:
-        state = run(learner, state, system.source, max_passes=cell["most"] - first).state
-    theta = learner.read(state)[0]
-    squares = np.cumsum(np.linalg.svd(theta, compute_uv=False) ** 2)
-    excess = system.excess(theta)
-    return {
-        "excess": excess,
-        "risk": excess + 0.5 * cell["d"] * NOISE**2 / 3.0,
-        "parameter": "-" if parameter is None else parameter,
-        "rank": int(np.sum(squares < 0.99 * squares[-1])) + 1,
-        "passes": state.passes,
-    }
+class Samples(Experiment):
+    """Risk of three geometries on a low-rank system against the number of trajectories."""
+
+    PAPER = "Boffi, Tu and Slotine 2021, Figure 1e"
+    TITLE = "Low-rank system: test risk against trajectories, d = 1000, r = 20"
+    NOTES = """
+The paper's size (quick: d = 60, r = 1), with the automatic step in place of its seven, 500 passes
+in place of 5,000 iterations, and one draw in place of five. p (1.2, 1.5; small d: 1.1, 1.3, 1.5) or
+beta (0.1, 0.01; small d: 0.001, too) is the one of the lowest risk on 100 held-out trajectories
+after a fifth of the passes; the rest goes to it. Theta = A B' / sqrt(d): the paper does not state
+its scale, so orders compare and risks do not. The paper prints no numbers. `low-rank-grid` runs the
+paper's grid where that is affordable.
+"""
+    GRID = (1.1, 1.3, 1.5), (1e-1, 1e-2, 1e-3)  # p and beta
+    # Steps of larger p and beta need all singular values: two of each where that takes long.
+    LARGE, LARGE_GRID = 400, ((1.2, 1.5), (1e-1, 1e-2))
+    RACE = 0.2  # of the passes: then the parameter of the lowest held-out risk goes on alone
+    AXIS, XLABEL = "n", "trajectories n"
+    SIZES = tuple((1000, 20, n, 1, 500) for n in (200, 500, 1000))  # d, r, n, draws, most passes
+    QUICK = tuple((60, 1, n, 2, 400) for n in (20, 60))
+
+    def cells(self, quick):
+        """Sizes by algorithm by draw."""
+        return [
+            {"d": d, "r": r, "n": n, "algorithm": a, "seed": s, "most": most}
+            for d, r, n, draws, most in (self.QUICK if quick else self.SIZES)
+            for a in ALGORITHMS
+            for s in range(draws)
+        ]
+
+    def compute(self, cell, data):
+        """Excess risk with the automatic step; p or beta, and when to stop, by held-out risk."""
+        system, size = System(cell["d"], cell["r"], cell["n"], cell["seed"]), (cell["d"], cell["d"])
+        runs, first = [], int(self.RACE * cell["most"])
+        grid = self.LARGE_GRID if cell["d"] > self.LARGE else self.GRID
+        for parameter in parameters(cell["algorithm"], *grid):
+            learner = system.learner(cell["algorithm"], parameter)
+            result = run(learner, learner.init(*size), system.source, max_passes=first)
+            runs.append((float(result.state.score[0]), parameter, learner, result))
+        _, parameter, learner, result = min(runs, key=lambda found: found[0])
+        state = result.state
+        if not result.converged:
+            state = run(learner, state, system.source, max_passes=cell["most"] - first).state
+        theta = learner.read(state)[0]
+        squares = np.cumsum(np.linalg.svd(theta, compute_uv=False) ** 2)
+        excess = system.excess(theta)
+        return {
+            "excess": excess,
+            "risk": excess + 0.5 * cell["d"] * NOISE**2 / 3.0,
+            "parameter": "-" if parameter is None else parameter,
+            "rank": int(np.sum(squares < 0.99 * squares[-1])) + 1,
+            "passes": state.passes,
+        }
+
+    def _groups(self, results):
+        """Sizes where all algorithms have finished: a cell, and numbers by algorithm."""
+        for value in sorted({c[self.AXIS] for c, _ in results}):
+            here = [(c, m) for c, m in results if c[self.AXIS] == value]
+            found = {a: [m for c, m in here if c["algorithm"] == a] for a in ALGORITHMS}
+            if all(found.values()):
+                yield here[0][0], found
+
+    def table(self, results):
+        """Median excess risks, whether the order is the paper's, and what was chosen."""
+        rows = []
+        for cell, found in self._groups(results):
+            here = {a: np.median([m["excess"] for m in found[a]]) for a in ALGORITHMS}
+            ours = ", ".join(f"{a} {e:.4f}" for a, e in here.items())
+            below = max(here["p-norm"], here["hypentropy"]) < here["GLM-tron"]
+            order = "as in the paper" if below else "another order"
+            draws = min(len(f) for f in found.values())
+            setting = f"d = {cell['d']}, r = {cell['r']}, n = {cell['n']}, draws: {draws}"
+            rows.append(("median excess risk", "p-norm, hypentropy < GLM-tron", ours,
+                         f"{setting}, {cell['most']} passes: {order}"))  # fmt: skip
+            ranks = {a: np.median([m["rank"] for m in found[a]]) for a in ALGORITHMS}
+            shown = ", ".join(f"{a} {rank:g}" for a, rank in ranks.items())
+            chosen = ", ".join(f"{a} {found[a][0]['parameter']:g}" for a in ALGORITHMS[1:])
+            rows.append(("rank (99 % of the squares); p, beta", f"truth: {cell['r']}",
+                         f"{shown}; {chosen}", setting))  # fmt: skip
+        return rows
+
+    def draw(self, figure, results):
+        """Medians with lowest and highest of the test risk, noise included."""
+        groups = list(self._groups(results))
+        x = [cell[self.AXIS] for cell, _ in groups]
+        curves = {a: (x, [[m["risk"] for m in f[a]] for _, f in groups]) for a in ALGORITHMS}
+        ylabel = "test risk (half squared error)"
+        ranges(figure.subplots(), curves, self.XLABEL, ylabel, self.TITLE)
 
 
-def cells(sizes):
-    """(d, r, n, draws, most passes) by algorithm by draw."""
-    return [
-        {"d": d, "r": r, "n": n, "algorithm": a, "seed": s, "most": most}
-        for d, r, n, draws, most in sizes
-        for a in ALGORITHMS
-        for s in range(draws)
-    ]
+class Dimension(Samples):
+    """Risk of three geometries on systems that grow, with as many trajectories as states."""
+
+    PAPER = "Boffi, Tu and Slotine 2021, Figure 1f"
+    TITLE = "Low-rank systems: test risk against d, with n = d and r = d / 50"
+    NOTES = """
+d = 50, 100 and 200 with five draws and 400 with one, at most 5,000 passes as in the paper; 1000
+with one draw and 500 passes, the point of Figure 1e (quick: 50 and 100, two draws, 400 passes).
+The paper's largest is 1,200. Otherwise as for Figure 1e: the automatic step, p or beta chosen on
+held-out trajectories, Theta = A B' / sqrt(d). The paper prints no numbers.
+"""
+    AXIS, XLABEL = "d", "d = n"
+    SIZES = tuple(
+        (d, d // 50, d, draws, most)
+        for d, draws, most in (
+            (50, 5, 5000), (100, 5, 5000), (200, 5, 5000), (400, 1, 5000), (1000, 1, 500),
+        )
+    )  # fmt: skip
+    QUICK = tuple((d, d // 50, d, 2, 400) for d in (50, 100))
 
 
-def _found(results, key, value, algorithm):
-    return [m for c, m in results if c[key] == value and c["algorithm"] == algorithm]
+class Grid(Experiment):
+    """The paper's grid of fixed steps on low-rank systems, beside the automatic step."""
 
+    PAPER = "Boffi, Tu and Slotine 2021, Figures 1e-1f, the grid of appendix A.2"
+    TITLE = "Low-rank systems, n = d: the paper's grid and the automatic step"
+    NOTES = """
+Seven steps from 1e-4 to 0.1, five p from 1.1 to 1.5 and five beta from 1e-4 to 1, each for 5,000
+iterations as in the paper, at d = 50, 100 and 200 (quick: d = 50, three steps, two p and beta, 300
+iterations); a fixed step ends early when 1,000 iterations bring no progress, an automatic one when
+200 bring none. Both choose p or beta, and the iterate, by the risk on 100 held-out trajectories;
+the grid its step, too. One draw; Theta = A B' / sqrt(d), whose scale the paper does not state.
+"""
+    STEPS = (0.1, 0.05, 0.01, 0.005, 0.001, 0.0005, 0.0001)
+    PS, BETAS = (1.1, 1.2, 1.3, 1.4, 1.5), (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 
-def _values(results, key):
-    """Where all algorithms have finished."""
-    values = sorted({c[key] for c, _ in results})
-    return [v for v in values if all(_found(results, key, v, a) for a in ALGORITHMS)]
+    def cells(self, quick):
+        """Size by algorithm by p or beta, by kind of step."""
+        few = slice(0, None, 3) if quick else slice(None)
+        sizes = ((50, 300),) if quick else ((50, 5000), (100, 5000), (200, 5000))
+        return [
+            {"d": d, "algorithm": a, "parameter": p, "steps": steps, "most": most}
+            for d, most in sizes
+            for a in ALGORITHMS
+            for p in parameters(a, self.PS[few], self.BETAS[few])
+            for steps in (list(self.STEPS[few]), [None])
+        ]
 
+    def compute(self, cell, data):
+        """The lowest held-out risk of the steps, its step and pass, and the excess risk there."""
+        d, automatic = cell["d"], cell["steps"] == [None]
+        system = System(d, d // 50, d, seed=0)
+        patience = 200 if automatic else 1000
+        learner = system.learner(cell["algorithm"], cell["parameter"], cell["steps"], patience)
+        with np.errstate(all="ignore"):  # steps that are too large
+            state = run(learner, learner.init(d, d), system.source, max_passes=cell["most"]).state
+        best = learner.chosen(state)
+        return {
+            "held risk": 0.5 * float(state.score[best]),
+            "excess": system.excess(learner.read(state)[0]),
+            "step": cell["steps"][best] or "auto",
+            "at": int(state.best_at[best]),
+            "passes": int(state.passes) * (1 if automatic else len(cell["steps"])),
+        }
 
-def table(results, key):
-    """Median excess risks, whether the order is the paper's, and what was chosen."""
-    rows = []
-    for value in _values(results, key):
-        found = {a: _found(results, key, value, a) for a in ALGORITHMS}
-        here = {a: np.median([m["excess"] for m in found[a]]) for a in ALGORITHMS}
-        ours = ", ".join(f"{a} {e:.4f}" for a, e in here.items())
-        below = max(here["p-norm"], here["hypentropy"]) < here["GLM-tron"]
-        order = "as in the paper" if below else "another order"
-        cell = next(c for c, _ in results if c[key] == value)
-        draws = min(len(f) for f in found.values())
-        setting = f"d = {cell['d']}, r = {cell['r']}, n = {cell['n']}, draws: {draws}"
-        rows.append(("median excess risk", "p-norm, hypentropy < GLM-tron", ours,
-                     f"{setting}, {cell['most']} passes: {order}"))  # fmt: skip
-        ranks = ", ".join(f"{a} {np.median([m['rank'] for m in found[a]]):g}" for a in ALGORITHMS)
-        chosen = ", ".join(f"{a} {found[a][0]['parameter']:g}" for a in ALGORITHMS[1:])
-        rows.append(("rank (99 % of the squares); p, beta", f"truth: {cell['r']}",
-                     f"{ranks}; {chosen}", setting))  # fmt: skip
-    return rows
+    def _best(self, results, *which):
+        """The cell of the lowest held-out risk, and the passes of all of them."""
+        found = [
+            (c, n) for c, n in results if (c["d"], c["algorithm"], c["steps"] == [None]) == which
+        ]
+        chosen = min(found, key=lambda pair: pair[1]["held risk"])
+        return (*chosen, sum(n["passes"] for _, n in found))
 
+    def table(self, results):
+        """Excess risks and passes of both, and what they chose."""
+        rows = []
+        for d in sorted({c["d"] for c, _ in results}):
+            for algorithm in ALGORITHMS:
+                for automatic in (False, True):
+                    cell, numbers, passes = self._best(results, d, algorithm, automatic)
+                    chosen = "" if cell["parameter"] is None else f" at {cell['parameter']:g}"
+                    rows.append((
+                        f"{algorithm}{chosen}, step {numbers['step']}",
+                        "at most GLM-tron's" if algorithm != "GLM-tron" else "-",
+                        f"excess {numbers['excess']:.4f} after {numbers['at']}; passes {passes:,}",
+                        f"d = {d}, {'automatic' if automatic else 'grid'}",
+                    ))  # fmt: skip
+        return rows
 
-def draw(figure, results, key, xlabel, title):
-    """Medians with lowest and highest of the test risk, noise included."""
-    ax = figure.subplots()
-    x = _values(results, key)
-    for i, algorithm in enumerate(ALGORITHMS):
-        points = [[m["risk"] for m in _found(results, key, v, algorithm)] for v in x]
-        middle = np.array([np.median(p) for p in points])
-        low, high = np.array([min(p) for p in points]), np.array([max(p) for p in points])
-        ax.errorbar(
-            x, middle, [middle - low, high - middle], color=COLOURS[i], marker=MARKERS[i],
-            markersize=4, capsize=3, label=algorithm,
-        )  # fmt: skip
-    logarithmic(ax)
-    finish(ax, xlabel, "test risk (half squared error)", title)
+    def draw(self, figure, results):
+        """Excess risks against d: the grid dashed and hollow, the automatic step solid."""
+        ax = figure.subplots()
+        x = sorted({c["d"] for c, _ in results})
+        for i, algorithm in enumerate(ALGORITHMS):
+            for automatic, line in ((False, "--"), (True, "-")):
+                y = [self._best(results, d, algorithm, automatic)[1]["excess"] for d in x]
+                label = f"{algorithm}, {'automatic' if automatic else 'grid'}"
+                fill = COLOURS[i] if automatic else "none"
+                ax.plot(x, y, line, marker=MARKERS[i], color=COLOURS[i], markersize=6, label=label,
+                        markerfacecolor=fill)  # fmt: skip
+        logarithmic(ax)
+        finish(ax, "d = n", "excess test risk (half squared error)", self.TITLE)

@@ -1,12 +1,25 @@
-"""Run experiments: the cells that are missing, then table, CSV and PNG."""
+"""Run experiments: the cells that are missing, then table, CSV and PNG.
 
+Finished cells are on disk at once, so that an interrupted run goes on where it stopped.
+"""
+
+import ast
+import csv
+import hashlib
+import inspect
+import json
+import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from tunefree._threads import one_blas_thread
-from tunefree.experiments import EXPERIMENTS, load
-from tunefree.experiments.store import Store, home, write_csv
+from tunefree.experiments import EXPERIMENTS, Experiment, load
+
+_PACKAGE = "tunefree.experiments"
+_SHOWN = ("PAPER", "TITLE", "NOTES", "table", "draw")
 
 
 class Outcome(NamedTuple):
@@ -33,38 +46,8 @@ class Outcome(NamedTuple):
 
 
 def missing(experiment, data):
-    """Files that an experiment needs and the data folder lacks.
-
-    Parameters
-    ----------
-    experiment : module
-    data : Path or None
-
-    Returns
-    -------
-    list of str
-    """
-    needs = getattr(experiment, "NEEDS", ())
-    return [n for n in needs if data is None or not (Path(data) / n).exists()]
-
-
-def store_of(name, out):
-    """The finished cells of an experiment: its own, or those that it shares.
-
-    Parameters
-    ----------
-    name : str
-    out : path-like
-
-    Returns
-    -------
-    Store
-    """
-    experiment = load(name)
-    shared = home(experiment)
-    if shared is not experiment:
-        name = shared.__name__.rsplit(".", 1)[-1].replace("_", "-")
-    return Store(Path(out) / name, experiment)
+    """Files that an experiment needs and the data folder lacks."""
+    return [n for n in experiment.NEEDS if data is None or not (Path(data) / n).exists()]
 
 
 def reproduce(name, out, *, quick=False, data=None, progress=None, finished=False):
@@ -136,8 +119,8 @@ def reproduce(name, out, *, quick=False, data=None, progress=None, finished=Fals
         rows.append(("cells finished", "-", done, "the same command without --finished goes on"))
     files = tuple(folder / f"{name}.{suffix}" for suffix in ("png", "csv", "md"))
     _draw(experiment, results, files[0])
-    write_csv(files[1], results)
-    files[2].write_text(as_markdown(experiment, rows))
+    _write_csv(files[1], results)
+    files[2].write_text(_markdown(experiment, rows))
     return Outcome(name, rows, seconds, "", files)
 
 
@@ -153,29 +136,133 @@ def _draw(experiment, results, path):
     figure.savefig(path, dpi=130)
 
 
-def as_markdown(experiment, rows):
-    """The table *paper | ours | setting*, and what differs.
-
-    Parameters
-    ----------
-    experiment : module
-    rows : list of tuple of str
-
-    Returns
-    -------
-    str
-    """
+def _markdown(experiment, rows):
+    """The table *paper | ours | setting*, and what differs."""
     lines = [f"# {experiment.TITLE}", "", f"{experiment.PAPER}.", ""]
     lines += ["| what | paper | ours | setting |", "|---|---|---|---|"]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([*lines, "", experiment.NOTES.strip(), ""])
 
 
-def listing():
-    """Every experiment's name, where it stands in its paper, and what it shows.
+def _write_csv(path, results):
+    """One line a number: the cell's parameters, the quantity, its place in a list, its value."""
+    names = list(dict.fromkeys(name for cell, _ in results for name in cell))
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow([*names, "quantity", "index", "value"])
+        for cell, numbers in results:
+            settings = [cell.get(name, "") for name in names]
+            for quantity, value in numbers.items():
+                for index, v in enumerate(value) if isinstance(value, list) else [("", value)]:
+                    out.writerow([*settings, quantity, index, v])
 
-    Returns
-    -------
-    list of (str, str, str)
+
+# --- Finished cells -------------------------------------------------------------------------------
+
+
+def store_of(name, out):
+    """The finished cells of an experiment: its own, or those of whose `compute` it inherits."""
+    experiment = load(name)
+    home = f"{_home(experiment).__module__}.{_home(experiment).__name__}"
+    found = (n for n, place in EXPERIMENTS.items() if f"{_PACKAGE}.{place}" == home)
+    return Store(Path(out) / next(found, name), experiment)
+
+
+class Store:
+    """One line of JSON a cell, under a key of what computes it and the cell's parameters.
+
+    Results of an older version of `compute`, or of what it uses among the experiments, are not
+    taken for new ones; `table`, `draw` and titles may change.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tunefree.experiments import load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store(Path(folder), load("pistol-bound"))
+    ...     store.put({"n": 1}, {"risk": 0.5}, seconds=2.0)
+    ...     store.get({"n": 1}), store.get({"n": 2}), store.seconds({"n": 1})
+    ({'risk': 0.5}, None, 2.0)
     """
-    return [(name, load(name).PAPER, load(name).TITLE) for name in EXPERIMENTS]
+
+    def __init__(self, folder, experiment):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "cells.jsonl"
+        self._version = _version(_home(experiment))
+        self._found = {}
+        if self.path.exists():
+            for line in self.path.read_text().splitlines():
+                try:
+                    entry = json.loads(line)
+                    self._found[entry["key"]] = entry["numbers"], entry["seconds"]
+                except (ValueError, KeyError, TypeError):
+                    continue  # the last line of a run that was cut off
+
+    def _key(self, cell):
+        return f"{self._version} {json.dumps(_plain(cell), sort_keys=True)}"
+
+    def get(self, cell):
+        """What was computed for a cell; None if it was not."""
+        return self._found.get(self._key(cell), (None, 0.0))[0]
+
+    def seconds(self, cell):
+        """The CPU seconds that it took; 0 if it was not computed."""
+        return self._found.get(self._key(cell), (None, 0.0))[1]
+
+    def put(self, cell, numbers, seconds=0.0):
+        """Keep what was computed for a cell, and how long it took."""
+        key, numbers = self._key(cell), _plain(numbers)
+        self._found[key] = numbers, seconds
+        entry = {"key": key, "numbers": numbers, "seconds": round(seconds, 3)}
+        # A run that was killed may have left half a line.
+        ends = not self.path.exists() or self.path.read_bytes()[-1:] in (b"\n", b"")
+        with self.path.open("a") as file:
+            file.write(("" if ends else "\n") + json.dumps(entry) + "\n")
+
+
+def _plain(value):
+    """Dicts, numbers and lists that JSON knows."""
+    if isinstance(value, dict):
+        return {name: _plain(v) for name, v in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return [_plain(v) for v in value] if isinstance(value, tuple | list) else value
+
+
+def _home(experiment):
+    """The class that defines an experiment's `compute`."""
+    return next(c for c in type(experiment).__mro__ if "compute" in vars(c))
+
+
+def _version(figure):
+    """A hash of the sources among the experiments that a figure's numbers depend on."""
+    sources, found = {}, [sys.modules[figure.__module__]]
+    while found:
+        module = found.pop()
+        others = set()  # the module's other figures
+        for name, value in vars(module).items():
+            if isinstance(value, type) and issubclass(value, Experiment):
+                others |= {name} if value not in figure.__mro__ else set()
+                continue
+            home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+            if home.startswith(f"{_PACKAGE}.") and not home.endswith(".style"):
+                found += [sys.modules[home]] if home not in (*sources, module.__name__) else []
+        sources[module.__name__] = _numbers_of(inspect.getsource(module), others)
+    text = "".join(sources[name] for name in sorted(sources))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _numbers_of(source, others=()):
+    """A source without what only shows results, so that a better caption costs no new run."""
+    tree = ast.parse(source)
+
+    def shows(node):
+        names = [getattr(node, "name", "")]
+        names += [target.id for target in getattr(node, "targets", ()) if hasattr(target, "id")]
+        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        return text or any(name in (*_SHOWN, *others) for name in names)
+
+    for node in (tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))):
+        node.body = [part for part in node.body if not shows(part)] or [ast.Pass()]
+    return ast.unparse(tree)

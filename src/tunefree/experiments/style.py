@@ -1,10 +1,8 @@
-"""Colours and markers of the figures: told apart by every kind of colour vision, and in print."""
+"""Curves and axes of the figures."""
 
 import numpy as np
 
-# Okabe and Ito 2008.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "x")
+from tunefree.plots import COLOURS, MARKERS
 
 
 def curve(ax, x, y, index, label, **options):
@@ -12,6 +10,17 @@ def curve(ax, x, y, index, label, **options):
     i = index % len(COLOURS)
     options = {"marker": MARKERS[i], "markersize": 4, "linewidth": 1.4, **options}
     return ax.plot(x, y, color=COLOURS[i], label=label, **options)[0]
+
+
+def ranges(ax, curves, xlabel, ylabel, title):
+    """Medians with lowest and highest, from {name: (x, one list of values a point)}."""
+    for i, (name, (x, points)) in enumerate(curves.items()):
+        middle = np.array([np.median(p) for p in points])
+        low, high = np.array([min(p) for p in points]), np.array([max(p) for p in points])
+        look = {"color": COLOURS[i], "marker": MARKERS[i], "markersize": 4, "capsize": 3}
+        ax.errorbar(x, middle, [middle - low, high - middle], label=name, **look)
+    logarithmic(ax)
+    finish(ax, xlabel, ylabel, title)
 
 
 def logarithmic(ax, x=True, y=True):

@@ -12,18 +12,24 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
-from tunefree.averaging import AVERAGES, SUFFIXES, Polynomial, within
+from tunefree.averaging import AVERAGES, Polynomial, scheme_of
+from tunefree.averaging import within as placed
 from tunefree.choose.risk import temperature
 from tunefree.choose.tournament import Alone, HoldOut, Rivals, read_outs
 from tunefree.engine.run import run
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree.estimators.from_source import ReadOnDemand
 from tunefree.estimators.kernel.problem import Choice, Problem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.labels import stream_labels
-from tunefree.estimators.pistol.fitting import ReadOnDemand, new_columns, visits_of
-from tunefree.estimators.pistol.settings import SETTINGS, check_horizon, check_loss, is_dense
-from tunefree.estimators.pistol.targets import DELTA, location_and_scale
+from tunefree.estimators.pistol.fitting import (
+    SETTINGS,
+    check_horizon,
+    is_dense,
+    new_columns,
+    visits_of,
+)
 from tunefree.estimators.regret import KernelRegretBound, kernel_regret
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.blocked import Member, n_threads, workers
@@ -31,8 +37,8 @@ from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.projection import TOLERANCE, compress
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
-from tunefree.losses import LOSSES
-from tunefree.robust import ABSURD, screened
+from tunefree.losses import LOSSES, check_bounded, make_loss, within
+from tunefree.robust import ABSURD, DELTA, location_and_scale, screened
 
 # The rule of 'auto' was chosen on four public sets beside 'global', which it equals or betters
 # after a few passes.
@@ -50,20 +56,6 @@ def check_passes(max_iter):
     whole = isinstance(max_iter, int | np.integer) and not isinstance(max_iter, bool)
     if max_iter != "auto" and (not whole or max_iter < 1):
         raise ValueError(f"max_iter={max_iter!r} is neither 'auto' nor a positive integer.")
-
-
-def scheme_of(average, *also):
-    """The averaging scheme of a name; one of `also` is the uniform average of something.
-
-    Raises
-    ------
-    ValueError
-    """
-    if isinstance(average, str) and average in also:
-        return AVERAGES["uniform"]
-    if isinstance(average, str) and average in SUFFIXES:
-        return SUFFIXES[average]
-    return average if hasattr(average, "within") else AVERAGES.find(average, (*also, *SUFFIXES))
 
 
 def _check_compress(value):
@@ -117,9 +109,15 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         """Abstract: what coefficients are multiplied by, and what is predicted for `held` rows."""
         raise NotImplementedError
 
+    def _scheme(self):
+        """The averaging scheme; of an average that only this estimator knows, the uniform one."""
+        if isinstance(self.average, str) and self.average in self._AVERAGES:
+            return AVERAGES["uniform"]
+        return scheme_of(self.average, also=self._AVERAGES)
+
     def _check(self):
         """Refuse parameters that mean nothing; what is asked of the kernel."""
-        scheme_of(self.average, *self._AVERAGES)
+        self._scheme()
         check_passes(self.max_iter)
         _check_compress(self.compress)
         return Recipe.of(self)
@@ -211,13 +209,13 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
                 ]
                 runner = HoldOut(team, data, when, self._losses, classify, apart)
             return runner, data.engine(kernel, members), data, when[-1]
-        suffix, scheme = self.average == "last-pass", scheme_of(self.average, *self._AVERAGES)
+        suffix, scheme = self.average == "last-pass", self._scheme()
         n_passes = (3 if suffix else 1) if auto else self.max_iter
         last, late = self._reads_last(), hasattr(scheme, "within")
         data = choice.data(team, problem, [choice.best], self._cached(n_passes))
         learner = self._learner(n, data.largest)
         if not last:
-            learner = learner._replace(average=within(scheme, problem.n_visits * n_passes))
+            learner = learner._replace(average=placed(scheme, problem.n_visits * n_passes))
         runner = Alone(team, n_passes, classify, suffix=suffix, last=last, late=late)
         engine = data.engine(kernel, [Member(choice.best, learner)], self._apart())
         return runner, engine, data, n_passes
@@ -540,18 +538,20 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
     def _check(self):
         if self.setting not in ("auto", *_NAMED):
             raise ValueError(f"setting={self.setting!r} is none of auto, {', '.join(_NAMED)}.")
-        check_loss(self.loss, "classification", "auto")
+        self._loss()
         check_horizon(self.horizon)
         return super()._check()
+
+    def _loss(self):
+        return check_bounded(make_loss(self.loss, "classification", LOSSES["smoothed_hinge"]))
 
     def _n_rounds(self, problem):
         return self.horizon or super()._n_rounds(problem)
 
     def _learner(self, n_rounds, largest=1.0):
-        loss = LOSSES.find("smoothed_hinge" if self.loss == "auto" else self.loss)
         if self.setting == "auto":
-            return Isotropic(_RULE, loss)
-        return SETTINGS[self.setting](loss, n_rounds)
+            return Isotropic(_RULE, self._loss())
+        return SETTINGS[self.setting](self._loss(), n_rounds)
 
     def _rivals(self, learner):
         return super()._rivals(learner) if self.setting == "auto" else [learner]
@@ -634,7 +634,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
     @property
     def _tails(self):
         """Whether quantiles count for targets' units: 'huber' is for a twentieth of wild ones."""
-        return LOSSES.find(self.loss) != LOSSES["huber"]
+        return not getattr(LOSSES.find(self.loss), "outliers", False)
 
     def _encode(self, y, kept, weights):
         targets, self._flat = np.asarray(y, dtype=np.float64), np.ndim(y) == 1
@@ -655,7 +655,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         self.intercept_ = dtype.type(m[0]) if self._flat else m.astype(dtype)
 
     def _losses(self, decisions, targets):
-        if LOSSES.find(self.loss) == LOSSES["squared"]:
+        if getattr(LOSSES.find(self.loss), "elicits_mean", False):
             return np.mean(np.square(decisions - np.clip(targets, -DELTA, DELTA)), axis=1)
         return np.mean(np.abs(decisions - targets), axis=1)
 
@@ -765,11 +765,12 @@ class KernelPiSTOLRegressor(KernelRegressor):
         self.random_state = random_state
 
     def _check(self):
-        check_loss(self.loss, "regression")
+        make_loss(self.loss, "regression")
         return super()._check()
 
     def _learner(self, n_rounds, largest=1.0):
-        return Isotropic(_RULE, LOSSES.find(self.loss))
+        loss = make_loss(self.loss, "regression")
+        return Isotropic(_RULE, loss if np.isfinite(loss.bound()) else within(loss, DELTA))
 
     @base.all_or_nothing
     def partial_fit(self, X, y, sample_weight=None):

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from tunefree.choose.risk import curve, risks
 from tunefree.choose.tournament import CACHED, SCOUTED, Data, Passes, pairs, shortlist
-from tunefree.columns.squash import Squash, squash_of, standardise_of
+from tunefree.columns import Scaling, asinh_scaling, standard_scaling
 from tunefree.engine.run import run
 from tunefree.estimators import base
 from tunefree.kernels import (
@@ -39,7 +39,7 @@ class Coordinates(NamedTuple):
     ----------
     name : str
         'raw', 'standardised' or 'squashed' (standardised on a logarithmic scale).
-    parts : tuple of Squash
+    parts : tuple of Scaling
         Applied in turn; none leave the rows as they are.
     dense : bool
         Fill sparse rows.
@@ -146,18 +146,18 @@ class Recipe(NamedTuple):
         if self.as_given or not filled:
             return [Coordinates("raw", (), filled, single)]
         # Centred, distances do not change, and keep their digits.
-        raw = (Squash(problem.centre(), np.ones(X.shape[1]), curved=False),) if self.radial else ()
+        raw = (Scaling(problem.centre(), np.ones(X.shape[1]), asinh=False),) if self.radial else ()
         raw = Coordinates("raw", raw, True, single)
         if not self.standard:
             return [raw]
         rows = problem.rows()
         rows = rows.toarray() if sparse.issparse(rows) else rows
-        parts = (standardise_of(rows, problem.weights),)
+        parts = (standard_scaling(rows, problem.weights),)
         standardised = Coordinates("standardised", parts, True, single)
         if self.standardize is True or not self.radial:
             return [standardised]
-        bent = squash_of(rows)
-        parts = (bent, standardise_of(bent.show(rows), problem.weights))
+        bent = asinh_scaling(rows)
+        parts = (bent, standard_scaling(bent.show(rows), problem.weights))
         return [raw, standardised, Coordinates("squashed", parts, True, single)]
 
     @property

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from tunefree.choose.portfolio import rms
 from tunefree.choose.risk import curve, recent_rows, record, risks, start_progress
-from tunefree.columns.squash import standardise_of
+from tunefree.columns import standard_scaling
 from tunefree.engine.order import given_visits
 from tunefree.estimators.kernel.problem import GRID, Coordinates
 from tunefree.kernels import median_gamma
@@ -124,7 +124,7 @@ class KernelStream:
         """Set scaling and bandwidths from the first rows."""
         recipe, parts = self.recipe, ()
         if recipe.standard and not sparse.issparse(X):
-            parts = (standardise_of(X, np.ones(len(targets))),)
+            parts = (standard_scaling(X, np.ones(len(targets))),)
         name = "standardised" if parts else "raw"
         self.coordinates = Coordinates(name, parts, bool(parts), self.single)
         rows = self.coordinates.show(X)

@@ -2,48 +2,39 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
 from tunefree._threads import product
 from tunefree.choose.portfolio import Member, Portfolio, rms
 from tunefree.choose.risk import recent_rows, temperature
-from tunefree.columns.moments import column_caps, moments
-from tunefree.engine.sources import Rows
-from tunefree.engine.stream import Stream
+from tunefree.columns import moments
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.labels import stream_labels, validation
 from tunefree.estimators.pistol.fitting import (
-    new_columns,
-    resume,
-    run_passes,
-    visits_of,
-)
-from tunefree.estimators.pistol.settings import (
     MOST_WHITENED,
     MOST_WHITENED_STREAM,
+    ONE_PASS,
     SETTINGS,
-    check_parameters,
+    LearnsByPortfolio,
+    Problem,
+    Run,
     dense_members,
+    new_columns,
     passes,
     sparse_members,
     stream_members,
     view_set,
 )
-from tunefree.estimators.regret import RegretBound, linear_regret
-from tunefree.losses import LOSSES
-from tunefree.robust import screened
+from tunefree.losses import SmoothedHinge, check_bounded, make_loss
+from tunefree.robust import column_caps, screened
 
 # Rows used to measure the size of decisions, and rows of a stream from which it is calibrated.
 _SIZED, _CALIBRATED = 8192, 1024
 
 
 def _has_probabilities(estimator):
-    if estimator.setting == "auto" or estimator.loss in ("logistic", "multinomial"):
+    if estimator.setting == "auto" or getattr(estimator._loss(), "probabilities", False):
         return True
     raise AttributeError(
         f"predict_proba needs setting='auto' or a logistic or multinomial loss; this is "
@@ -51,9 +42,7 @@ def _has_probabilities(estimator):
     )
 
 
-class PiSTOLClassifier(
-    RegretBound, base.LabelsByDecisions, FitsSource, TellsCallbacks, BaseEstimator
-):
+class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
     The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of
@@ -71,12 +60,14 @@ class PiSTOLClassifier(
         b sqrt(alpha): our bound), 'global' (the same with a = 1/4), 'per-coordinate' (our
         constants), 'per-coordinate-constant', 'dowg'. `regret_bound` has the bound of 'theorem-1'
         and 'guaranteed'; for the others nothing is proved.
-    loss : {'auto', 'smoothed_hinge', 'hinge', 'squared_hinge', 'logistic', 'multinomial'}
-        'auto' is the members' own in the portfolio, else the smoothed hinge. A user's own loss
-        part is taken too.
-    average : {'auto', 'uniform', 'suffix', 'last'}, default='auto'
-        Read-out: the mean of all iterates, of those of the second half, or the last iterate.
-        'auto' is 'suffix', or 'uniform' in a single pass.
+    loss : str or part of `tunefree.losses`, default='auto'
+        'smoothed_hinge', 'hinge', 'squared_hinge', 'logistic', 'multinomial', or a part whose slope
+        has a bound; 'auto' is the members' own in the portfolio, else the smoothed hinge.
+    average : str or part of `tunefree.averaging`, default='auto'
+        Read-out: the average of the iterates by 'uniform', 'polynomial', 'geometric' or other
+        weights, over 'tail' (the second half of the passes; of a single pass all), or the 'last'
+        iterate. 'auto' is 'tail'; on a stream, where the end is not known, later iterates count
+        more, as for 'polynomial', under 'tail' and in the portfolio of 'auto'.
     max_iter : int or 'auto', default='auto'
         Passes over the data. 'auto': 3 to 12, fewer for larger data; 1 for the paper's settings.
     horizon : int or None, default=None
@@ -161,62 +152,73 @@ class PiSTOLClassifier(
         self.warm_start = warm_start
         self.random_state = random_state
 
-    @told
-    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
-        """Learn from rows in memory.
+    def _loss(self):
+        if isinstance(self.loss, str) and self.loss == "auto":
+            return None
+        return check_bounded(make_loss(self.loss, "classification", SmoothedHinge()))
 
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
-        X_val, y_val : array-like, optional
-            Validation rows: members and the number of passes are then chosen on them.
+    @property
+    def _guarded(self):
+        return self.setting == "auto"
 
-        Returns
-        -------
-        self
-        """
-        self._check()
-        warm = self.warm_start and hasattr(self, "_run")
-        X, y = base.check_rows_and_targets(self, X, y, reset=not warm)
-        weights = base.check_weights(sample_weight, X)
-        kept = weights > 0
-        if not kept.all():
-            X, y, weights = X[kept], y[kept], weights[kept]
-        classes, codes = self._known(y) if warm else base.encode_labels(y, fewest=2)
+    def _rows(self, X, y, sample_weight, reset):
+        X, y = base.check_rows_and_targets(self, X, y, reset=reset)
+        self._dtype = X.dtype.name
+        return X, y, base.check_weights(sample_weight, X)
+
+    def _problem(self, X, y, weights, warm):
+        classes, codes = base.encode_labels(y, fewest=1 if warm else 2)
+        if warm:
+            if not np.isin(classes, self.classes_).all():
+                raise ValueError(f"y has classes {classes} beyond those of the first fit.")
+            classes, codes = self.classes_, np.searchsorted(self.classes_, y)
         counts = np.bincount(codes, weights, minlength=len(classes))
         weights = base.balanced(self.class_weight, classes, codes, weights)
-        targets = base.signs(codes, len(classes))
-        labels, seed = codes[:, None].astype(float), seed_of(self.random_state)
-        visits, rows, totals = visits_of(X, labels, weights, self.shuffle, seed)
-        if warm:
-            portfolio, state = self._run
-            X = base.stored(X, state.views)
-            state = state._replace(epoch=1)
-        else:
-            X, portfolio, state = self._start(X, rows, totals, len(visits.rows), targets.shape[1])
         self.classes_, self.class_count_ = classes, counts
-        validate = None if X_val is None else validation(self, X_val, y_val)
+        visits = self._visits(X, codes[:, None].astype(float), weights)
+        return Problem(X, base.signs(codes, len(classes)), *visits)
 
-        def read(state):
-            return self._read(portfolio, state, X, rows)
+    def _members(self, n_rows, n_outputs, sparse_data, whiten, stream=False):
+        loss = self._loss()
+        if stream:
+            loss = getattr(loss, "uncoupled", loss)
+        if self.setting != "auto":
+            learner = SETTINGS[self.setting](loss or SmoothedHinge(), n_rows)
+            return (Member("raw", learner, self.setting),)
+        if stream:
+            return stream_members(sparse_data, loss, whiten)
+        if sparse_data:
+            return sparse_members(n_outputs, loss)
+        return dense_members(n_outputs, loss, whiten)
 
-        def publish(model, state):
-            model._publish(portfolio, state, *read(state), state.epoch, X.dtype)
+    def _begin(self, problem):
+        """Choose the portfolio by how many entries are zero, not by how they are stored."""
+        X, targets, visits, rows, totals = problem
+        n, d, n_visits, n_outputs = len(rows), X.shape[1], len(visits.rows), targets.shape[1]
+        density = base.share_stored(X[rows])
+        sparse_data = density < 0.25 or self.setting != "auto"
+        whiten = d <= MOST_WHITENED and d * d <= 100 * n
+        members = self._members(self.horizon or n_visits, n_outputs, sparse_data, whiten)
+        members, tail = self._averaged(members, 0.5)
+        views, centred, caps = view_set(members, self.fit_intercept), self.fit_intercept, None
+        if sparse_data:
+            X, centred = base.canonical(sparse.csr_array(X)) if density < 0.25 else X, False
+            X = screened(X, rows) if self.setting == "auto" else X
+        else:
+            X = X.toarray() if sparse.issparse(X) else X
+            caps = column_caps(X, rows)
+        m = moments(X, rows, totals, centred=centred, products=views.products, caps=caps)
+        single = self.setting in ONE_PASS and self.max_iter == "auto"
+        entries = density * n * d * n_outputs
+        n_passes = 1 if single else passes(self.max_iter, n_visits, entries, n_outputs)
+        portfolio = Portfolio(members, True, n_passes, tail=tail)
+        state = portfolio.init(views.make(m, caps), d, n_outputs, n_visits)
+        return problem._replace(X=X), Run(portfolio, state)
 
-        state, n_passes, coef, intercept = run_passes(
-            portfolio,
-            state,
-            Rows(X, targets, visits),
-            read,
-            validate,
-            self._told.passes(portfolio.n_passes, publish),
-        )
-        self._publish(portfolio, state, coef, intercept, n_passes, X.dtype)
-        self._run, self._stream = (portfolio, state), None
-        return self
+    def _open_stream(self, X):
+        sparse_data, whiten = sparse.issparse(X), X.shape[1] <= MOST_WHITENED_STREAM
+        members = self._members(self.horizon, 1, sparse_data, whiten, stream=True)
+        return self._stream_of(members, X, unseen=True)
 
     @base.all_or_nothing
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -240,12 +242,8 @@ class PiSTOLClassifier(
         self
         """
         self._check()
-        stream = getattr(self, "_stream", None)
-        if stream is None and "coef_" in vars(self):
-            run, d = getattr(self, "_run", None) or (None, None), self.n_features_in_
-            stream = resume(*run, n_columns=d, guarded=self.setting == "auto")
-        X, y = base.check_rows_and_targets(self, X, y, reset=stream is None)
-        weights = base.check_weights(sample_weight, X)
+        stream = self._going_on()
+        X, y, weights = self._rows(X, y, sample_weight, reset=stream is None)
         known = getattr(self, "classes_", None)
         every, codes, weights, counts = stream_labels(self, y, weights, classes, known)
         if stream is None:
@@ -260,108 +258,37 @@ class PiSTOLClassifier(
         targets = base.signs(codes, len(every))
         if stream.portfolio.unseen:
             targets = np.hstack([targets, np.full((len(y), 1), -1.0)])
-        self._stream, self.classes_, self.class_count_ = stream, every, counts
-        stream.learn(X, targets, weights)
-        self._dtype = X.dtype.name
+        self.classes_, self.class_count_ = every, counts
+        self._stream = stream.learn(X, targets, weights)
         self._forget_read()
         return self
 
-    def _read_stream(self):
-        ready = self._stream.opened()
-        candidates = ready.best() if self.setting == "auto" else None
-        coef, intercept = self._read(ready.portfolio, ready.state, candidates=candidates)
-        self._publish(ready.portfolio, ready.state, coef, intercept, 1, self._dtype)
-        self.trace_["struck"] = ready.struck
-        self.regret_ = linear_regret(ready.portfolio, ready.state, moving=ready.renew)
+    def _validation(self, X_val, y_val, scale):
+        return validation(self, X_val, y_val)
 
-    def _check(self):
-        check_parameters(self, ("auto", *SETTINGS), "classification", "auto")
-
-    def _known(self, y):
-        classes, _ = base.encode_labels(y)
-        if not np.isin(classes, self.classes_).all():
-            raise ValueError(f"y has classes {classes} beyond those of the first fit.")
-        return self.classes_, np.searchsorted(self.classes_, y)
-
-    def _members(self, n_rows, n_outputs, sparse_data, whiten, stream=False):
-        loss = None if self.loss == "auto" else LOSSES.get(self.loss, self.loss)
-        if stream and loss == LOSSES["multinomial"]:
-            loss = LOSSES["logistic"]  # classes that may yet appear cannot be coupled with others
-        if self.setting != "auto":
-            loss = loss or LOSSES["smoothed_hinge"]
-            return (Member("raw", SETTINGS[self.setting](loss, n_rows), self.setting),)
-        if stream:
-            return stream_members(sparse_data, loss, whiten)
-        if sparse_data:
-            return sparse_members(n_outputs, loss)
-        return dense_members(n_outputs, loss, whiten)
-
-    def _start(self, X, rows, totals, n_visits, n_outputs):
-        """Choose the portfolio by how many entries are zero, not by how they are stored."""
-        n, d = len(rows), X.shape[1]
-        density = base.share_stored(X[rows])
-        sparse_data = density < 0.25 or self.setting != "auto"
-        whiten = d <= MOST_WHITENED and d * d <= 100 * n
-        members = self._members(self.horizon or n_visits, n_outputs, sparse_data, whiten)
-        views = view_set(members, self.fit_intercept)
-        if sparse_data:
-            X = base.canonical(sparse.csr_array(X)) if density < 0.25 else X
-            X = screened(X, rows) if self.setting == "auto" else X
-            m = moments(X, rows, totals, centred=False)
-            caps = None
-        else:
-            X = X.toarray() if sparse.issparse(X) else X
-            caps = column_caps(X, rows)
-            m = moments(
-                X, rows, totals, centred=self.fit_intercept, products=views.products, caps=caps
-            )
-        single = (
-            self.setting.startswith(("paper", "theorem", "guaranteed")) and self.max_iter == "auto"
-        )
-        entries = density * n * d * n_outputs
-        n_passes = 1 if single else passes(self.max_iter, n_visits, entries, n_outputs)
-        portfolio = Portfolio(
-            members,
-            True,
-            n_passes,
-            suffix=self.average in ("auto", "suffix"),
-            last=self.average == "last",
-        )
-        return X, portfolio, portfolio.init(views.make(m, caps), d, n_outputs, n_visits)
-
-    def _open_stream(self, X):
-        sparse_data, d = sparse.issparse(X), X.shape[1]
-        whiten = d <= MOST_WHITENED_STREAM
-        members = self._members(self.horizon, 1, sparse_data, whiten, stream=True)
-        portfolio = Portfolio(members, True, 1, last=self.average == "last", unseen=True)
-        views, guarded = view_set(members, self.fit_intercept), self.setting == "auto"
-        return Stream(portfolio, views, sparse=sparse_data, guarded=guarded)
-
-    def _read(self, portfolio, state, X=None, rows=None, candidates=None):
+    def _read(self, run, problem=None, candidates=None):
         """Coefficients and intercepts: the blend of the portfolio, calibrated to log-odds."""
+        portfolio, state, _ = run
         if self.setting != "auto":
-            (candidate,) = candidates or portfolio.candidates(state)
+            (candidate,) = portfolio.candidates(state)
             coef, intercept = portfolio.weights(state, *candidate)
             return (coef[:, :-1], intercept[:-1]) if portfolio.unseen else (coef, intercept)
 
         def size(coef, intercept, predicted):
-            if X is None:
+            if problem is None:
                 return rms(predicted)
-            return rms(X[rows[:_SIZED]] @ coef + intercept)
+            return rms(problem.X[problem.rows[:_SIZED]] @ coef + intercept)
 
-        most = _CALIBRATED if X is None else _SIZED
+        most = _CALIBRATED if problem is None else _SIZED
         coef, intercept, predicted = portfolio.blend(state, size, candidates, most)
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
         a = temperature(predicted, targets[:, : predicted.shape[1]], weights)
         return a * coef, a * intercept
 
-    def _publish(self, portfolio, state, coef, intercept, n_passes, dtype):
-        self.coef_ = np.ascontiguousarray(coef.T, dtype=dtype)
-        self.intercept_ = intercept.astype(dtype)
-        self.n_iter_ = n_passes
-        self.leaderboard_ = portfolio.leaderboard(state)
-        self.trace_ = portfolio.trace(state)
-        self.regret_ = linear_regret(portfolio, state)
+    def _publish_line(self, line, scale):
+        coef, intercept = line
+        self.coef_ = np.ascontiguousarray(coef.T, dtype=self._dtype)
+        self.intercept_ = intercept.astype(self._dtype)
 
     def decision_function(self, X):
         """Log-odds of the second class, or of every class against the rest.
@@ -387,10 +314,5 @@ class PiSTOLClassifier(
         hundred rows of many classes these know less than the model: its probabilities are then too
         even, which `TuneFreeClassifier` mends on left-out rows.
         """
-        joint = self.setting == "auto" or self.loss == "multinomial"
+        joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
         return base.probabilities(self.decision_function(X), joint)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

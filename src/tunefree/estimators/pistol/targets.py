@@ -4,73 +4,152 @@ PiSTOL knows how to learn when one row moves the predictor by a bounded amount. 
 such bound, so they are measured in units of a robust scale s about the median m, the squared loss
 goes on linearly beyond ``DELTA`` of these units, and columns are clipped at
 median -+ cap q95|x - median|.
+
+Clipping helps where a line is wrong beyond the bulk of the rows (bounded targets, columns that
+saturate) and harms where it is right (heavy tails). The rows out there tell: a limit is opened if,
+with it, they would have been predicted worse. What they say is bounded by the prediction p as the
+line gives it, since a target beyond max(p, 4 robust standard deviations) counts as that: one absurd
+target opens nothing. An open limit lies ten times as far as anything seen.
 """
 
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import resized
 from tunefree._jit import kernel
-from tunefree.columns.moments import column_caps
-from tunefree.estimators.extent import WIDER, Extent, few_beyond
-from tunefree.learners.outputs import resized
-from tunefree.losses import Huber
+from tunefree.choose.risk import recent_rows
+from tunefree.losses import within
+from tunefree.robust import DELTA, column_caps, few_beyond, location_and_scale
 
-DELTA = 4.0
 _WINDOW, _BLOCK = 256, 1024
-_NORMAL = 1.4826  # median absolute deviation to standard deviation of a normal distribution
+# How much farther than anything seen a line is believed.
+WIDER = 10.0
+# Excesses that may be rounding, in units of the column's limits.
+_ROUNDING = 1e-9
 
 
-def location_and_scale(y, centred=True, tails=True):
-    """Median and robust scale of each target: max(1.4826 MAD, q95 / 1.96), else the mean, else 1.
+@kernel
+def _lines(X, low, high, coef, intercept):
+    """Predictions of dense rows as they are and of clipped ones; row by row, for equal bits."""
+    n, k = X.shape[0], coef.shape[1]
+    line, clipped = np.empty((n, k)), np.empty((n, k))
+    for i in range(n):
+        for c in range(k):
+            p = q = intercept[c]
+            for j in range(X.shape[1]):
+                v = float(X[i, j])
+                p += v * coef[j, c]
+                q += min(max(v, low[j]), high[j]) * coef[j, c]
+            line[i, c], clipped[i, c] = p, q
+    return line, clipped
+
+
+@kernel
+def _weigh_sides(line, y, weights, inner, outer, sides, hull):
+    """Compare, beyond the inner limits, the line with the limits; bound the targets by the line."""
+    for i in range(line.shape[0]):
+        for c in range(line.shape[1]):
+            p = line[i, c]
+            a = min(max(y[i, c], min(outer[0, c], p)), max(outer[1, c], p))
+            y[i, c] = a
+            hull[0, c], hull[1, c] = min(hull[0, c], a), max(hull[1, c], a)
+            for side in range(2):
+                limit = inner[side, c]
+                if (p < limit) if side == 0 else (p > limit):
+                    sides[side, c] += weights[i] * ((a - limit) ** 2 - (a - p) ** 2)
+
+
+@kernel
+def _weigh_columns(X, low, high, residuals, weights, coef, columns, beyond):
+    """Compare, beyond each column's limits, the column as it is with the clipped one."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            v = float(X[i, j])
+            excess = v - min(max(v, low[j]), high[j])
+            if abs(excess) > _ROUNDING * (high[j] - low[j]):
+                beyond[j] = 1.0
+                for c in range(coef.shape[1]):
+                    e = excess * coef[j, c]
+                    columns[j] += weights[i] * (2.0 * residuals[i, c] * e - e * e)
+
+
+class Extent:
+    """What rows beyond the limits say of a line.
 
     Parameters
     ----------
-    y : ndarray of shape (n, n_targets)
-    centred : bool, default=True
-        False keeps 0 as the location.
-    tails : bool, default=True
-        False leaves the quantile out unless the MAD is 0: a twentieth of wild targets spoils it,
-        and it takes half to spoil the MAD.
+    d, k : int
+        Columns and targets.
 
-    Returns
-    -------
-    m, s : ndarray of shape (n_targets,)
+    Attributes
+    ----------
+    coef, intercept : ndarray or None
+        The line that is judged, in standardised targets; rows must not have shown it its errors on
+        them unless it has seen all.
+    farthest : ndarray of shape (2, d)
+        Range of the columns as they are (dense rows).
+    columns, beyond : ndarray of shape (d,)
+        By how much the squared errors fall if the column is not clipped; 1 where it was beyond.
+    sides : ndarray of shape (2, k)
+        The same of the range of predictions, below and above.
+    hull : ndarray of shape (2, k)
+        Range of the targets that the line accounts for.
 
     Examples
     --------
-    >>> m, s = location_and_scale(np.array([[1.0], [2.0], [3.0]]))
-    >>> m
-    array([2.])
+    >>> extent, x = Extent(1, 1), np.array([[0.5], [3.0], [90.0]])
+    >>> extent.judge(np.ones((1, 1)), np.zeros(1))
+    >>> limits = np.array([-4.0]), np.array([4.0])
+    >>> extent.weigh(x, x.copy(), np.ones(3), limits, np.array([[-1.0], [1.0]]), limits)
+    >>> extent.open_columns(), extent.open_sides().ravel(), extent.hull.ravel()
+    (array([ True]), array([False,  True]), array([ 0.5, 90. ]))
     """
-    m = np.median(y, axis=0) if centred else np.zeros(y.shape[1])
-    r = np.abs(y - m)
-    s, tail = _NORMAL * np.median(r, axis=0), np.quantile(r, 0.95, axis=0) / 1.96
-    s = np.where((s > 0.0) & (not tails), s, np.maximum(s, tail))
-    s = np.where(s > 0.0, s, r.mean(axis=0))
-    return m, np.where(s > 0.0, s, 1.0)
 
+    _SAVED = ("coef", "intercept", "farthest", "columns", "beyond", "sides", "hull")
 
-def with_width(portfolio, width):
-    """The portfolio with another width of its members' Huber losses."""
-    return portfolio._replace(
-        members=tuple(
-            m._replace(learner=m.learner._replace(loss=Huber(float(width))))
-            for m in portfolio.members
-        )
-    )
+    def __init__(self, d, k):
+        self.coef = self.intercept = None
+        self.farthest = np.array([np.full(d, np.inf), np.full(d, -np.inf)])
+        self.columns, self.beyond, self.sides = np.zeros(d), np.zeros(d), np.zeros((2, k))
+        self.hull = np.array([np.full(k, np.inf), np.full(k, -np.inf)])
 
+    def judge(self, coef, intercept):
+        """Judge this line from now on."""
+        self.coef, self.intercept = np.ascontiguousarray(coef), np.ascontiguousarray(intercept)
 
-def _with_wealth(member, b):
-    rule = member.learner.rule
-    if not getattr(rule, "squares", False):
-        return member
-    return member._replace(learner=member.learner._replace(rule=rule._replace(b=b)))
+    def weigh(self, X, y, weights, limits, inner, outer):
+        """Take in rows as they are; y is overwritten by what the line accounts for.
 
+        `limits` are those of the columns; `inner` and `outer`, of shape (2, k), say where targets
+        are few, and where they count only as far as the line goes.
+        """
+        if not sparse.issparse(X):
+            self.farthest[0] = np.minimum(self.farthest[0], X.min(axis=0))
+            self.farthest[1] = np.maximum(self.farthest[1], X.max(axis=0))
+        if self.coef is None:
+            return
+        if sparse.issparse(X):
+            line = X @ self.coef + self.intercept
+        else:
+            line, clipped = _lines(X, *limits, self.coef, self.intercept)
+        _weigh_sides(line, y, weights, np.asarray(inner), np.asarray(outer), self.sides, self.hull)
+        if not sparse.issparse(X):
+            _weigh_columns(X, *limits, y - clipped, weights, self.coef, self.columns, self.beyond)
 
-def residual_width(predictions, targets):
-    """Huber's 1.345 standard deviations, robustly, of the latest progressive residuals."""
-    r = np.abs(predictions[-_WINDOW:] - targets[-_WINDOW:])
-    return max(1.345 * _NORMAL * float(np.median(r)), 1e-3)
+    def open_columns(self):
+        """Columns that are better as they are, or were never beyond their limits."""
+        return (self.beyond == 0.0) | (self.columns > 0.0)
+
+    def open_sides(self):
+        """Sides of the range beyond which the line is better than the limit."""
+        return self.sides > 0.0
+
+    def resized(self, d):
+        """Know d columns from now on (of sparse data, which have no limits)."""
+        self.columns, self.beyond = resized(self.columns, d), resized(self.beyond, d)
+        self.farthest = np.array([resized(self.farthest[0], d), resized(self.farthest[1], d)])
+        if self.coef is not None:
+            self.coef = resized(self.coef, d)
 
 
 @kernel
@@ -83,13 +162,18 @@ def _drift(rows, weights, total, mean):
     return total
 
 
+def residual_size(predictions, targets):
+    """The median absolute residual of the latest progressive predictions."""
+    return float(np.median(np.abs(predictions[-_WINDOW:] - targets[-_WINDOW:])))
+
+
 class TargetScale:
     """How a run clips columns and measures targets.
 
     Parameters
     ----------
-    loss : {'squared', 'huber', ...}
-        What the width follows: the targets' scale, the residuals' scale, or nothing.
+    loss : part
+        Its `within` follows the targets' scale and the residuals.
     cap : float or None
         Reach of the columns' limits; None sets none.
     centred : bool
@@ -120,6 +204,16 @@ class TargetScale:
     def __init__(self, loss, cap, centred):
         self.loss, self.cap, self.centred = loss, cap, centred
 
+    @property
+    def outliers(self):
+        """Whether the loss is one for targets that hold outliers."""
+        return getattr(self.loss, "outliers", False)
+
+    @property
+    def elicits_mean(self):
+        """Whether the least risk is at the conditional mean."""
+        return getattr(self.loss, "elicits_mean", False)
+
     def open(self, X, y):
         """Set location, scale and limits from rows (on a stream, the first 64)."""
         d, k = X.shape[1], y.shape[1]
@@ -135,7 +229,7 @@ class TargetScale:
         return self
 
     def _location_and_scale(self, y):
-        return location_and_scale(y, self.centred, tails=self.loss != "huber")
+        return location_and_scale(y, self.centred, tails=not self.outliers)
 
     def _limits(self, y):
         m, s = self._location_and_scale(y)
@@ -172,7 +266,7 @@ class TargetScale:
 
     def judge(self, coef, intercept):
         """Judge this line, in standardised targets, by the rows to come."""
-        if self.centred and self.loss == "squared":
+        if self.centred and self.elicits_mean:
             intercept = self.mean_y - self.mean_x @ coef
         self.extent.judge(coef, intercept)
 
@@ -182,18 +276,18 @@ class TargetScale:
         inner = np.clip(self.standardise(self.inner), *outer)
         self.extent.weigh(X, self.standardise(y), weights, (self.low, self.high), inner, outer)
 
-    def weigh_all(self, X, y, rows, weights, coef, intercept):
+    def weigh_all(self, problem, coef, intercept):
         """`weigh` for rows in memory and the line that they have led to."""
-        d, k = coef.shape
-        self.extent, self.inner = Extent(d, k), few_beyond(y[rows], weights)
+        X, y, rows, weights = problem.X, problem.targets, problem.rows, problem.totals
+        self.extent, self.inner = Extent(*coef.shape), few_beyond(y[rows], weights)
         self.judge(coef, intercept)
         for start in range(0, len(rows), _BLOCK):
             part = slice(start, start + _BLOCK)
             self.weigh(X[rows[part]], y[rows[part]], weights[part])
-        return self
 
-    def add_all(self, X, y, rows, weights, moments):
+    def add_all(self, problem, moments):
         """`add` for rows in memory whose moments are known."""
+        X, y, rows, weights = problem.X, problem.targets, problem.rows, problem.totals
         clipped = np.clip(y[rows], *self.limit)
         self.range_y = np.array([clipped.min(axis=0), clipped.max(axis=0)])
         self.total, self.mean_x = moments.weight, moments.mean
@@ -201,7 +295,6 @@ class TargetScale:
         if not sparse.issparse(X):
             self.seen_low = np.clip(X[rows].min(axis=0), self.low, self.high)
             self.seen_high = np.clip(X[rows].max(axis=0), self.low, self.high)
-        return self
 
     def begin(self, portfolio, X):
         """The portfolio for a stream that begins with these rows.
@@ -209,24 +302,35 @@ class TargetScale:
         How many columns a sparse stream has is not known, only how many entries its rows have: they
         share the wealth that the columns share in memory.
         """
-        if not sparse.issparse(X):
-            return portfolio
-        share = min(0.1, X.shape[0] / max(1, X.nnz))
-        return portfolio._replace(members=tuple(_with_wealth(m, share) for m in portfolio.members))
+        share = min(0.1, X.shape[0] / max(1, X.nnz)) if sparse.issparse(X) else None
+
+        def sharing(learner):
+            rule = learner.rule
+            if not getattr(rule, "squares", False):
+                return learner
+            return learner._replace(rule=rule._replace(b=share))
+
+        return portfolio if share is None else portfolio.with_learners(sharing)
+
+    def after(self, portfolio, state):
+        """The portfolio after its first pass: the loss follows the residuals of the best member."""
+        predicted, seen, _ = recent_rows(state.progress)
+        residual = residual_size(predicted[:, 2 * state.chosen[0]], seen)
+        loss = within(self.loss, DELTA, residual)
+        return portfolio.with_learners(lambda learner: learner._replace(loss=loss))
 
     def renew(self, portfolio, state):
-        """Every 64 rows of a stream: the loss's width after the latest 256 targets or residuals."""
-        if self.loss not in ("squared", "huber") or len(self.window) < 64:
+        """Every 64 rows of a stream: the loss after the latest 256 targets and residuals."""
+        if len(self.window) < 64 or not hasattr(self.loss, "within"):
             return portfolio
         m, s = self._location_and_scale(self.window)
         self.limit = m - DELTA * s, m + DELTA * s
         self.inner = few_beyond(self.window, np.ones(len(self.window)))
-        width = float(np.max(DELTA * s / self.s))
-        if self.loss == "huber":
-            p = state.progress
-            slots = np.arange(p.clock[0] - min(p.clock[0], _WINDOW), p.clock[0]) % len(p.weights)
-            width = min(width, residual_width(p.recent[slots, 0], p.targets[slots]))
-        return with_width(portfolio, width)
+        p = state.progress
+        slots = np.arange(p.clock[0] - min(p.clock[0], _WINDOW), p.clock[0]) % len(p.weights)
+        residual = residual_size(p.recent[slots, 0], p.targets[slots])
+        loss = within(self.loss, float(np.max(DELTA * s / self.s)), residual)
+        return portfolio.with_learners(lambda learner: learner._replace(loss=loss))
 
     def limits(self):
         """Limits at prediction, as far from the mean on either side.

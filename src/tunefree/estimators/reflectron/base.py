@@ -13,7 +13,6 @@ from tunefree.engine.order import hashed_visits
 from tunefree.engine.sources import Sheets
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks
-from tunefree.estimators.journal import runner
 from tunefree.estimators.reflectron.by_flow import SOLVERS, follow_flows
 from tunefree.estimators.reflectron.features import fitted_map, is_kernel
 from tunefree.estimators.reflectron.from_source import OfSource
@@ -25,6 +24,7 @@ from tunefree.estimators.reflectron.parts import (
 )
 from tunefree.estimators.reflectron.passes import scheme_of
 from tunefree.estimators.reflectron.units import Columns
+from tunefree.estimators.rereads import runner
 from tunefree.learners.reflectron.mirror import Mirror
 from tunefree.learners.reflectron.mirror_state import NONE, Sheet
 from tunefree.links import LINKS, target_margin

@@ -13,6 +13,7 @@ from tunefree._threads import product
 from tunefree.estimators.base import FLOATS
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.reflectron.base import Reflectron
+from tunefree.learners.reflectron.chained import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 
 # What potential='auto' tries together: no bias, and towards low rank by several degrees.
@@ -23,7 +24,11 @@ AUTO = (Euclidean(), Spectral(PNorm(1.1)),
 RHO_POTENTIAL = Spectral(Hypentropy(1e-2))
 _RHO_WITHIN, _RHO_TOL, _RHO_PASSES = 1.0, 1e-3, 500
 _RANK_SHARE = 0.99
-_FALLING = 1e-2  # a fall of the risk in the last tenth of the passes that is worth a warning
+
+
+class _Chained(Reflectron):
+    def _mirror(self, *arguments):
+        return Chained(*super()._mirror(*arguments))
 
 
 class DynamicsReflectron(TellsCallbacks, BaseEstimator):
@@ -53,7 +58,9 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         differences. None is a system in steps.
     fit_intercept : bool, default=False
         Learn b, free of potential and constraint.
-    step : 'auto' or float > 0, default='auto'
+    step : 'auto', 'plain' or float > 0, default='auto'
+        'auto' chains steps (`tunefree.learners.reflectron.chained`): about a sixth of the passes of
+        'plain', the automatic step of the plain iteration. A number is the paper's, fixed.
     init : array-like of shape (n_features, n_features), optional
         A prior guess of Theta to start from.
     validation_fraction : float in [0, 1) or 'auto', default='auto'
@@ -97,7 +104,8 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
     Warns
     -----
     ConvergenceWarning
-        If the hold-out risk of the chosen potential was still falling after ``max_iter`` passes.
+        If ``max_iter`` passes ended the fit while the hold-out risk was still falling: by more
+        than ``tol`` in the last ``patience`` passes.
 
     References
     ----------
@@ -178,8 +186,10 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         potential = list(AUTO) if _is_auto(self.potential) else self.potential
 
         def learn(rho, potential, most):
-            inner = Reflectron(
-                self.link, potential, self.constraint, step=self.step, init=self.init,
+            plain = isinstance(self.step, str) and self.step == "plain"
+            inner = (Reflectron if plain else _Chained)(
+                self.link, potential, self.constraint, step="auto" if plain else self.step,
+                init=self.init,
                 validation_fraction=self.validation_fraction, n_splits=self.n_splits,
                 patience=self.patience, tol=self.tol, max_iter=most,
                 fit_intercept=self.fit_intercept, standardize=False, random_state=seed,
@@ -204,7 +214,7 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         self.rho_ = float(rho)
         inner = learn(self.rho_, potential, self.max_iter)
         if self.validation_fraction != 0.0:
-            _warn_unsettled(inner.trace_["held_risk"], self.max_iter)
+            _warn_unsettled(inner.trace_["held_risk"], self.max_iter, self.patience, self.tol)
         for name in ("coef_", "intercept_", "potential_", "constraint_", "link_", "trace_",
                      "leaderboard_"):  # fmt: skip
             setattr(self, name, getattr(inner, name))
@@ -314,15 +324,15 @@ def _is_auto(potential):
     return isinstance(potential, str) and potential == "auto"
 
 
-def _warn_unsettled(risks, most):
-    """Say so if the lowest risk is that of the last passes, and a tenth of them made it lower."""
+def _warn_unsettled(risks, most, patience, tol):
+    """Say so if passes ran out while the risk chosen was still falling, as far as tol counts."""
     best = risks[:, int(np.argmin(risks.min(axis=0)))]
-    before = best[: len(best) - len(best) // 10].min()
-    if len(best) >= most and best[-1] < (1.0 - _FALLING) * before:
+    before = best[: max(1, len(best) - patience)].min()
+    if len(best) >= most and best.min() < (1.0 - tol) * before:
         warnings.warn(
             f"{most} passes were not enough for the hold-out risk to settle: it fell by "
-            f"{100.0 * (1.0 - best[-1] / before):.1f} % in the last tenth. Give a larger max_iter.",
-            ConvergenceWarning, stacklevel=4,
+            f"{100.0 * (1.0 - best.min() / before):.1f} % in the last {min(patience, most)}. Give "
+            "a larger max_iter.", ConvergenceWarning, stacklevel=4,
         )  # fmt: skip
 
 

@@ -9,11 +9,10 @@ from tunefree._array import seed_of
 from tunefree.engine.order import row_hash
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
-from tunefree.estimators.journal import journal
 from tunefree.estimators.reflectron.parts import link_range, with_steps
 from tunefree.estimators.reflectron.stochastic import Stochastic
 from tunefree.estimators.reflectron.units import Columns, Moments
-from tunefree.estimators.rereads import Reread
+from tunefree.estimators.rereads import Reread, journal
 from tunefree.learners.reflectron.mirror_state import NONE, Sheet
 from tunefree.protocols import Source
 

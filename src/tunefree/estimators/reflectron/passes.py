@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree.averaging import AVERAGES
+from tunefree import averaging
 from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.engine.order import Visits, given_visits
@@ -19,7 +19,7 @@ def scheme_of(average):
     """The averaging scheme of a name; None and 'last' are none."""
     if average is None or (isinstance(average, str) and average == "last"):
         return None
-    return AVERAGES.find(average)
+    return averaging.scheme_of(average, also=["last"], online=True)
 
 
 def paced(configurations, link, weight, intercept, d, rounds, k=1):

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsyrk, dtrmm
 
-from tunefree.columns.squash import Squash, squash_of, standardise_of
+from tunefree.columns import Scaling, asinh_scaling, standard_scaling
 from tunefree.kernels import decay, squared_distances
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
@@ -231,10 +231,10 @@ class Search:
 
     def __init__(self, X, y, weights):
         s = min(len(X), _SCOUTS)
-        squash = squash_of(X)
+        squash = asinh_scaling(X)
         self.views = [
-            (standardise_of(X, weights),),
-            (squash, standardise_of(squash.show(X), weights)),
+            (standard_scaling(X, weights),),
+            (squash, standard_scaling(squash.show(X), weights)),
         ]
         self.rows, self.y, self.weights = X[:s].astype(np.float64), y[:s], weights[:s]
         self.more = min(_MOST, max(_FEWEST, s // 2))
@@ -264,15 +264,15 @@ class Search:
         best = self._refined(self._try(best.parts, best.factor, self.more))
         saturated = not best.beats(few)
         for _ in range(_ROUNDS):
-            weighted = Squash(np.zeros(best.Z.shape[1]), self._inverse(best), curved=False)
+            weighted = Scaling(np.zeros(best.Z.shape[1]), self._inverse(best), asinh=False)
             trial = self._refined(self._try((*best.parts, weighted), best.factor, self.more), best)
             if not trial.beats(best):
                 break
             best, saturated = trial, False
         board = [
             {
-                "view": ("standardised", "squashed")[t.parts[0].curved],
-                "rounds": len(t.parts) - 1 - t.parts[0].curved,
+                "view": ("standardised", "squashed")[t.parts[0].asinh],
+                "rounds": len(t.parts) - 1 - t.parts[0].asinh,
                 "gamma": t.gamma,
                 "landmarks": min(t.m, len(t.Z)),
                 "rows": len(t.Z),
@@ -309,7 +309,7 @@ class Search:
 
 def _joined(parts):
     """The rescalings as one part, and the relevance of the columns in it."""
-    plain = [p for p in parts if not p.curved]
+    plain = [p for p in parts if not p.asinh]
     scale = np.prod([p.scale for p in plain], axis=0)
-    view = (*(p for p in parts if p.curved), Squash(plain[0].center, scale, False))
+    view = (*(p for p in parts if p.asinh), Scaling(plain[0].center, scale, False))
     return view, plain[0].scale / scale

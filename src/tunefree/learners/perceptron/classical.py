@@ -18,22 +18,12 @@ _STREAK, _UPDATES, _PRODUCTS = 0, 1, 2
 
 
 class ClassicalState(NamedTuple):
-    """State of a run.
+    """State of a run."""
 
-    Attributes
-    ----------
-    w : ndarray of shape (d,)
-        The weight vector; the last entry is the intercept's if there is one.
-    counts : ndarray of shape (3,)
-        Rows that were right in succession, updates and inner products.
-    seen, n_rows : int
-        Rows seen; rows of the source, known (not 0) after the first pass.
-    """
-
-    w: np.ndarray
-    counts: np.ndarray
-    seen: int = 0
-    n_rows: int = 0
+    w: np.ndarray  # the last entry is the intercept's if there is one
+    counts: np.ndarray  # rows that were right in succession, updates and inner products
+    seen: int = 0  # rows
+    n_rows: int = 0  # of the source, known (not 0) after the first pass
 
     @property
     def n_updates(self):
@@ -78,23 +68,9 @@ def _cycle(design, signs, weights, bias, w, counts, n_rows, passes):
 
 @part
 class Classical(NamedTuple):
-    """Learn a separator as Rosenblatt did.
+    """Learn a separator as Rosenblatt did; `bias` is one more coordinate of every row.
 
-    Parameters
-    ----------
-    bias : float, default=0.0
-        Value of one more, constant coordinate; 0 for none.
-    cycles : int, default=1
-        Visits of a block before the next (more than one only where a single block is all rows).
-
-    Examples
-    --------
-    >>> from tunefree.engine.run import run
-    >>> from tunefree.engine.sources import Whole
-    >>> X, y = np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([[1.0], [-1.0]])
-    >>> state = run(Classical(), Classical().init(2), Whole(X, y, np.ones(2)), max_passes=9).state
-    >>> state.w, state.n_updates
-    (array([ 1., -2.]), 5)
+    A block is visited `cycles` times before the next (more than once only where it is all rows).
     """
 
     bias: float = 0.0
@@ -108,15 +84,9 @@ class Classical(NamedTuple):
         """Visit a block's rows in order."""
         unknown = np.iinfo(np.int64).max
         _cycle(
-            block.design,
-            block.targets[:, 0],
-            block.weights,
-            self.bias,
-            state.w,
-            state.counts,
-            state.n_rows or unknown,
-            self.cycles if state.n_rows else 1,
-        )
+            block.design, block.targets[:, 0], block.weights, self.bias, state.w, state.counts,
+            state.n_rows or unknown, self.cycles if state.n_rows else 1,
+        )  # fmt: skip
         return state._replace(seen=max(state.seen, block.start + len(block.weights)))
 
     def turn(self, state):

@@ -16,80 +16,199 @@ The regrets of the two players add up to
 for every c, so v_T separates as soon as gamma A_T > sqrt(2 (D(p*, p_0) + max(S_T, 0))). The paper's
 step keeps every term of S negative; an adaptive step is as long as the *sum* allows.
 
-For the entropy p_t = softmax(log p_0 - Z v_t): the state is O(d), and one pass over the rows yields
-the margins of the average (v_t) together with x_t.
+The potential of the data may be any that is strongly convex in the 1-norm; its range decides the
+guarantee. For the entropy p_t = softmax(log p_0 - Z v_t): the state is O(d), and one pass over the
+rows yields the margins of the average (v_t) together with x_t.
 
-Source: Hanashiro and Abernethy, "Linear Separation via Optimism", Algorithm 1 and Theorems 1-3. The
-weighted form, the adaptive step and the certificates are ours.
+Source: Hanashiro and Abernethy, "Linear Separation via Optimism", Algorithm 1, Theorems 1-3 and
+appendix A.2. The weighted form, the adaptive step and the certificates are ours.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._jit import part
-from tunefree.learners.perceptron.certificates import Certificate, Goal, tally, tally_change
-from tunefree.learners.perceptron.players import Entropy
-from tunefree.learners.perceptron.spaces import Linear
-from tunefree.learners.perceptron.sweeps import Sweep, advance, blend
+from tunefree._jit import fast_exp, kernel, part
+from tunefree._parts import Table
+from tunefree.learners.perceptron.margins import Certificate, Goal, Linear, tally
+
+
+@kernel
+def _tilt(margins, weights, shift, out):
+    """Out = weights exp(shift - margins), and its sum."""
+    total = 0.0
+    for i in range(margins.shape[0]):
+        out[i] = weights[i] * fast_exp(max(min(shift - margins[i], 700.0), -700.0))
+    for i in range(out.shape[0]):
+        total += out[i]
+    return total
+
+
+@kernel
+def project_simplex(s, q, out):
+    """Out = q max(0, s - tau), the point of the simplex with the least sum (out - q s)^2 / q.
+
+    Michelot's iteration: tau grows while rows leave the support.
+    """
+    top = -np.inf
+    for i in range(s.shape[0]):
+        if q[i] > 0.0:
+            top = max(top, s[i])
+    tau = -np.inf
+    while True:
+        mass, total = 0.0, 0.0
+        for i in range(s.shape[0]):
+            if s[i] - top > tau:
+                mass += q[i]
+                total += q[i] * (s[i] - top)
+        threshold = (total - 1.0) / mass
+        if not threshold > tau:
+            break
+        tau = threshold
+    for i in range(s.shape[0]):
+        out[i] = q[i] * max(0.0, s[i] - top - tau)
+
+
+@kernel
+def _blend(answer, mean, rho):
+    """Move the mean by rho towards the answer."""
+    for i in range(mean.shape[0]):
+        mean[i] += rho * (answer[i] - mean[i])
+
+
+@kernel
+def _advance(x, step, sums, longer, trial, w, out):
+    """Add step x to the sums; the next w, and the v it leads to, into w and out."""
+    for j in range(x.shape[0]):
+        sums[j] += step * x[j]
+        w[j] = sums[j] + longer * x[j]
+        out[j] = trial[j] + longer * w[j]
+
+
+@part
+class Entropy(NamedTuple):
+    """Negative entropy, the paper's choice: D is the Kullback-Leibler divergence.
+
+    A player answers with argmin_p <p, g> + D(p, p_{t-1}), D the divergence of its potential.
+    """
+
+    streams = True
+
+    def convexity(self):
+        """Strong convexity with respect to the 1-norm."""
+        return 1.0
+
+    def range(self, least):
+        """Largest divergence from a p_0 whose smallest entry is `least`."""
+        return -float(np.log(least))
+
+    def respond(self, margins, before, previous, weights, least):
+        """Unnormalised p, its sum, and the exponent that is divided out."""
+        out = np.empty_like(margins)
+        return out, _tilt(margins, weights, least, out), least
+
+    def divergence(self, drop, log_ratio, memory):
+        """D(p_t, p_{t-1}) from a <p_t, Z w_t> and log(mass_t / mass_{t-1})."""
+        return -drop - log_ratio
+
+
+@part
+class Euclidean(NamedTuple):
+    """Half the squared distance in units of p_0: D(p, p') = sum (p - p')^2 / (2 p_0).
+
+    Strongly convex with lambda = 1 in the 1-norm, as the entropy, but its range is (n - 1) / 2
+    instead of log n. It needs all rows in one block.
+    """
+
+    streams = False
+
+    def convexity(self):
+        """Strong convexity with respect to the 1-norm."""
+        return 1.0
+
+    def range(self, least):
+        """Largest divergence from a p_0 whose smallest entry is `least`."""
+        return 0.5 * (1.0 / least - 1.0)
+
+    def respond(self, margins, before, previous, weights, least):
+        """p, its sum, and the exponent that is divided out (none)."""
+        out, prior = np.empty_like(margins), weights / weights.sum()
+        density = np.divide(previous, prior, out=np.ones_like(prior), where=prior > 0.0)
+        project_simplex(density - (margins - before), prior, out)
+        return out, float(out.sum()), 0.0
+
+    def divergence(self, drop, log_ratio, memory):
+        """D(p_t, p_{t-1}) from the two vectors; rows without a weight never move."""
+        move = memory.answer - memory.p
+        return 0.5 * float(np.sum(move * move / np.where(memory.prior > 0.0, memory.prior, 1.0)))
+
+
+PLAYERS = Table("potential", "respond", {"entropy": Entropy(), "euclidean": Euclidean()})
+
+
+class Sweep(NamedTuple):
+    """What one pass adds up: the answer is sum_i p_i = mass exp(-shift) before normalising."""
+
+    shift: float = np.inf
+    mass: float = 0.0
+    pulled: np.ndarray | float = 0.0  # Z' of the unnormalised answer
+    average: float = np.inf  # smallest margins under v and w, weights of the rows they get wrong
+    current: float = np.inf
+    average_errors: float = 0.0
+    current_errors: float = 0.0
+    square: float = 0.0  # the longest squared row, the smallest and the total weight
+    least: float = np.inf
+    total: float = 0.0
+    n_rows: int = 0
+
+    def join(self, other):
+        """The sums of two stretches of rows."""
+        shift = min(self.shift, other.shift)
+        if self.n_rows == 0:
+            return other
+        a, b = (np.exp(shift - s.shift) if s.mass > 0.0 else 0.0 for s in (self, other))
+        return Sweep(
+            shift,
+            a * self.mass + b * other.mass,
+            a * self.pulled + b * other.pulled,
+            min(self.average, other.average),
+            min(self.current, other.current),
+            self.average_errors + other.average_errors,
+            self.current_errors + other.current_errors,
+            max(self.square, other.square),
+            min(self.least, other.least),
+            self.total + other.total,
+            self.n_rows + other.n_rows,
+        )
 
 
 class Memory(NamedTuple):
-    """What is kept for each row when all rows are at hand; empty arrays otherwise.
+    """What is kept for each row when all rows are at hand."""
 
-    Attributes
-    ----------
-    margins, trial : ndarray of shape (n,)
-        Z v before and after the trial step.
-    p, answer : ndarray of shape (n,)
-        The distribution before the trial step, and the (unnormalised) answer to it.
-    mean : ndarray of shape (n,)
-        The average distribution.
-    prior : ndarray of shape (n,)
-        p_0.
-    """
-
-    margins: np.ndarray
+    margins: np.ndarray  # Z v before and after the trial step
     trial: np.ndarray
-    p: np.ndarray
+    p: np.ndarray  # the distribution before the trial step, the (unnormalised) answer to it
     answer: np.ndarray
-    mean: np.ndarray
-    prior: np.ndarray
+    mean: np.ndarray  # the average distribution
+    prior: np.ndarray  # p_0
 
 
 class OptimisticState(NamedTuple):
-    """State of a run: O(d) numbers, and `memory` if the rows are remembered.
+    """State of a run: O(d) numbers, and `memory` if the rows are remembered."""
 
-    Attributes
-    ----------
-    sums, direction, pulled, mean : ndarray
-        sum a_t x_t, v, x of the last round and the average of all x.
-    w, trial : ndarray
-        The learner's next vector and the v it leads to.
-    step, time, excess : float
-        a, A and S of the module's text.
-    log_mass, mean_mass : float
-        Logarithm of the answer's sum; mass of the average of x.
-    radius, range, n_rows, n_sweeps
-        The longest row, D(p*, p_0) at most, the number of rows and of passes.
-    certificate : Certificate
-    sweep : Sweep
-    memory : Memory or None
-    """
-
-    sums: np.ndarray | float = 0.0
-    direction: np.ndarray | float = 0.0
-    pulled: np.ndarray | float = 0.0
+    sums: np.ndarray | float = 0.0  # sum a_t x_t
+    direction: np.ndarray | float = 0.0  # v
+    pulled: np.ndarray | float = 0.0  # x of the last round, and the average of all x
     mean: np.ndarray | float = 0.0
-    w: np.ndarray | float = 0.0
+    w: np.ndarray | float = 0.0  # the learner's next vector, and the v it leads to
     trial: np.ndarray | float = 0.0
-    step: float = 0.0
+    step: float = 0.0  # a, A and S of the module's text
     time: float = 0.0
     excess: float = 0.0
-    log_mass: float = 0.0
-    mean_mass: float = 0.0
-    radius: float = 0.0
-    range: float = 0.0
+    log_mass: float = 0.0  # of the answer's sum
+    mean_mass: float = 0.0  # of the average of x
+    radius: float = 0.0  # the longest row
+    range: float = 0.0  # D(p*, p_0) at most
     n_rows: int = 0
     n_sweeps: int = 0
     certificate: Certificate = Certificate()
@@ -111,35 +230,12 @@ class OptimisticState(NamedTuple):
 class Optimistic(NamedTuple):
     r"""Learn a separator by optimistic play.
 
-    Parameters
-    ----------
-    space : Linear or Gram
-        Where the rows live.
-    goal : Goal
-        When to stop.
-    player : Entropy or Euclidean
-        The potential of the data player.
-    step : float or None, default=None
-        The data player's step in units of lambda / r^2 (1: the paper), None for the longest step
-        that the guarantee allows.
-    growth : float, default=1.1
-        Factor by which the adaptive step is lengthened after each round.
-
-    Notes
-    -----
-    The adaptive step is halved when S would become positive, at the price of one pass. Steps
-    longer than the paper's are tried on credit only while sum a_t r, the rounds of the paper that
-    they replace, exceeds the passes so far minus log2(passes): the guarantee is that of the
-    constant step, give or take log2 T.
-
-    Examples
-    --------
-    >>> from tunefree.engine.run import run
-    >>> from tunefree.engine.sources import Whole
-    >>> X, y = np.array([[1.0, 0.2], [-1.0, 0.2]]), np.array([[1.0], [-1.0]])
-    >>> result = run(Optimistic(), Optimistic().init(2), Whole(X, y, np.ones(2)))
-    >>> result.state.n_updates, result.state.certificate.lower > 0
-    (1, True)
+    `step` is the data player's in units of lambda / r^2 (1: the paper), None for the longest step
+    that the guarantee allows. The adaptive step is lengthened by `growth` after each round, and
+    halved when S would become positive, at the price of one pass. Steps longer than the
+    paper's are tried on credit only while sum a_t r, the rounds of the paper that they replace,
+    exceeds the passes so far minus log2(passes): the guarantee is that of the constant step, give
+    or take log2 T.
     """
 
     space: NamedTuple = Linear()
@@ -149,13 +245,10 @@ class Optimistic(NamedTuple):
     growth: float = 1.1
 
     def init(self, n_rows=0):
-        """The state before the first pass.
+        """The state before the first pass; 0 keeps O(d) numbers.
 
-        Parameters
-        ----------
-        n_rows : int, default=0
-            Remember the margins and the distribution over so many rows: three vectors that save a
-            product a pass and yield the upper bound's witness. 0 keeps O(d) numbers.
+        Margins and distributions over `n_rows` are remembered: three vectors that save a product a
+        pass and yield the upper bound's witness.
         """
         if not n_rows:
             if not self.player.streams:
@@ -184,7 +277,7 @@ class Optimistic(NamedTuple):
             if memory is None:
                 found["current"], found["current_errors"] = tally(view.push(state.w), weights)
             else:
-                change, found["current_errors"] = tally_change(margins, before, weights)
+                change, found["current_errors"] = tally(margins - before, weights)
                 found["current"] = change / state.step
         found["average"], found["average_errors"] = tally(margins, weights)
         answer, mass, shift = self.player.respond(
@@ -226,8 +319,7 @@ class Optimistic(NamedTuple):
 
     def observe(self, state):
         """What a trace shows."""
-        c = state.certificate
-        return {"lower": c.lower, "upper": c.upper, "errors": c.errors, "step": state.step}
+        return state.certificate.shown(step=state.step)
 
     def _shortest(self, state):
         """The paper's step."""
@@ -281,9 +373,9 @@ class Optimistic(NamedTuple):
         time, taken, spare = state.time + a, a, state.direction
         share = a * time * time
         rho = share / (state.mean_mass + share)
-        blend(x.ravel(), state.mean.ravel(), rho)
+        _blend(x.ravel(), state.mean.ravel(), rho)
         if memory is not None:
-            blend(memory.answer, memory.mean, rho)
+            _blend(memory.answer, memory.mean, rho)
             memory = Memory(memory.trial, memory.margins, memory.answer, memory.p, *memory[4:])
         if self.step is None:
             passes = state.n_sweeps + 1
@@ -311,7 +403,7 @@ class Optimistic(NamedTuple):
         """Add `taken` times x to the sums, and a trial of the next step, written to `room`."""
         vectors = (state.pulled, state.sums, state.direction, state.w, room)
         x, sums, start, w, trial = (v.ravel() for v in vectors)
-        advance(x, taken, sums, step, start, w, trial)
+        _advance(x, taken, sums, step, start, w, trial)
         return state._replace(step=step, trial=room)
 
     def _certify(self, state, x):
@@ -323,14 +415,11 @@ class Optimistic(NamedTuple):
             # The current margins are a difference of two products.
             slack = space.slack(state.trial, terms, radius)
             slack = (slack + space.slack(state.direction, terms, radius)) / state.step
-        current_errors = sweep.current_errors if sweep.current > 0.0 else np.inf
-        return (
-            state.certificate.below(
-                space, state.trial, sweep.average, sweep.average_errors, terms, radius
-            )
-            .below(space, state.w, sweep.current - slack, current_errors, terms, radius)
-            .above(space, x, None if memory is None else memory.answer, terms, radius)
-        )
+        errors = sweep.current_errors if sweep.current > 0.0 else np.inf
+        average, current = (sweep.average, sweep.average_errors), (sweep.current - slack, errors)
+        found = state.certificate.below(space, state.trial, average, terms, radius)
+        found = found.below(space, state.w, current, terms, radius)
+        return found.above(space, x, None if memory is None else memory.answer, terms, radius)
 
     def _done(self, state):
         if self.goal.reached(state.certificate, state.radius):

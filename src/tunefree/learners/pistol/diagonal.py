@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tunefree._array import resized
 from tunefree._jit import Kernel, fast_exp, kernel, part
 from tunefree.averaging import Uniform, mass
-from tunefree.designs import count, entry, index
-from tunefree.learners.outputs import dot, outputs, resized, width
+from tunefree.designs import count, dot, entry, index, outputs, width
 from tunefree.learners.pistol import rules
 from tunefree.losses import SmoothedHinge, bound, slopes
 
@@ -56,41 +56,29 @@ def _dot_average(outs, average, design, i, records, stop, out):
 
 
 @Kernel
-def _scan(
-    outs,
-    rule,
-    loss,
-    average,
-    design,
-    targets,
-    weights,
-    records,
-    shared,
-    longest,
-    negligible,
-    scores,
-    current,
-):
+def _scan(learner, outs, design, targets, weights, state, longest, scores):
     """Learn the rows of a design in order.
 
-    `scores` and `current` receive what the running average and the iterate predict before they see
-    the row, unless they have no rows.
+    `scores`, of shape (2, n, n_outputs), receives what the running average and the iterate predict
+    before they see the row, unless it has no rows.
     """
+    rule, average, records, shared = learner.rule, learner.average, state.records, state.shared
     n_outputs = width(outs)
-    scored = scores.shape[0] > 0
+    scored = scores.shape[1] > 0
     h, a = np.empty(n_outputs), np.empty(n_outputs)
     y, slope = np.empty(n_outputs), np.empty(n_outputs)
     # Buffers of the middle loop below, filled up to a whole number of vectors.
     size = longest + _LANES
     g, d, x, w = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    if bound(loss) > shared[1]:
+    limit = bound(learner.loss)
+    if limit > shared[1]:
         for j in range(records.shape[0]):
             for k in range(n_outputs):
                 largest = records[j, LARGEST, k]
                 records[j, ACCUMULATOR, k] += rules.grow(
-                    rule, 0.0, 0.0, largest, bound(loss)
+                    rule, 0.0, 0.0, largest, limit
                 ) - rules.grow(rule, 0.0, 0.0, largest, shared[1])
-        shared[1] = bound(loss)
+        shared[1] = limit
     lipschitz = shared[1]
     for i in range(targets.shape[0]):
         n = count(design, i)
@@ -122,13 +110,13 @@ def _scan(
         shared[0] = t + 1.0
         for k in range(n_outputs):
             y[k] = targets[i, k]
-        slopes(loss, h, y, slope)
+        slopes(learner.loss, h, y, slope)
         for k in range(n_outputs):
             if scored:
-                scores[i, k] = a[k] / total
-                current[i, k] = h[k]
+                scores[0, i, k] = a[k] / total if total > 0.0 else h[k]
+                scores[1, i, k] = h[k]
             z = slope[k]
-            if abs(z) <= negligible * lipschitz:
+            if abs(z) <= learner.negligible * lipschitz:
                 continue
             z *= -weights[i]
             # Three loops, so that the division, root and exponential in the middle one vectorise.
@@ -232,24 +220,12 @@ class Diagonal(NamedTuple):
         n_outputs = state.records.shape[2]
         if scores is None:
             scores = np.empty((2, 0, n_outputs))
-        _scan(
-            outputs(n_outputs),
-            self.rule,
-            self.loss,
-            self.average,
-            design,
-            targets,
-            weights,
-            *state,
-            design.longest(),
-            self.negligible,
-            scores[0],
-            scores[1],
-        )
+        longest = design.longest()
+        _scan(self, outputs(n_outputs), design, targets, weights, state, longest, scores)
         return state
 
     def restart(self, state):
-        """Forget the average, not what was learned: the next average is that of a suffix.
+        """Forget the average, not what was learned: the next average is that of a tail.
 
         The masses start again from the first round.
         """
@@ -265,8 +241,7 @@ class Diagonal(NamedTuple):
     def mean(self, state):
         """The average iterate, of shape (n_columns, n_outputs)."""
         r, t = state.records, state.shared[0]
-        if t == 0.0:
-            return np.zeros_like(r[:, SUM])
-        return (r[:, SUM] + r[:, WEIGHT] * self.average.mass(r[:, ROUND], t)) / self.average.mass(
-            0.0, t
-        )
+        total = self.average.mass(0.0, t)
+        if not total > 0.0:  # a scheme may not count the first iterates
+            return self.last(state)
+        return (r[:, SUM] + r[:, WEIGHT] * self.average.mass(r[:, ROUND], t)) / total

@@ -12,15 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._jit import Kernel, part
+from tunefree._array import resized
+from tunefree._jit import Kernel, part, verb
 from tunefree.averaging import Uniform, mass
-from tunefree.designs import count, entry
-from tunefree.learners.outputs import axpy2, dot, outputs, resized, width
+from tunefree.designs import axpy2, count, dot, entry, outputs
 from tunefree.learners.pistol import rules
 from tunefree.learners.pistol.rules import GROWTH, HEAVIEST, MASS, N_SCALARS, SQUARED_NORM, SUM
 from tunefree.losses import SmoothedHinge, bound, slopes
 
 G, U = 0, 1  # the two vectors
+
+square, inner, move = verb("square", 1), verb("inner", 3), verb("move", 3)
 
 
 class IsotropicState(NamedTuple):
@@ -40,62 +42,69 @@ class IsotropicState(NamedTuple):
     shared: np.ndarray
 
 
-@Kernel
-def _scan(
-    outs,
-    rule,
-    loss,
-    average,
-    design,
-    targets,
-    weights,
-    vectors,
-    scalars,
-    shared,
-    negligible,
-    scores,
-    current,
-):
-    """Learn the rows of a design in order.
+@part
+class Coordinates(NamedTuple):
+    """The space of rows with coordinates, in which g and u are kept as vectors."""
 
-    `scores` and `current` receive what the running average and the iterate predict before they see
-    the row, unless they have no rows.
+    outputs: NamedTuple
+    design: NamedTuple
+    vectors: np.ndarray
+
+    def square(self, i):
+        """The squared norm of row i."""
+        total = 0.0
+        for p in range(count(self.design, i)):
+            v = entry(self.design, i, p)
+            total += v * v
+        return total
+
+    def inner(self, i, field, out):
+        """The inner products of row i with g or u of every output."""
+        dot(self.outputs, self.design, i, self.vectors, field, out)
+
+    def move(self, i, step, lag):
+        """Add multiples of row i to g and u."""
+        axpy2(self.outputs, self.design, i, self.vectors, step, lag)
+
+
+def recursion(learner, space, targets, weights, scalars, shared, scores):
+    """Learn rows in order: the one text of PiSTOL, in any space with `square`, `inner` and `move`.
+
+    `scores`, of shape (2, n, n_outputs), receives what the running average and the iterate predict
+    before they see the row, unless it has no rows.
     """
-    n_outputs = width(outs)
-    n_rows = targets.shape[0]
-    scored = scores.shape[0] > 0
+    rule = learner.rule
+    n_rows, n_outputs = targets.shape
+    scored = scores.shape[1] > 0
     h, a = np.empty(n_outputs), np.empty(n_outputs)
     predicted, y, gradient = np.empty(n_outputs), np.empty(n_outputs), np.empty(n_outputs)
     step, lag = np.empty(n_outputs), np.empty(n_outputs)
-    if bound(loss) > shared[2]:
+    limit = bound(learner.loss)
+    if limit > shared[2]:
         for k in range(n_outputs):
             if shared[0] > 0.0:
-                rules.loosen(rule, scalars, k, shared[0], shared[2], bound(loss))
-        shared[2] = bound(loss)
+                rules.loosen(rule, scalars, k, shared[0], shared[2], limit)
+        shared[2] = limit
     for i in range(n_rows):
-        n = count(design, i)
-        square = 0.0
-        for p in range(n):
-            v = entry(design, i, p)
-            square += v * v
-        norm = np.sqrt(square)
+        squared = square(space, i)
+        norm = np.sqrt(squared)
         t = shared[1]
         shared[1] = t + 1.0
         if norm > shared[0]:
             for k in range(n_outputs):
                 rules.enter(rule, scalars, k, shared[0], norm, shared[2])
             shared[0] = norm
-        share = mass(average, t, t + 1.0)
+        share = mass(learner.average, t, t + 1.0)
         if shared[0] == 0.0:
             for k in range(n_outputs):
                 scalars[k, MASS] += share * rules.importance(rule, scalars, k)
                 if scored:
-                    scores[i, k] = 0.0
-                    current[i, k] = 0.0
+                    scores[0, i, k] = 0.0
+                    scores[1, i, k] = 0.0
             continue
-        dot(outs, design, i, vectors, G, h)
+        inner(space, i, G, h)
         if scored:
-            dot(outs, design, i, vectors, U, a)
+            inner(space, i, U, a)
         for k in range(n_outputs):
             c = rules.coefficient(rule, scalars, k, shared[0])
             importance = share * rules.importance(rule, scalars, k)
@@ -103,26 +112,39 @@ def _scan(
             scalars[k, MASS] += importance
             predicted[k], y[k] = c * h[k], targets[i, k]
             if scored:
-                scores[i, k] = (scalars[k, SUM] * h[k] - a[k]) / scalars[k, MASS]
-                current[i, k] = predicted[k]
-        slopes(loss, predicted, y, gradient)
+                scores[1, i, k] = predicted[k]
+                if scalars[k, MASS] > 0.0:
+                    scores[0, i, k] = (scalars[k, SUM] * h[k] - a[k]) / scalars[k, MASS]
+                else:  # a scheme may not count the first iterates
+                    scores[0, i, k] = predicted[k]
+        slopes(learner.loss, predicted, y, gradient)
         moved = False
         for k in range(n_outputs):
             z = gradient[k]
-            if abs(z) <= negligible * shared[2] or norm == 0.0:
+            if abs(z) <= learner.negligible * shared[2] or norm == 0.0 or weights[i] == 0.0:
                 z = 0.0
             else:
                 z = rules.increment(rule, scalars, k, weights[i] * z, norm, shared[0])
                 if weights[i] > HEAVIEST:
                     scalars[k, GROWTH] = np.inf
-                squared = scalars[k, SQUARED_NORM] + z * (2.0 * h[k] + z * square)
-                scalars[k, SQUARED_NORM] = max(0.0, squared)
+                grown = scalars[k, SQUARED_NORM] + z * (2.0 * h[k] + z * squared)
+                scalars[k, SQUARED_NORM] = max(0.0, grown)
                 rules.settle(rule, scalars, k)
                 moved = True
             step[k] = z
             lag[k] = scalars[k, SUM] * z
         if moved:
-            axpy2(outs, design, i, vectors, step, lag)
+            move(space, i, step, lag)
+
+
+_scan = Kernel(recursion)
+
+
+def coefficients(learner, scalars, shared):
+    """The c of f = c g for every output; 0 before the first row that is not zero."""
+    if shared[0] == 0.0:
+        return np.zeros(len(scalars))
+    return np.array([learner.rule.coefficient(scalars, k, shared[0]) for k in range(len(scalars))])
 
 
 @part
@@ -168,12 +190,7 @@ class Isotropic(NamedTuple):
 
     def scale(self, state):
         """The effective scale: mean of iterate over gradient sum, in units of the rows' norm."""
-        if state.shared[0] == 0.0:
-            return 0.0
-        c = [
-            self.rule.coefficient(state.scalars, k, state.shared[0])
-            for k in range(len(state.scalars))
-        ]
+        c = coefficients(self, state.scalars, state.shared)
         return float(np.mean(c) * state.shared[0] ** 2)
 
     def outputs(self, state, index, sign):
@@ -192,44 +209,27 @@ class Isotropic(NamedTuple):
         `scores`, of shape (2, n_rows, n_outputs), receives what the running average and the iterate
         predicted before they saw each row.
         """
-        n_outputs = len(state.scalars)
+        vectors, scalars, shared = state
+        n_outputs = len(scalars)
         if scores is None:
             scores = np.empty((2, 0, n_outputs))
-        _scan(
-            outputs(n_outputs),
-            self.rule,
-            self.loss,
-            self.average,
-            design,
-            targets,
-            weights,
-            *state,
-            self.negligible,
-            scores[0],
-            scores[1],
-        )
+        space = Coordinates(outputs(n_outputs), design, vectors)
+        _scan(self, space, targets, weights, scalars, shared, scores)
         return state
 
     def restart(self, state):
-        """Forget the average, not what was learned: the next average is that of a suffix."""
+        """Forget the average, not what was learned: the next average is that of a tail."""
         state.vectors[:, U] = state.vectors[:, G] * state.scalars[:, SUM]
         state.scalars[:, MASS] = 0.0
         return state
 
     def last(self, state):
         """The current iterate, of shape (n_columns, n_outputs)."""
-        if state.shared[0] == 0.0:
-            return np.zeros_like(state.vectors[:, G])
-        c = np.array(
-            [
-                self.rule.coefficient(state.scalars, k, state.shared[0])
-                for k in range(len(state.scalars))
-            ]
-        )
-        return c * state.vectors[:, G]
+        return coefficients(self, state.scalars, state.shared) * state.vectors[:, G]
 
     def mean(self, state):
         """The average iterate, of shape (n_columns, n_outputs)."""
-        g, u = state.vectors[:, G], state.vectors[:, U]
         total = state.scalars[:, MASS]
-        return (state.scalars[:, SUM] * g - u) / np.where(total > 0.0, total, 1.0)
+        if not (total > 0.0).all():  # a scheme may not count the first iterates
+            return self.last(state)
+        return (state.scalars[:, SUM] * state.vectors[:, G] - state.vectors[:, U]) / total

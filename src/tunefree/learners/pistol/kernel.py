@@ -1,12 +1,12 @@
 r"""The isotropic learners in a feature space known by inner products only.
 
 A vector of the feature space is a sum over rows: g = sum_s z_s k(x_s, .), and the average of the
-iterates needs a second coefficient u_s = sum C dz_s per row (see `learners.isotropic`):
+iterates needs a second coefficient u_s = sum C dz_s per row (see `learners.pistol.isotropic`):
 
     g(x) = sum_s z_s k(x_s, x),    average(x) = sum_s (C z_s - u_s) k(x_s, x) / mass.
 
 Rows are learned in blocks: the values h = g(x) of a block's rows before the block are matrix
-products (`learners.sweep`), and inside the block the recursion is exact,
+products, and inside the block the recursion is exact,
 
     h_i = h0_i + sum_(j<i) dz_j k(x_j, x_i),      |g|^2 += dz_i (2 h_i + dz_i k(x_i, x_i)).
 
@@ -17,11 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._jit import REASSOCIATE, Kernel, kernel
-from tunefree.averaging import mass
-from tunefree.learners.pistol import rules
-from tunefree.learners.pistol.rules import GROWTH, HEAVIEST, MASS, N_SCALARS, SQUARED_NORM, SUM
-from tunefree.losses import bound, slopes
+from tunefree._jit import REASSOCIATE, Kernel, kernel, part
+from tunefree.learners.pistol.isotropic import coefficients, recursion
+from tunefree.learners.pistol.rules import MASS, N_SCALARS, SUM
 
 
 class KernelState(NamedTuple):
@@ -42,93 +40,47 @@ class KernelState(NamedTuple):
     shared: np.ndarray
 
 
-def _recursion(
-    rule,
-    loss,
-    average,
-    gram,
-    known,
-    lagged,
-    squares,
-    targets,
-    weights,
-    scalars,
-    shared,
-    negligible,
-    scores,
-    current,
-    step,
-    lag,
-):
-    """Learn a block's rows in order.
+@part
+class Gram(NamedTuple):
+    """The space of a block's rows: their kernel values, and coefficients to come.
 
-    `known` and `lagged` hold g(x) and u(x) of the block's rows before the block, `gram` the values
-    among them; `step` and `lag`, of shape (n_outputs, n_rows), receive the rows' new coefficients;
-    `scores` and `current` what the running average and the iterate predict before they see the
-    row, unless they have no rows.
+    Attributes
+    ----------
+    gram : ndarray of shape (n, n)
+    squares : ndarray of shape (n,)
+        Its diagonal, in double precision.
+    known : tuple of ndarray of shape (n, n_outputs)
+        g(x) and u(x) of the rows before the block.
+    new : tuple of ndarray of shape (n_outputs, n)
+        What is added to the rows' z and u.
     """
-    n_rows, n_outputs = targets.shape
-    scored = scores.shape[0] > 0
-    h, predicted, y = np.empty(n_outputs), np.empty(n_outputs), np.empty(n_outputs)
-    gradient = np.empty(n_outputs)
-    if bound(loss) > shared[2]:
-        for k in range(n_outputs):
-            if shared[0] > 0.0:
-                rules.loosen(rule, scalars, k, shared[0], shared[2], bound(loss))
-        shared[2] = bound(loss)
-    for i in range(n_rows):
-        square = squares[i]
-        norm = np.sqrt(square)
-        t = shared[1]
-        shared[1] = t + 1.0
-        if norm > shared[0]:
-            for k in range(n_outputs):
-                rules.enter(rule, scalars, k, shared[0], norm, shared[2])
-            shared[0] = norm
-        share = mass(average, t, t + 1.0)
-        if shared[0] == 0.0:
-            for k in range(n_outputs):
-                scalars[k, MASS] += share * rules.importance(rule, scalars, k)
-                step[k, i] = 0.0
-                lag[k, i] = 0.0
-                if scored:
-                    scores[i, k] = 0.0
-                    current[i, k] = 0.0
-            continue
-        for k in range(n_outputs):
+
+    gram: np.ndarray
+    squares: np.ndarray
+    known: tuple
+    new: tuple
+
+    def square(self, i):
+        """The squared norm of row i."""
+        return self.squares[i]
+
+    def inner(self, i, field, out):
+        """The inner products of row i with g or u of every output."""
+        gram, known, new = self.gram, self.known[field], self.new[field]
+        for k in range(out.shape[0]):
             total = 0.0
             for j in range(i):
-                total += gram[i, j] * step[k, j]
-            h[k] = known[i, k] + total
-            c = rules.coefficient(rule, scalars, k, shared[0])
-            importance = share * rules.importance(rule, scalars, k)
-            scalars[k, SUM] += importance * c
-            scalars[k, MASS] += importance
-            predicted[k], y[k] = c * h[k], targets[i, k]
-            if scored:
-                total = 0.0
-                for j in range(i):
-                    total += gram[i, j] * lag[k, j]
-                a = lagged[i, k] + total
-                scores[i, k] = (scalars[k, SUM] * h[k] - a) / scalars[k, MASS]
-                current[i, k] = predicted[k]
-        slopes(loss, predicted, y, gradient)
-        for k in range(n_outputs):
-            z = gradient[k]
-            if abs(z) <= negligible * shared[2] or norm == 0.0 or weights[i] == 0.0:
-                z = 0.0
-            else:
-                z = rules.increment(rule, scalars, k, weights[i] * z, norm, shared[0])
-                if weights[i] > HEAVIEST:
-                    scalars[k, GROWTH] = np.inf
-                squared = scalars[k, SQUARED_NORM] + z * (2.0 * h[k] + z * square)
-                scalars[k, SQUARED_NORM] = max(0.0, squared)
-                rules.settle(rule, scalars, k)
-            step[k, i] = z
-            lag[k, i] = scalars[k, SUM] * z
+                total += gram[i, j] * new[k, j]
+            out[k] = known[i, k] + total
+
+    def move(self, i, step, lag):
+        """Add multiples of row i to g and u."""
+        for k in range(step.shape[0]):
+            self.new[0][k, i] = step[k]
+            self.new[1][k, i] = lag[k]
 
 
-_recur = Kernel(_recursion, fastmath=REASSOCIATE)
+_learn = Kernel(recursion, fastmath=REASSOCIATE)
 
 
 def start(capacity, n_outputs):
@@ -142,37 +94,19 @@ def start(capacity, n_outputs):
 
 
 def learn(learner, state, block, gram, known, lagged, scored=False):
-    """Learn a block in order.
+    """Learn a block in order; the state's scalars advance, its coefficients are left to `deposit`.
 
-    Parameters
-    ----------
-    learner : Isotropic
-        Rule, loss and average.
-    state : KernelState
-        Its scalars are advanced; its coefficients are left to the caller.
-    block : tuple
-        Values of the rows with themselves, targets, weights.
-    gram : ndarray of shape (n, n)
-        Values among the block's rows.
-    known, lagged : ndarray of shape (n, n_outputs)
-        Sums over the rows before the block of z and u times the kernel.
-    scored : bool, default=False
-
-    Returns
-    -------
-    step, lag : ndarray of shape (n_outputs, n)
-        What is added to the rows' z and u.
-    scores : ndarray of shape (2, n, n_outputs), or (2, 0, n_outputs) unless `scored`
-        What the running average and the iterate predicted before they saw each row.
+    `block` holds the rows' values with themselves, targets and weights; `gram` the values among
+    them; `known` and `lagged` the sums of z and u times the kernel over the rows before. Gives what
+    is added to the rows' z and u, both of shape (n_outputs, n), and, if `scored`, what the running
+    average and the iterate predicted before they saw each row, of shape (2, n, n_outputs).
     """
     squares, targets, weights = block
     n, k = targets.shape
-    step, lag = np.empty((k, n)), np.empty((k, n))
+    step, lag = np.zeros((k, n)), np.zeros((k, n))
     scores = np.empty((2, n if scored else 0, k))
-    _recur(
-        learner.rule, learner.loss, learner.average, gram, known, lagged, squares, targets,
-        weights, state.scalars, state.shared, learner.negligible, scores[0], scores[1], step, lag,
-    )  # fmt: skip
+    space = Gram(gram, squares, (known, lagged), (step, lag))
+    _learn(learner, space, targets, weights, state.scalars, state.shared, scores)
     return step, lag, scores
 
 
@@ -199,15 +133,11 @@ def mean(state, n):
 
 def last(learner, state, n):
     """Coefficients of the current iterate of the first n rows, shape (n, n_outputs)."""
-    if state.shared[0] == 0.0:
-        return np.zeros_like(state.z[:n])
-    c = [learner.rule.coefficient(state.scalars, k, state.shared[0])
-         for k in range(len(state.scalars))]  # fmt: skip
-    return np.array(c) * state.z[:n]
+    return coefficients(learner, state.scalars, state.shared) * state.z[:n]
 
 
 def restart(state):
-    """Forget the average, not what was learned: the next average is that of a suffix."""
+    """Forget the average, not what was learned: the next average is that of a tail."""
     state.u[:] = 0.0
     state.scalars[:, SUM] = 0.0
     state.scalars[:, MASS] = 0.0

@@ -126,7 +126,8 @@ class DoWG(NamedTuple):
 
     With r the largest distance from the start so far, in units of 1 / n for the norm n of the first
     row that is not zero: v += r^2 s^2 |x / n|^2, then w -= r^2 / (sqrt(v) n^2) s x; iterates are
-    averaged with weight r^2.
+    averaged with weight r^2. The vector kept is w n, and n r^2 is what counts in the average: for
+    rows of any size all sums then stay within the range of numbers.
 
     Parameters
     ----------
@@ -150,22 +151,22 @@ class DoWG(NamedTuple):
         """The slopes themselves are what counts."""
 
     def coefficient(self, s, k, largest):
-        """The vector is the iterate itself."""
-        return 1.0
+        """The vector is the iterate times the unit."""
+        return 1.0 / s[k, UNIT] if s[k, UNIT] > 0.0 else 1.0
 
     def importance(self, s, k):
         """Weight of the current iterate in the average."""
-        return s[k, RADIUS] * s[k, RADIUS]
+        return s[k, RADIUS] * s[k, RADIUS] * s[k, UNIT]
 
     def increment(self, s, k, slope, norm, largest):
-        """The multiple of x that w moves by."""
+        """The multiple of x that the vector moves by."""
         step, unit = s[k, RADIUS] * slope, s[k, UNIT]
         s[k, ACCUMULATOR] += (step * (norm / unit)) ** 2
-        return -s[k, RADIUS] * step / np.sqrt(s[k, ACCUMULATOR]) / unit / unit
+        return -s[k, RADIUS] * step / np.sqrt(s[k, ACCUMULATOR]) / unit
 
     def settle(self, s, k):
         """Remember the largest distance."""
-        s[k, RADIUS] = max(s[k, RADIUS], np.sqrt(s[k, SQUARED_NORM]) * s[k, UNIT])
+        s[k, RADIUS] = max(s[k, RADIUS], np.sqrt(s[k, SQUARED_NORM]))
 
 
 @part

@@ -50,6 +50,16 @@ TOTAL, REST, PEAK, REFERENCE = 0, 1, 2, 3
 
 
 @kernel
+def _add(scale, g, x):
+    """S += x, and what rounding takes to the rest (Knuth 1969)."""
+    old = scale[g, TOTAL]
+    new = old + x
+    part = new - old
+    scale[g, TOTAL] = new
+    scale[g, REST] += (old - (new - part)) + (x - part)
+
+
+@kernel
 def _renew(part, g, dual, coords, scale, sums, seen, running):
     """Bring a group's averages up to date, and begin its sums anew."""
     first, last = (g, g + 1) if running.shape[0] > 1 else (0, dual.shape[1])
@@ -60,23 +70,13 @@ def _renew(part, g, dual, coords, scale, sums, seen, running):
             if seen[j, k] != running[g]:
                 sums[j, k] += coords[j, k] * (running[g] - seen[j, k])
             seen[j, k] = 0.0
-    ref, total = reference(part, low, high), 0.0
+    ref = reference(part, low, high)
+    scale[g, TOTAL], scale[g, REST], scale[g, REFERENCE] = 0.0, 0.0, ref
     for j in range(dual.shape[0]):
         for k in range(first, last):
             coords[j, k] = coordinate(part, dual[j, k], ref)
-            total += stat(part, dual[j, k], coords[j, k], ref)
-    running[g] = 0.0
-    scale[g, TOTAL], scale[g, REST], scale[g, PEAK], scale[g, REFERENCE] = total, 0.0, total, ref
-
-
-@kernel
-def _add(scale, g, x):
-    """S += x, and what rounding takes to the rest (Knuth 1969)."""
-    old = scale[g, TOTAL]
-    new = old + x
-    part = new - old
-    scale[g, TOTAL] = new
-    scale[g, REST] += (old - (new - part)) + (x - part)
+            _add(scale, g, stat(part, dual[j, k], coords[j, k], ref))
+    running[g], scale[g, PEAK] = 0.0, scale[g, TOTAL]
 
 
 @Kernel

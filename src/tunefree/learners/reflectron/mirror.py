@@ -145,7 +145,7 @@ class Mirror(NamedTuple):
         slope = sums.offset / sums.weight[:, None]
         risk = sums.squares / sums.weight[0]
         held_risk = sums.held / sums.held_weight if sums.held_weight > 0.0 else risk
-        accept, ended, move = self._judge(state, gradient, slope)
+        accept, ended, move, bend = self._judge(state, gradient, slope)
         first = accept & (state.accepted[live] == 0)
         better = accept & (held_risk < state.score[live])
         here = np.where(better | (accept & self.last), live, NONE)
@@ -153,10 +153,8 @@ class Mirror(NamedTuple):
         worth = self.tol * (held_risk + _SHARE_OF_START * start)
         progress = accept & (held_risk < state.mark[live] - worth)
         moved = accept & ~first
-        step, automatic = state.step[live], self._automatic(live)
-        time = state.time[live] + np.where(moved, step, 0.0)
-        step = np.where(moved & automatic, step * _GROWTH, step)
-        step = np.where(~accept & automatic, step * _SHRINKAGE, step)
+        advance, step, chain = self._pace(state, accept, moved, move, bend)
+        time = state.time[live] + advance
         at = state.accepted[live]
 
         def noted(name, mask, value):
@@ -183,14 +181,22 @@ class Mirror(NamedTuple):
             held_risk=noted("held_risk", accept, held_risk),
             move=noted("move", np.ones_like(accept), move),
             passes=state.passes + 1,
+            chain=chain,
         )
         return self._set_out(state, ~ended & ~self._tired(state))
+
+    def _pace(self, state, accept, moved, move, bend):
+        """The time that accepted trials took, the next steps, and what a chain remembers."""
+        step, automatic = state.step[state.live], self._automatic(state.live)
+        advance = np.where(moved, step, 0.0)
+        step = np.where(moved & automatic, step * _GROWTH, step)
+        return advance, np.where(~accept & automatic, step * _SHRINKAGE, step), None
 
     def _automatic(self, live):
         return np.array([self.configurations[c].step is None for c in live], dtype=bool)
 
     def _judge(self, state, gradient, slope):
-        """Which trials to accept, which configurations end, and <w+ - w, theta+ - theta>.
+        """Which trials to accept, which configurations end, <w+ - w, D> and <g+ - g, D>.
 
         A trial that does not move is accepted, and the last if its dual does not move either; one
         of a fixed step that is not finite is the end.
@@ -203,16 +209,20 @@ class Mirror(NamedTuple):
         still |= _largest(np.abs(state.offset_gradient)) <= _STILL * np.sqrt(state.risk[live])
         offset = np.where(still[:, None, None], 0.0, offset)  # rounding tells nothing of the step
         still &= _largest(theta) <= _STILL * own
-        move = _inner(trial.dual - now.dual, theta) + _inner(offset, offset)
+        move = inner(trial.dual - now.dual, theta) + inner(offset, offset)
         with np.errstate(invalid="ignore", over="ignore"):
-            bend = _inner(gradient - state.gradient, theta)
-            bend += _inner(slope - state.offset_gradient, offset)
-            good = step * bend <= move
+            bend = inner(gradient - state.gradient, theta)
+            bend += inner(slope - state.offset_gradient, offset)
+            good = self._good(state, gradient, slope, step * bend, move)
         finite, begins = np.isfinite(bend), state.accepted[live] == 0
         accept = finite & (begins | still | good | ~automatic)
         # Parameters far below the largest may be on their way, as hypentropy's are from beta.
         still &= ~begins & (drift <= _STILL * _largest(trial.dual))
-        return accept, np.where(finite, still, begins | ~automatic), move
+        return accept, np.where(finite, still, begins | ~automatic), move, bend
+
+    def _good(self, state, gradient, slope, bend, move):
+        """Whether the matching loss falls, by what is known."""
+        return bend <= move
 
     def _tired(self, state):
         """Which running configurations have waited for progress for too long."""
@@ -230,29 +240,46 @@ class Mirror(NamedTuple):
         """Put the next points on trial; a step to infinity is shortened at once."""
         step, score = state.step.copy(), state.score.copy()
         duals, thetas = np.empty_like(state.now.dual), np.empty_like(state.now.theta)
+        plain = np.zeros(len(state.live), dtype=bool)
         for i in np.flatnonzero(goes):
             c = state.live[i]
             configuration = self.configurations[c]
             for _ in range(_MOST_SHRINKAGES):
                 with np.errstate(invalid="ignore", over="ignore"):
-                    dual = state.now.dual[i] - step[c] * state.gradient[i]
+                    dual = self._onward(state, i, step[c], plain[i])[0]
                     thetas[i], duals[i] = configuration.place(dual, state.now.theta[i])
                 goes[i] = np.isfinite(thetas[i]).all() and np.isfinite(duals[i]).all()
                 if goes[i] or configuration.step is not None:
                     break
                 step[c] *= _SHRINKAGE
+                plain[i] = True
             if not goes[i] and state.accepted[c] <= 1:
                 score[c] = np.inf  # it never left the start
         offsets = state.now.offset
-        if self.intercept:
-            offsets = offsets - step[state.live, None, None] * state.offset_gradient
+        if self.intercept and len(goes):
+            each = enumerate(state.live)
+            with np.errstate(invalid="ignore", over="ignore"):
+                offsets = np.array([self._onward(state, i, step[c], plain[i])[1] for i, c in each])
+        state = self._begun_anew(state, plain)
         state = state._replace(step=step, score=score, trial=Point(duals, thetas, offsets))
         if not goes.all():
             state = state._replace(
                 live=state.live[goes], now=state.now.take(goes), trial=state.trial.take(goes),
                 gradient=state.gradient[goes], offset_gradient=state.offset_gradient[goes],
+                chain=None if state.chain is None else state.chain.take(goes),
             )  # fmt: skip
         return state, len(state.live) == 0
+
+    def _onward(self, state, i, step, plain):
+        """The dual and the intercepts that come next; `plain` after a step to infinity."""
+        now = state.now
+        return now.dual[i] - step * state.gradient[i], now.offset[i] - step * (
+            state.offset_gradient[i]
+        )
+
+    def _begun_anew(self, state, plain):
+        """The state after steps to infinity were shortened."""
+        return state
 
     def chosen(self, state):
         """The configuration of the lowest risk."""
@@ -270,7 +297,8 @@ class Mirror(NamedTuple):
         }
 
 
-def _inner(a, b):
+def inner(a, b):
+    """Inner products of the entries of the first axis."""
     n = len(a)
     return np.einsum("lx,lx->l", a.reshape(n, -1), b.reshape(n, -1))
 

@@ -146,6 +146,8 @@ class State(NamedTuple):
         Mean squared errors of the accepted point, and the symmetric Bregman divergence
         <w+ - w, theta+ - theta> of the last move.
     passes : int
+    chain : object
+        What `tunefree.learners.reflectron.chained` remembers, of the L running ones.
     """
 
     live: np.ndarray
@@ -168,6 +170,7 @@ class State(NamedTuple):
     held_risk: np.ndarray
     move: np.ndarray
     passes: int
+    chain: object = None
 
 
 def pick(mask, a, b):

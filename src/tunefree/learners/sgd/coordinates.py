@@ -17,26 +17,13 @@ _STRIPE = 4096
 
 
 class Columns(NamedTuple):
-    """How columns become coordinates: z = factor (x - mean), with private columns merged.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (d,)
-    factor : ndarray of shape (d,)
-        1 / the largest deviation; 0 leaves a (constant) column out.
-    target : ndarray of shape (n_outputs,)
-        Mean of the targets.
-    place : ndarray of shape (d,) or None
-        Which coordinate a column is added to; None: column j is coordinate j.
-    width : int or None
-        How many coordinates there are, if columns are merged.
-    """
+    """How columns become coordinates: z = factor (x - mean), with private columns merged."""
 
     mean: np.ndarray
-    factor: np.ndarray
-    target: np.ndarray
-    place: np.ndarray | None = None
-    width: int | None = None
+    factor: np.ndarray  # 1 / the largest deviation; 0 leaves a (constant) column out
+    target: np.ndarray  # mean of the targets
+    place: np.ndarray | None = None  # the coordinate a column is added to; None: its own
+    width: int | None = None  # how many coordinates there are, if columns are merged
 
     def unscaled(self):
         """The same with every column in its unit, constant ones excepted."""
@@ -64,17 +51,9 @@ class Columns(NamedTuple):
         return self.middle() if sparse.issparse(X) else np.empty(0)
 
     def back(self, weights, mix, dtype=float):
-        """Combinations of weights, as weights of the user's columns.
+        """Combinations of weights (width, r, n_outputs) by `mix` (r, n), for the user's columns.
 
-        Parameters
-        ----------
-        weights : ndarray of shape (width, r, n_outputs)
-        mix : ndarray of shape (r, n_combinations)
-        dtype : dtype, default=float
-
-        Returns
-        -------
-        ndarray of shape (n_outputs, d, n_combinations)
+        Their shape is (n_outputs, d, n).
         """
         factor, d = self.factor[:, None], len(self.mean)
         out = np.empty((weights.shape[2], d, mix.shape[1]), dtype)
@@ -109,20 +88,7 @@ def _deviations(data, indices, n, mean):
 
 
 def columns(X, targets, weights, *, intercept=True):
-    """Means and largest deviations of columns.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-    targets : ndarray of shape (n, n_outputs)
-    weights : ndarray of shape (n,)
-    intercept : bool, default=True
-        Without it nothing is centred.
-
-    Returns
-    -------
-    Columns
-    """
+    """Means and largest deviations of columns; without an intercept nothing is centred."""
     share = weights / weights.sum()
     mean, target = np.zeros(X.shape[1]), np.zeros(targets.shape[1])
     if intercept:
@@ -134,13 +100,7 @@ def columns(X, targets, weights, *, intercept=True):
 
 
 def spanned(mean, target, low, high):
-    """The columns between `low` and `high`, measured from `mean`.
-
-    Examples
-    --------
-    >>> spanned(np.array([1.0]), np.zeros(1), np.array([-1.0]), np.array([5.0])).factor
-    array([0.25])
-    """
+    """The columns between `low` and `high`, measured from `mean`."""
     largest = np.maximum(high - mean, mean - low)
     return _measured(mean, target, largest, np.maximum(np.abs(low), np.abs(high)))
 
@@ -194,18 +154,7 @@ def _merge(data, indices, indptr, factor):
 
 
 def shown(X, view):
-    """The rows to learn in the coordinates of `view`, and the view with private columns merged.
-
-    Examples
-    --------
-    >>> X = sparse.csr_array(np.array([[1.0, 3.0, 4.0], [2.0, 0.0, 0.0]]))
-    >>> Z, view = shown(X, columns(X, np.zeros((2, 1)), np.ones(2), intercept=False).unscaled())
-    >>> Z.toarray()
-    array([[1., 5.],
-           [2., 0.]])
-    >>> view.back(np.array([[[1.0]], [[10.0]]]), np.ones((1, 1))).ravel()
-    array([1., 6., 8.])
-    """
+    """The rows to learn in the coordinates of `view`, and the view with private columns merged."""
     if not sparse.issparse(X):
         return view.show(X), view
     *rows, place, factor, width = _merge(X.data, X.indices, X.indptr, view.factor)

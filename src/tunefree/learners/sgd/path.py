@@ -1,4 +1,4 @@
-r"""SGD for least squares with a constant step, whose averages are all read from stored scalars.
+r"""Least squares by SGD with a constant step, whose averages are all read from stored scalars.
 
 An iterate only ever moves along a row, w_t = w_(t-1) + alpha_t z_t with
 alpha_t = -eta (<z_t, w_(t-1)> - y_t). So with c_t the share of the iterates that come after step t
@@ -7,9 +7,11 @@ alpha_t = -eta (<z_t, w_(t-1)> - y_t). So with c_t the share of the iterates tha
     sum_t c_t alpha_t z_t = Z' a,      a_i = the sum of c_t alpha_t over the visits t of row i,
 
 and K averages are one product of Z' with a table of K columns: a whole regularization path from one
-run, decided after the run.
+run, decided after the run. Sparse rows are centred without being formed: the constant part goes
+into two scalars an output.
 
-Sparse rows are centred without being formed: the constant part goes into two scalars an output.
+The path that the geometric averages estimate is also found exactly (`Spectrum`), from one
+eigendecomposition, with leave-one-out errors.
 
 Source: Neu and Rosasco 2018, section 4.1; the scalars are ours.
 """
@@ -20,33 +22,22 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 
-from tunefree._jit import Kernel, kernel, part
+from tunefree._jit import Kernel, kernel
 from tunefree.averaging import Geometric, survival
 from tunefree.designs import CSR, Dense, count, entry, index
 
-_STRIPE = 4096
+_STRIPE, _BLOCK = 4096, 4096
+_RANK = 1e-14  # eigenvalues below this share of the largest are rounding
 
 
 class SGDState(NamedTuple):
-    """State of a run.
+    """State of a run."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_outputs, d)
-        The iterate up to the centre's part.
-    shift : ndarray of shape (2, n_outputs)
-        The multiple of the centre that is to be subtracted, and <weights, centre>.
-    rows : list of ndarray
-        Which row each step learned, a block an entry.
-    scalars : list of ndarray of shape (m, n_outputs)
-        alpha of each step.
-    epoch : int
-    """
-
-    weights: np.ndarray
+    weights: np.ndarray  # (n_outputs, d): the iterate up to the centre's part
+    # (2, n_outputs): the multiple of the centre that is to be subtracted, and <weights, centre>
     shift: np.ndarray
-    rows: list
-    scalars: list
+    rows: list  # which row each step learned, an array a block
+    scalars: list  # alpha of each step, an array (m, n_outputs) a block
     epoch: int
 
     def only(self, first, stop):
@@ -102,43 +93,41 @@ def _scan(
                     w[index(design, i, p)] += a * entry(design, i, p)
 
 
-@part
 class SGD(NamedTuple):
     """Least-squares SGD with a constant step; blocks come from `engine.sources.Rows`.
 
-    Parameters
-    ----------
-    step : float
-        eta; 1 / (2 max ||z||^2) is safe.
-    n_passes : int, default=1
-
-    Examples
-    --------
-    >>> from tunefree.engine.run import run
-    >>> from tunefree.engine.order import given_visits
-    >>> from tunefree.engine.sources import Rows
-    >>> source = Rows(np.ones((2, 1)), np.array([[1.0], [1.0]]), given_visits(np.ones(2)))
-    >>> state = run(SGD(step=0.5), SGD(0.5).init(1, 1), source).state
-    >>> SGD(0.5).read(state)
-    array([[0.75]])
+    The step 1 / (2 max ||z||^2) is safe. `on` makes the learner of rows of which a centre is
+    subtracted on the way, with outputs that leave rows out: `square` is the centre's squared norm,
+    `offsets` its product with every row, `fold` that of every row, and `absent` the fold that each
+    output does not learn (-1: none).
     """
 
     step: float
     n_passes: int = 1
+    square: float = 0.0
+    offsets: np.ndarray | None = None
+    fold: np.ndarray | None = None
+    absent: np.ndarray | None = None
+
+    def on(self, Z, centre, fold=None, absent=None):
+        """The learner for the rows of Z; an empty centre subtracts nothing."""
+        if len(centre) == 0:
+            return self._replace(fold=fold, absent=absent)
+        return SGD(*self[:2], float(centre @ centre), Z @ centre, fold, absent)
 
     def init(self, n_columns, n_outputs):
         """The state before the first row: w_0 = 0."""
         return SGDState(np.zeros((n_outputs, n_columns)), np.zeros((2, n_outputs)), [], [], 0)
 
-    def scan(self, state, block, square=0.0, offsets=None, fold=None, absent=None):
-        """Learn a block of rows in order; the arguments after the block are `Setting`'s."""
-        n = block.X.shape[0]
-        offsets = np.zeros(n) if offsets is None else offsets
-        fold = np.zeros(n, np.int64) if fold is None else fold
-        absent = np.full(block.targets.shape[1], -1) if absent is None else absent
+    def scan(self, state, block):
+        """Learn a block of rows in order."""
+        n, n_outputs = block.X.shape[0], block.targets.shape[1]
+        offsets = np.zeros(n) if self.offsets is None else self.offsets
+        fold = np.zeros(n, np.int64) if self.fold is None else self.fold
+        absent = np.full(n_outputs, -1) if self.absent is None else self.absent
         design = CSR.from_scipy(block.X) if sparse.issparse(block.X) else Dense(block.X)
         scalars = np.empty(block.targets.shape)
-        _scan(design, block.rows, block.targets, block.weights, self.step, square, offsets,
+        _scan(design, block.rows, block.targets, block.weights, self.step, self.square, offsets,
               fold, absent, state.weights, state.shift, scalars)  # fmt: skip
         state.rows.append(block.rows)
         state.scalars.append(scalars)
@@ -151,44 +140,6 @@ class SGD(NamedTuple):
     def read(self, state, centre=0.0):
         """The current iterate, of shape (n_columns, n_outputs)."""
         return (state.weights - state.shift[0][:, None] * centre).T
-
-
-class Setting(NamedTuple):
-    """`SGD` on rows of which a centre is subtracted on the way, with outputs that leave rows out.
-
-    Parameters
-    ----------
-    learner : SGD
-    square : float
-        Squared norm of the centre.
-    offsets : ndarray of shape (n,)
-        Product of every row and the centre.
-    fold : ndarray of shape (n,) or None
-        The fold of every row.
-    absent : ndarray of shape (n_outputs,) or None
-        The fold that each output does not learn; None or -1 learns all.
-    """
-
-    learner: SGD
-    square: float
-    offsets: np.ndarray
-    fold: np.ndarray | None = None
-    absent: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, learner, Z, centre, fold=None, absent=None):
-        """The learner for the rows of Z; an empty centre subtracts nothing."""
-        if len(centre) == 0:
-            return cls(learner, 0.0, np.zeros(Z.shape[0]), fold, absent)
-        return cls(learner, float(centre @ centre), Z @ centre, fold, absent)
-
-    def scan(self, state, block):
-        """Learn a block of rows in order."""
-        return self.learner.scan(state, block, *self[1:])
-
-    def turn(self, state):
-        """End a pass."""
-        return self.learner.turn(state)
 
 
 @kernel
@@ -215,18 +166,7 @@ def _gather_geometric(rows, scalars, rates, out):
 
 
 def row_coefficients(state, schemes, n_rows):
-    """The table a of the module's formula, one column a scheme.
-
-    Parameters
-    ----------
-    state : SGDState
-    schemes : sequence of parts
-    n_rows : int
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_schemes, n_outputs)
-    """
+    """The table a of the module's formula, of shape (n_rows, n_schemes, n_outputs)."""
     rows, scalars = np.concatenate(state.rows), np.concatenate(state.scalars)
     out = np.zeros((n_rows, len(schemes), scalars.shape[1]))
     at = [k for k, scheme in enumerate(schemes) if isinstance(scheme, Geometric)]
@@ -243,27 +183,9 @@ def row_coefficients(state, schemes, n_rows):
 
 
 def compress(schemes, n, tolerance=1e-12):
-    """A few of the schemes of which all are combinations, for runs of n iterates.
+    """A few of the schemes of which all are combinations, for runs of n iterates: (kept, mix).
 
     Exponentials of many rates are nearly dependent: 50 are combinations of some 15, to rounding.
-
-    Parameters
-    ----------
-    schemes : sequence of parts
-    n : int
-    tolerance : float, default=1e-12
-
-    Returns
-    -------
-    kept : list of parts
-    mix : ndarray of shape (n_kept, n_schemes)
-
-    Examples
-    --------
-    >>> schemes = [Geometric(rate) for rate in np.logspace(-6, -1, 50)]
-    >>> kept, mix = compress(schemes, 1000)
-    >>> len(kept) < 20, mix.shape[1]
-    (True, 50)
     """
     at = [k for k, scheme in enumerate(schemes) if isinstance(scheme, Geometric)]
     rest = [k for k in range(len(schemes)) if k not in set(at)]
@@ -286,19 +208,7 @@ def compress(schemes, n, tolerance=1e-12):
 
 
 def averages(state, schemes, Z, centre):
-    """All averages of a run as one product.
-
-    Parameters
-    ----------
-    state : SGDState
-    schemes : sequence of parts of `tunefree.averaging`
-    Z : ndarray or CSR of shape (n, d)
-    centre : ndarray of shape (d,) or (0,)
-
-    Returns
-    -------
-    ndarray of shape (d, n_schemes, n_outputs)
-    """
+    """All averages of a run as one product, of shape (d, n_schemes, n_outputs)."""
     a = row_coefficients(state, schemes, Z.shape[0])
     flat = a.reshape(Z.shape[0], -1)
     out = Z.T @ flat
@@ -308,3 +218,65 @@ def averages(state, schemes, Z, centre):
             stripe = slice(start, start + _STRIPE)
             out[stripe] -= np.multiply.outer(centre[stripe], total)
     return out.reshape(-1, *a.shape[1:])
+
+
+class Spectrum(NamedTuple):
+    """The eigenvectors V of B'B, its values S, and V'B'y: enough for the whole path.
+
+    B are the rows of z times the roots of their weights. The solution for the penalty alpha is
+    V (S + alpha)^-1 V' B' y, and row i contributes the leverage
+    h_i = sum_j (B V)_ij^2 / (S_j + alpha) to its own fit.
+    """
+
+    right: np.ndarray
+    values: np.ndarray
+    moments: np.ndarray
+
+    @classmethod
+    def of(cls, gram, products):
+        """The spectrum of B'B, from it and B'y."""
+        values, right = np.linalg.eigh(gram)
+        keep = values > _RANK * max(values[-1], 0.0)
+        right = right[:, keep]
+        return cls(right, values[keep], right.T @ products)
+
+    def path(self, alphas):
+        """Solutions for all penalties, of shape (d, n_alphas, n_outputs)."""
+        return np.tensordot(self.right, self._table(alphas)[1], axes=1)
+
+    def _table(self, alphas):
+        inverse = 1.0 / (self.values[:, None] + np.asarray(alphas))
+        return inverse, self.moments[:, None] * inverse[:, :, None]
+
+    def left_out(self, left, targets, mass, alphas):
+        """Weighted squared errors of every penalty at rows left out with all their weight.
+
+        `left` are rows of B V, `targets` are times the roots of the weights, and `mass` is what
+        each row has of the fitted mean: its share of all weight, or 0.
+        """
+        inverse, table = self._table(alphas)
+        risk = np.zeros(len(alphas))
+        for start in range(0, len(left), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            rest = 1.0 - np.square(left[part]) @ inverse - mass[part, None]
+            error = targets[part][:, None] - np.tensordot(left[part], table, axes=1)
+            # A row that its own fit passes through says nothing: such a penalty is out.
+            known = rest > 1e-10
+            square = np.square(error).sum(axis=2)
+            each = np.divide(square, rest**2, out=np.full(rest.shape, np.inf), where=known)
+            risk += each.sum(axis=0)
+        return risk
+
+
+def decompose(Z, targets, weights):
+    """The `Spectrum` of centred rows and targets, B V, and B'y's y: for few rows from B B'."""
+    root = np.sqrt(weights)[:, None]
+    B, y = root * Z, root * targets
+    if B.shape[1] <= B.shape[0]:
+        spectrum = Spectrum.of(B.T @ B, B.T @ y)
+        return spectrum, B @ spectrum.right, y
+    values, left = np.linalg.eigh(B @ B.T)
+    keep = values > _RANK * max(values[-1], 0.0)
+    values, left = values[keep], left[:, keep] * np.sqrt(values[keep])
+    right = B.T @ (left / values)
+    return Spectrum(right, values, left.T @ y), left, y

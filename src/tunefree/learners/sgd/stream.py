@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import resized
 from tunefree._jit import Kernel, part
 from tunefree.designs import CSR, Dense, count, entry, index
-from tunefree.learners.outputs import resized
 from tunefree.robust import Guard
 
 _BY_COLUMN = ("weights", "sums", "largest")
@@ -23,36 +23,18 @@ ROUNDS, LARGEST_NORM, RESTART, WEIGHT = 0, 1, 2, 3
 
 
 class StreamState(NamedTuple):
-    """State of a stream; the last column is the constant.
+    """State of a stream; the last column is the constant."""
 
-    Attributes
-    ----------
-    origin : ndarray of shape (d,) or (0,)
-        Subtracted from dense rows: columns far from zero would be learned slowly.
-    weights : ndarray of shape (d + 1, n_outputs)
-        The iterate, on the unscaled columns.
-    sums : ndarray of shape (d + 1, n_averages, n_outputs)
-        U: of the tail, then of each rate.
-    masses : ndarray of shape (n_averages,)
-        M.
-    largest : ndarray of shape (d + 1,)
-        Largest entry of each column.
-    clock : ndarray of shape (4,)
-        Rounds, N, round of the next restart of the tail, weight of the risks.
-    risks : ndarray of shape (n_averages + 1,)
-        Discounted squared errors of the averages and of the iterate on rows not yet learned.
-    guards : (Guard, Guard)
-        Of the rows and of the targets.
-    """
-
-    origin: np.ndarray
-    weights: np.ndarray
-    sums: np.ndarray
-    masses: np.ndarray
-    largest: np.ndarray
-    clock: np.ndarray
+    origin: np.ndarray  # (d,) or (0,): subtracted from dense rows, whose columns may be far from 0
+    weights: np.ndarray  # (d + 1, n_outputs): the iterate, on the unscaled columns
+    sums: np.ndarray  # (d + 1, n_averages, n_outputs): U of the tail, then of each rate
+    masses: np.ndarray  # (n_averages,): M
+    largest: np.ndarray  # (d + 1,): largest entry of each column
+    clock: np.ndarray  # rounds, N, round of the next restart of the tail, weight of the risks
+    # (n_averages + 1,): discounted squared errors of the averages and of the iterate on rows not
+    # yet learned
     risks: np.ndarray
-    guards: tuple
+    guards: tuple  # of the rows and of the targets
 
     def columns(self, d):
         """The state with d columns before the constant (sparse streams only)."""
@@ -137,19 +119,8 @@ def _scan(design, rows, targets, importance, log, weights, sums, masses, largest
 class StreamSGD(NamedTuple):
     """Least-squares SGD on a stream, with its averages scored before they learn.
 
-    Parameters
-    ----------
-    rates : tuple of float
-        Of the geometric averages; 0 is the uniform one. The tail and the last iterate are always
-        there.
-
-    Examples
-    --------
-    >>> learner = StreamSGD()
-    >>> X, y = np.array([[1.0], [2.0]] * 200), np.array([[1.0], [2.0]] * 200)
-    >>> state = learner.scan(learner.init(1, np.zeros(1)), X, np.arange(400), y, np.ones(400))
-    >>> learner.read(state).round(1)[:, 0].tolist()
-    [1.0, 0.0]
+    `rates` are those of the geometric averages; 0 is the uniform one. The tail and the last iterate
+    are always there.
     """
 
     rates: tuple = (0.0, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
@@ -157,17 +128,8 @@ class StreamSGD(NamedTuple):
     def init(self, n_columns, start, intercept=True, weights=None, origin=None):
         """The state before the first row.
 
-        Parameters
-        ----------
-        n_columns : int
-        start : ndarray of shape (n_outputs,)
-            What w_0 predicts at the origin.
-        intercept : bool, default=True
-            Whether a constant is learned.
-        weights : ndarray of shape (n_columns, n_outputs), optional
-            The other weights of w_0; 0 by default.
-        origin : ndarray of shape (n_columns,), optional
-            For dense rows, say the first one; 0 by default.
+        `start` is what w_0 predicts at the origin (of dense rows the first one, say; 0 by default),
+        `weights` are the other weights of w_0; `intercept` says whether a constant is learned.
         """
         n_averages = len(self.rates) + 1
         w = np.zeros((n_columns + 1, len(start)))

@@ -1,0 +1,210 @@
+"""``tunefree predict`` and ``tunefree eval``: a model meets new data, which may come in parts."""
+
+import contextlib
+import json
+import warnings
+
+from tunefree.cli.console import (
+    BAD_DATA,
+    BAD_MODEL,
+    FAILED,
+    USAGE,
+    answer,
+    as_csv,
+    check_writable,
+    failing,
+    note,
+    stop,
+    working,
+)
+from tunefree.cli.data import take_in
+from tunefree.cli.scores import Scores
+from tunefree.engine.sources import open_source
+from tunefree.engine.sources.readers import Named, Replay
+from tunefree.io import Column, DataError, read
+from tunefree.io.mixed import format_in, mixed_parts, read_mixed
+from tunefree.io.model import describe_model, load_model, write_atomically
+
+
+def load(path):
+    """A model, and what ``train`` noted of its data (nothing if it was saved from Python)."""
+    with failing(BAD_MODEL, path), working(f"loading {path}"):
+        estimator, notes = load_model(path), describe_model(path)["notes"]
+        times = notes.pop("seconds", None)
+        if times is not None and hasattr(estimator, "report_"):
+            estimator._set_times(times)
+        return estimator, notes
+
+
+# --- Reading in the form that a model expects -----------------------------------------------------
+
+
+def _tables(estimator, notes, data, *, labelled, whole=False, **given):
+    """Rows with as many features as the model has, in its order: one table, or parts of large data.
+
+    `given` is what the user said for `tunefree.io.read`; what is not None comes before the notes.
+    """
+    with failing(BAD_DATA, data):
+        source, large = take_in(data)
+        noted = {key: Column(*notes[key]) for key in ("target", "weight_column") if notes.get(key)}
+        settings = {
+            "target": None if labelled else False,
+            "columns": _names(estimator, notes),
+            "n_features": estimator.n_features_in_,
+            "zero_based": notes.get("zero_based", "auto"),
+            "unseen": "ignore",
+        }
+        settings |= noted | {name: value for name, value in given.items() if value is not None}
+        if (large or notes.get("hashed")) and not whole:
+            yield from _parts(estimator, notes, source, settings, labelled)
+            return
+        kinds = _kinds(estimator, notes)
+        with working(f"reading {data}"):
+            if kinds is None:
+                table = read(source, **settings)
+            else:
+                table = read_mixed(source, kinds=kinds, **settings)
+        _tell_ignored(table.ignored)
+        yield table._replace(X=_named_as(estimator, table.X))
+
+
+def _parts(estimator, notes, source, settings, labelled):
+    settings = {"target_type": None if labelled else str} | settings
+    if notes.get("kinds"):
+        settings["format"] = format_in(source, settings.get("format"))
+        if isinstance(source, Replay):
+            source = Named(source.name, source.for_good())
+        for table in mixed_parts(source, kinds=notes["kinds"], **settings):
+            yield table._replace(X=_named_as(estimator, table.X))
+        return
+    opened = open_source(source, hashed=notes.get("hashed"), **settings)
+    yield from opened.chunks()
+    _tell_ignored(getattr(opened.reader, "ignored", 0))
+
+
+def _names(estimator, notes):
+    """Names to match columns by; a model that was saved from Python knows its own."""
+    names = notes.get("feature_names")
+    if names is None and notes.get("task") is None and hasattr(estimator, "feature_names_in_"):
+        return estimator.feature_names_in_.tolist()
+    return names
+
+
+def _kinds(estimator, notes):
+    """As for `read_mixed`: what the features are; None if the model takes numbers only."""
+    if not hasattr(estimator, "table_"):
+        return None
+    if notes.get("task") is not None:
+        return notes.get("kinds") or ["number"] * estimator.n_features_in_
+    return ["text" if kind == "category" else None for kind in estimator.table_.kinds_.tolist()]
+
+
+def _named_as(estimator, X):
+    """A pyarrow table with the model's names of its columns, whose order it has."""
+    if not hasattr(X, "rename_columns") or not hasattr(estimator, "feature_names_in_"):
+        return X
+    return X.rename_columns(estimator.feature_names_in_.tolist())
+
+
+def _tell_ignored(count):
+    if count:
+        values = "1 value" if count == 1 else f"{count} values"
+        note(f"note: ignored {values} of features that the model has never seen")
+
+
+@contextlib.contextmanager
+def matched_by_us():
+    """Silence scikit-learn's warning about arrays without names: the columns were matched here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        warnings.filterwarnings("ignore", "X has feature names, but")
+        yield
+
+
+# --- tunefree predict -----------------------------------------------------------------------------
+
+
+def run_predict(model, data, output, proba, **given):
+    """Carry out ``tunefree predict``."""
+    estimator, notes = load(model)
+    if proba and not hasattr(estimator, "predict_proba"):
+        stop(f"{model} gives no probabilities", USAGE)
+    texts = _texts(estimator, _tables(estimator, notes, data, labelled=False, **given), data, proba)
+    if output is None:
+        for text in texts:
+            answer(text.removesuffix("\n"))
+        return
+    lines = 0
+
+    def counted():
+        nonlocal lines
+        for text in texts:
+            lines += text.count("\n")
+            yield text.encode()
+
+    with failing(FAILED, output):
+        write_atomically(output, counted())
+    note(f"wrote {lines - proba} predictions to {output}")
+
+
+def _texts(estimator, tables, data, proba):
+    """The predictions as lines of text; the line of classes comes when the data are readable."""
+    head = as_csv([map(_plain, estimator.classes_.tolist())]) if proba else ""
+    for table in tables:
+        with failing(BAD_DATA, data), working("predicting"), matched_by_us():
+            if proba:
+                text = as_csv(estimator.predict_proba(table.X).tolist())
+            else:
+                found = estimator.predict(table.X).tolist()
+                text = "".join(f"{_plain(value)}\n" for value in found)
+        yield head + text
+        head = ""
+
+
+def _plain(value):
+    """Write a number as briefly as it can be read back: 1 rather than 1.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+# --- tunefree eval --------------------------------------------------------------------------------
+
+
+def run_eval(model, data, as_json, html=None, **given):
+    """Carry out ``tunefree eval``; `html` is where to write the page of ``tunefree report``."""
+    check_writable(html)
+    estimator, notes = load(model)
+    scores, table = evaluate(estimator, notes, data, whole=html is not None, **given)
+    if as_json:
+        answer(json.dumps(scores))
+    else:
+        for name, value in scores.items():
+            answer(f"{name:10}{value:.6g}" if isinstance(value, float) else f"{name:10}{value}")
+    if html is not None:
+        from tunefree.cli.report import write_page
+
+        write_page(html, model, estimator, notes, data, table, scores)
+
+
+def evaluate(estimator, notes, data, whole, **given):
+    """Scores of a model on data, and the last table of them: all rows, if `whole`."""
+    classes, table = getattr(estimator, "classes_", None), None
+    given["target_type"] = float if classes is None or classes.dtype.kind in "biuf" else str
+    scores = Scores(classes)
+    with failing(BAD_DATA, data):
+        for table in _tables(estimator, notes, data, labelled=True, whole=whole, **given):
+            if table.y is None:
+                words = "there is no target column to compare with (see --target)"
+                raise DataError(words, "<stdin>" if data == "-" else data)
+            with working("predicting"), matched_by_us():
+                X, probabilities, decisions = table.X, None, None
+                if classes is not None and hasattr(estimator, "predict_proba"):
+                    probabilities = estimator.predict_proba(X)
+                if classes is not None and len(classes) == 2:
+                    decisions = estimator.decision_function(X)
+                weight = table.weight
+                scores.add(table.y, estimator.predict(X), probabilities, decisions, weight)
+        if not scores.rows:
+            raise DataError("the file is empty: it holds no row", data)
+        if scores.strangers:
+            note(f"note: {scores.strangers} rows have a class that the model does not know: errors")
+        return scores.result(), table

@@ -1,0 +1,199 @@
+"""``tunefree report`` and ``tunefree eval --html``: a page that says what a model is and does.
+
+One HTML file with tables and the Displays' drawings as SVG: no script, nothing from the network.
+Without matplotlib it has its tables only.
+"""
+
+import importlib.util
+import io
+import re
+import warnings
+from html import escape
+
+import numpy as np
+
+from tunefree.cli.apply import evaluate, load, matched_by_us
+from tunefree.cli.console import FAILED, check_writable, failing, note, working
+from tunefree.cli.inspect import largest_weights, overview
+from tunefree.io.model import describe_model, write_atomically
+
+_PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">\
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title><style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
+       color: #222; background: #fff; }}
+h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
+table {{ border-collapse: collapse; }} th, td {{ padding: .2rem .8rem .2rem 0; text-align: left;
+       border-bottom: 1px solid #ddd; }} td.n, th.n {{ text-align: right; font-variant-numeric:
+       tabular-nums; }} tr.chosen td {{ font-weight: 600; }} .note {{ color: #555; }}
+svg {{ max-width: 100%; height: auto; }}
+</style></head><body><h1>{title}</h1>{body}</body></html>
+"""
+_MOST = 20
+
+
+def run_report(model, data, output, **given):
+    """Carry out ``tunefree report``."""
+    output = output or f"{model}.html"
+    check_writable(output)
+    estimator, notes = load(model)
+    table = scores = None
+    if data is not None:
+        scores, table = evaluate(estimator, notes, data, whole=True, **given)
+    write_page(output, model, estimator, notes, data, table, scores)
+
+
+def write_page(output, model, estimator, notes, data, table, scores):
+    """Write the page of a model, and of its predictions for a table if there is one."""
+    if importlib.util.find_spec("matplotlib") is None:
+        note("note: the drawings need matplotlib: pip install 'tunefree[plots]'")
+    with failing(FAILED, output), working("drawing"), matched_by_us():
+        classes = getattr(estimator, "classes_", None)
+        facts = overview(
+            describe_model(model), notes, None if classes is None else classes.tolist(), most=12
+        )
+        sections = [("", _grid(("", ""), facts)), *_leaderboard(estimator)]
+        if table is not None:
+            sections.append((f"Scores on {data}", _grid(("score", "value"), scores.items())))
+            sections += _calibration(estimator, table)
+        sections += [*_curves(estimator), *_columns(estimator, notes)]
+        body = "".join((f"<h2>{escape(h)}</h2>" if h else "") + html for h, html in sections)
+        text = _PAGE.format(title=escape(f"tunefree: {model}"), body=body)
+        write_atomically(output, [text.encode()])
+    note(f"wrote {output}")
+
+
+def _grid(head, rows, chosen=None):
+    """A table; numbers are right-aligned, and one row may stand out."""
+    rows = list(rows)
+
+    def cell(tag, value, number):
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        return f"<{tag}{' class=n' if number else ''}>{escape(text)}</{tag}>"
+
+    kinds = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(head))]
+    top = "".join(cell("th", h, k) for h, k in zip(head, kinds, strict=True))
+    body = "".join(
+        f"<tr{' class=chosen' if i == chosen else ''}>"
+        + "".join(cell("td", v, k) for v, k in zip(row, kinds, strict=True))
+        + "</tr>"
+        for i, row in enumerate(rows)
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _svg(draw, height=3.0):
+    """What `draw` draws into axes, as SVG to stand within HTML; nothing without matplotlib."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return ""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    out = io.StringIO()
+    with (
+        rc_context({"svg.hashsalt": "tunefree", "svg.fonttype": "none"}),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has its own fonts
+        figure = Figure(figsize=(7.0, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        draw(figure.subplots())
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(out, format="svg", metadata=nothing)
+    text = out.getvalue()
+    # Within HTML an SVG needs neither a prologue nor namespaces; groups' names would not be unique.
+    return re.sub(r' xmlns(:\w+)?="[^"]*"|(?<=<g) id="\w+"', "", text[text.index("<svg") :])
+
+
+def _bars(rows, label):
+    """Horizontal bars of (name, value), the first on top."""
+
+    def draw(ax):
+        names, values = zip(*rows, strict=True)
+        bars = ax.barh(np.arange(len(rows)), values, color="#0072B2")
+        ax.bar_label(bars, [f"{v:.3g}" for v in values], padding=3, fontsize=8)
+        ax.set_yticks(np.arange(len(rows)), [n.replace("$", r"\$")[:40] for n in names])
+        ax.invert_yaxis()
+        ax.margins(x=0.12)
+        ax.set_xlabel(label)
+
+    return _svg(draw, 1.0 + 0.25 * len(rows))
+
+
+def _leaderboard(estimator):
+    from tunefree.plots import LeaderboardDisplay
+
+    board = getattr(estimator, "leaderboard_", [])
+    if not board:
+        return []
+    report = getattr(estimator, "report_", None)
+    drawn = _svg(LeaderboardDisplay.from_estimator(estimator).plot, 1.0 + 0.25 * len(board))
+    if report is None:
+        head = [name.replace("_", " ") for name in board[0]]
+        return [("Leaderboard", _grid(head, [list(row.values()) for row in board]) + drawn)]
+    head, *rows = report.table()
+    left = "; ".join(f"{name}: {reason}" for name, reason in report.left_out.items())
+    why = f"<p>{escape(report.reason)}</p>"
+    why += f"<p class=note>Not suited: {escape(left)}.</p>" if left else ""
+    unit = "passes" if report.seconds is None else "seconds"
+    spent = [(r["candidate"], r[unit]) for r in board if r["risk"] is not None]
+    if unit == "seconds":
+        spent.append(("last fit, on all rows", report.refit_seconds))
+    timing = _bars(spent, unit) + f"<p>{escape(report.closing())}</p>"
+    return [("Leaderboard", _grid(head, rows, chosen=0) + why + drawn), ("Timing", timing)]
+
+
+def _calibration(estimator, table):
+    """Probabilities of the predicted classes against how often they are right; or predictions."""
+    from sklearn.calibration import CalibrationDisplay, calibration_curve
+    from sklearn.metrics import PredictionErrorDisplay
+
+    if getattr(estimator, "classes_", None) is None:
+        display = PredictionErrorDisplay.from_predictions
+        predicted, some = estimator.predict(table.X), {"subsample": 1000, "random_state": 0}
+        return [("Calibration", _svg(
+            lambda ax: display(table.y, predicted, kind="actual_vs_predicted", ax=ax, **some)
+        ))]  # fmt: skip
+    if not hasattr(estimator, "predict_proba"):
+        return []
+    p = np.asarray(estimator.predict_proba(table.X), dtype=float)
+    said, right = p.max(axis=1), estimator.classes_[p.argmax(axis=1)] == table.y
+    share, mean = calibration_curve(right, said, n_bins=10, strategy="quantile")
+    text = "<p class=note>Rows in tenths by the probability of the predicted class.</p>"
+    rows = np.column_stack([mean, share]).tolist()
+    text += _grid(("probability said", "share right"), rows)
+
+    def draw(ax):
+        CalibrationDisplay(share, mean, said).plot(ax=ax, name="predicted class")
+        ax.set(xlabel="probability said", ylabel="share right")
+
+    return [("Calibration", text + _svg(draw))]
+
+
+def _curves(estimator):
+    from tunefree.plots import RiskCurveDisplay
+
+    try:
+        display = RiskCurveDisplay.from_estimator(estimator)
+    except ValueError:  # it has no trace of its risk
+        return []
+    text = "<p class=note>Every row was predicted before it was learned.</p>"
+    rows = display.xlabel == "rows seen"
+    return [(f"Risk over {display.xlabel}", (text if rows else "") + _svg(display.plot))]
+
+
+def _columns(estimator, notes):
+    """Largest weights, or relevances, and the size of the support."""
+    out, rows = [], largest_weights(estimator, notes, _MOST)
+    if rows:
+        kind = [*rows[0]][1]
+        title = {"weight": "Largest weights", "relevance": "Most relevant columns"}[kind]
+        unit = {"weight": kind, "relevance": "root mean squared derivative, relative"}[kind]
+        bars = [(row["feature"], row[kind]) for row in rows]
+        out.append((title, _bars(bars, unit) or _grid(("feature", kind), bars)))
+    model = getattr(estimator, "model_", estimator)
+    count = next((len(getattr(model, name)) for name in ("support_", "dual_coef_")
+                  if hasattr(model, name)), None)  # fmt: skip
+    if count is not None:
+        out.append(("Support", f"<p>The predictor is a sum of {count} kernel functions.</p>"))
+    return out

@@ -1,0 +1,402 @@
+"""``tunefree train``: read, choose the task, fit, save, say what happened.
+
+Data are learned from a table in memory, or from a source as they are read: large files and
+standard input, and whatever has a checkpoint, hashed columns or shuffled windows.
+"""
+
+import json
+import os
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree.cli.console import (
+    BAD_DATA,
+    BAD_MODEL,
+    FAILED,
+    INTERRUPTED,
+    USAGE,
+    answer,
+    check_writable,
+    failing,
+    note,
+    stop,
+    working,
+)
+from tunefree.cli.data import (
+    MOST_CLASSES,
+    check_classes,
+    column_told,
+    kinds_told,
+    layout_of,
+    noted,
+    read_rows,
+    take_in,
+    way_out,
+)
+from tunefree.engine.session import Checkpoint
+from tunefree.engine.sources import open_source
+from tunefree.engine.sources.readers import Replay
+from tunefree.io import DataError, Skipped, format_of
+from tunefree.io.container import MAGIC
+from tunefree.io.model import ModelError, save_model
+from tunefree.io.opening import chunks
+
+# So many bytes of standard input, or rows of a file, are looked at to tell the task.
+_LOOK, _ROWS = 128 << 10, 20_000
+
+
+class Trained(NamedTuple):
+    """What a training gives; `reason` is why the task is what it is."""
+
+    estimator: object
+    notes: dict
+    reason: str
+    skipped: Skipped
+    seconds: float
+
+
+def run_train(
+    data, model, *, task, make, run, stream, on_bad_row, seed, as_json, **options
+):  # fmt: skip
+    """Carry out ``tunefree train``.
+
+    `make` is a `Maker`, `run` holds checkpoint, every and resume, `stream` hashed and window; the
+    rest is for `tunefree.io.read`.
+    """
+    _check_output(model)
+    why, source = _implied(run, stream, options["format"] or format_of(data)), data
+    if run["checkpoint"] is not None:
+        _check_output(run["checkpoint"], "checkpoint")
+    with failing(BAD_DATA, data), working(f"reading {data}"):
+        if data == "-" and why is not None:
+            source = Replay("<stdin>", chunks("-"))
+        elif data == "-" or why is None and make.name != "kernel":
+            source, large = take_in(data)
+            if large:
+                why = "large standard input" if data == "-" else "a large file"
+    if why:
+        options = options | stream | {"on_bad_row": on_bad_row, "seed": seed}
+        done = _from_source(source, data, why, task, make, run, options)
+    else:
+        options["skipped"] = Skipped() if on_bad_row == "skip" else None
+        done = _from_table(source, data, task, make, options)
+    if done.skipped.count:
+        note(f"skipped {done.skipped.count} malformed rows, the first: {done.skipped.first}")
+    with failing(FAILED, model):
+        times = getattr(done.estimator, "_times", dict)()
+        save_model(done.estimator, model, notes=done.notes | times)
+    summary = _summary(done)
+    _tell(summary, done, data, model, last=options["target"] is None)
+    if as_json:
+        answer(json.dumps(summary))
+
+
+def _check_output(model, what="model"):
+    """Refuse early what could not be written, or would replace something else than a model."""
+    check_writable(model)
+    if os.path.isfile(model) and os.path.getsize(model):
+        with failing(USAGE, model), open(model, "rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                stop(f"{model} exists and is no {what}: it will not be overwritten", USAGE)
+
+
+# --- The task and the estimator -------------------------------------------------------------------
+
+
+def guess_task(y):
+    """Tell classification from regression by the target, and say why.
+
+    Text is classification, and so are one or two distinct whole numbers, or up to 20 that occur at
+    least twice on average: class numbers repeat, measurements and large counts do not.
+
+    Examples
+    --------
+    >>> guess_task(np.array([1.0, -1.0, 1.0]))
+    ('classification', 'the target has 2 distinct values, all whole numbers')
+    >>> guess_task(np.array([0.5, 1.0, 2.0]))[0]
+    'regression'
+    """
+    if y.dtype.kind not in "biuf":
+        return "classification", "the target is text"
+    values = np.unique(y)
+    if np.any(values != np.floor(values)):
+        return "regression", "the target has fractions"
+    few = len(values) <= 2 or len(values) <= min(MOST_CLASSES, len(y) / 2)
+    reason = f"the target has {len(values)} distinct values, all whole numbers"
+    return ("classification" if few else "regression"), reason
+
+
+def _choose_task(task, y):
+    if task != "auto":
+        return task, "as you said"
+    task, reason = guess_task(y)
+    other = "regression" if task == "classification" else "classification"
+    return task, reason + (f"; --task {other} overrules" if y.dtype.kind in "biuf" else "")
+
+
+def _choices():
+    """The tables of the parts that are options of one estimator."""
+    from tunefree.links import LINKS
+    from tunefree.potentials import POTENTIALS
+
+    return {
+        "link": ("reflectron", LINKS.names()),
+        "potential": ("reflectron", ["auto", *POTENTIALS.names()]),
+    }
+
+
+class Maker(NamedTuple):
+    """What the user said of the estimator; `parts` holds the names of its link and potential."""
+
+    name: str
+    seed: int
+    passes: int | None
+    parts: dict
+
+    def __call__(self, task):
+        """The estimator for a task."""
+        import tunefree
+
+        name, kind = self.name, "Regressor" if task == "regression" else "Classifier"
+        only = {"separator": "classification", "ridge": "regression"}.get(name, task)
+        if task != only:
+            stop(f"--estimator {name} is for {only}, but the task is {task}", USAGE)
+        parts = {option: value for option, value in self.parts.items() if value is not None}
+        for option, value in parts.items():
+            home, known = _choices()[option]
+            if name != home:
+                stop(f"--{option} is for --estimator {home}", USAGE)
+            if value not in known:
+                stop(f"--{option} {value} is none of {', '.join(known)}", USAGE)
+        passes = {} if self.passes is None else {"max_iter": self.passes}
+        options = {"random_state": self.seed} | passes
+        if name == "auto":
+            return getattr(tunefree, f"TuneFree{kind}")(random_state=self.seed, budget=self.passes)
+        if name == "separator":
+            return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
+        if name == "ridge":
+            return tunefree.AveragedSGDRegressor(**options)
+        if name == "reflectron" and task == "regression":
+            parts = {"link": "identity"} | parts
+        prefix = {"kernel": "KernelPiSTOL", "pistol": "PiSTOL", "reflectron": "Reflectron"}[name]
+        return getattr(tunefree, prefix + kind)(**options | parts)
+
+
+# --- From a table ---------------------------------------------------------------------------------
+
+
+def _from_table(source, data, task, make, options):
+    kind = float if task == "regression" else None
+    table = read_rows(source, data, kind, options, mixed=make.name == "auto")
+    task, reason = _choose_task(task, table.y)
+    with failing(BAD_DATA, data), working(f"training on {len(table.y)} rows"):
+        start, y = time.perf_counter(), table.y
+        if task == "classification" and y.dtype.kind == "f" and np.all(y == np.floor(y)):
+            y = y.astype(np.int64)  # so that predictions read 1, not 1.0
+        estimator = make(task).fit(table.X, y, sample_weight=table.weight)
+        seconds = time.perf_counter() - start
+    skipped = options["skipped"] or Skipped()
+    return Trained(estimator, noted(table, task), reason, skipped, seconds)
+
+
+# --- From a source --------------------------------------------------------------------------------
+
+
+def _implied(run, stream, format):
+    """The option that wants rows learned as they are read, if there is one."""
+    if run["resume"] and run["checkpoint"] is None:
+        stop("--resume needs --checkpoint FILE", USAGE)
+    if stream["hashed"] and format not in ("csv", "parquet", "arrow"):
+        stop("--hash is for csv, parquet and Arrow files (see --format)", USAGE)
+    said = {"--checkpoint": run["checkpoint"], "--hash": stream["hashed"],
+            "--window": stream["window"]}  # fmt: skip
+    return next((option for option, value in said.items() if value), None)
+
+
+def _streamed(make, why, again):
+    """What learns as rows are read, and the Reflectron's solver; `again`: passes are free."""
+    if make.name == "auto":
+        note(f"{why} implies --estimator pistol")
+        return make._replace(name="pistol"), {}
+    if make.name == "kernel":
+        stop(f"{why} implies --estimator pistol: kernel needs all rows at once", USAGE)
+    if make.name == "separator" and not again:
+        stop(f"{why} implies --estimator pistol: separator makes many passes over a file", USAGE)
+    if make.name == "reflectron" and not again:
+        note(f"{why}: one pass of stochastic steps, in place of passes over all rows")
+        return make, {"solver": "stochastic"}
+    return make, {}
+
+
+def _first_targets(data, options):
+    """The targets of the first rows of a file or of standard input."""
+    name = data.name if isinstance(data, Replay) else data
+    if isinstance(data, Replay):
+        text = b""
+        for piece in data:
+            text += piece
+            if len(text) >= _LOOK:
+                break
+        data = Replay(name, [text[: text.rfind(b"\n") + 1] or text])
+    rows, found = 0, []
+    for chunk in open_source(data, **options | {"window": 0}).chunks():
+        if chunk.y is None:
+            raise DataError("the file has no target column", name)
+        rows += len(chunk)
+        found.append(chunk.y)
+        if rows > _ROWS:
+            break
+    if not rows:
+        raise DataError("the file is empty: it holds no row", name)
+    return np.concatenate(found)
+
+
+def _from_source(data, shown, why, task, make, run, options):
+    """Learn rows as they are read; `why` says why, `shown` is what the user calls the data."""
+    if options["hashed"] and not isinstance(data, str):
+        stop("--hash needs a file, not standard input", USAGE)
+    make, solver = _streamed(make, why, again=isinstance(data, str))
+    hint = "rows that are learned as they are read hold numbers: --hash 262144 takes text and gaps"
+    if why.startswith("--"):
+        hint += f", and so does --estimator auto without {why}"
+    options = options | {"target_type": float if task == "regression" else None}
+    with failing(BAD_DATA, shown), way_out(hint):
+        y = _first_targets(data, options)
+        check_classes(y, shown)
+        task, reason = _choose_task(task, y)
+        if task == "regression":
+            options["target_type"] = float
+        classes = np.unique(y) if task == "classification" else None
+        if classes is not None and len(classes) < 2:
+            classes = None
+        source = open_source(data, **options)
+        estimator = make(task).set_params(**solver)
+        start = time.perf_counter()
+        _learn(source, estimator, classes, **run)
+        seconds = time.perf_counter() - start
+    known = getattr(estimator, "classes_", np.empty(0))
+    if known.dtype.kind == "f" and len(known) and np.all(known == np.floor(known)):
+        estimator.classes_ = known.astype(np.int64)  # so that predictions read 1, not 1.0
+    zero_based = getattr(source.reader, "zero_based", "auto")
+    notes = layout_of(source.reader, task, source.rows, estimator.n_features_in_, zero_based)
+    notes["hashed"] = options["hashed"]
+    return Trained(estimator, notes, reason, source.skipped, seconds)
+
+
+def _learn(source, estimator, classes, *, checkpoint, every, resume):
+    """Fit to a source, with or without a checkpoint."""
+    options = {} if classes is None else {"classes": classes}
+    if hasattr(estimator, "progressive_risk") and getattr(estimator, "solver", None) != "batch":
+        options["on_chunk"] = _Progress(classes is not None)
+    saved = None
+    if checkpoint is not None:
+        saved = options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
+        if resume and not os.path.exists(checkpoint):
+            note(f"note: there is no {checkpoint} yet: beginning with the first row")
+    try:
+        estimator.fit_source(source, **options)
+    except KeyboardInterrupt:
+        if saved is None or not (saved.rows or saved.passes):
+            raise
+        taught = f"{saved.rows} rows" if saved.rows else f"{saved.passes} passes"
+        words = f"{checkpoint} holds what {taught} taught: --resume goes on from there"
+        stop(f"interrupted; {words}", INTERRUPTED)
+    except ModelError as problem:
+        stop(str(problem), BAD_MODEL)
+    except OSError as problem:
+        if saved is None or problem.filename != checkpoint:
+            raise
+        words = "an earlier checkpoint in it is intact"
+        stop(f"{checkpoint}: {problem.strerror}; {words}", FAILED)
+
+
+class _Progress:
+    """Tells on a terminal how the learning goes, whenever the number of rows has doubled."""
+
+    def __init__(self, classify):
+        from rich.console import Console
+
+        self.terminal = Console(stderr=True).is_terminal
+        self.next, self.start = 1000, time.perf_counter()
+        self.name = "error" if classify else "squared error"
+
+    def __call__(self, estimator, row, epoch):
+        if not self.terminal or epoch or row < self.next:
+            return
+        if self.next == 1000:
+            note(f"{'rows':>14} {self.name:>14} {'of late':>14} {'rows/s':>10}")
+        so_far, late = (estimator.progressive_risk(share) for share in (1.0, 0.5))
+        speed = row / max(time.perf_counter() - self.start, 1e-9)
+        note(f"{row:14,} {so_far:14.4g} {late:14.4g} {speed:10,.0f}")
+        while self.next <= row:
+            self.next *= 2
+
+
+# --- What is said ---------------------------------------------------------------------------------
+
+
+def _summary(done):
+    """What ``--json`` prints: the chosen members of a portfolio or race, its risk, the spending."""
+    from tunefree import PiSTOLClassifier, PiSTOLRegressor
+
+    estimator, notes = done.estimator, done.notes
+    rows = [row for row in getattr(estimator, "leaderboard_", []) if row.get("chosen")]
+    raced = bool(rows) and "candidate" in rows[0]
+    risk = rows[0]["risk" if raced else "progressive_error"] if rows else None
+    if not rows and isinstance(estimator, (PiSTOLClassifier, PiSTOLRegressor)):
+        risk = estimator.progressive_risk()  # a stream keeps all its members
+        risk = None if np.isnan(risk) else risk
+    summary = {"task": notes["task"], "n": notes["rows"], "n_features": notes["features"]}
+    if notes["task"] == "classification":
+        summary["classes"] = estimator.classes_.tolist()
+    return summary | {
+        "setting": [row["candidate" if raced else "name"] for row in rows],
+        "validation_risk": risk,
+        "report": str(getattr(estimator, "report_", "")),
+        "passes": int(estimator.n_iter_),
+        "seconds": round(done.seconds, 3),
+        "skipped": done.skipped.count,
+        "status": getattr(estimator, "status_", None),
+    }
+
+
+def _tell(summary, done, data, model, last):
+    """Print the summary for a person; `last`: nothing was said of the target column."""
+    classes, notes = summary.get("classes"), done.notes
+    words = f"{data}: {notes['rows']} rows, {notes['features']} features"
+    if kinds := kinds_told(notes):
+        words += f" ({kinds})"
+    if notes.get("gaps"):
+        words += f", {notes['gaps']} missing values"
+    note(words)
+    if notes.get("target"):
+        more = " (the last column; --target overrules)" if last else ""
+        note(f"target: {column_told(notes['target'])}{more}")
+    table = getattr(done.estimator, "table_", None)
+    levels = {} if table is None else table.levels_
+    names = getattr(done.estimator, "feature_names_in_", None)
+    if idle := [repr(str(names[int(j)])) for j, found in levels.items() if not found]:
+        note(f"note: nothing is learned from text that hardly repeats: {', '.join(idle)}")
+    what = "regression"
+    if classes is not None:
+        shown = ", ".join(map(str, classes[:5])) + (", ..." if len(classes) > 5 else "")
+        what = f"classification into {len(classes)} classes: {shown}"
+    note(f"task: {what} ({done.reason})")
+    risk = summary["validation_risk"]
+    if summary["report"]:
+        note("\n".join(summary["report"].split("\n")[2:]) + "\n")
+    elif risk is not None:
+        kind = "squared error" if classes is None else "error"
+        unit = " robust variances of the target" if classes is None else ""
+        if summary["setting"]:
+            note(f"chosen: {' + '.join(summary['setting'])}")
+        note(f"progressive {kind}: {risk:.4g}{unit} (every row predicted before it was learned)")
+    status = summary["status"]
+    for words in [status] if isinstance(status, str) else status or []:
+        note(words)
+    passes = "1 pass" if summary["passes"] == 1 else f"{summary['passes']} passes"
+    spent = "" if summary["report"] else f"{passes} in {summary['seconds']:.2f} s; "
+    note(f"{spent}wrote {model}")
+    note(f"next: tunefree eval {model} TEST_DATA, or tunefree report {model} TEST_DATA")

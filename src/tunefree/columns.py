@@ -1,0 +1,442 @@
+"""Columns: their moments, and the views under which a learner sees them.
+
+A view shows a learner ``z = [(clip(x) - shift) scale rotation, bias]``. Learning is not invariant
+to such changes although linear predictors are, so several views compete; at the end a weight vector
+in view coordinates is folded back into coefficients and an intercept on the raw columns. A
+`Scaling` may also bend columns, x becoming asinh((x - median) / scale): linear near the median and
+logarithmic far from it, which is what heavy tails and skewed counts want.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tunefree._array import resized
+from tunefree._jit import REASSOCIATE, kernel
+from tunefree.designs import CSR, Dense
+
+_BLOCK = 1024
+# Rows that tell the centre and scale of a bent column.
+_MOST_ROWS = 20_000
+
+
+class Moments(NamedTuple):
+    """Weighted statistics of columns.
+
+    Attributes
+    ----------
+    weight : float
+        Total weight of the rows.
+    mean, square, largest : ndarray of shape (d,)
+        Mean, mean square about the mean (of sparse data: about 0), largest absolute value.
+    product : ndarray of shape (d, d) or None
+        Mean products about the mean (the covariance), where asked for.
+    magnitude : float
+        Root mean square of the entries that are not 0.
+    """
+
+    weight: float
+    mean: np.ndarray
+    square: np.ndarray
+    largest: np.ndarray
+    product: np.ndarray | None
+    magnitude: float
+
+
+def _blocks(X, rows, caps):
+    for start in range(0, len(rows), _BLOCK):
+        block = X[rows[start : start + _BLOCK]]
+        block = block.toarray() if sparse.issparse(block) else block
+        block = block.astype(np.float64, copy=False)
+        yield slice(start, start + _BLOCK), block if caps is None else np.clip(block, *caps)
+
+
+def moments(X, rows, weights, *, centred=True, products=False, caps=None):
+    """Moments of chosen rows, in whose order sums are taken; columns are clipped to `caps` first.
+
+    About the mean if `centred`, else about zero: that reads stored entries only. `products` asks
+    for the covariance.
+
+    Examples
+    --------
+    >>> m = moments(np.array([[1.0], [3.0]]), np.array([0, 1]), np.ones(2))
+    >>> m.mean, m.square
+    (array([2.]), array([1.]))
+    """
+    d, total = X.shape[1], float(weights.sum())
+    if not centred and sparse.issparse(X):
+        sums = RunningMoments(d, sparse=True, products=False)
+        sums.add(X, weights, rows)
+        sums.total = total
+        return sums.moments()
+    mean, largest = np.zeros(d), np.zeros(d)
+    stored = energy = 0.0
+    for part, block in _blocks(X, rows, caps):
+        w = weights[part]
+        mean += w @ block
+        np.maximum(largest, np.abs(block).max(axis=0), out=largest)
+        stored += float(w @ np.count_nonzero(block, axis=1))
+        energy += float(w @ np.einsum("ij,ij->i", block, block))
+    mean /= total
+    product = np.zeros((d, d)) if products else None
+    square = np.zeros(d)
+    for part, block in _blocks(X, rows, caps):
+        block = block - mean if centred else block
+        weighted = block * weights[part][:, None]
+        square += np.einsum("ij,ij->j", weighted, block)
+        if products:
+            product += weighted.T @ block
+    return Moments(
+        total,
+        mean,
+        square / total,
+        largest,
+        None if product is None else product / total,
+        float(np.sqrt(energy / max(stored, 1e-300))),
+    )
+
+
+@kernel(fastmath=REASSOCIATE)
+def _stream_sums(X, weights, total, mean, square, largest, product, counts):
+    """Welford's update, row by row, so that chunks of any size give the same bits."""
+    d = X.shape[1]
+    gap = np.empty(d)
+    for i in range(X.shape[0]):
+        w = weights[i]
+        total += w
+        for j in range(d):
+            v = X[i, j]
+            gap[j] = v - mean[j]
+            mean[j] += gap[j] * w / total
+            square[j] += w * gap[j] * (v - mean[j])
+            largest[j] = max(largest[j], abs(v))
+            if v != 0.0:
+                counts[0] += w
+                counts[1] += w * v * v
+        shrink = w * (1.0 - w / total)
+        if product.shape[0] > 0:
+            for j in range(d):
+                s = shrink * gap[j]
+                for k in range(d):
+                    product[j, k] += s * gap[k]
+    return total
+
+
+@kernel
+def _sparse_sums(data, indices, indptr, rows, weights, mean, square, largest, counts):
+    total = 0.0
+    for i in range(rows.shape[0]):
+        w = weights[i]
+        total += w
+        for p in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            v = float(data[p])
+            if v != 0.0:
+                mean[indices[p]] += w * v
+                square[indices[p]] += w * v * v
+                largest[indices[p]] = max(largest[indices[p]], abs(v))
+                counts[0] += w
+                counts[1] += w * v * v
+    return total
+
+
+class RunningMoments:
+    """Moments of a stream, updated row by row; of sparse rows about 0, else about the mean.
+
+    Examples
+    --------
+    >>> running = RunningMoments(1, sparse=False, products=False)
+    >>> running.add(np.array([[1.0], [3.0]]), np.ones(2))
+    >>> running.moments().square
+    array([1.])
+    """
+
+    _SAVED = ("sparse", "total", "counts", "mean", "square", "largest", "product")
+
+    def __init__(self, d, *, sparse, products):
+        self.sparse, self.total, self.counts = sparse, 0.0, np.zeros(2)
+        self.mean, self.square, self.largest = np.zeros(d), np.zeros(d), np.zeros(d)
+        self.product = np.zeros((d, d) if products else (0, 0))
+
+    def add(self, X, weights, rows=None):
+        """Take in rows: chosen ones of a sparse matrix, or all."""
+        sums = self.mean, self.square, self.largest
+        if self.sparse:
+            rows = np.arange(X.shape[0]) if rows is None else rows
+            self.total += _sparse_sums(
+                X.data, X.indices, X.indptr, rows, weights, *sums, self.counts
+            )
+        else:
+            X = X.astype(np.float64, copy=False)
+            self.total = _stream_sums(X, weights, self.total, *sums, self.product, self.counts)
+
+    def columns(self, d):
+        """Count d columns from now on: those that are new have been 0."""
+        for name in ("mean", "square", "largest"):
+            setattr(self, name, resized(getattr(self, name), d))
+
+    def moments(self):
+        """The moments so far."""
+        total = max(self.total, 1e-300)
+        return Moments(
+            self.total,
+            self.mean / total if self.sparse else self.mean.copy(),
+            self.square / total,
+            self.largest.copy(),
+            self.product / total if self.product.size else None,
+            float(np.sqrt(self.counts[1] / max(self.counts[0], 1e-300))),
+        )
+
+
+@kernel
+def _scaled_rows(data, indices, indptr, rows, scale, bias, width):
+    """Chosen rows of a CSR matrix, scaled by column, with a constant last entry."""
+    n = rows.shape[0]
+    extra = 1 if bias != 0.0 else 0
+    starts = np.empty(n + 1, np.int64)
+    starts[0] = 0
+    for i in range(n):
+        starts[i + 1] = starts[i] + indptr[rows[i] + 1] - indptr[rows[i]] + extra
+    out, columns = np.empty(starts[n]), np.empty(starts[n], np.uint32)
+    scaled = scale.shape[0] > 0
+    for i in range(n):
+        q = starts[i]
+        for p in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            j = indices[p]
+            out[q] = data[p] * scale[j] if scaled else data[p]
+            columns[q] = j
+            q += 1
+        if extra:
+            out[q] = bias
+            columns[q] = width
+    return out, columns, starts
+
+
+@kernel(fastmath=REASSOCIATE)
+def _rotate(rows, rotation, out):
+    """out[i, :d] = rows[i] rotation, row by row: the bits do not depend on the block."""
+    d = rotation.shape[0]
+    row = np.empty(d)
+    for i in range(rows.shape[0]):
+        row[:] = 0.0
+        for j in range(d):
+            v = rows[i, j]
+            for k in range(d):
+                row[k] += v * rotation[j, k]
+        out[i, :d] = row
+
+
+class View(NamedTuple):
+    """A linear change of columns; None leaves a step out.
+
+    Parameters
+    ----------
+    bias : float
+        The constant appended as a last column; 0 for none.
+    shift : ndarray of shape (d,) or None
+        Subtracted (dense data only).
+    scale : ndarray of shape (d,) or None
+        Multiplies the columns.
+    rotation : ndarray of shape (d, d) or None
+        Multiplies the scaled rows from the right.
+    low, high : ndarray of shape (d,) or None
+        Columns are clipped to them first (dense data only).
+
+    Examples
+    --------
+    >>> v = View(1.0, shift=np.array([1.0]), scale=np.array([2.0]))
+    >>> v.show(np.array([[4.0]]), np.array([0])).values
+    array([[6., 1.]])
+    >>> v.fold(np.array([[3.0], [5.0]]))
+    (array([[6.]]), array([-1.]))
+    """
+
+    bias: float = 0.0
+    shift: np.ndarray | None = None
+    scale: np.ndarray | None = None
+    rotation: np.ndarray | None = None
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+    @property
+    def dense(self):
+        """Whether rows must be dense to be shown."""
+        return self.shift is not None or self.rotation is not None or self.low is not None
+
+    def show(self, X, rows):
+        """Chosen rows of X (ndarray or CSR) as a design in view coordinates."""
+        if sparse.issparse(X) and not self.dense:
+            scale = np.empty(0) if self.scale is None else self.scale
+            data, columns, starts = _scaled_rows(
+                X.data, X.indices, X.indptr, rows, scale, self.bias, X.shape[1]
+            )
+            return CSR(data, columns, starts, X.shape[1] + (self.bias != 0.0))
+        block = X[rows]
+        block = block.toarray() if sparse.issparse(block) else block
+        out = np.empty((len(rows), X.shape[1] + (self.bias != 0.0)))
+        z = out[:, : X.shape[1]]
+        z[:] = block
+        if self.low is not None:
+            np.clip(z, self.low, self.high, out=z)
+        if self.shift is not None:
+            z -= self.shift
+        if self.scale is not None:
+            z *= self.scale
+        if self.rotation is not None:
+            _rotate(z, self.rotation, out)
+        out[:, X.shape[1] :] = self.bias
+        return Dense(out)
+
+    def columns(self, d):
+        """The view of rows with d columns, of sparse data: new columns count for nothing yet."""
+        return self if self.scale is None else self._replace(scale=resized(self.scale, d))
+
+    def fold(self, weights):
+        """Coefficients (d, n_outputs) and intercepts (n_outputs,) on the raw columns."""
+        coef, intercept = weights, np.zeros(weights.shape[1])
+        if self.bias != 0.0:
+            coef, intercept = weights[:-1], self.bias * weights[-1]
+        if self.rotation is not None:
+            coef = self.rotation @ coef
+        if self.scale is not None:
+            coef = self.scale[:, None] * coef
+        if self.shift is not None:
+            intercept = intercept - self.shift @ coef
+        return coef, intercept
+
+
+def inverse(x, floor):
+    """1 / x where x exceeds the floor, else 0: a constant column stays out."""
+    return np.divide(1.0, x, out=np.zeros_like(x), where=x > floor)
+
+
+def raw(m):
+    """Columns as they are; the constant has the size of the entries, so that scale drops out."""
+    return View(m.magnitude if m.magnitude > 0.0 else 1.0)
+
+
+def scaled(m):
+    """Columns divided by their root mean square (sparse data stay sparse)."""
+    return View(1.0, scale=inverse(np.sqrt(m.square), 0.0))
+
+
+def standardised(m):
+    """Columns centred and divided by their standard deviation."""
+    return View(1.0, shift=m.mean, scale=inverse(np.sqrt(m.square), 1e-10 * m.largest))
+
+
+def whitened(m, ridge=1.0):
+    """Standardised columns times V (lambda + ridge mean(lambda))^(-1/2) V' (symmetric whitening).
+
+    lambda and V are the eigenvalues and eigenvectors of the correlation matrix. The symmetric form
+    moves little when the statistics move little, so a stream may renew it.
+    """
+    base = standardised(m)
+    values, vectors = np.linalg.eigh(m.product * base.scale * base.scale[:, None])
+    values = np.maximum(values, 0.0)
+    level = values.mean()
+    if level <= 0.0:
+        return base
+    return base._replace(rotation=(vectors / np.sqrt(values + ridge * level)) @ vectors.T)
+
+
+def strongly_whitened(m):
+    """`whitened` with a hundredth of the ridge, for strongly correlated columns."""
+    return whitened(m, ridge=0.01)
+
+
+VIEWS = {
+    "raw": raw,
+    "scaled": scaled,
+    "standardised": standardised,
+    "whitened": whitened,
+    "strongly_whitened": strongly_whitened,
+}
+
+
+class ViewSet(NamedTuple):
+    """Views by name (keys of `VIEWS`), made from moments; no intercept, no shift and no constant.
+
+    Examples
+    --------
+    >>> m = moments(np.array([[1.0], [3.0]]), np.array([0, 1]), np.ones(2))
+    >>> ViewSet(("standardised",)).make(m)["standardised"].shift
+    array([2.])
+    """
+
+    names: tuple
+    intercept: bool = True
+
+    @property
+    def products(self):
+        """Whether the covariance is needed."""
+        return any("whitened" in name for name in self.names)
+
+    def make(self, m, caps=None):
+        """The views as a dict; columns are clipped to caps = (low, high) first, if given."""
+        out = {name: VIEWS[name](m) for name in self.names}
+        if caps is not None and np.isfinite(caps[0]).any():
+            out = {k: v._replace(low=caps[0], high=caps[1]) for k, v in out.items()}
+        if not self.intercept:
+            out = {k: v._replace(bias=0.0, shift=None) for k, v in out.items()}
+        return out
+
+
+class Scaling(NamedTuple):
+    """z = asinh((x - center) / scale), or a plain shift and rescaling.
+
+    Parameters
+    ----------
+    center, scale : ndarray of shape (d,)
+    asinh : bool, default=True
+        False leaves the asinh out.
+    """
+
+    center: np.ndarray
+    scale: np.ndarray
+    asinh: bool = True
+
+    def show(self, X):
+        """The transformed rows, of the same type of float.
+
+        Examples
+        --------
+        >>> Scaling(np.zeros(1), np.ones(1)).show(np.array([[0.0], [1e6]])).round(1)
+        array([[ 0. ],
+               [14.5]])
+        """
+        z = (X - self.center.astype(X.dtype)) / self.scale.astype(X.dtype)
+        return np.arcsinh(z) if self.asinh else z
+
+
+def asinh_scaling(X):
+    """Asinh scaling of rows in random order: median, and the 75 % quantile of the distance to it.
+
+    Where that is 0, the smallest distance that is not (1 for a constant).
+
+    Examples
+    --------
+    >>> asinh_scaling(np.array([[1.0, 0.0], [2.0, 0.0], [9.0, 5.0]])).scale
+    array([4. , 2.5])
+    """
+    X = np.asarray(X[:_MOST_ROWS], dtype=np.float64)
+    center = np.median(X, axis=0)
+    away = np.abs(X - center)
+    scale = np.quantile(away, 0.75, axis=0)
+    least = np.where(away > 0.0, away, np.inf).min(axis=0)
+    return Scaling(center, np.where(scale > 0.0, scale, np.where(np.isfinite(least), least, 1.0)))
+
+
+def standard_scaling(X, weights):
+    """Mean and standard deviation of weighted rows (deviation 1 for a constant).
+
+    Examples
+    --------
+    >>> standard_scaling(np.array([[1.0], [3.0]]), np.ones(2)).center
+    array([2.])
+    """
+    share = (weights / weights.sum()).astype(np.float64)
+    center = share @ X
+    spread = np.sqrt(np.maximum(share @ np.square(X - center), 0.0))
+    largest = np.abs(X).max(axis=0, initial=0.0)
+    return Scaling(center, np.where(spread > 1e-10 * largest, spread, 1.0), asinh=False)

@@ -1,1 +1,0 @@
-"""Columns: what is known of them, and the linear changes under which a learner sees them."""

@@ -1,0 +1,217 @@
+"""Least-squares problems in the learner's coordinates, and their path by runs of SGD or exactly."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree.averaging import Geometric
+from tunefree.engine.order import Visits, hashed_visits
+from tunefree.engine.run import run
+from tunefree.engine.sources import Rows
+from tunefree.estimators import base
+from tunefree.learners.sgd.coordinates import Columns, columns, shown, squared_norms
+from tunefree.learners.sgd.path import SGD, averages, compress
+
+_N_ALPHAS = 50
+_FOLDS, _MOST_FOLDED, _MOST_HELD_OUT, _TRIED = 5, 2000, 20_000, 2000
+
+
+class Distinct(NamedTuple):
+    """Distinct rows in the order of their hash: no sum depends on how the user gave them.
+
+    `totals` are their weights in units of visits, and `unit` is what a visit of weight 1 weighs for
+    the user.
+    """
+
+    X: object
+    targets: np.ndarray
+    totals: np.ndarray
+    visits: Visits
+    unit: float
+
+    @classmethod
+    def of(cls, X, targets, weights, seed):
+        """The distinct ones of rows of positive weight."""
+        visits = hashed_visits(X, targets, weights, seed)
+        rows, totals = visits.unique()
+        place = np.empty(X.shape[0], np.int64)
+        place[rows] = np.arange(len(rows))
+        visits = visits._replace(rows=place[visits.rows])
+        unit = float(weights.sum() / totals.sum())
+        return cls(base.take(X, rows), targets[rows], totals, visits, unit)
+
+    def pose(self, *, intercept, scaling, view=None):
+        """The problem, centred; with scaling='auto' a pass over some rows tells what suits them.
+
+        A `view` may be given: that of more rows than these.
+        """
+        if scaling == "auto":
+            scaled, raw = self.scaling_risks(intercept)
+            scaling = scaled < raw
+        if view is None:
+            view = columns(self.X, self.targets, self.totals, intercept=intercept)
+        return self._seen(view if scaling else view.unscaled())
+
+    def scaling_risks(self, intercept):
+        """Progressive risks of a pass over some rows, with scaled columns and with raw ones."""
+        few, early = slice(0, _TRIED), self.visits.rows < _TRIED
+        part = Distinct(
+            base.take(self.X, few), self.targets[few], self.totals[few],
+            Visits(*(field[early] for field in self.visits)), self.unit,
+        )  # fmt: skip
+        scaled = columns(part.X, part.targets, part.totals, intercept=intercept)
+        return [progressive_risk(part._seen(view)) for view in (scaled, scaled.unscaled())]
+
+    def _seen(self, view):
+        """The problem in the coordinates of a view."""
+        Z, view = shown(self.X, view)
+        centre = view.centre(self.X)
+        norms, targets = squared_norms(Z, centre), self.targets - view.target
+        return Problem(Z, centre, view, targets, self.totals, self.visits, norms, self.unit)
+
+
+class Problem(NamedTuple):
+    """`Distinct` rows in the coordinates of the learner."""
+
+    Z: object  # (m, d), of which `centre`, (d,) or (0,), is to be subtracted
+    centre: np.ndarray
+    columns: Columns
+    targets: np.ndarray  # less their means
+    totals: np.ndarray
+    visits: Visits
+    norms: np.ndarray  # squared norms of the rows
+    unit: float
+
+    def sized(self):
+        """Total weight of the rows times the mean squared norm of a row."""
+        return float(self.totals @ self.norms) * self.unit
+
+    def step(self):
+        """The safe step 1 / (2 max ||z||^2), 1 if there is no row but zero."""
+        largest = float((self.visits.weights * self.norms[self.visits.rows]).max())
+        return 0.5 / largest if largest > 0.0 else 1.0
+
+    def schemes(self, alphas, others=()):
+        """One `Geometric` an alpha, which is eta alpha / n a step, then the others."""
+        visited = self.unit * self.visits.repeats.sum()
+        rates = self.step() * np.asarray(alphas, dtype=float) / visited
+        return [*(Geometric(float(rate)) for rate in rates), *others]
+
+
+def penalties(alphas, sized):
+    """The user's, or 50 from ten times the rows' total squared norm down to 1e-8 times it."""
+    if alphas is None:
+        return (sized or 1.0) * np.logspace(1, -8, _N_ALPHAS)
+    alphas = np.array(alphas, dtype=np.float64).ravel()
+    if not (len(alphas) and np.isfinite(alphas).all() and (alphas > 0.0).all()):
+        raise ValueError("alphas must be positive and finite, and there must be one.")
+    return alphas
+
+
+class Run(NamedTuple):
+    """What a run of SGD leaves: a basis of averages and how the schemes combine it."""
+
+    basis: np.ndarray
+    mix: np.ndarray
+
+    @property
+    def n_schemes(self):
+        """How many averages there are."""
+        return self.mix.shape[1]
+
+    def fold(self, view, first=0, stop=None, dtype=float):
+        """Coefficients (n_outputs, d, n_schemes) and intercepts (n_outputs, n_schemes)."""
+        mix = self.mix[:, first:stop]
+        offset = np.tensordot(view.middle(), self.basis, axes=1).T @ mix
+        intercept = (view.target[:, None] - offset).astype(dtype)
+        return view.back(self.basis, mix, dtype), intercept
+
+    def predict(self, Z, centre):
+        """Predictions of all schemes, of shape (n, n_schemes, n_outputs), less the mean."""
+        flat = self.basis.reshape(len(self.basis), -1)
+        out = Z @ flat - (centre @ flat if len(centre) else 0.0)
+        return np.einsum("nrk,rs->nsk", out.reshape(-1, *self.basis.shape[1:]), self.mix,
+                         optimize=True)  # fmt: skip
+
+
+class Folded(NamedTuple):
+    """A path in the user's units, the mean of several runs: coefficients and intercepts."""
+
+    coef: np.ndarray  # (n_outputs, d, n_schemes)
+    intercept: np.ndarray  # (n_outputs, n_schemes)
+
+    @property
+    def n_schemes(self):
+        """How many averages there are."""
+        return self.intercept.shape[1]
+
+    def fold(self, view, first=0, stop=None, dtype=float):
+        """Some of it; it needs no view."""
+        part = slice(first, stop)
+        return self.coef[:, :, part].astype(dtype), self.intercept[:, part].astype(dtype)
+
+
+def folds(problem):
+    """The fold of every row, and how many are held out: five of few rows, one of many."""
+    m = len(problem.totals)
+    n_folds = min(max(_FOLDS, m // _MOST_HELD_OUT), m)
+    return np.arange(m) % n_folds, (n_folds if m <= _MOST_FOLDED else 1)
+
+
+def descend(problem, n_passes, n_folds=0, **watch):
+    """Run SGD and return its state: outputs that learn all rows, then all but fold 0, 1, ...
+
+    The runs share every visit of a row: a second one costs a fifth of the first. What is to be
+    called around each pass goes to `run`.
+    """
+    n_outputs = problem.targets.shape[1]
+    absent = np.repeat(np.arange(-1, n_folds), n_outputs)
+    learner = SGD(problem.step(), n_passes)
+    setting = learner.on(problem.Z, problem.centre, folds(problem)[0], absent)
+    source = Rows(problem.Z, np.tile(problem.targets, n_folds + 1), problem.visits)
+    state = learner.init(problem.Z.shape[1], len(absent))
+    return run(setting, state, source, **watch).state
+
+
+def read(problem, state, schemes, tolerance=1e-12):
+    """The averages of the outputs that learned all rows, or of `state.only` some others."""
+    state = state.only(0, problem.targets.shape[1])
+    kept, mix = compress(schemes, sum(map(len, state.rows)) + 1, tolerance)
+    return Run(averages(state, kept, problem.Z, problem.centre), mix)
+
+
+def held_out_risks(problem, state, schemes):
+    """Mean squared errors of all schemes on the rows that outputs of a run left out."""
+    n_outputs = problem.targets.shape[1]
+    fold, risk, weight = folds(problem)[0], 0.0, 0.0
+    for f in range(len(state.weights) // n_outputs - 1):
+        held = np.flatnonzero(fold == f)
+        # Three digits are enough to choose by.
+        model = read(problem, state.only((f + 1) * n_outputs, (f + 2) * n_outputs), schemes, 1e-3)
+        totals = problem.totals[held]
+        predicted = model.predict(base.take(problem.Z, held), problem.centre)
+        error = predicted - problem.targets[held][:, None]
+        risk = risk + totals @ np.square(error).sum(axis=2)
+        weight += totals.sum()
+    return risk / weight
+
+
+def progressive_risk(problem):
+    """Mean squared error of one pass on its second half, every row before it is learned."""
+    step, scalars = problem.step(), descend(problem, 1).scalars
+    _, importance = problem.visits.order(0)
+    half = len(importance) // 2
+    errors = (np.concatenate(scalars)[half:] / (step * importance[half:, None])) ** 2
+    return float(importance[half:] @ errors.sum(axis=1) / importance[half:].sum())
+
+
+def risks_on(model, problem, X, targets):
+    """Mean squared errors of all schemes on rows of the user's, summed over outputs."""
+    predicted = model.predict(problem.columns.show(X), problem.centre)
+    error = predicted - (targets - problem.columns.target)[:, None]
+    return np.square(error).sum(axis=2).mean(axis=0)
+
+
+def passes(max_iter, n_visits):
+    """Passes over the data: enough visits for few rows, 3 to 20."""
+    return int(np.clip(np.ceil(1.5e5 / n_visits), 3, 20)) if max_iter == "auto" else int(max_iter)

@@ -1,0 +1,838 @@
+"""Separating hyperplanes and surfaces with a proof of their margin, and Rosenblatt's Perceptron."""
+
+import warnings
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree._parameters import is_number
+from tunefree._threads import one_blas_thread, product
+from tunefree.engine.run import run
+from tunefree.engine.sources import Block, Whole, open_source
+from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree.estimators.rereads import Reread, journal, runner
+from tunefree.kernels import check_gram, make_kernel, resolve_gamma
+from tunefree.learners.perceptron.classical import Classical
+from tunefree.learners.perceptron.dual import Accelerated, MinNorm
+from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
+from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
+from tunefree.protocols import Source
+
+# Up to here Wolfe's method is the fastest; with more support rows it hands over.
+_SMALL_SUPPORT = 300
+# Passes spent on a predictor for rows that a dual method could not separate.
+_PLAY = 500
+# Stored entries that the compiled loop of the classical Perceptron visits before it looks up.
+_STRETCH = 50_000_000
+
+
+class MarginBounds(NamedTuple):
+    """The maximal margin lies in [lower, upper]; arrays with one entry a class if several.
+
+    Attributes
+    ----------
+    lower, upper : float or ndarray of shape (n_classes,)
+        The bounds, valid in exact arithmetic for the data as given in float64.
+    certified : bool or ndarray of shape (n_classes,)
+        Whether the bounds prove what `stop` asks for, or that no separator has a margin above
+        `margin`.
+    """
+
+    lower: float
+    upper: float
+    certified: bool
+
+
+class Fit(NamedTuple):
+    """What is known of one class against the rest; `status` is the proof in words."""
+
+    w: np.ndarray
+    p: np.ndarray | None
+    lower: float
+    upper: float
+    certified: bool
+    status: str
+    n_updates: int
+    n_operations: int
+    n_iter: int
+
+    @classmethod
+    def of(cls, w, p, proof, certified, floor, results):
+        """The fit with this proof, after these runs."""
+        if proof.lower > 0.0:
+            status = f"separated with a margin of at least {proof.lower:.6g}"
+        elif proof.upper <= floor:
+            status = f"no separator with a margin above {proof.upper:.6g}"
+        else:
+            status = f"not separated; no separator has a margin above {proof.upper:.6g}"
+        return cls(
+            w, p, proof.lower, proof.upper, certified, status,
+            sum(r.state.n_updates for r in results),
+            sum(r.state.n_operations for r in results),
+            sum(r.n_passes for r in results),
+        )  # fmt: skip
+
+
+class Problem(NamedTuple):
+    """Rows with a weight in float64, their signs (a column a class), and where the input has them.
+
+    `dtype` is the input's, `n_rows` its length.
+    """
+
+    X: object
+    signs: np.ndarray
+    weights: np.ndarray
+    rows: np.ndarray
+    n_rows: int
+    dtype: np.dtype
+
+    @classmethod
+    def of(cls, estimator, X, y, sample_weight=None):
+        """The problem of checked rows; the estimator gets its classes."""
+        X, y = base.check_rows_and_targets(estimator, X, y)
+        check_range(X)
+        n_rows = X.shape[0]
+        weights = base.check_weights(sample_weight, X)
+        rows = np.flatnonzero(weights > 0.0)
+        if len(rows) < n_rows:
+            X, y, weights = X[rows], y[rows], weights[rows]
+        estimator.classes_, codes = base.encode_labels(y, fewest=2)
+        signs = base.signs(codes, len(estimator.classes_))
+        return cls(double(X), signs, weights, rows, n_rows, X.dtype)
+
+    def sources(self, X=None):
+        """A source for each class against the rest, of the rows or of what stands for them."""
+        X = self.X if X is None else X
+        return [Whole(X, column[:, None], self.weights) for column in self.signs.T]
+
+
+def check_range(X):
+    """Refuse rows whose sixth powers leave the range of float64: nothing could be proven."""
+    largest = base.largest_entry(X)
+    if largest != 0.0 and not 1e-40 < largest < 1e40:
+        raise ValueError(
+            f"The largest entry of X is {largest:.3g}: its powers leave the range of float64. "
+            "Divide X by a constant first."
+        )
+
+
+def double(X):
+    """X in float64, for which the certificates hold; CSR with one type for all its indices."""
+    X = X.astype(np.float64, copy=False)
+    if not sparse.issparse(X):
+        return X
+    return sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+
+
+def squared_norms(X):
+    """The squared norm of every row."""
+    if not sparse.issparse(X):
+        return np.einsum("ij,ij->i", X, X)
+    return sparse.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape).sum(axis=1)
+
+
+def check_positive(**numbers):
+    """Refuse parameters that are not positive numbers."""
+    for name, value in numbers.items():
+        if not (is_number(value) and value > 0):
+            raise ValueError(f"{name}={value!r} is not positive.")
+
+
+class Hyperplanes(base.LabelsByDecisions, TellsCallbacks, BaseEstimator):
+    """A classifier by the signs, or the largest, of linear scores <w, phi(x)> + intercept.
+
+    A child has `intercept_`, and says by `_scores` what <w, phi(x)> is.
+    """
+
+    def _scores(self, X):
+        """<w, phi(x)> of checked rows for each hyperplane; by default with `coef_`."""
+        return product(double(X), self.coef_.T.astype(np.float64))
+
+    def decision_function(self, X):
+        """Scores; where vectors have length one, distances from the hyperplanes.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Kernel values of shape (n_samples, n_samples_fit) for kernel='precomputed'.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        X = base.check_rows(self, X)
+        scores = np.asarray(self._scores(X) + self.intercept_).astype(X.dtype)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _bias(self, squared_norms):
+        """Value of the constant coordinate.
+
+        It has the size of the longest row, so that nothing changes when the data are scaled.
+        """
+        if not self.fit_intercept:
+            return 0.0
+        if self.intercept_scaling != "auto":
+            return float(self.intercept_scaling)
+        return float(np.sqrt(np.max(squared_norms, initial=0.0))) or 1.0
+
+    def _publish_coef(self, w, bias, dtype):
+        """Coefficients and intercepts from vectors whose last coordinate is the bias's."""
+        d = self.n_features_in_
+        self.coef_ = w[:, :d].astype(dtype)
+        self.intercept_ = (bias * w[:, d] if bias else np.zeros(len(w))).astype(dtype)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Separator(Hyperplanes):
+    """A classifier whose hyperplanes come with a proof of their margin."""
+
+    def __init__(
+        self, method="optimistic", *, step="adaptive", potential="entropy", stop="separated",
+        tol=1e-2, margin=None, max_iter=10_000, fit_intercept=True, intercept_scaling="auto",
+    ):  # fmt: skip
+        self.method = method
+        self.step = step
+        self.potential = potential
+        self.stop = stop
+        self.tol = tol
+        self.margin = margin
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+
+    def _check_parameters(self):
+        choices = {
+            "method": ("optimistic", "accelerated", "min-norm", "auto"),
+            "stop": ("separated", "margin"),
+        }
+        PLAYERS.find(self.potential)
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                listed = ", ".join(allowed)
+                raise ValueError(f"{name}={getattr(self, name)!r} is none of {listed}.")
+        numbers = {"tol": self.tol, "max_iter": self.max_iter}
+        if self.step not in ("adaptive", "paper"):
+            numbers["step"] = self.step
+        if self.intercept_scaling != "auto":
+            numbers["intercept_scaling"] = self.intercept_scaling
+        check_positive(**numbers)
+
+    def _goal(self):
+        return Goal(self.stop == "margin", self.tol, self.margin)
+
+    def _game(self, space, goal):
+        step = {"adaptive": None, "paper": 1.0}.get(self.step, self.step)
+        return Optimistic(space, goal, PLAYERS.find(self.potential), step)
+
+    def _passes(self, n_classes):
+        """What to call around each pass of the runs for all classes against the rest."""
+        return self._told.passes(n_classes * (self.max_iter + 1 + _PLAY))
+
+    def _run(self, space, goal, source, watch):
+        """Run the method and what has to follow it; the last result has the predictor to keep."""
+        n, run = len(source.weights), runner(self)
+        play = Optimistic(space, goal)
+        if self.method == "optimistic":
+            # One pass more: the first only measures the data.
+            play = self._game(space, goal)
+            return [run(play, play.init(n), source, max_passes=self.max_iter + 1, **watch)]
+        if self.method == "accelerated":
+            first = Accelerated(space, goal)
+        else:
+            first = MinNorm(space, goal, _SMALL_SUPPORT if self.method == "auto" else n)
+        results = [run(first, first.init(), source, max_passes=self.max_iter, **watch)]
+        left = self.max_iter - results[0].n_passes
+        if self.method == "auto" and left > 0 and results[0].state.stalled:
+            second, p = Accelerated(space, goal), np.zeros(n)
+            p[results[0].state.support] = results[0].state.p
+            results.append(run(second, second.init(p), source, max_passes=left, **watch))
+        if all(r.state.certificate.lower == 0.0 for r in results):
+            # The dual methods only say that there is no separator; play finds a good predictor.
+            # Not ended by a callback: without it there would be nothing to predict with.
+            watch = {"before_pass": watch["before_pass"]} if watch else {}
+            results.append(run(play, play.init(n), source, max_passes=_PLAY, **watch))
+        return results
+
+    def _solve(self, space, source, publish, watch):
+        """The `Fit` of one class against the rest; `publish(w)` is w as it will be read."""
+        goal = self._goal()
+        results = self._run(space, goal, source, watch)
+        best = results[-1].state.certificate
+        for c in (r.state.certificate for r in results[:-1]):
+            if c.upper < best.upper:
+                best = best._replace(upper=c.upper, p=c.p)
+            if c.lower > best.lower:
+                best = best._replace(lower=c.lower, w=c.w)
+        block, p = next(iter(source.blocks(0))), best.p / best.p.sum()
+        view = space.view(block)
+        w = 0.0 * view.pull(p) if best.w is None else best.w
+        w = publish(w / (space.norm(w, 0, 1.0) or 1.0))
+        proof = certify(space, block, w, p)
+        if self.method == "optimistic" and results[0].converged and not proof.lower > 0.0:
+            # Given up at the round of Theorem 3, if not because of the witness.
+            proof = proof._replace(upper=min(proof.upper, self.margin or np.inf))
+        radius = float(np.sqrt(np.max(view.squares(), initial=0.0)))
+        certified = bool(goal.reached(proof, radius))
+        return Fit.of(w, p, proof, certified, goal.floor(radius), results)
+
+    def _publish(self, fits, rows=None, n_rows=0):
+        """The fitted attributes that both forms share; `rows` of the input have weights p."""
+        single = len(fits) == 1
+        columns = (np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields)
+        columns = MarginBounds(*columns)
+        self.margin_bounds_ = MarginBounds(*(c[0].item() if single else c for c in columns))
+        self.separated_ = bool(columns.lower[0] > 0.0) if single else columns.lower > 0.0
+        self.status_ = fits[0].status if single else [f.status for f in fits]
+        self.support_weights_ = None
+        if rows is not None:
+            support = np.zeros((len(fits), n_rows))
+            support[:, rows] = [f.p for f in fits]
+            self.support_weights_ = support[0] if single else support
+        self.n_updates_ = sum(f.n_updates for f in fits)
+        self.n_operations_ = sum(f.n_operations for f in fits)
+        self.n_iter_ = max(f.n_iter for f in fits)
+        for f in fits:
+            if not f.certified:
+                warnings.warn(
+                    f"Stopped after {f.n_iter} passes: {f.status}. The largest margin is only "
+                    f"known to lie in [{f.lower:.6g}, {f.upper:.6g}]. Raise "
+                    f"max_iter={self.max_iter}, or try method='auto'.",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+
+
+class OptimisticPerceptron(Separator):
+    r"""Linear classifier that finds a separating hyperplane and proves how wide its margin is.
+
+    A weight vector and a distribution p over the rows play against each other,
+
+    .. math:: w_t = w_{t-1} + 2 \tilde x_{t-1} - \tilde x_{t-2}, \quad
+        p_{t,i} \propto p_{t-1,i} \exp(-y_i \langle w_t, x_i \rangle / r^2), \quad
+        \tilde x_t = \sum_i p_{t,i} y_i x_i,
+
+    and the average of the w_t separates after O(1 / margin) rounds, where the Perceptron needs
+    O(1 / margin^2). Any w bounds the largest possible margin from below by its own, any p bounds it
+    from above by :math:`\|\sum_i p_i y_i x_i\|`: the fit publishes both bounds and both witnesses.
+
+    Parameters
+    ----------
+    method : {'optimistic', 'accelerated', 'min-norm', 'auto'}, default='optimistic'
+        'optimistic' is the paper's; 'accelerated' adds momentum, a line search and restarts to the
+        dual problem; 'min-norm' (Wolfe) ends after finitely many rounds and is the fastest while
+        few rows support the margin; 'auto' starts with it and goes on with 'accelerated' beyond 300
+        support rows. All are judged by the same bounds.
+    step : {'adaptive', 'paper'} or float, default='adaptive'
+        The data player's step: 'paper' is 1 / r^2, a float a multiple of it. 'adaptive' takes the
+        longest for which the proof of the guarantee goes through; the guaranteed number of rounds T
+        is that of the paper, and 2 + log2(T) more at most. For method='optimistic'.
+    potential : {'entropy', 'euclidean'} or part, default='entropy'
+        The data player's potential. For method='optimistic'.
+    stop : {'separated', 'margin'}, default='separated'
+        Stop at the first separator, or when the margin is known to `tol`.
+    tol : float, default=0.01
+        Relative width of the bounds, (upper - lower) / upper, for stop='margin'.
+    margin : float, optional
+        The smallest margin of interest, in the units of the rows (with the constant coordinate,
+        see `intercept_scaling`). The fit gives up as soon as no separator can have it: when the
+        upper bound is below, or at the round at which Theorem 3 promises a separator. By default
+        1e-4 of the longest row, by the upper bound only; 0 never gives up.
+    max_iter : int, default=10000
+        Most rounds; each takes two products with the rows.
+    fit_intercept : bool, default=True
+        Learn an intercept, as the weight of one more, constant coordinate.
+    intercept_scaling : 'auto' or float, default='auto'
+        Value of that coordinate; 'auto' is the norm of the longest row. Margins are those in the
+        space with this coordinate.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Together with the intercept's coordinate, vectors of length one: decisions are distances.
+    classes_ : ndarray of shape (n_classes,)
+    margin_bounds_ : MarginBounds
+        (lower, upper, certified): the largest possible margin lies between them, rounding included;
+        `certified` says whether that is what `stop` asked for, or a proof that no separator has a
+        margin above `margin`. Arrays, one entry a class against the rest, if there are several.
+    separated_ : bool or ndarray of shape (n_classes,)
+        Whether the hyperplane is proven to separate (lower > 0).
+    support_weights_ : ndarray of shape (n_samples,) or (n_classes, n_samples)
+        The distribution over the rows that proves `upper`; the rows with weight support the margin.
+    status_ : str or list of str
+        The proof in words.
+    n_updates_ : int
+        Updates of the weight vector, summed over the classes.
+    n_operations_ : int
+        Inner products and additions of rows, counted as in the paper, summed over the classes.
+    n_iter_ : int
+        Passes over the rows.
+    intercept_scale_ : float
+        Value of the constant coordinate (0 without an intercept).
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, labels of one class, weights that are all zero or negative.
+
+    Notes
+    -----
+    Rows that no hyperplane separates: the upper bound falls to 0, `status_` says so, and the
+    predictor with the fewest (weighted) errors is returned.
+    Weights are the distribution p_0 (for 'min-norm' only whether they are 0 matters).
+    Several classes are learned one against the rest.
+
+    References
+    ----------
+    Hanashiro and Abernethy, "Linear Separation via Optimism", Algorithm 1, Theorems 1 to 3. The
+    certificates, the adaptive step and the other methods are ours.
+
+    Examples
+    --------
+    >>> from tunefree.datasets import make_perceptron_hard
+    >>> X, y = make_perceptron_hard(8)
+    >>> model = OptimisticPerceptron(step="paper", fit_intercept=False).fit(X, y)
+    >>> model.n_updates_, model.n_operations_, model.separated_  # Perceptron: 21845 and 109230
+    (489, 8810, True)
+    """
+
+    @told
+    def fit(self, X, y, sample_weight=None):
+        """Find separators.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            The prior p_0; whole weights are repetitions, rows of weight 0 are left out.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        problem = Problem.of(self, X, y, sample_weight)
+        bias = self._bias(squared_norms(problem.X) if self.fit_intercept else 0.0)
+        self._fit_rows(Linear(bias), problem.sources(), problem.dtype, problem.rows, problem.n_rows)
+        return self
+
+    def _fit_rows(self, space, sources, dtype, rows, n_rows):
+        """Fit every class against the rest, keeping numbers for every row."""
+        bias, d = space.bias, self.n_features_in_
+
+        def publish(w):
+            """Round as the published coefficients are: the bounds are for these."""
+            coef = w[:d].astype(dtype).astype(np.float64)
+            if bias == 0.0:
+                return coef
+            return np.append(coef, np.float64((bias * w[d]).astype(dtype)) / bias)
+
+        watch = self._passes(len(self.classes_))
+        fits = [self._solve(space, source, publish, watch) for source in sources]
+        self._publish_coef(np.stack([f.w for f in fits]), bias, dtype)
+        self._publish(fits, rows, n_rows)
+
+    def _fit_streams(self, source_of, largest):
+        """Play with O(n_features) numbers on `source_of(k)`, the rows as class k against the rest.
+
+        `largest` is the largest squared norm of a row.
+        """
+        bias, goal, fits = self._bias(largest), self._goal(), []
+        game = self._game(Linear(bias), goal)
+        for k in range(len(self.classes_)) if len(self.classes_) > 2 else [1]:
+            result = runner(self)(game, game.init(), source_of(k), max_passes=self.max_iter + 1)
+            s, c = result.state, result.state.certificate
+            w = s.w if c.w is None else c.w
+            w = w / (game.space.norm(w) or 1.0)
+            fits.append(Fit.of(w, None, c, result.converged, goal.floor(s.radius), [result]))
+        self._publish_coef(np.stack([f.w for f in fits]), bias, np.float64)
+        self._publish(fits)
+
+    def _publish_coef(self, w, bias, dtype):
+        super()._publish_coef(w, bias, dtype)
+        self.intercept_scale_ = bias
+
+    @property
+    def _streams(self):
+        """Whether the method needs no number for every row."""
+        return self.method == "optimistic" and PLAYERS.find(self.potential).streams
+
+    @base.all_or_nothing
+    def fit_source(self, source, *, classes=None, checkpoint=None):
+        """Find separators of a source that can be read again, in as many passes as it takes.
+
+        ``method="optimistic"`` with the entropy keeps O(n_features) numbers. The others, and the
+        Euclidean potential, keep about ten numbers for each row besides, and their result is that
+        of `fit` up to rounding.
+
+        Parameters
+        ----------
+        source : Source or anything that `tunefree.open_source` takes
+        classes : array-like, optional
+            Labels to expect besides those that occur.
+        checkpoint : Checkpoint, optional
+            Saves the run between two passes, resumes it with the same bits.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        source = open_source(source)
+        with journal(self, source, checkpoint):
+            self._fit_source(Reread(source), classes)
+        return self
+
+    @property
+    def fit_blocks(self):
+        """Gone."""
+        raise AttributeError("fit_blocks is gone: fit_source takes a function that gives blocks.")
+
+    def _fit_source(self, rows, classes):
+        seen, labels, weights, largest = np.empty(0), [], [], 0.0
+        for X, y, weight in rows.survey():
+            check_range(X)
+            seen = np.unique(np.concatenate([seen, y])) if len(seen) else np.unique(y)
+            largest = max(largest, float(np.max(squared_norms(double(X)))))
+            if not self._streams:
+                weights.append(weight)
+                labels.append(y)
+        self.classes_ = seen if classes is None else np.union1d(seen, classes)
+        if len(self.classes_) < 2:
+            raise ValueError(f"{rows.source.name} has one class: a separator needs two or more.")
+        self.n_features_in_ = rows.width
+        if rows.source.feature_names is not None:
+            self.feature_names_in_ = np.asarray(rows.source.feature_names, dtype=object)
+        if self._streams:
+            self._fit_streams(lambda k: Signed(rows, self.classes_[k]), largest)
+            return
+        codes = np.searchsorted(self.classes_, np.concatenate(labels))
+        signs, weights = base.signs(codes, len(self.classes_)), np.concatenate(weights)
+        sources = [Whole(rows, column[:, None], weights) for column in signs.T]
+        space = Passing(self._bias(largest))
+        self._fit_rows(space, sources, rows.dtype, np.arange(rows.rows), rows.rows)
+
+
+@dataclass(frozen=True)
+class Signed(Source):
+    """The rows of a `Reread` as one class against the rest, a block a piece."""
+
+    rows: Reread
+    positive: object
+
+    def blocks(self, epoch):
+        """The blocks of a pass."""
+        start = 0
+        for X, y, weights in self.rows.pieces():
+            signs = np.where(y == self.positive, 1.0, -1.0)[:, None]
+            yield Block(double(X), None, signs, weights, start, epoch)
+            start += len(y)
+
+
+class Passing(NamedTuple):
+    """`Linear` for a block whose X is a `Reread`: every product is a pass over the source."""
+
+    bias: float = 0.0
+
+    def view(self, block):
+        """The signed rows of a block."""
+        return _Passes(block.X, block.targets[:, 0], Linear(self.bias))
+
+    dot, norm, slack = Linear.dot, Linear.norm, Linear.slack
+
+
+class _Passes(NamedTuple):
+    rows: Reread
+    signs: np.ndarray
+    space: Linear
+
+    def _views(self):
+        start = 0
+        for X, _, weights in self.rows.pieces():
+            at = slice(start, start + len(weights))
+            yield (
+                at,
+                self.space.view(Block(double(X), None, self.signs[at, None], weights, start, 0)),
+            )
+            start = at.stop
+
+    def push(self, x):
+        out = np.empty(len(self.signs))
+        for at, view in self._views():
+            out[at] = view.push(x)
+        return out
+
+    def pull(self, p):
+        return sum(view.pull(p[at]) for at, view in self._views())
+
+    def squares(self):
+        return np.concatenate([view.squares() for _, view in self._views()])
+
+    def inner(self, rows, j):
+        one, support = double(self.rows.row(j)), [double(self.rows.row(i)) for i in rows]
+        if sparse.issparse(one):
+            out = sparse.vstack(support, format="csr") @ one.toarray()[0]
+        else:
+            out = np.vstack(support) @ one[0]
+        return self.signs[rows] * self.signs[j] * (out + self.space.bias**2)
+
+
+class KernelOptimisticPerceptron(Separator):
+    r"""Kernel classifier that finds a separating surface and proves how wide its margin is.
+
+    The rounds of `OptimisticPerceptron` need inner products of rows only: with
+    :math:`Q_{ij} = y_i y_j k(x_i, x_j)` and :math:`h_t = Q p_t`, the margins of w_t are
+    :math:`m_t = m_{t-1} + 2 h_{t-1} - h_{t-2}`, so that a round is one product with Q. Margins are
+    those of the rows in the kernel's feature space.
+
+    Parameters
+    ----------
+    kernel : str or callable, default='rbf'
+        A kernel of `tunefree.kernels` or of `sklearn.metrics.pairwise`, by name; a function of two
+        matrices or of two rows; or 'precomputed': X is the matrix.
+    gamma : 'scale' or float, default='scale'
+        Of the 'rbf', 'polynomial', 'sigmoid', 'laplacian' and 'chi2' kernels; 'scale' is
+        1 / (n_features * variance of all entries), as in `sklearn.svm.SVC`.
+    degree : float, default=3
+        Of the 'polynomial' kernel.
+    coef0 : float, default=1
+        Of the 'polynomial' and 'sigmoid' kernels.
+    method, step, potential, stop, tol
+        As in `OptimisticPerceptron`.
+    margin : float, optional
+        The smallest margin of interest; by default 1e-4 of the longest row in feature space.
+    max_iter : int, default=10000
+        Most rounds; each takes one product with the kernel matrix.
+    fit_intercept : bool, default=True
+        Learn an intercept: a constant is added to the kernel.
+    intercept_scaling : 'auto' or float, default='auto'
+        Root of that constant; 'auto' is the norm of the longest row in feature space.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
+        decision(x) = sum_i dual_coef_i k(x_i, x) + intercept, a vector of length one.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    support_ : ndarray of shape (n_support,)
+        Which rows of the input have a coefficient.
+    X_fit_ : ndarray or CSR of shape (n_support, n_features)
+        Those rows (None for a precomputed kernel).
+    classes_, margin_bounds_, separated_, support_weights_, status_
+        As in `OptimisticPerceptron`.
+    n_updates_, n_operations_, n_iter_, intercept_scale_, n_features_in_, feature_names_in_
+        As in `OptimisticPerceptron`.
+    gamma_ : float
+        What `gamma` was for these rows (not for a precomputed kernel).
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, labels of one class, weights that are all zero or negative, a
+        precomputed kernel that is not square.
+
+    Notes
+    -----
+    Time O(n^2) a round and memory O(n^2). The bounds are exact for the kernel matrix as computed in
+    float64, which must be positive semidefinite.
+
+    References
+    ----------
+    Hanashiro and Abernethy, "Linear Separation via Optimism", Algorithm 1; the kernel form is ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), [0, 0, 1, 1]
+    >>> model = KernelOptimisticPerceptron(gamma=1.0).fit(X, y)
+    >>> model.separated_, model.predict(X)
+    (True, array([0, 0, 1, 1]))
+    """
+
+    def __init__(
+        self, kernel="rbf", *, gamma="scale", degree=3, coef0=1, method="optimistic",
+        step="adaptive", potential="entropy", stop="separated", tol=1e-2, margin=None,
+        max_iter=10_000, fit_intercept=True, intercept_scaling="auto",
+    ):  # fmt: skip
+        self.kernel, self.gamma, self.degree, self.coef0 = kernel, gamma, degree, coef0
+        super().__init__(
+            method, step=step, potential=potential, stop=stop, tol=tol, margin=margin,
+            max_iter=max_iter, fit_intercept=fit_intercept, intercept_scaling=intercept_scaling,
+        )  # fmt: skip
+
+    def _kernel(self):
+        return make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
+
+    @told
+    def fit(self, X, y, sample_weight=None):
+        """Find separators.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Or the kernel matrix of shape (n_samples, n_samples) for kernel='precomputed'.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            The prior p_0; whole weights are repetitions, rows of weight 0 are left out.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        problem = Problem.of(self, X, y, sample_weight)
+        X, dtype = problem.X, problem.dtype
+        if self.kernel == "precomputed":
+            if X.shape[1] != problem.n_rows:
+                raise ValueError(f"A precomputed kernel is square; X has the shape {X.shape}.")
+            gram = X[:, problem.rows]
+            gram = gram.toarray() if sparse.issparse(gram) else np.ascontiguousarray(gram)
+        else:
+            self.gamma_ = resolve_gamma(self.gamma, X, problem.weights)
+            gram = self._kernel().gram(X, X)
+            check_gram(gram, f"kernel={self.kernel!r}")
+        bias = self._bias(np.diag(gram))
+        space, fits, watch = Gram(bias), [], self._passes(problem.signs.shape[1])
+        for source in problem.sources(gram):
+            view = space.view(next(source.blocks(0)))
+
+            def publish(w, view=view):
+                """Round as the published coefficients are: the bounds are for these."""
+                return view.pull(w[0].astype(dtype).astype(np.float64))
+
+            fits.append(self._solve(space, source, publish, watch))
+        duals = problem.signs.T * [f.w[0] for f in fits]
+        kept = np.flatnonzero(duals.any(axis=0))
+        self.dual_coef_ = duals[:, kept].astype(dtype)
+        self.intercept_ = (bias**2 * duals.sum(axis=1)).astype(dtype)
+        self.intercept_scale_ = bias
+        self.support_ = problem.rows[kept]
+        self.X_fit_ = None if self.kernel == "precomputed" else X[kept].astype(dtype)
+        self._publish(fits, problem.rows, problem.n_rows)
+        return self
+
+    @one_blas_thread()
+    def _scores(self, X):
+        if self.kernel == "precomputed":
+            gram = double(X)[:, self.support_]
+        else:
+            gram = self._kernel().gram(double(X), double(self.X_fit_))
+        return gram @ self.dual_coef_.T.astype(np.float64)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+class ClassicalPerceptron(Hyperplanes):
+    r"""Rosenblatt's Perceptron, with its work counted: the baseline of the optimistic one.
+
+    Rows are visited in order, cyclically; a row with :math:`y \langle w, x \rangle \le 0` is added,
+    w += y x, until all rows in succession are right. On separable rows there are at most
+    (r / margin)^2 updates; on others the fit ends at `max_iter`.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        Most passes over the rows.
+    fit_intercept : bool, default=True
+        Learn an intercept, as the weight of one more, constant coordinate.
+    intercept_scaling : 'auto' or float, default='auto'
+        Value of that coordinate; 'auto' is the norm of the longest row.
+
+    Attributes
+    ----------
+    separated_ : bool or ndarray of shape (n_classes,)
+        Whether all rows in succession were right.
+    n_updates_ : int
+        Updates of the weight vector, summed over the classes.
+    n_operations_ : int
+        Inner products and updates, summed over the classes.
+    n_iter_ : int
+        Passes over the rows, the last one rounded up.
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_
+        As in `OptimisticPerceptron`.
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, or labels of one class.
+
+    References
+    ----------
+    Rosenblatt 1958; counted as in Hanashiro and Abernethy, "Linear Separation via Optimism",
+    sections 2.1 and 3.
+
+    Examples
+    --------
+    >>> from tunefree import ClassicalPerceptron
+    >>> from tunefree.datasets import make_perceptron_hard
+    >>> X, y = make_perceptron_hard(6)
+    >>> model = ClassicalPerceptron(max_iter=10**6, fit_intercept=False).fit(X, y)
+    >>> model.n_updates_, (4**6 - 1) // 3
+    (1365, 1365)
+    """
+
+    def __init__(self, *, max_iter=1000, fit_intercept=True, intercept_scaling="auto"):
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+
+    @told
+    def fit(self, X, y):
+        """Find separators.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+        """
+        check_positive(max_iter=self.max_iter)
+        if self.intercept_scaling != "auto":
+            check_positive(intercept_scaling=self.intercept_scaling)
+        problem = Problem.of(self, X, y)
+        bias = self._bias(squared_norms(problem.X) if self.fit_intercept else 0.0)
+        stretch = int(np.clip(_STRETCH // max(problem.X.size, 1), 1, max(self.max_iter - 1, 1)))
+        learner = Classical(bias, stretch)
+        # The first pass is a single one; what does not fill a stretch comes last.
+        stretches, rest = divmod(self.max_iter - 1, stretch)
+        results, watch = [], self._told.passes(problem.signs.shape[1] * (stretches + 2))
+        for source in problem.sources():
+            start = learner.init(problem.X.shape[1])
+            result = run(learner, start, source, max_passes=1 + stretches, **watch)
+            if rest and not (result.converged or result.stopped):
+                last = learner._replace(cycles=rest)
+                result = run(last, result.state, source, max_passes=1, **watch)
+            results.append(result)
+        states, separated = zip(*((r.state, r.converged) for r in results), strict=True)
+        self._publish_coef(np.stack([s.w for s in states]), bias, problem.dtype)
+        self.separated_ = separated[0] if len(separated) == 1 else np.array(separated)
+        self.n_updates_ = sum(s.n_updates for s in states)
+        self.n_operations_ = sum(s.n_operations for s in states)
+        products = max(s.n_operations - s.n_updates for s in states)
+        self.n_iter_ = -(-products // problem.n_rows)
+        if not (all(separated) or any(r.stopped for r in results)):
+            warnings.warn(
+                f"max_iter={self.max_iter} passes did not separate the rows.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self

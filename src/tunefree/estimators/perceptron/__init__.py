@@ -1,1 +1,0 @@
-"""Separators as scikit-learn has them."""

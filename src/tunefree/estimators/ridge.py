@@ -1,0 +1,456 @@
+"""Least squares by averaged SGD: a whole regularization path from one run, or exactly."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree._array import seed_of
+from tunefree._threads import one_blas_thread, product
+from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
+from tunefree.engine.order import given_visits
+from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree.estimators.from_source import FitsSource
+from tunefree.estimators.least_squares import (
+    Distinct,
+    Run,
+    descend,
+    folds,
+    held_out_risks,
+    passes,
+    penalties,
+    read,
+    risks_on,
+)
+from tunefree.learners.sgd.path import decompose
+from tunefree.learners.sgd.stream import StreamSGD
+from tunefree.robust import guarded
+
+# A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
+MOST_KEPT = 2e7
+# Up to here the eigenvectors cost less than the passes (measured: 2 to 2800 times).
+_MOST_EXACT, _MOST_CELLS = 1000, 2e8
+# Predictions may lie so many halves of the targets' range from its middle.
+_WIDENED = 3.0
+_OTHERS = (Last(), Tail(0.25), Tail(0.5), Uniform())
+_RIDGE = "auto", "geometric"
+
+
+class AveragedSGDRegressor(
+    RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbacks, BaseEstimator
+):
+    r"""Least squares by SGD, regularized by how its iterates are averaged.
+
+    SGD with the constant step eta visits the rows in the order of their hash. Averages of its
+    iterates regularize: the geometric one, with weights :math:`(1 + \eta\alpha/n)^{-t}`, is ridge
+    regression with the penalty alpha in expectation, and its test error is comparable. Every
+    average is read from one run, and the best is chosen on rows held out. Where an
+    eigendecomposition is cheaper, ridge regression is solved exactly instead, and alpha chosen by
+    leave-one-out.
+
+    Parameters
+    ----------
+    average : {'auto', 'geometric', 'last', 'uniform', 'polynomial', 'tail'} or part
+        'auto', the default, chooses among last, uniform, the last half and quarter, and the
+        geometric averages of all alphas; 'geometric' among these; a part of `tunefree.averaging`
+        is taken as it is.
+    solver : {'auto', 'sgd', 'exact'}, default='auto'
+        'auto' is 'exact' with at most 1000 columns or rows (and for the averages 'auto' and
+        'geometric'). It also guards the model: an entry or target ten times as far from the middle
+        of its column as any other counts as missing, with a warning, and predictions stay within
+        `range_`. With a solver by its name rows are learned as they are (the warning remains), and
+        predictions are ``X @ coef_.T + intercept_`` everywhere.
+    alphas : array-like of shape (n_alphas,), optional
+        Penalties alpha of ||y - Xw||^2 + alpha ||w||^2, as in Ridge, on the scaled columns. 50
+        values on the scale of the rows by default.
+    max_iter : int or 'auto', default='auto'
+        Passes of SGD; 'auto' is 1.5e5 visits, but 3 to 20 passes.
+    scaling : bool or 'auto', default='auto'
+        Divide columns by their largest deviation from the mean; 'auto' does so on dense data, and
+        on sparse data if a pass over 2000 rows goes better so.
+    fit_intercept : bool, default=True
+        Centre columns and targets.
+    random_state : int, RandomState or None, default=None
+        Seed of the order of rows.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+    intercept_ : float or ndarray of shape (n_targets,)
+    range_ : ndarray of shape (2, n_targets) or None
+        Predictions are clipped to it: the range of the targets, widened by its own width on either
+        side. A line says nothing about rows far from all that it was fitted to.
+    solver_ : str
+        'sgd', 'exact', or 'stream' after `partial_fit`.
+    average_ : part or None
+        The chosen average; None for the exact solver.
+    alpha_ : float or None
+        The chosen penalty; None where the chosen average has none.
+    alphas_ : ndarray of shape (n_alphas,)
+    validation_scores_ : ndarray of shape (n_alphas,) or None
+        Mean squared error of every alpha on rows held out (summed over targets); of solver 'sgd' to
+        about three digits.
+    leaderboard_ : list of dict
+        The same for every average.
+    coefs_ : ndarray of shape (n_alphas, n_features) or (n_alphas, n_targets, n_features)
+        The path, worked out when asked for; of more than 2e7 numbers by `sgd_ridge_path` only.
+    intercepts_ : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
+    hint_ : str or None
+        Says when the other solver would have been cheaper.
+    n_iter_ : int
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, weights that are all zero, or parameters that mean nothing.
+
+    References
+    ----------
+    Neu and Rosasco 2018, "Iterate averaging as regularization for stochastic gradient descent",
+    equation 6 and section 4.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from tunefree import AveragedSGDRegressor
+    >>> X, y = load_diabetes(return_X_y=True, scaled=False)
+    >>> model = AveragedSGDRegressor(solver="sgd", random_state=0).fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:], y[300:]) > 0.45)
+    True
+    """
+
+    _ON_DEMAND = ("coef_", "intercept_", "range_", "average_", "leaderboard_")
+
+    def __init__(
+        self, average="auto", *, solver="auto", alphas=None, max_iter="auto", scaling="auto",
+        fit_intercept=True, random_state=None,
+    ):  # fmt: skip
+        self.average = average
+        self.solver = solver
+        self.alphas = alphas
+        self.max_iter = max_iter
+        self.scaling = scaling
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+
+    @told
+    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        X_val, y_val : array-like, optional
+            Rows on which the average is chosen, in place of rows held out.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        self._stream = None
+        problem = self._pose(X, y, sample_weight)
+        validation = None if X_val is None else self._validation(X_val, y_val)
+        self.alphas_ = penalties(self.alphas, problem.sized())
+        if self.solver_ == "exact":
+            return self._fit_exact(problem, validation)
+        return self._fit_sgd(problem, validation)
+
+    def _check(self):
+        """Refuse parameter values that mean nothing, naming the parameter."""
+        self._grid()
+        if self.solver not in ("auto", "sgd", "exact"):
+            raise ValueError(f"solver={self.solver!r} is none of auto, sgd, exact.")
+        if self.scaling not in (True, False, "auto"):
+            raise ValueError(f"scaling={self.scaling!r} is neither a bool nor 'auto'.")
+        n = self.max_iter
+        if n != "auto" and (not isinstance(n, int | np.integer) or n < 1):
+            raise ValueError(f"max_iter={n!r} is neither 'auto' nor a positive integer.")
+
+    def _choose_solver(self, shape):
+        """Set the solver for rows of this shape, and a hint if the other one would be cheaper."""
+        ridge = isinstance(self.average, str) and self.average in _RIDGE
+        cheap = min(shape) <= _MOST_EXACT and shape[0] * shape[1] <= _MOST_CELLS
+        self.solver_, self.hint_ = self.solver, None
+        if self.solver == "exact" and not ridge:
+            raise ValueError("solver='exact' has no iterates: use average='auto' or 'geometric'.")
+        if self.solver == "auto":
+            self.solver_ = "exact" if cheap and ridge else "sgd"
+        elif cheap and ridge and self.solver == "sgd":
+            self.hint_ = "With so few columns or rows, solver='exact' is cheaper and exact."
+        elif not cheap and self.solver == "exact":
+            self.hint_ = "With so many rows and columns, solver='sgd' is cheaper."
+
+    def _pose(self, X, y, sample_weight):
+        """The problem; the solver for it is chosen."""
+        X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
+        weights = base.check_weights(sample_weight, X)
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        given, kept = (X, targets), weights > 0
+        if not kept.all():
+            X, targets, weights = X[kept], targets[kept], weights[kept]
+        self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
+        self._choose_solver(X.shape)
+        if self.solver_ == "exact" and sparse.issparse(X):
+            X = X.toarray()
+        # Dense columns are always scaled.
+        scaling = True if self.scaling == "auto" and not sparse.issparse(X) else self.scaling
+        rows = Distinct.of(X, targets, weights, seed_of(self.random_state))
+        every, learned = np.arange(rows.X.shape[0]), self.solver != "auto"
+        X, targets = guarded(rows.X, rows.targets, every, given, learned=learned)
+        self.range_ = None
+        if not learned:
+            low, high = targets.min(axis=0), targets.max(axis=0)
+            self.range_ = np.stack([2.0 * low - high, 2.0 * high - low])
+        rows = rows._replace(X=X, targets=targets)
+        return rows.pose(intercept=self.fit_intercept, scaling=scaling)
+
+    def _fit_exact(self, problem, validation):
+        model, left_out = exact_path(problem, self.alphas_, self.fit_intercept)
+        risks = left_out() if validation is None else risks_on(model, problem, *validation)
+        return self._choose_exact(problem.columns, model, risks)
+
+    def _choose_exact(self, columns, model, risks):
+        cautious = int(np.argmax(self.alphas_))
+        k = int(np.argmin(risks)) if np.isfinite(risks).any() else cautious
+        return self._choose(columns, model, [None] * len(self.alphas_), risks, k, 1)
+
+    def _grid(self):
+        """Whether the averages of all alphas are candidates, and which others are."""
+        if isinstance(self.average, str) and self.average in _RIDGE:
+            return True, _OTHERS if self.average == "auto" else ()
+        return False, (scheme_of(self.average, also=_RIDGE[:1]),)
+
+    def _fit_sgd(self, problem, validation):
+        n_passes = passes(self.max_iter, int(problem.visits.repeats.sum()))
+        grid, others = self._grid()
+        schemes = problem.schemes(self.alphas_, others)
+        choose = grid and len(schemes) > 1 and len(problem.totals) > 1
+        n_folds = folds(problem)[1] if choose and validation is None else 0
+
+        def publish(model, state):
+            model._read_sgd(problem, state, schemes, n_folds, validation)
+
+        watch = self._told.passes(n_passes, publish)
+        state = descend(problem, n_passes, n_folds, **watch)
+        return self._read_sgd(problem, state, schemes, n_folds, validation)
+
+    def _read_sgd(self, problem, state, schemes, n_folds, validation):
+        """Choose among the averages of a run."""
+        (grid, _), n_alphas, risks, model = self._grid(), len(self.alphas_), None, None
+        if validation is not None:
+            model = read(problem, state, schemes)
+            risks = risks_on(model, problem, *validation)
+        elif n_folds:
+            risks = held_out_risks(problem, state, schemes)
+        if not grid:
+            k = n_alphas
+        else:
+            k = int(np.argmax(self.alphas_)) if risks is None else int(np.argmin(risks))
+        if model is None:
+            few = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= MOST_KEPT
+            model = read(problem, state, schemes if few else (schemes[k],))
+        return self._choose(problem.columns, model, schemes, risks, k, state.epoch)
+
+    def _choose(self, columns, model, schemes, risks, k, n_passes):
+        """Publish the scheme k; a model of one scheme holds that alone."""
+        n_alphas, whole = len(self.alphas_), model.n_schemes == len(schemes)
+        self.n_iter_, self.average_ = n_passes, schemes[k]
+        self.alpha_ = float(self.alphas_[k]) if k < n_alphas else None
+        self.validation_scores_ = None if risks is None else risks[:n_alphas]
+        alphas = [*self.alphas_.tolist(), *[None] * (len(schemes) - n_alphas)]
+        self.leaderboard_ = [] if risks is None else [
+            {"average": scheme, "alpha": alpha, "risk": float(risk)}
+            for scheme, alpha, risk in zip(schemes, alphas, risks, strict=True)
+        ]  # fmt: skip
+        self._path = (columns, model) if whole else None
+        at = k if whole else 0
+        self._publish(*model.fold(columns, at, at + 1, dtype=self._dtype))
+        return self
+
+    @base.all_or_nothing
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from the next chunk of a stream, in the order given; after `fit`, go on from it.
+
+        Dense columns count from the first row, scales follow the largest entries, every average is
+        scored on rows before they are learned. Chunks make no difference. What is ten times beyond
+        all before it counts as the farthest before, what is 10^6 times beyond as missing
+        (`tunefree.robust`).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        stream = getattr(self, "_stream", None)
+        fitted = stream is None and "coef_" in vars(self)
+        X, y = base.check_rows_and_targets(
+            self, X, y, reset=stream is None and not fitted, multi_output=True, numeric=True
+        )
+        weights = base.check_weights(sample_weight, X)
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        learner = StreamSGD()
+        if stream is None:
+            first = int(np.argmax(weights > 0))
+            centred = self.fit_intercept and not sparse.issparse(X)
+            origin = X[first].astype(np.float64) if centred else None
+            coef, start = None, targets[first] * bool(self.fit_intercept)
+            if fitted:
+                coef = np.atleast_2d(self.coef_).T.astype(np.float64)
+                start = np.atleast_1d(self.intercept_) + (origin @ coef if centred else 0.0)
+            stream = learner.init(X.shape[1], start, self.fit_intercept, coef, origin)
+            if fitted and getattr(self, "range_", None) is not None:
+                stream.guards[1].know(np.abs(self.range_ - start).max(axis=0) / _WIDENED)
+        known = stream.weights.shape[1]
+        if targets.shape[1] != known:
+            raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
+        rows, importance = given_visits(weights).order(0)
+        self._stream = learner.scan(stream, X, rows, targets[rows], importance)
+        self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
+        self._path = self.validation_scores_ = self.alpha_ = self.hint_ = None
+        self.solver_, self.n_iter_ = "stream", 1
+        self._forget_read()
+        return self
+
+    def _read_stream(self):
+        learner = StreamSGD()
+        schemes = [Tail(0.5), *map(Geometric, learner.rates), Last()]
+        risks = learner.risks(self._stream)
+        self.leaderboard_ = [
+            {"average": scheme, "alpha": None, "risk": float(risk)}
+            for scheme, risk in zip(schemes, risks, strict=True)
+        ]
+        self.average_ = schemes[int(np.argmin(risks))]
+        seen = self._stream.guards[1]
+        self.range_ = seen.centre + np.outer([-_WIDENED, _WIDENED], seen.reach)
+        weights = learner.read(self._stream)
+        self._publish(weights[:-1].T[:, :, None], weights[-1][:, None])
+
+    def _validation(self, X_val, y_val):
+        if y_val is None:
+            raise ValueError("X_val is given without y_val.")
+        X = base.check_rows(self, X_val)
+        return X, np.asarray(y_val, dtype=np.float64).reshape(X.shape[0], -1)
+
+    def _publish(self, coef, intercept):
+        coef, intercept = (a.astype(self._dtype, copy=False) for a in (coef, intercept))
+        coef, intercept = coef[:, :, 0], intercept[:, 0]
+        self.coef_ = coef[0] if self._flat else coef
+        self.intercept_ = intercept[0] if self._flat else intercept
+
+    @property
+    def coefs_(self):
+        """Coefficients of the whole path."""
+        return np.moveaxis(self._folded_path()[0], -1, 0)
+
+    @property
+    def intercepts_(self):
+        """Intercepts of the whole path."""
+        return np.moveaxis(self._folded_path()[1], -1, 0)
+
+    def _folded_path(self):
+        if self.__dict__.get("_path") is None:
+            raise AttributeError("There is no path here: sgd_ridge_path gives one of any size.")
+        view, model = self._path
+        coef, intercept = model.fold(view, stop=len(self.alphas_), dtype=self._dtype)
+        return (coef[0], intercept[0]) if self._flat else (coef, intercept)
+
+    def predict(self, X):
+        """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
+        check_is_fitted(self)
+        X = base.check_rows(self, X)
+        y = product(X, self.coef_.T) + self.intercept_
+        if getattr(self, "range_", None) is None:
+            return y
+        low, high = (self.range_ if y.ndim == 2 else self.range_[:, 0]).astype(y.dtype)
+        return np.clip(y, low, high)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def exact_path(problem, alphas, intercept):
+    """The path of ridge regression itself, and a function for its leave-one-out errors."""
+    weights = problem.totals * problem.unit
+    spectrum, left, targets = decompose(problem.Z, problem.targets, weights)
+    total = weights.sum()
+    mass = weights / total * bool(intercept)
+
+    def left_out():
+        return spectrum.left_out(left, targets, mass, alphas) / total
+
+    return Run(spectrum.path(alphas), np.eye(len(alphas))), left_out
+
+
+@one_blas_thread()
+def sgd_ridge_path(
+    X, y, *, alphas=None, sample_weight=None, solver="sgd", max_iter="auto", scaling="auto",
+    fit_intercept=True, random_state=None,
+):  # fmt: skip
+    r"""The ridge path by geometric averages of one run of SGD.
+
+    The average with weights :math:`(1 + \eta\alpha/n)^{-t}` for every alpha, from the scalars of
+    one run and one product.
+
+    Parameters
+    ----------
+    X : array-like or CSR of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,) or (n_samples, n_targets)
+    alphas : array-like of shape (n_alphas,), optional
+        As in `AveragedSGDRegressor`, like all that follows.
+    sample_weight : array-like of shape (n_samples,), optional
+    solver : {'sgd', 'exact'}, default='sgd'
+    max_iter : int or 'auto', default='auto'
+    scaling : bool or 'auto', default='auto'
+        'auto' scales dense columns only.
+    fit_intercept : bool, default=True
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    alphas : ndarray of shape (n_alphas,)
+    coefs : ndarray of shape (n_features, n_alphas) or (n_targets, n_features, n_alphas)
+    intercepts : ndarray of shape (n_alphas,) or (n_targets, n_alphas)
+
+    References
+    ----------
+    Neu and Rosasco 2018, section 4.1.
+
+    Examples
+    --------
+    >>> from tunefree import sgd_ridge_path
+    >>> x = np.linspace(-1, 1, 201)
+    >>> alphas, coefs, _ = sgd_ridge_path(x[:, None], x, alphas=[x @ x / 20], random_state=0)
+    >>> bool(abs(coefs[0, 0] - 20 / 21) < 0.05)  # x'x / (x'x + alpha)
+    True
+    """
+    if solver not in ("sgd", "exact"):
+        raise ValueError(f"solver={solver!r} is none of sgd, exact.")
+    scaling = not sparse.issparse(X) if scaling == "auto" else scaling
+    model = AveragedSGDRegressor(
+        "geometric", solver=solver, alphas=alphas, max_iter=max_iter, scaling=scaling,
+        fit_intercept=fit_intercept, random_state=random_state,
+    )  # fmt: skip
+    model._check()
+    problem = model._pose(X, y, sample_weight)
+    alphas = penalties(alphas, problem.sized())
+    if solver == "exact":
+        path, _ = exact_path(problem, alphas, fit_intercept)
+    else:
+        n_passes = passes(max_iter, int(problem.visits.repeats.sum()))
+        path = read(problem, descend(problem, n_passes), problem.schemes(alphas))
+    coef, intercept = path.fold(problem.columns, dtype=model._dtype)
+    return alphas, *((coef[0], intercept[0]) if model._flat else (coef, intercept))

@@ -1,1 +1,0 @@
-"""Least squares by averaged SGD as scikit-learn has it."""

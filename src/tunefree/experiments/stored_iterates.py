@@ -1,0 +1,78 @@
+"""Stored iterates: the iterations that Neu and Rosasco compare, and their averages by workers.
+
+Source: Neu and Rosasco 2018.
+"""
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from tunefree.averaging import within
+
+
+def plain_sgd(X, y, step, start):
+    """Iterates w_0 .. w_n of SGD: w_t = w_(t-1) - eta x_t (<x_t, w_(t-1)> - y_t) (equation 3).
+
+    Examples
+    --------
+    >>> plain_sgd(np.ones((2, 1)), np.ones(2), 0.5, np.zeros(1))[:, 0]
+    array([0.  , 0.5 , 0.75])
+    """
+    return regularized_sgd(X, y, step, 0.0, start)
+
+
+def regularized_sgd(X, y, step, penalty, start):
+    """Iterates of SGD of step gamma on the loss plus lambda / 2 ||w - w_0||^2 (equation 7).
+
+    With gamma = eta / (1 + eta lambda) they have, in expectation, the limit of geometric averages.
+
+    Examples
+    --------
+    >>> regularized_sgd(np.ones((2, 1)), np.ones(2), 0.5, 1.0, np.zeros(1))[:, 0]
+    array([0. , 0.5, 0.5])
+    """
+    out = [np.asarray(start, dtype=float)]
+    for x, target in zip(X, y, strict=True):
+        w = out[-1]
+        out.append(w - step * (x * (x @ w - target) + penalty * (w - out[0])))
+    return np.array(out)
+
+
+def additive_noise_sgd(covariance, product, noise, step, start, penalty=0.0):
+    """Iterates with known covariance: w_t = w_(t-1) - eta (S w_(t-1) - b - noise_t) (appendix C).
+
+    A penalty gives the regularized iteration of equation 4.
+
+    Examples
+    --------
+    >>> additive_noise_sgd(np.eye(1), np.ones(1), np.zeros((2, 1)), 0.5, np.zeros(1))[:, 0]
+    array([0.  , 0.5 , 0.75])
+    """
+    out = [np.asarray(start, dtype=float)]
+    for epsilon in noise:
+        w = out[-1]
+        gradient = covariance @ w - product - epsilon + penalty * (w - out[0])
+        out.append(w - step * gradient)
+    return np.array(out)
+
+
+def chunk_sums(iterates, schemes, start=0):
+    """What one worker does: each scheme's sums of the iterates start, ..., and masses."""
+    times = np.arange(start, start + len(iterates), dtype=float)
+    table = np.array([scheme.mass(times, times + 1.0) for scheme in schemes])
+    return np.tensordot(table, iterates, axes=1), table.sum(axis=1)
+
+
+def average_iterates(iterates, schemes, *, n_jobs=1, prefer="threads"):
+    """Averages of stored iterates under several schemes, a chunk a worker (section 4.1).
+
+    Threads share the iterates; processes share a `numpy.memmap`, and get a copy of anything else.
+    """
+    schemes = [within(scheme, len(iterates)) for scheme in schemes]
+    bounds = np.linspace(0, len(iterates), n_jobs + 1).astype(int)
+    parts = Parallel(n_jobs=n_jobs, prefer=prefer)(
+        delayed(chunk_sums)(iterates[a:b], schemes, a)
+        for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+    )
+    summed = sum(part for part, _ in parts)
+    total = sum(masses for _, masses in parts)
+    return summed / total.reshape((-1,) + (1,) * (summed.ndim - 1))

@@ -1,0 +1,492 @@
+"""Pictures of fitted models in scikit-learn's style: ``Display.from_estimator(...).plot()``.
+
+matplotlib is imported when the first one is drawn. For learning curves of one estimator use
+scikit-learn's own `LearningCurveDisplay`.
+"""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+__all__ = [
+    "LeaderboardDisplay",
+    "MarginDisplay",
+    "RidgePathDisplay",
+    "RiskCurveDisplay",
+    "WeightsDisplay",
+]
+
+# Okabe and Ito 2008: colours that every kind of vision tells apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "x")
+
+
+def _axes(ax):
+    """The given axes, or new ones."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("Plots need matplotlib: pip install 'tunefree[plots]'.") from error
+    return pyplot.subplots()[1]
+
+
+class RiskCurveDisplay:
+    """Risk against rows or passes, one curve a model or candidate.
+
+    Risks of several repetitions are drawn as their means with standard deviations.
+
+    Parameters
+    ----------
+    curves : dict of str to (x, risks)
+        x of shape (n_points,): rows seen, training rows or passes; risks of shape (n_points,) or
+        (n_points, n_repetitions).
+    dashed : dict of str to (x, risks), optional
+        The same candidates' risk on rows held out, drawn dashed (without repetitions).
+    xlabel, ylabel : str
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    lines_ : list of matplotlib Line2D or ErrorbarContainer
+        ErrorbarContainers where there are repetitions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import PiSTOLClassifier, RiskCurveDisplay
+    >>> X = np.arange(40.0)[:, None]
+    >>> model = PiSTOLClassifier(random_state=0).fit(X, X[:, 0] > 20)
+    >>> RiskCurveDisplay.from_estimator(model).xlabel
+    'rows seen'
+    >>> errors = np.array([[0.30, 0.34], [0.20, 0.22]])
+    >>> RiskCurveDisplay({"ours": ([100, 1000], errors)}).means["ours"].round(2)
+    array([0.32, 0.21])
+    """
+
+    def __init__(self, curves, *, dashed=None, xlabel="rows seen", ylabel="risk"):
+        self.curves = curves
+        self.dashed = dashed or {}
+        self.xlabel = xlabel
+        self.ylabel = ylabel
+
+    @property
+    def means(self):
+        """Risks of each curve, shape (n_points,): means over the repetitions if there are any."""
+        return {name: _moments(risks)[0] for name, (_, risks) in self.curves.items()}
+
+    @classmethod
+    def from_estimator(cls, estimator):
+        """The display of an estimator that has a `trace_`, or the `traces_` of its candidates.
+
+        Raises
+        ------
+        ValueError
+            If there is no risk in it.
+        """
+        check_is_fitted(estimator)
+        traces = getattr(estimator, "traces_", None)
+        if traces:
+            curves = {name: (t["rows"], t["risk"]) for name, t in traces.items()}
+            return cls(curves, ylabel="mean loss so far")
+        trace = getattr(estimator, "trace_", {})
+        name = next((key for key in trace if key.startswith("progressive")), None)
+        if "rows" in trace and name is not None:
+            label = name.replace("_", " ") + (" (share of rows)" if name.endswith("error") else "")
+            rows = np.asarray(trace["rows"])
+            curves = {n: (rows, r) for n, r in trace[name].items() if len(r) == len(rows)}
+            return cls(curves, ylabel=label)
+        if "risk" in trace:
+            risk, held = (np.atleast_2d(np.asarray(trace[k]).T) for k in ("risk", "held_risk"))
+            names = [str(n) for n in trace.get("configurations", range(len(risk)))]
+            x = np.arange(risk.shape[1])
+            return cls(
+                {n: (x, r) for n, r in zip(names, risk, strict=True)},
+                dashed={n: (x, h) for n, h in zip(names, held, strict=True)
+                        if np.isfinite(h).any()},
+                xlabel="passes over the rows",
+                ylabel="mean squared error (dashed: held out)",
+            )  # fmt: skip
+        raise ValueError(f"{type(estimator).__name__} has no trace_ of its risk.")
+
+    def plot(self, ax=None, **options):
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        **options
+            Passed to the lines.
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = _axes(ax)
+        self.lines_, scales = [], {"xscale": "symlog", "yscale": "log"}
+        for i, (name, (x, risks)) in enumerate(self.curves.items()):
+            look = {"color": COLOURS[i % len(COLOURS)], "linewidth": 1.4, **options}
+            mean, spread = _moments(risks)
+            if spread is None:
+                self.lines_ += ax.plot(x, mean, label=name, **look)
+                if name in self.dashed:
+                    self.lines_ += ax.plot(*self.dashed[name], **look, linestyle="--")
+            else:
+                scales = {"xscale": "log"}
+                look = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "capsize": 3, **look}
+                self.lines_.append(ax.errorbar(x, mean, spread, label=name, **look))
+        ax.set(xlabel=self.xlabel, ylabel=self.ylabel, **scales)
+        ax.grid(alpha=0.3)
+        ax.legend(frameon=False, fontsize=8)
+        return self
+
+
+def _moments(risks):
+    """Means and standard deviations over repetitions; as they are, and None, without any."""
+    risks = np.asarray(risks, dtype=float)
+    return (risks, None) if risks.ndim == 1 else (risks.mean(axis=1), risks.std(axis=1))
+
+
+# The first of these in an entry is its name, or its score; entries without a name are told apart by
+# everything else that they hold.
+_NAMES = ("name", "candidate")
+_SCORES = ("progressive_error", "progressive_loss", "validation_risk", "risk", "score")
+_ERRORS = ("standard_error", "risk_se", "se")
+
+
+def _first(entry, keys):
+    return next((k for k in keys if k in entry), None)
+
+
+def _name(entry):
+    key = _first(entry, _NAMES)
+    if key is not None:
+        return str(entry[key])
+    rest = [v for k, v in entry.items() if k not in (*_SCORES, *_ERRORS, "chosen", "time")]
+    return ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in rest if v is not None)
+
+
+class LeaderboardDisplay:
+    """Candidates with their estimated risk, the chosen ones filled.
+
+    Parameters
+    ----------
+    names : list of str
+    risks : ndarray of shape (n_candidates,)
+        A candidate of no risk (nan) is not drawn.
+    errors : ndarray of shape (n_candidates,) or None
+        Standard errors of the risks.
+    chosen : list of bool
+    label : str, default='risk'
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    bars_ : matplotlib BarContainer
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import PiSTOLClassifier
+    >>> from tunefree.plots import LeaderboardDisplay
+    >>> X = np.arange(40.0)[:, None]
+    >>> model = PiSTOLClassifier(random_state=0).fit(X, X[:, 0] > 20)
+    >>> len(LeaderboardDisplay.from_estimator(model).names) == len(model.leaderboard_)
+    True
+    """
+
+    def __init__(self, names, risks, *, errors=None, chosen=None, label="risk"):
+        self.names = names
+        self.risks = risks
+        self.errors = errors
+        self.chosen = [False] * len(names) if chosen is None else chosen
+        self.label = label
+
+    @classmethod
+    def from_estimator(cls, estimator):
+        """The display of an estimator that has a `leaderboard_`.
+
+        Raises
+        ------
+        ValueError
+            If it has none.
+        """
+        check_is_fitted(estimator)
+        board = getattr(estimator, "leaderboard_", None)
+        if not board:
+            raise ValueError(f"{type(estimator).__name__} has no leaderboard_.")
+        score, error = _first(board[0], _SCORES), _first(board[0], _ERRORS)
+        risks = np.array([entry[score] for entry in board], dtype=float)
+        best = int(np.nanargmin(risks))
+        return cls(
+            [_name(entry) for entry in board],
+            risks,
+            errors=None if error is None else np.array([e[error] for e in board], dtype=float),
+            chosen=[bool(e.get("chosen", i == best)) for i, e in enumerate(board)],
+            label=score.replace("_", " "),
+        )
+
+    def plot(self, ax=None, *, most=15):
+        """Draw one bar a candidate, the best on top.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        most : int, default=15
+            Only so many candidates, those of the lowest risk.
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = _axes(ax)
+        shown = [i for i in np.argsort(self.risks, kind="stable") if self.risks[i] < np.inf][:most]
+        errors = None if self.errors is None else self.errors[shown]
+        colours = [COLOURS[0] if self.chosen[i] else "0.75" for i in shown]
+        place = np.arange(len(shown))
+        self.bars_ = ax.barh(place, self.risks[shown], xerr=errors, color=colours, ecolor="0.2")
+        ax.set_yticks(place, [self.names[i] for i in shown])
+        ax.invert_yaxis()
+        ax.set(xlabel=f"{self.label} (blue: chosen)")
+        return self
+
+
+class MarginDisplay:
+    """A histogram of the rows' margins with the interval that holds the largest margin.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n_samples,)
+        Signed distances of the rows to the separator, negative on the wrong side.
+    lower, upper : float
+        The certified interval, in the same unit.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    interval_ : matplotlib Polygon or Rectangle
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import OptimisticPerceptron
+    >>> from tunefree.plots import MarginDisplay
+    >>> X, y = np.array([[2.0, 1.0], [-1.0, 0.0], [3.0, 1.0]]), np.array([1, 0, 1])
+    >>> model = OptimisticPerceptron().fit(X, y)
+    >>> MarginDisplay.from_estimator(model, X, y).margins.shape
+    (3,)
+    """
+
+    def __init__(self, margins, lower, upper):
+        self.margins = margins
+        self.lower = lower
+        self.upper = upper
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y):
+        """The display of a fitted separator of two classes.
+
+        Parameters
+        ----------
+        estimator : OptimisticPerceptron
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If there are more than two classes.
+        """
+        check_is_fitted(estimator)
+        if len(estimator.classes_) != 2:
+            raise ValueError("A MarginDisplay shows one separator: give it two classes.")
+        signs = np.where(np.asarray(y) == estimator.classes_[1], 1.0, -1.0)
+        augmented = np.append(estimator.coef_[0], estimator.intercept_ / estimator.intercept_scale_)
+        margins = signs * estimator.decision_function(X) / np.linalg.norm(augmented)
+        bounds = estimator.margin_bounds_
+        return cls(margins, bounds.lower, bounds.upper)
+
+    def plot(self, ax=None, *, bins=40):
+        """Draw the histogram and the interval.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        bins : int, default=40
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = _axes(ax)
+        ax.hist(self.margins, bins, color=COLOURS[5], label="rows")
+        look = {"color": COLOURS[1], "alpha": 0.5}
+        look["label"] = f"largest margin: in [{self.lower:.3g}, {self.upper:.3g}]"
+        self.interval_ = ax.axvspan(self.lower, self.upper, **look)
+        ax.axvline(0.0, color="0.3", linewidth=0.8)
+        ax.set(xlabel="margin (units of the rows)", ylabel="rows")
+        ax.legend(frameon=False, fontsize=8)
+        return self
+
+
+class RidgePathDisplay:
+    """The regularization path of an `AveragedSGDRegressor` and the chosen penalty.
+
+    Parameters
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+    coefs : ndarray of shape (n_alphas, n_coefficients)
+    validation_scores : ndarray of shape (n_alphas,) or None
+        Mean squared errors on rows held out.
+    alpha : float or None
+        The chosen penalty.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    lines_ : list of matplotlib Line2D
+        One a coefficient.
+    scores_ : matplotlib Line2D or None
+        The validation scores, on an axis of their own.
+    chosen_ : matplotlib Line2D or None
+        Where the chosen penalty is.
+
+    Examples
+    --------
+    >>> from tunefree import AveragedSGDRegressor
+    >>> from tunefree.plots import RidgePathDisplay
+    >>> model = AveragedSGDRegressor(alphas=[10.0, 1.0]).fit(np.eye(4), np.arange(4.0))
+    >>> RidgePathDisplay.from_estimator(model).coefs.shape
+    (2, 4)
+    """
+
+    def __init__(self, alphas, coefs, *, validation_scores=None, alpha=None):
+        self.alphas = alphas
+        self.coefs = coefs
+        self.validation_scores = validation_scores
+        self.alpha = alpha
+
+    @classmethod
+    def from_estimator(cls, estimator):
+        """The display of a fitted estimator; draw it with `plot`."""
+        check_is_fitted(estimator)
+        coefs = estimator.coefs_.reshape(len(estimator.alphas_), -1)
+        found = {"validation_scores": estimator.validation_scores_, "alpha": estimator.alpha_}
+        return cls(estimator.alphas_, coefs, **found)
+
+    def plot(self, ax=None, *, most=50, **line):
+        """Draw coefficients, scores and the chosen penalty over the penalties.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        most : int, default=50
+            Only so many coefficients, the largest, are drawn.
+        **line
+            Passed to the coefficients' lines.
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = _axes(ax)
+        sizes = np.abs(self.coefs).max(axis=0)
+        shown = np.sort(np.argsort(-sizes, kind="stable")[:most])
+        self.lines_ = ax.plot(self.alphas, self.coefs[:, shown], **{"linewidth": 1.0, **line})
+        ax.set(xscale="log", xlabel="alpha (stronger to the left)", ylabel="coefficient")
+        ax.invert_xaxis()
+        self.scores_ = self.chosen_ = None
+        if self.validation_scores is not None:
+            right = ax.twinx()
+            (self.scores_,) = right.plot(self.alphas, self.validation_scores, "k--")
+            right.set_ylabel("validation mean squared error (dashed)")
+        if self.alpha is not None:
+            self.chosen_ = ax.axvline(self.alpha, color="0.5", linestyle=":")
+        return self
+
+
+class WeightsDisplay:
+    """Weights of a linear predictor as stems over the columns, or as a histogram.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_features,)
+    truth : ndarray of shape (n_features,), optional
+        Drawn beside them, if the true weights are known.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import ReflectronRegressor
+    >>> from tunefree.plots import WeightsDisplay
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> model = ReflectronRegressor(link="identity", random_state=0).fit(X, X[:, 0])
+    >>> WeightsDisplay.from_estimator(model).weights.shape
+    (3,)
+    """
+
+    def __init__(self, weights, *, truth=None):
+        self.weights = weights
+        self.truth = truth
+
+    @classmethod
+    def from_estimator(cls, estimator, *, output=0, truth=None):
+        """The display of one output's `coef_`.
+
+        Parameters
+        ----------
+        estimator : object with `coef_`
+        output : int, default=0
+            Which class or target.
+        truth : ndarray of shape (n_features,), optional
+        """
+        check_is_fitted(estimator)
+        return cls(np.atleast_2d(estimator.coef_)[output], truth=truth)
+
+    def plot(self, ax=None, *, kind="stem", bins=61):
+        """Draw the weights.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        kind : {'stem', 'histogram'}, default='stem'
+            The histogram counts on a logarithmic scale.
+        bins : int, default=61
+            Of the histogram.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For another kind.
+        """
+        if kind not in ("stem", "histogram"):
+            raise ValueError(f"kind={kind!r} is neither 'stem' nor 'histogram'.")
+        self.ax_ = ax = _axes(ax)
+        drawn = [("learned", self.weights, COLOURS[0])]
+        if self.truth is not None:
+            drawn.append(("true", self.truth, COLOURS[1]))
+        if kind == "histogram":
+            reach = max(np.abs(values).max() for _, values, _ in drawn) or 1.0
+            edges = np.linspace(-reach, reach, bins + 1)
+            for name, values, colour in drawn:
+                ax.hist(values, edges, histtype="step", color=colour, label=name, linewidth=1.4)
+            ax.set(xlabel="weight", ylabel="columns", yscale="log")
+        else:
+            shifts = (0.0,) if len(drawn) == 1 else (-0.15, 0.15)
+            for (name, values, colour), shift in zip(drawn, shifts, strict=True):
+                place = np.arange(len(values)) + shift
+                ax.vlines(place, 0.0, values, color=colour, linewidth=1.0)
+                ax.plot(place, values, ".", color=colour, label=name, markersize=4)
+            ax.axhline(0.0, color="0.5", linewidth=0.8)
+            ax.set(xlabel="column", ylabel="weight")
+        if len(drawn) > 1:
+            ax.legend(frameon=False, fontsize=8)
+        return self
