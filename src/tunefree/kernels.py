@@ -12,7 +12,8 @@ cosine          <x, y> / (\|x\| \|y\|)
 
 A kernel says ``gram(A, B)``, the matrix of all k(a, b), and ``diag(A)``, the values k(a, a). Those
 that decay with a distance say ``distances(A, B)``, too, and ``decay(D, out)``: a grid of bandwidths
-shares the distances, and k of bandwidth 2 gamma is the square of k.
+shares the distances, and k of bandwidth 2 gamma is the square of k. For the export it has
+``onnx(g, X, B)``, its values as nodes of a graph.
 
 Rows are arrays or CSR matrices, and values have the rows' type.
 """
@@ -77,6 +78,14 @@ class RBF(NamedTuple):
         """Values of every row with itself."""
         return np.ones(A.shape[0], A.dtype)
 
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        centre = B.mean(axis=0)
+        X, B = g("Sub", X, centre), B - centre
+        squares = g("ReduceSum", g("Mul", X, X), np.array([1]), keepdims=1)
+        square = g("Sub", g("Add", squares, squared_norms(B)), g("Mul", g("MatMul", X, B.T), 2.0))
+        return g("Exp", g("Mul", g("Max", square, 0.0), -float(self.gamma)))
+
 
 @part
 class Laplacian(NamedTuple):
@@ -116,6 +125,13 @@ class Laplacian(NamedTuple):
         """Values of every row with itself."""
         return np.ones(A.shape[0], A.dtype)
 
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
+        return g(
+            "Exp", g("Mul", g("ReduceSum", gap, np.array([2]), keepdims=0), -float(self.gamma))
+        )
+
 
 @part
 class Polynomial(NamedTuple):
@@ -152,6 +168,11 @@ class Polynomial(NamedTuple):
         """Values of every row with itself."""
         return self._shape(squared_norms(A))
 
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        base = g("Add", g("Mul", g("MatMul", X, B.T), float(self.gamma)), float(self.coef0))
+        return g("Pow", base, float(self.degree))
+
 
 @part
 class Linear(NamedTuple):
@@ -171,6 +192,10 @@ class Linear(NamedTuple):
         """Values of every row with itself."""
         return squared_norms(A)
 
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        return g("MatMul", X, B.T)
+
 
 @part
 class Cosine(NamedTuple):
@@ -189,6 +214,12 @@ class Cosine(NamedTuple):
     def diag(self, A):
         """Values of every row with itself."""
         return (squared_norms(A) > 0.0).astype(A.dtype)
+
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        length = g("Sqrt", g("ReduceSum", g("Mul", X, X), np.array([1]), keepdims=1))
+        lengths = g("Mul", length, np.sqrt(squared_norms(B)))
+        return g("Div", g("MatMul", X, B.T), g("Max", lengths, 1e-300))
 
 
 class Pairwise(NamedTuple):
