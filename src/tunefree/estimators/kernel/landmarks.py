@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
+from tunefree._threads import one_blas_thread
 from tunefree.choose.risk import temperature
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
@@ -140,6 +141,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         check_is_fitted(self, "landmarks_")
         return self.parts_, self.relevance_, self.gamma_, self.saturated_, self.leaderboard_
 
+    @one_blas_thread()
     def _scores(self, X):
         check_is_fitted(self, "landmarks_")
         X = base.check_rows(self, X)
