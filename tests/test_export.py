@@ -65,7 +65,6 @@ MODELS = {
     "kernel regression": lambda: tunefree.KernelPiSTOLRegressor(random_state=0, max_iter=1).fit(
         X, Y
     ),
-    "kernel SGD": lambda: tunefree.KernelAveragedSGDRegressor(random_state=0).fit(X, Y),
     "landmarks": lambda: tunefree.LandmarkRegressor(random_state=0).fit(X, Y),
     "landmark classes": lambda: tunefree.LandmarkClassifier(random_state=0).fit(X, BINARY),
 }

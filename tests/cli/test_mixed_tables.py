@@ -4,13 +4,13 @@ import csv
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
 from tunefree.io.model import load_model, save_model
 
-pa = pytest.importorskip("pyarrow")
 N = 90
 
 

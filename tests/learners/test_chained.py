@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 from scipy.special import eval_legendre, expit
-from tunefree.learners.chained import Chained
-from tunefree.learners.mirror import Mirror
-from tunefree.learners.mirror_state import Configuration, Sheet
 
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.engine.sources import Sheets
+from tunefree.learners.reflectron.chained import Chained
+from tunefree.learners.reflectron.mirror import Mirror
+from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
 from tunefree.links import Identity, Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tunefree import averaging
 from tunefree.bounds import reflectron_step
-from tunefree.choose.halving import MULTIPLES, Pace
+from tunefree.choose.halving import HOPELESS, MULTIPLES, Pace
 from tunefree.engine.order import Visits, given_visits
 from tunefree.engine.sources import Rows
 from tunefree.estimators.reflectron.parts import THEOREMS, geometry
@@ -112,6 +112,7 @@ def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choos
     """
     walks, best, marks, curves, path = make(), {}, {}, [], []
     names = [run.configuration for run in walks.runs]
+    hopeless = HOPELESS * measure(*walks.runs[0].read())
     alive, epoch, source = list(range(len(names))), 0, Rows(X, targets, _only(visits, learns))
     while epoch < most:
         walks, stopped = _pass(walks, source, epoch, **watch)
@@ -137,8 +138,10 @@ def passes(make, X, targets, visits, learns, measure, *, most, tol, refit, choos
             alive = [c for i, c in enumerate(alive) if i in kept]
     order = sorted(best, key=lambda c: best[c][0])
     risk, epochs, theta, offset = best[order[0]]
-    if not np.isfinite(risk):
-        raise ValueError("No step was finite: give a smaller step, or step='auto'.")
+    if not np.isfinite(risk) or risk > hopeless > 0.0:
+        raise ValueError(
+            "No step was finite, or they led far away: give a smaller step, or step='auto'."
+        )
     n_passes = epoch
     if refit:
         walks, n_passes = make(order[0]), epoch + epochs

@@ -73,7 +73,7 @@ class Stochastic(FitsSource):
 
     def _learn(self, X, targets, weights, flat, is_open=False):
         """Learn from the next rows of a stream; an open one has an output more."""
-        link, configurations, scheme = self._check(batch=False)
+        link, *_ = self._check(batch=False)
         if self.feature_map is not None:
             raise ValueError(
                 "partial_fit knows no feature_map: transform the rows before you give them."
