@@ -16,7 +16,7 @@ from _sparse import PEERS
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.estimators.reflectron.regressor import ReflectronRegressor
+from tunefree.estimators.reflectron.glm import ReflectronRegressor
 from tunefree.learners.reflectron.mirror import Mirror
 from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
 from tunefree.links import Logistic

@@ -18,7 +18,6 @@ from scipy import sparse
 
 from tunefree.designs import CSR, Dense
 from tunefree.learners.clock import risk
-from tunefree.learners.reflectron.stochastic import stochastic
 from tunefree.links import target_margin
 from tunefree.robust import Guard
 
@@ -132,34 +131,20 @@ class Walks(NamedTuple):
     tally: np.ndarray | None = None
 
     @classmethod
-    def begin(cls, link, configurations, paces, scheme, weight, intercept, size, d, k, start,
-              units=None, scaled=None):  # fmt: skip
-        """All runs before the first row.
+    def begin(cls, runs, d, k, start):
+        """Runs (of any state) before the first row of d columns and k outputs.
 
-        Parameters
-        ----------
-        link, scheme, weight, intercept, size
-            As of `stochastic`.
-        configurations, paces : sequence of Configuration and Pace
-        d, k : int
-            Columns and outputs.
-        start : (theta, offset), or None for each
-        units : sequence of float, optional
-            What each run divides rows by.
-        scaled : sequence of Configuration, optional
-            The configurations in these units.
+        `start` is (theta, offset), or None for each, for rows as they are.
         """
-        units = np.ones(len(paces)) if units is None else units
-        runs = []
-        for configuration, own, pace, unit in zip(
-            configurations, configurations if scaled is None else scaled, paces, units, strict=True
-        ):
-            learner = stochastic(link, own, scheme, weight, intercept, d, size)
-            theta = None if start[0] is None else start[0] * unit
-            state = learner.init(d, k, theta, start[1])
-            runs.append(Run(configuration, learner, state, pace, float(unit)))
+        theta, offset = start
+        runs = tuple(
+            run._replace(
+                state=run.learner.init(d, k, None if theta is None else theta * run.unit, offset)
+            )
+            for run in runs
+        )
         guards = Guard.of(np.zeros(d)), Guard.of(np.zeros(k))
-        return cls(tuple(runs), guards=guards, tally=np.zeros((3, k)))
+        return cls(runs, guards=guards, tally=np.zeros((3, k)))
 
     def n_outputs(self):
         """How many predictions a row."""
@@ -226,7 +211,7 @@ class Walks(NamedTuple):
             )
             walks = walks._replace(runs=runs, seen=walks.seen + stop - start)
             if halve and walks.seen == grid:
-                walks = walks.halved([run.risk() for run in walks.runs])
+                walks = walks.only(better_half([run.risk() for run in walks.runs]))
             start = stop
         return walks
 
@@ -254,15 +239,14 @@ class Walks(NamedTuple):
         )
         return self._replace(runs=runs, guards=guards, tally=tally, start=start, waiting=waiting)
 
-    def halved(self, risks):
-        """The better half of the runs, in their order."""
-        keep = (len(self.runs) + 1) // 2
-        better = sorted(np.argsort(risks, kind="stable")[:keep])
-        return self._replace(runs=tuple(self.runs[i] for i in better))
+    def only(self, kept):
+        """Some of the runs, by their numbers."""
+        return self._replace(runs=tuple(self.runs[i] for i in kept))
 
-    def best(self):
-        """The run of the lowest risk."""
-        return self.runs[int(np.argmin([run.risk() for run in self.runs]))]
+
+def better_half(risks):
+    """Which are the better half, in their order."""
+    return sorted(np.argsort(risks, kind="stable")[: (len(risks) + 1) // 2])
 
 
 def _tops(X):

@@ -26,9 +26,8 @@ from tunefree.estimators import least_squares, perceptron, ridge
 from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, penalties
 from tunefree.estimators.pistol import classifier as pistol_classifier
 from tunefree.estimators.pistol import regressor as pistol_regressor
-from tunefree.estimators.reflectron import classifier as glm_classifier
-from tunefree.estimators.reflectron import regressor as glm_regressor
-from tunefree.estimators.reflectron.units import Columns, Moments
+from tunefree.estimators.reflectron import glm
+from tunefree.estimators.reflectron.features import Columns, Moments
 from tunefree.learners.reflectron.mirror_state import NONE, Sheet
 from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
@@ -272,7 +271,7 @@ def _fit_glm(self, cluster):
     self._descend(learner, source, columns, (None, offset), len(m.target), cluster.dtype)
 
 
-class ReflectronRegressor(Distributed, glm_regressor.ReflectronRegressor):
+class ReflectronRegressor(Distributed, glm.ReflectronRegressor):
     """`tunefree.ReflectronRegressor` on rows of a Dask cluster.
 
     Each pass is one round; sums are merged in a tree and the client takes the step. On the same
@@ -281,12 +280,11 @@ class ReflectronRegressor(Distributed, glm_regressor.ReflectronRegressor):
     """
 
     def _fit_on(self, cluster):
+        self._flat = not cluster.facts[0].n_outputs
         _fit_glm(self, cluster)
-        if not cluster.facts[0].n_outputs:
-            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
 
-class ReflectronClassifier(DistributedClassifier, glm_classifier.ReflectronClassifier):
+class ReflectronClassifier(DistributedClassifier, glm.ReflectronClassifier):
     """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `ReflectronRegressor`."""
 
     _fit_on = _fit_glm
