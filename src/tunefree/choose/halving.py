@@ -30,20 +30,9 @@ _HOPELESS = 100.0
 
 
 class Pace(NamedTuple):
-    """How long a run's steps are: longest / C^2 for the automatic ones and those of theorems.
+    """How long a run's steps are: `fixed`, or numerator / C^2 up to `most`.
 
-    Attributes
-    ----------
-    fixed : float or None
-        A step that does not depend on the rows.
-    numerator : float
-        What is divided by C^2.
-    exponent : float
-        Of the norm that measures rows.
-    extra : float
-        What an intercept adds to C^2.
-    most : float
-        Upper limit of the steps.
+    C is the longest row so far in the norm of the `exponent`; an intercept adds `extra` to C^2.
     """
 
     fixed: float | None
@@ -65,19 +54,7 @@ class Pace(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One of the runs.
-
-    Attributes
-    ----------
-    configuration : Configuration
-    learner : Lazy or Batches
-    state : NamedTuple
-    pace : Pace
-    unit : float
-        Rows are divided by it.
-    longest : float
-        The longest row so far, in this unit.
-    """
+    """One of the runs; rows are divided by `unit`, in which `longest` is the longest so far."""
 
     configuration: object
     learner: object
@@ -102,24 +79,12 @@ class Run(NamedTuple):
         return risk(self.state)
 
 
-class Walks(NamedTuple):
-    """Runs side by side.
+class Halving(NamedTuple):
+    """Runs side by side, after `seen` rows.
 
-    Attributes
-    ----------
-    runs : tuple of Run
-    seen : int
-        Rows learned.
-    guards : tuple of Guard
-        Of the rows and of the targets, for streams.
-    is_open : bool, default=False
-        Whether the last output is for classes that may yet appear.
-    start : tuple or None
-        Parameters and intercepts to start from, while the unit of a stream is not known; then None.
-    waiting : tuple of (rows, targets, weights)
-        What has come before the unit is known.
-    tally : ndarray of shape (3, k)
-        Of a stream: weight, weighted targets, squared errors of having learned nothing.
+    Of a stream: `guards` of the rows and of the targets, whether it `is_open` (the last output is
+    for classes that may yet appear), where to `start` from and what is `waiting` while its unit is
+    not known, and the `tally`: weight, weighted targets, squared errors of having learned nothing.
     """
 
     runs: tuple
@@ -163,10 +128,10 @@ class Walks(NamedTuple):
                 * weights[:, None, None]
             )
             tally = np.add.accumulate(np.concatenate([self.tally[None], lines]))[-1]
-        walks = self._replace(tally=tally)
+        halving = self._replace(tally=tally)
         if start is not None:
-            return walks._replace(waiting=(*self.waiting, (X, targets, weights)))
-        return walks.learn(X, targets, weights)
+            return halving._replace(waiting=(*self.waiting, (X, targets, weights)))
+        return halving.learn(X, targets, weights)
 
     def unit(self, now=False):
         """The unit of the rows that wait, None while they are too few; `now` asks for any.
@@ -200,20 +165,20 @@ class Walks(NamedTuple):
 
     def learn(self, X, targets, weights, *, halve=True):
         """The runs after more rows, in the order given; these are consumed."""
-        walks, start = self, 0
+        halving, start = self, 0
         while start < len(targets):
-            grid = max(_FIRST_HALVING, 1 << walks.seen.bit_length())
-            stop = min(len(targets), start + grid - walks.seen)
+            grid = max(_FIRST_HALVING, 1 << halving.seen.bit_length())
+            stop = min(len(targets), start + grid - halving.seen)
             part = slice(start, stop)
-            views = {unit: _in_unit(X[part], unit) for unit in {run.unit for run in walks.runs}}
+            views = {unit: _in_unit(X[part], unit) for unit in {run.unit for run in halving.runs}}
             runs = tuple(
-                run.learn(views[run.unit], targets[part], weights[part]) for run in walks.runs
+                run.learn(views[run.unit], targets[part], weights[part]) for run in halving.runs
             )
-            walks = walks._replace(runs=runs, seen=walks.seen + stop - start)
-            if halve and walks.seen == grid:
-                walks = walks.only(better_half([run.risk() for run in walks.runs]))
+            halving = halving._replace(runs=runs, seen=halving.seen + stop - start)
+            if halve and halving.seen == grid:
+                halving = halving.only(better_half([run.risk() for run in halving.runs]))
             start = stop
-        return walks
+        return halving
 
     def outputs(self, index, sign, ends):
         """Outputs rearranged: the new i is sign[i] times the old index[i].

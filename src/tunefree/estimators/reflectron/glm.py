@@ -13,7 +13,7 @@ from tunefree._array import seed_of
 from tunefree._threads import product
 from tunefree.constraints.rules import is_odd
 from tunefree.engine.order import hashed_visits, row_hash
-from tunefree.engine.sources import Sheets, open_source
+from tunefree.engine.sources import Batches, open_source
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSource
@@ -30,11 +30,10 @@ from tunefree.estimators.reflectron.problem import (
     link_range,
     with_steps,
 )
-from tunefree.estimators.reflectron.stochastic import Rule, check_walks, fit_passes, scheme_of
+from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes, scheme_of
 from tunefree.estimators.reflectron.survey import Survey, Surveyed
 from tunefree.estimators.rereads import Reread, journal, runner
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import NONE, Sheet
+from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
 from tunefree.links import LINKS, target_margin
 from tunefree.potentials import Euclidean
 from tunefree.pseudogradient import check_increasing
@@ -250,14 +249,14 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         return problem
 
     def _fit_batch(self, problem):
-        columns, sheets, start = self._sheets(problem)
+        columns, batches, start = self._batches(problem)
         configurations = with_steps(
-            problem.configurations, sheets[0].design, problem.link, self.weight,
+            problem.configurations, batches[0].design, problem.link, self.weight,
             self.fit_intercept, self.max_iter, problem.targets.shape[1],
         )  # fmt: skip
         learner = self._mirror(problem.link, configurations, problem.members, problem.choosing)
-        k = sheets[0].targets.shape[1]
-        self._descend(learner, Sheets(tuple(sheets)), columns, start, k, problem.X.dtype)
+        k = batches[0].targets.shape[1]
+        self._descend(learner, Batches(tuple(batches)), columns, start, k, problem.X.dtype)
 
     def _fit_flow(self, problem):
         for name, wrong in (
@@ -271,9 +270,9 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
                     f"solver={self.solver!r} has no {name}={getattr(self, name)!r}: give "
                     "solver='batch', or leave it out (tunefree.flow returns whole trajectories)."
                 )
-        columns, sheets, start = self._sheets(problem)
+        columns, batches, start = self._batches(problem)
         fitted = fit_flows(
-            problem, sheets, start, weight=self.weight, natural=self.solver == "natural-flow",
+            problem, batches, start, weight=self.weight, natural=self.solver == "natural-flow",
             intercept=self.fit_intercept, most=self.max_iter,
         )  # fmt: skip
         self._publish(fitted, problem.link, columns, problem.X.dtype)
@@ -282,8 +281,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         X, rows, k = problem.X, problem.rows, problem.targets.shape[1]
         centred = self.fit_intercept and not sparse.issparse(X)
         columns = self._units(X[rows], problem.weights, centred)
-        sheet = Sheet(None, problem.targets[rows], problem.weights, problem.held)
-        theta, offset = self._start(problem.link, columns, sheet, problem.members)
+        batch = Batch(None, problem.targets[rows], problem.weights, problem.held)
+        theta, offset = self._start(problem.link, columns, batch, problem.members)
         if offset is not None:
             offset = np.reshape(offset, (-1, k))[-1]  # of the member that holds rows out
         fitted = fit_passes(
@@ -306,22 +305,19 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         scaled = self.standardize and not is_kernel(self.feature_map)
         return Columns.of(X, weights, centred, scaled)
 
-    def _sheet(self, columns, X, targets, weights, held):
+    def _batch(self, columns, X, targets, weights, held):
         """Rows as batch learners and flows take them."""
-        return Sheet(columns.design(X), targets, weights, held)
+        return Batch(columns.design(X), targets, weights, held)
 
-    def _sheets(self, problem):
+    def _batches(self, problem):
         """The units, all rows as batch learners and flows take them, and where to start."""
-        X, targets, weights = (
-            problem.X[problem.rows],
-            problem.targets[problem.rows],
-            problem.weights,
-        )
+        X, targets = problem.X[problem.rows], problem.targets[problem.rows]
+        weights = problem.weights
         columns = self._units(X, weights, self.fit_intercept)
-        sheets = [self._sheet(columns, X, targets, weights, problem.held)]
+        batches = [self._batch(columns, X, targets, weights, problem.held)]
         if problem.validation is not None:
-            sheets.append(self._sheet(columns, *problem.validation, 0))
-        return columns, sheets, self._start(problem.link, columns, sheets[0], problem.members)
+            batches.append(self._batch(columns, *problem.validation, 0))
+        return columns, batches, self._start(problem.link, columns, batches[0], problem.members)
 
     def _shares(self, n_rows, n_splits):
         """Into how many shares rows are cut, and how many of these are held out."""
@@ -345,9 +341,9 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         turn[np.argsort(strata, kind="stable")] = np.arange(len(strata)) % every
         return _members(turn, n_splits)
 
-    def _start(self, link, columns, sheet, members):
+    def _start(self, link, columns, batch, members):
         """Parameters and intercepts to start from, in the units of the columns."""
-        theta, offset, k, d = None, None, sheet.targets.shape[1], len(columns.scale)
+        theta, offset, k, d = None, None, batch.targets.shape[1], len(columns.scale)
         warm = self.warm_start and hasattr(self, "coef_")
         start = self.coef_ if warm else self.init
         if start is not None:
@@ -361,8 +357,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         if warm:
             offset = np.reshape(self.intercept_, -1).astype(np.float64) + start @ columns.centre
         elif self.fit_intercept:
-            learns = sheet.weights * (sheet.held != np.arange(members)[:, None])
-            mean = learns @ sheet.targets / learns.sum(axis=1, keepdims=True)
+            learns = batch.weights * (batch.held != np.arange(members)[:, None])
+            mean = learns @ batch.targets / learns.sum(axis=1, keepdims=True)
             low, high = getattr(link, "range", (np.inf, -np.inf))
             if ((mean > low) & (mean < high)).all() and hasattr(link, "inverse"):
                 offset = target_margin(link, mean)
@@ -398,7 +394,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         if learner.last and not (result.converged or result.stopped):
             warnings.warn(
                 f"{self.max_iter} passes were not enough for the risk to settle: give a larger "
-                "max_iter.", ConvergenceWarning, stacklevel=5,
+                "max_iter.", ConvergenceWarning, stacklevel=6,
             )  # fmt: skip
         board = [
             (float(state.score[c]), float(state.best_time[c]), learner.configurations[c])
@@ -489,7 +485,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         learner = self._mirror(link, configurations, 1 + max(0, held.max()), choosing)
         # What the start asks of the targets their means tell: a row for each share.
         means = sums / np.maximum(survey.weight, np.finfo(float).tiny)[:, None]
-        shares = Sheet(None, means, survey.weight, held)
+        shares = Batch(None, means, survey.weight, held)
         start = self._start(link, columns, shares, learner.members)
 
         def told(state, block):
@@ -534,15 +530,15 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
     def _check_learner(self):
         if self.__dict__.get("_stream") is not None:
-            check_walks(self._stream, self.n_features_in_)
+            check_halving(self._stream, self.n_features_in_)
 
     def _read_stream(self):
-        walks = self._rule(self.max_iter).measured(self._stream, now=True)
-        runs = sorted(walks.runs, key=lambda run: run.risk())
-        self._note((run.risk(), walks.seen, run.configuration) for run in runs)
+        halving = self._rule(self.max_iter).measured(self._stream, now=True)
+        runs = sorted(halving.runs, key=lambda run: run.risk())
+        self._note((run.risk(), halving.seen, run.configuration) for run in runs)
         theta, offset = runs[0].read()
-        if walks.diverged(runs[0]):
-            theta, offset = walks.constant()
+        if halving.diverged(runs[0]):
+            theta, offset = halving.constant()
             warnings.warn(
                 "Every step of this stream diverged, and what is predicted is the targets' mean "
                 "so far: give smaller steps, or targets in units in which they are near 1.",

@@ -8,7 +8,7 @@ import numpy as np
 from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
-from tunefree.learners.reflectron.mirror_state import NONE, Configuration
+from tunefree.learners.reflectron.mirror import NONE, Configuration
 from tunefree.learners.reflectron.subspace import LowRank, of_singular_values
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy

@@ -6,17 +6,16 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree import averaging
-from tunefree.choose.halving import Run, Walks, better_half
+from tunefree.choose.halving import Halving, Run, better_half
 from tunefree.constraints.rules import is_separable
 from tunefree.engine.order import Visits, given_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.estimators.reflectron.problem import Fitted, paced
 from tunefree.estimators.restoring import require, same_form
-from tunefree.learners.reflectron.batches import Batches
 from tunefree.learners.reflectron.lazy import Lazy
-from tunefree.learners.reflectron.mirror_state import NONE
-from tunefree.learners.reflectron.stochastic import stochastic
+from tunefree.learners.reflectron.minibatches import MiniBatches, stochastic
+from tunefree.learners.reflectron.mirror import NONE
 from tunefree.robust import Guard
 
 # Passes without progress before the runs end; at least as many as progress took.
@@ -64,28 +63,30 @@ class Rule(NamedTuple):
                 "announce all classes in the first call of partial_fit, or give "
                 "per_output=True."
             )
-        walks = Walks.begin(self.runs(d, k), d, k, start)
-        return walks._replace(is_open=is_open, start=start if standardize else None)
+        halving = Halving.begin(self.runs(d, k), d, k, start)
+        return halving._replace(is_open=is_open, start=start if standardize else None)
 
-    def learn(self, walks, X, targets, weights):
+    def learn(self, halving, X, targets, weights):
         """Learn rows in the order given; a whole weight repeats its row.
 
         What is far beyond all before counts as missing (`tunefree.robust`).
         """
         rows, importance = given_visits(weights).order(0)
-        of_rows, of_targets = walks.guards
-        walks = walks.take(of_rows.screen(X[rows]), of_targets.screen(targets[rows]), importance)
-        return self.measured(walks)
+        of_rows, of_targets = halving.guards
+        halving = halving.take(
+            of_rows.screen(X[rows]), of_targets.screen(targets[rows]), importance
+        )
+        return self.measured(halving)
 
-    def measured(self, walks, now=False):
+    def measured(self, halving, now=False):
         """The stream once its unit is known (`now`: as if it were), with what waited for it."""
-        unit = None if walks.start is None else walks.unit(now)
+        unit = None if halving.start is None else halving.unit(now)
         if unit is None:
-            return walks
-        d, k = len(walks.guards[0].centre), walks.n_outputs()
-        fresh = Walks.begin(self.runs(d, k, unit), d, k, walks.start)
-        fresh = fresh._replace(guards=walks.guards, is_open=walks.is_open, tally=walks.tally)
-        for rows in walks.waiting:
+            return halving
+        d, k = len(halving.guards[0].centre), halving.n_outputs()
+        fresh = Halving.begin(self.runs(d, k, unit), d, k, halving.start)
+        fresh = fresh._replace(guards=halving.guards, is_open=halving.is_open, tally=halving.tally)
+        for rows in halving.waiting:
             fresh = fresh.learn(*rows)
         return fresh
 
@@ -107,19 +108,19 @@ def _is_scalable(configuration):
     )
 
 
-def check_walks(walks, d):
+def check_halving(halving, d):
     """Refuse runs read from a file whose arrays have not the form that kernels trust."""
-    require(type(walks) is Walks and len(walks.runs) > 0 and type(walks.is_open) is bool)
-    k = walks.n_outputs()
-    require(same_form(walks.guards, (Guard.of(np.zeros(d)), Guard.of(np.zeros(k)))))
-    require(same_form(walks.tally, np.zeros((3, k))))
-    require(type(walks.start) in (tuple, type(None)) and type(walks.waiting) is tuple)
-    for X, targets, weights in walks.waiting:
+    require(type(halving) is Halving and len(halving.runs) > 0 and type(halving.is_open) is bool)
+    k = halving.n_outputs()
+    require(same_form(halving.guards, (Guard.of(np.zeros(d)), Guard.of(np.zeros(k)))))
+    require(same_form(halving.tally, np.zeros((3, k))))
+    require(type(halving.start) in (tuple, type(None)) and type(halving.waiting) is tuple)
+    for X, targets, weights in halving.waiting:
         require(X.shape == (len(weights), d) and targets.shape == (len(weights), k))
-    for each in walks.runs:
-        require(type(each) is Run and type(each.learner) in (Lazy, Batches))
+    for each in halving.runs:
+        require(type(each) is Run and type(each.learner) in (Lazy, MiniBatches))
         state, fresh = each.state, each.learner.init(d, k)
-        if type(each.learner) is Batches:
+        if type(each.learner) is MiniBatches:
             require(all(w[0].shape[1] == d for w in state.waiting))
             state = state._replace(waiting=())
         require(same_form(state, fresh))
@@ -142,7 +143,7 @@ class Epochs:
     risks after every pass (NaN after a run's end), `path` the parameters then.
     """
 
-    walks: Walks
+    halving: Halving
     alive: list
     best: dict
     marks: dict
@@ -162,14 +163,14 @@ class Passes(NamedTuple):
     choosing: bool = True
     keep_path: bool = False
 
-    def init(self, walks):
+    def init(self, halving):
         """The state before the first pass."""
-        return Epochs(walks, list(range(len(walks.runs))), {}, {}, [], [])
+        return Epochs(halving, list(range(len(halving.runs))), {}, {}, [], [])
 
     def scan(self, state, block):
         """Learn a block; the state is consumed."""
         X = block.X[block.rows]
-        state.walks = state.walks.learn(X, block.targets, block.weights, halve=False)
+        state.halving = state.halving.learn(X, block.targets, block.weights, halve=False)
         return state
 
     def turn(self, state):
@@ -179,7 +180,7 @@ class Passes(NamedTuple):
         alive, best, marks = state.alive, state.best, state.marks
         epoch, points = len(state.curves) + 1, []
         curve = np.full(len(state.curves[0] if state.curves else alive), np.nan)
-        for c, each in zip(alive, state.walks.runs, strict=True):
+        for c, each in zip(alive, state.halving.runs, strict=True):
             theta, offset = each.read()
             points.append((c, theta))
             curve[c] = self.measure(theta, offset) if np.isfinite(each.risk()) else np.inf
@@ -194,7 +195,7 @@ class Passes(NamedTuple):
         done = epoch - latest >= max(_PATIENCE, latest)
         if not done and len(alive) > 1 and epoch & (epoch - 1) == 0:
             kept = better_half([best[c].risk for c in alive])
-            state.walks, state.alive = state.walks.only(kept), [alive[i] for i in kept]
+            state.halving, state.alive = state.halving.only(kept), [alive[i] for i in kept]
         return state, done
 
 
@@ -221,7 +222,7 @@ def fit_passes(problem, rule, columns, start, *, most, tol, keep_path, watch):
     learns = np.zeros(len(targets), bool)
     learns[rows[held == NONE]] = True
     learner = Passes(measure, tol, choosing, keep_path)
-    state = learner.init(Walks.begin(runs, d, k, start))
+    state = learner.init(Halving.begin(runs, d, k, start))
     result = run(learner, state, Rows(Z, targets, _only(visits, learns)), max_passes=most, **watch)
     state, n_passes = result.state, result.n_passes
     order = sorted(state.best, key=lambda c: state.best[c].risk)
@@ -234,11 +235,11 @@ def fit_passes(problem, rule, columns, start, *, most, tol, keep_path, watch):
         ended = watch.get("on_pass")
         if ended is not None:  # these passes are told of, and all made
             watch = watch | {"on_pass": lambda state: ended(state) and False}
-        begun = again.init(Walks.begin([runs[order[0]]], d, k, start))
+        begun = again.init(Halving.begin([runs[order[0]]], d, k, start))
         source = Rows(Z, targets, visits)
         last = run(again, begun, source, max_passes=chosen.epoch, **watch)
         n_passes += last.n_passes
-        theta, offset = last.state.walks.runs[0].read()
+        theta, offset = last.state.halving.runs[0].read()
     path = np.full((len(state.path), len(runs), k, d), np.nan)
     for epoch, points in enumerate(state.path):
         for c, point in points:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tunefree.estimators.reflectron.features import Columns, Moments
 from tunefree.estimators.rereads import Reread
-from tunefree.learners.reflectron.mirror_state import Sheet
+from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Source
 
 
@@ -26,7 +26,7 @@ class Surveyed(Source):
     def blocks(self, epoch):
         """The blocks of a pass."""
         for X, y, weights in self.rows.pieces():
-            yield Sheet(self.columns.design(X), self.targets(y), weights, self.held(X))
+            yield Batch(self.columns.design(X), self.targets(y), weights, self.held(X))
 
     @property
     def shape(self):
@@ -35,7 +35,7 @@ class Surveyed(Source):
 
     def norms(self, p):
         """The p-norm of every row."""
-        return np.concatenate([sheet.design.norms(p) for sheet in self.blocks(0)])
+        return np.concatenate([batch.design.norms(p) for batch in self.blocks(0)])
 
 
 class Survey:
