@@ -13,13 +13,12 @@ import numpy as np
 import tunefree
 from _kernel_peers import cpu, dense
 from _kernel_problems import problem as load_problem
-from tunefree.estimators.pistol.settings import SETTINGS
+from tunefree.estimators.pistol.fitting import SETTINGS
 from tunefree.kernels import RBF
-from tunefree.learners.kernel import support as engine_support
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Member, Rows
-from tunefree.learners.kernel.budget import make_room
+from tunefree.learners.kernel import blocked
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows, workers
 from tunefree.learners.kernel.expansion import Expansion
-from tunefree.learners.kernel.support import Facts, workers
+from tunefree.learners.kernel.projection import make_room
 from tunefree.losses import SmoothedHinge
 
 # The plain average of one pass, as the paper has it; one pass that chooses; and the default: passes
@@ -93,16 +92,13 @@ def products_alone(problem, size):
     options = {"gamma": problem.gamma or 0.02, "average": "uniform", "n_jobs": 1}
     fits = [cpu(lambda: estimator(problem, **options).fit(X, y)) for _ in range(2)]
     seconds = min(seconds for _, seconds in fits)
-    shapes, base = [], engine_support.base
+    shapes, base = [], blocked.base
 
     def noted(kernel, root, A, B, out=None):
         shapes.append((len(A.rows), len(B.rows)))
         return base(kernel, root, A, B, out)
 
-    with (
-        patch.object(engine_support, "base", noted),
-        patch("tunefree.learners.kernel.blocked.base", noted),
-    ):
+    with patch.object(blocked, "base", noted):
         estimator(problem, **options).fit(X, y)
 
     def products():

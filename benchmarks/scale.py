@@ -148,7 +148,7 @@ READ = """
 import sys
 from tunefree.io.libsvm import blocks
 START = time.process_time()
-print(sum(len(block.labels) for block in blocks(sys.argv[1])))
+print(sum(len(block.labels) for block, _ in blocks(sys.argv[1])))
 """
 SOURCE = """
 import sys

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tunefree import PiSTOLRegressor
-from tunefree.io.model import save_model, write_atomically
+from tunefree.io.atomic import write_atomically
+from tunefree.io.model import save_model
 
 
 @contextlib.contextmanager

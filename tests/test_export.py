@@ -65,7 +65,6 @@ MODELS = {
     "kernel regression": lambda: tunefree.KernelPiSTOLRegressor(random_state=0, max_iter=1).fit(
         X, Y
     ),
-    "kernel SGD": lambda: tunefree.KernelAveragedSGDRegressor(random_state=0).fit(X, Y),
     "landmarks": lambda: tunefree.LandmarkRegressor(random_state=0).fit(X, Y),
     "landmark classes": lambda: tunefree.LandmarkClassifier(random_state=0).fit(X, BINARY),
 }
@@ -106,7 +105,7 @@ def a_kernel(A, B):
 
 def test_what_no_graph_can_hold_is_named():
     model = tunefree.KernelOptimisticPerceptron(a_kernel, margin=0.5).fit(Z[:40], BINARY[:40])
-    with pytest.raises(ModelError, match="KernelOptimisticPerceptron.kernel cannot be exported"):
+    with pytest.raises(ModelError, match="kernel cannot be exported: .* has no ONNX form"):
         to_onnx(model)
     with pytest.raises(ModelError, match="not fitted"):
         to_onnx(tunefree.PiSTOLClassifier())

@@ -16,12 +16,14 @@ from sklearn.exceptions import NotFittedError
 import tunefree
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
 from tunefree.io.model import (
+    Decoder,
+    Encoder,
     ModelError,
     describe_model,
     load_model,
+    public_estimators,
     save_model,
 )
-from tunefree.io.values import Decoder, Encoder, public_estimators
 from tunefree.losses import Huber
 
 RNG = np.random.default_rng(0)
@@ -110,7 +112,14 @@ def test_a_file_describes_itself(saved):
     assert facts["notes"] == {"rows": 120}
     assert facts["versions"]["tunefree"] == tunefree.__version__
     assert facts["bytes"] == saved.stat().st_size
-    assert facts["sha256"] == hashlib.sha256(saved.read_bytes()[:-32]).hexdigest()
+    digest, content = facts["sha256"].encode(), saved.read_bytes()
+    assert content.count(digest) == 1
+    assert digest.decode() == hashlib.sha256(content.replace(digest, b"0" * 64)).hexdigest()
+
+
+def test_a_file_is_one_of_safetensors(saved, models):
+    tensors = pytest.importorskip("safetensors.numpy").load_file(saved)
+    assert any(np.array_equal(a, models["text"].coef_) for a in tensors.values())
 
 
 VALUES = [
@@ -140,9 +149,7 @@ def same(a, b):
 def test_a_value_comes_back_as_it_was(value):
     encoder = Encoder()
     text = json.dumps(encoder.encode({"nested": [value]}, "value"), allow_nan=False)
-    data = b""
-    for array, (*_, start) in zip(encoder.arrays, encoder.table, strict=True):
-        data = data.ljust(start, b"\0") + array.tobytes(order="A")
+    data = b"".join(array.tobytes() for array in encoder.arrays)
     (again,) = Decoder(data, encoder.table).decode(json.loads(text))["nested"]
     assert same(value, again)
 
@@ -238,22 +245,30 @@ def test_bit_flips_are_rejected(saved):
     assert load_model(saved).classes_.tolist() == ["no", "wörtlich", "yes"]
 
 
-def forge(header, data=b"", *, magic=b"tunefree", version=1, length=None, size=None):
-    """A model file with a right checksum and whatever inside."""
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    body = (text + bytes(-(32 + len(text)) % 64)) + data
-    actual = 32 + len(body) + 32
-    head = struct.pack(
-        "<8sIIQQ", magic, version, 0, len(text) if length is None else length, size or actual
-    )
-    return head + body + hashlib.sha256(head + body).digest()
+def forge(header, data=b"", *, rest=None, version=2, length=None, size=None):
+    """A model file with a right checksum and whatever inside; `rest` is raw text after the head."""
+    if rest is None:
+        model = header if isinstance(header, str) else json.dumps(header)
+        tensors = header.get("arrays", {}) if isinstance(header, dict) else {}
+        entries = json.dumps(tensors)[1:-1] if isinstance(tensors, dict) else json.dumps(tensors)
+        rest = f'"model":{json.dumps(model)}}}{", " * bool(entries)}{entries}}}'.encode()
+    start = b'{"__metadata__":{"format":"tunefree %d","bytes":"' % version
+    actual = 8 + len(start) + 20 + 12 + 64 + 2 + len(rest) + len(data)
+    start += b'%020d","sha256":"' % (size or actual)
+    count = len(start) + 66 + len(rest)
+    start = (count if length is None else length).to_bytes(8, "little") + start
+    rest = b'",' + rest + data
+    digest = hashlib.sha256(start + b"0" * 64 + rest).hexdigest().encode()
+    return start + digest + rest
 
 
 def header_of(path):
+    """What a file says of its model, with the entries of the tensors as "arrays", and the data."""
     content = path.read_bytes()
-    length = struct.unpack_from("<Q", content, 16)[0]
-    header = json.loads(content[32 : 32 + length])
-    return header, content[32 + length + -(32 + length) % 64 : -32]
+    length = int.from_bytes(content[:8], "little")
+    tensors = json.loads(content[8 : 8 + length])
+    header = json.loads(tensors.pop("__metadata__")["model"])
+    return header | {"arrays": tensors}, content[8 + length :]
 
 
 def hostile_files(path, canary):
@@ -272,26 +287,18 @@ def hostile_files(path, canary):
         archive.writestr("../../evil", b"\0" * 10_000_000)
     yield (canary.parent / "bomb.zip").read_bytes()
     yield from (b"", b"tunefree", b"tunefree" * 100, b"\0" * 1000, b"../../etc/passwd")
-    yield forge(good, data, magic=b"tunefrEE")
-    for version in (0, 2, 2**32 - 1):
+    for version in (0, 1, 3, 2**32 - 1):
         yield forge(good, data, version=version)
     for length in (0, 1, 2**40, 2**63, 2**64 - 1):
         yield forge(good, data, length=length)
     for size in (1, 2**40, 2**64 - 1):
         yield forge(good, data, size=size)
-    for header in (
-        b"",
-        b"[]",
-        b"nul",
-        b"\xff\xfe",
-        b'{"a":',
-        b"{}",
-        b"1",
-        b"[" * 100_000,
-        b"9" * 9999,
-    ):
-        yield forge(header, data)
-    yield forge(b'{"arrays": [], "model": {"estimator": ' + b"[" * 50_000 + b"]" * 50_000 + b"}}")
+    for text in ("", "[]", "nul", "\xff\xfe", '{"a":', "{}", "1", "[" * 100_000, "9" * 9999):
+        yield forge(text, data)
+        yield forge(good, data, rest=text.encode("latin-1"))
+        yield forge(good, data, rest=f'"model":{text}}}}}'.encode("latin-1"))
+    yield forge('{"model": {"estimator": ' + "[" * 50_000 + "]" * 50_000 + "}}")
+    yield forge(json.dumps(good)[:-1] + ', "class": "PiSTOLRegressor"}', data)  # a name twice
 
     def changed(**changes):
         return forge(good | changes, data)
@@ -316,27 +323,36 @@ def hostile_files(path, canary):
         "_model_state",
     ):
         yield changed(model=estimator(fitted={name: 1}))
-    for name in ("os.system", "subprocess.Popen", "tunefree.io.values.Decoder", "evil"):
+    for name in ("os.system", "subprocess.Popen", "tunefree.io.model.Decoder", "evil"):
         yield changed(model=estimator(fitted={"x_": {"part": [name, {"args": "touch"}]}}))
     yield changed(model=estimator(fitted={"x_": {"part": ["tunefree.losses.Huber", {"x": 1}]}}))
     for value in ({"eval": "1"}, {"float": "1/0"}, {"a": 1, "b": 2}, {}, {"array": -1},
                   {"array": 1e9}, {"array": 10**6}, {"array": "0"}, {"tuple": "ab"}, {"dict": []},
                   {"bytes": None}, {"strings": [[2], ["a"]]}, {"strings": [[1], [1]]},
-                  {"scalar": True}):  # fmt: skip
+                  {"scalar": True}, {"array": [0]}, {"array": []}):  # fmt: skip
         yield changed(model=estimator(fitted={"x_": value}))
-    for entry in (["O", [1], "C", 0], ["|O", [1], "C", 0], ["<f8", [2**60], "C", 0],
-                  ["<f8", [2**47, 2**47], "C", 0], ["<f8", [-1], "C", 0], ["<f8", [1], "C", -8],
-                  ["<f8", [1], "C", 2**62], ["<f8", [1.0], "C", 0], ["<f8", [True], "C", 0],
-                  ["<f8", [1] * 100, "C", 0], ["<f8", [1], "K", 0], ["<f8", "1", "C", 0],
-                  ["<U999999999", [1], "C", 0], ["<M8[s]", [1], "C", 0], ["|V8", [1], "C", 0],
-                  ["<f8,os", [1], "C", 0], [">f8", [1], "C", 0], ["<f8", [1], "C"], [], None,
-                  ["<f8", [0, 2**60], "C", 0]):  # fmt: skip
-        arrays = [entry, *good["arrays"][1:]]
+
+    def entry(dtype="F64", shape=(1,), start=0, stop=8):
+        return {"dtype": dtype, "shape": list(shape), "data_offsets": [start, stop]}
+
+    for forged in (entry("O"), entry("<f8"), entry(None), entry([]), entry(shape=[2**60]),
+                   entry(shape=[2**60], stop=2**63), entry(shape=[2**47, 2**47]),
+                   entry(shape=[-1]), entry(shape=[1.0]), entry(shape=[True]),
+                   entry(shape=[1] * 100), entry(shape="1"), entry(shape=[0, 2**60], stop=0),
+                   entry(start=-8, stop=0), entry(start=8, stop=0),
+                   entry(start=2**62, stop=2**62 + 8), entry(stop=9), entry(stop=8.0),
+                   {"dtype": "F64", "shape": [1]}, [], None,
+                   entry() | {"data_offsets": [0]}, entry("BOOL", [8]),
+                   entry("F64", [10**12])):  # fmt: skip
+        data = b"\x02" * len(data)  # no truth value either
+        arrays = good["arrays"] | {"0": forged}
         yield changed(arrays=arrays, model=estimator(fitted={"x_": {"array": 0}}))
-    table = {"arrays": [["|b1", [8], "C", 0]], "model": estimator(fitted={"x_": {"array": 0}})}
-    yield forge(good | table, b"\x02" * 64)
-    table["arrays"] = [["<U2", [8], "C", 0]]
-    yield forge(good | table, b"\xff" * 64)
+    for form in ("<U2", "<U1", "<U3", "T2", "<M8[s]", "|V8", "<f8,os", ">U2", "<U0", 1, None, []):
+        bytes_of = good["arrays"] | {"0": entry("U8", [1, 8])}
+        yield forge(
+            good | {"arrays": bytes_of, "model": estimator(fitted={"x_": {"array": [0, form]}})},
+            b"\xff" * len(data),
+        )
 
 
 def test_hostile_files_are_rejected_without_running_or_allocating_anything(saved, tmp_path):
@@ -364,9 +380,26 @@ def test_hostile_files_are_rejected_without_running_or_allocating_anything(saved
 
 def test_another_version_is_named(saved):
     header, data = header_of(saved)
+    saved.write_bytes(forge(header, data))
+    load_model(saved)  # what is forged without a change is sound
     saved.write_bytes(forge(header, data, version=9))
-    with pytest.raises(ValueError, match="version 9; this tunefree .* reads version 1"):
+    with pytest.raises(ModelError, match="version 9; this tunefree .* reads version 2"):
         load_model(saved)
+
+
+def test_a_file_of_the_first_release_says_what_reads_it(saved):
+    saved.write_bytes(struct.pack("<8sIIQQ", b"tunefree", 1, 0, 2, 98) + b"{}" + bytes(64))
+    with pytest.raises(ModelError, match="tunefree 0.1.0 .format 1.*use it with tunefree 0.1.0"):
+        load_model(saved)
+
+
+def test_a_model_whose_parts_have_changed_since_says_which_version_wrote_it(saved):
+    header, data = header_of(saved)
+    header["model"]["estimator"][1]["gone"] = 1
+    for version, words in ((tunefree.__version__, "differ$"), ("0.1.7", "tunefree 0.1.7 wrote it")):
+        saved.write_bytes(forge(header | {"tunefree": version}, data))
+        with pytest.raises(ModelError, match=words):
+            load_model(saved)
 
 
 def test_a_missing_file_is_missing(tmp_path):

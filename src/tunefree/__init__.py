@@ -12,14 +12,11 @@ _HOMES = {
     "Checkpoint": "tunefree.engine.session",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
     "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
-    "KernelAveragedSGDClassifier": "tunefree.estimators.kernel.sgd",
-    "KernelAveragedSGDRegressor": "tunefree.estimators.kernel.sgd",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron",
     "LeaderboardDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
-    "KernelPerceptron": "tunefree.estimators.kernel.perceptron",
-    "KernelPiSTOLClassifier": "tunefree.estimators.kernel.classifier",
-    "KernelPiSTOLRegressor": "tunefree.estimators.kernel.regressor",
+    "KernelPiSTOLClassifier": "tunefree.estimators.kernel.pistol",
+    "KernelPiSTOLRegressor": "tunefree.estimators.kernel.pistol",
     "LandmarkClassifier": "tunefree.estimators.kernel.landmarks",
     "LandmarkRegressor": "tunefree.estimators.kernel.landmarks",
     "OptimisticPerceptron": "tunefree.estimators.perceptron",
@@ -44,7 +41,13 @@ _HOMES = {
 # Names of earlier versions: how to say it now.
 _REMOVED = {
     "ErrorCurveDisplay": "RiskCurveDisplay takes the same curves, of any number of repetitions.",
-}
+    **{
+        name: f"it is tunefree.experiments.baselines.{name}, to compare with."
+        for name in (
+            "KernelAveragedSGDClassifier", "KernelAveragedSGDRegressor", "KernelPerceptron",
+        )
+    },
+}  # fmt: skip
 
 __all__ = [*sorted(_HOMES), "__version__"]
 

@@ -304,10 +304,9 @@ def scheme_of(average, *, also=(), online=False):
     >>> scheme_of("tail"), scheme_of(Tail(0.25))
     (Tail(fraction=0.5), Tail(fraction=0.25))
     """
-    suffix = hasattr(average, "within")
-    scheme = average if suffix else AVERAGES.find(average, also)
+    scheme = average if hasattr(average, "within") else AVERAGES.find(average, also)
     if online and hasattr(scheme, "within"):
-        names = ", ".join(name for name in AVERAGES if name not in SUFFIXES)
+        names = ", ".join(name for name, s in AVERAGES.items() if not hasattr(s, "within"))
         raise ValueError(
             f"average={average!r} depends on where the run ends, which is not known here: take one "
             f"of {', '.join([*also, names])}."

@@ -10,9 +10,14 @@ linear          <x, y>
 cosine          <x, y> / (\|x\| \|y\|)
 ==============  =====================================  ===================
 
-A kernel says ``gram(A, B)``, the matrix of all k(a, b), and ``diag(A)``, the values k(a, a). Those
-that decay with a distance say ``distances(A, B)``, too, and ``decay(D, out)``: a grid of bandwidths
-shares the distances, and k of bandwidth 2 gamma is the square of k.
+A kernel is one class. It says ``gram(A, B)``, the matrix of all k(a, b), and ``diag(A)``, the
+values k(a, a). One of the form exp(-gamma distance) says ``distances(A, B, left, right, out)``,
+too, where left and right are what ``sizes(A)``, if it has that verb, says of every row: its
+bandwidth is then learned, since a grid of bandwidths shares the distances, and k of bandwidth
+2 gamma is the square of k. A kernel may also say that it is ``bounded`` by 1, so that single
+precision will do; not ``free``, so that columns are brought to one scale only where the user asks
+for that; ``as_given``, so that rows are never changed. For the export it has ``onnx(g, X, B)``, its
+values as nodes of a graph.
 
 Rows are arrays or CSR matrices, and values have the rows' type.
 """
@@ -23,19 +28,99 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import pairwise
 
-from tunefree._jit import part
+from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, part
 from tunefree._parameters import is_number
 from tunefree._parts import Table
-from tunefree.distances import (
-    decay,
-    inner,
-    manhattan_distances,
-    squared_distances,
-    squared_norms,
-)
 
 # How much a kernel matrix may differ from its transpose.
 _ASYMMETRY = 1e-6
+
+
+# In place: with a second array the compiler would have to expect that the two overlap, and a call
+# in place would run one number at a time, fourteen times slower.
+@kernel
+def _decay32(values, gamma):
+    gamma, lowest = np.float32(-gamma), np.float32(-87.0)
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            values[i, j] = fast_exp32(max(gamma * values[i, j], lowest))
+
+
+@kernel
+def _decay64(values, gamma):
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            values[i, j] = fast_exp(max(-gamma * values[i, j], -700.0))
+
+
+@kernel
+def _to_squares(products, left, right):
+    """Inner products become squared distances; rounding does not make them negative."""
+    zero = products.dtype.type(0.0)
+    for i in range(products.shape[0]):
+        a = left[i]
+        for j in range(products.shape[1]):
+            p = products[i, j]
+            products[i, j] = max(a + right[j] - (p + p), zero)
+
+
+def inner(A, B, out=None):
+    """Inner products of all pairs of rows as an array, for arrays written to `out`."""
+    if out is not None and not sparse.issparse(A) and not sparse.issparse(B):
+        return np.matmul(A, B.T, out=out)
+    products = A @ B.T
+    return products.toarray() if sparse.issparse(products) else np.asarray(products)
+
+
+def squared_norms(A):
+    """The squared length of each row."""
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
+
+
+def squared_distances(A, B, left=None, right=None, out=None):
+    """Squared Euclidean distances of all pairs of rows, by one matrix product.
+
+    Rows far from the origin lose digits: centre them first. `left` and `right` are the squared
+    norms, if known; `out` is memory for dense results: new pages cost more than the work.
+    """
+    out = inner(A, B, out)
+    left = squared_norms(A) if left is None else left
+    right = squared_norms(B) if right is None else right
+    _to_squares(out, left.astype(out.dtype, copy=False), right.astype(out.dtype, copy=False))
+    return out
+
+
+@kernel(fastmath=REASSOCIATE)
+def _manhattan(A, B, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            total = A.dtype.type(0.0)
+            for c in range(A.shape[1]):
+                total += abs(A[i, c] - B[j, c])
+            out[i, j] = total
+
+
+def manhattan_distances(A, B, out=None):
+    """Sums of absolute differences of all pairs of rows of arrays, written to `out`."""
+    A, B = np.ascontiguousarray(A), np.ascontiguousarray(B)
+    out = np.empty((len(A), len(B)), A.dtype) if out is None else out
+    _manhattan(A, B, out)
+    return out
+
+
+def decay(distances, gamma, out=None):
+    """Exp(-gamma distances), written to `out` if given, which may be `distances` itself.
+
+    Values below 1e-37 are not told apart.
+    """
+    if out is None:
+        out = distances.copy()
+    elif out is not distances:
+        out[:] = distances
+    (_decay32 if out.dtype == np.float32 else _decay64)(out, gamma)
+    return out
 
 
 @part
@@ -56,6 +141,7 @@ class RBF(NamedTuple):
     """
 
     gamma: float = 1.0
+    bounded = True
 
     def sizes(self, A):
         """What distances need to know of every row, once: its squared length."""
@@ -77,6 +163,14 @@ class RBF(NamedTuple):
         """Values of every row with itself."""
         return np.ones(A.shape[0], A.dtype)
 
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        centre = B.mean(axis=0)
+        X, B = g("Sub", X, centre), B - centre
+        squares = g("ReduceSum", g("Mul", X, X), np.array([1]), keepdims=1)
+        square = g("Sub", g("Add", squares, squared_norms(B)), g("Mul", g("MatMul", X, B.T), 2.0))
+        return g("Exp", g("Mul", g("Max", square, 0.0), -float(self.gamma)))
+
 
 @part
 class Laplacian(NamedTuple):
@@ -96,10 +190,7 @@ class Laplacian(NamedTuple):
     """
 
     gamma: float = 1.0
-
-    def sizes(self, A):
-        """Nothing that distances need."""
-        return np.zeros(A.shape[0], A.dtype)
+    bounded = True
 
     def distances(self, A, B, left=None, right=None, out=None):
         """What the bandwidth multiplies: sums of absolute differences."""
@@ -115,6 +206,13 @@ class Laplacian(NamedTuple):
     def diag(self, A):
         """Values of every row with itself."""
         return np.ones(A.shape[0], A.dtype)
+
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
+        return g(
+            "Exp", g("Mul", g("ReduceSum", gap, np.array([2]), keepdims=0), -float(self.gamma))
+        )
 
 
 @part
@@ -152,6 +250,11 @@ class Polynomial(NamedTuple):
         """Values of every row with itself."""
         return self._shape(squared_norms(A))
 
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        base = g("Add", g("Mul", g("MatMul", X, B.T), float(self.gamma)), float(self.coef0))
+        return g("Pow", base, float(self.degree))
+
 
 @part
 class Linear(NamedTuple):
@@ -163,6 +266,8 @@ class Linear(NamedTuple):
     array([[5.]])
     """
 
+    free = False
+
     def gram(self, A, B):
         """Values of all pairs of rows, shape (n, m)."""
         return inner(A, B)
@@ -170,6 +275,10 @@ class Linear(NamedTuple):
     def diag(self, A):
         """Values of every row with itself."""
         return squared_norms(A)
+
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        return g("MatMul", X, B.T)
 
 
 @part
@@ -182,6 +291,8 @@ class Cosine(NamedTuple):
     array([[0.6]])
     """
 
+    bounded, free = True, False
+
     def gram(self, A, B):
         """Values of all pairs of rows, shape (n, m)."""
         return pairwise.cosine_similarity(A, B).astype(A.dtype, copy=False)
@@ -189,6 +300,12 @@ class Cosine(NamedTuple):
     def diag(self, A):
         """Values of every row with itself."""
         return (squared_norms(A) > 0.0).astype(A.dtype)
+
+    def onnx(self, g, X, B):
+        """Values of rows X with the rows of the array B, as nodes of a graph."""
+        length = g("Sqrt", g("ReduceSum", g("Mul", X, X), np.array([1]), keepdims=1))
+        lengths = g("Mul", length, np.sqrt(squared_norms(B)))
+        return g("Div", g("MatMul", X, B.T), g("Max", lengths, 1e-300))
 
 
 class Pairwise(NamedTuple):
@@ -241,6 +358,7 @@ class Function(NamedTuple):
     """
 
     function: object
+    free, as_given = False, True
 
     def _takes_matrices(self, A, B):
         """Whether 2 and 3 rows (by repetition, if need be) give a 2 by 3 matrix."""
@@ -279,6 +397,8 @@ class Precomputed(NamedTuple):
     array([[2., 0.]])
     """
 
+    free, as_given = False, True
+
     def gram(self, A, B):
         """The columns B (numbers of rows of training) of A."""
         chosen = A[:, B]
@@ -308,17 +428,30 @@ def make_kernel(kernel, gamma=1.0, degree=3, coef0=1.0):
         return Function(kernel)
     if kernel == "precomputed":
         return Precomputed()
-    known = {**KERNELS, "poly": KERNELS["polynomial"]}
-    if kernel not in known and kernel not in pairwise.PAIRWISE_KERNEL_FUNCTIONS:
-        names = ", ".join(sorted({*known, *pairwise.PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}))
+    name = "polynomial" if kernel == "poly" else kernel
+    if name not in {*KERNELS, *pairwise.PAIRWISE_KERNEL_FUNCTIONS} and name not in KERNELS.names():
+        names = {*KERNELS, "poly", "precomputed", *pairwise.PAIRWISE_KERNEL_FUNCTIONS}
+        names = ", ".join(sorted(names))
         raise ValueError(f"kernel={kernel!r} is not known: it is one of {names}, or a function.")
     if not (is_number(gamma) and gamma > 0.0):
         raise ValueError(f"gamma={gamma!r} is not a positive number.")
     options = {"gamma": float(gamma), "degree": degree, "coef0": coef0}
-    if kernel not in known:
-        return Pairwise(kernel, **options)
-    shape = known[kernel]
+    if name not in KERNELS:
+        return Pairwise(name, **options)
+    shape = KERNELS[name]
     return shape._replace(**{k: v for k, v in options.items() if k in shape._fields})
+
+
+def check_gamma(gamma, *names):
+    """Refuse a bandwidth that is neither one of the names nor a positive number.
+
+    Raises
+    ------
+    ValueError
+    """
+    if gamma not in names if isinstance(gamma, str) else not (is_number(gamma) and gamma > 0.0):
+        names = " nor ".join([*map(repr, names), "a positive number"])
+        raise ValueError(f"gamma={gamma!r} is neither {names}.")
 
 
 def resolve_gamma(gamma, X, weights=None):
@@ -341,8 +474,7 @@ def resolve_gamma(gamma, X, weights=None):
     >>> resolve_gamma("scale", np.array([[0.0, 2.0], [2.0, 0.0]])), resolve_gamma(0.3, None)
     (0.5, 0.3)
     """
-    if gamma != "scale" if isinstance(gamma, str) else not (is_number(gamma) and gamma > 0.0):
-        raise ValueError(f"gamma={gamma!r} is neither 'scale' nor a positive number.")
+    check_gamma(gamma, "scale")
     if not isinstance(gamma, str):
         return float(gamma)
     weights = np.ones(X.shape[0]) if weights is None else weights

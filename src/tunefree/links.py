@@ -18,7 +18,8 @@ clipped identity  min(high, max(low, s))                   1          [low, high
 exp               exp(s), linear beyond a limit            exp(limit)  (0, inf)
 ================  =======================================  =========  =============
 
-A link of your own needs `mean`; `slope`, `inverse` and `range` only where they are asked for::
+A link of your own needs `mean`; `slope`, `inverse`, `range` and `onnx` only where they are asked
+for::
 
     class Cauchit:
         def mean(self, s):
@@ -103,6 +104,10 @@ class Identity(NamedTuple):
         """The largest slope."""
         return 1.0
 
+    def onnx(self, g, s):
+        """u(s) as nodes of a graph."""
+        return s
+
 
 @part
 class Logistic(NamedTuple):
@@ -136,6 +141,10 @@ class Logistic(NamedTuple):
         """The largest slope."""
         return 0.25
 
+    def onnx(self, g, s):
+        """u(s) as nodes of a graph."""
+        return g("Sigmoid", s)
+
 
 @part
 class Probit(NamedTuple):
@@ -168,6 +177,12 @@ class Probit(NamedTuple):
     def bound(self):
         """The largest slope."""
         return float(1.0 / _ROOT_2PI)
+
+    def onnx(self, g, s):
+        """u(s) as nodes of a graph."""
+        # From erf, which graphs know in float32 only.
+        half = g.cast(g("Mul", s, float(np.sqrt(0.5))), np.float32)
+        return g("Mul", g("Add", g.cast(g("Erf", half), np.float64), 1.0), 0.5)
 
 
 @part
@@ -205,6 +220,11 @@ class Cloglog(NamedTuple):
         """The largest slope."""
         return float(np.exp(-1.0))
 
+    def onnx(self, g, s):
+        """u(s) as nodes of a graph."""
+        rate = g("Exp", g("Min", s, 700.0))
+        return g("Sub", 1.0, g("Exp", g("Neg", rate)))
+
 
 @part
 class Tanh(NamedTuple):
@@ -237,6 +257,10 @@ class Tanh(NamedTuple):
     def bound(self):
         """The largest slope."""
         return 1.0
+
+    def onnx(self, g, s):
+        """u(s) as nodes of a graph."""
+        return g("Tanh", s)
 
 
 @part
@@ -271,6 +295,11 @@ class Softplus(NamedTuple):
     def bound(self):
         """The largest slope."""
         return 1.0
+
+    def onnx(self, g, s):
+        """u(s) as nodes of a graph."""
+        tail = g("Log", g("Add", g("Exp", g("Neg", g("Abs", s))), 1.0))
+        return g("Add", g("Max", s, 0.0), tail)
 
 
 @part
@@ -309,6 +338,10 @@ class LeakyRelu(NamedTuple):
     def bound(self):
         """The largest slope."""
         return max(1.0, self.a)
+
+    def onnx(self, g, s):
+        """u(s) as nodes of a graph."""
+        return g("Add", g("Max", s, 0.0), g("Mul", g("Min", s, 0.0), float(self.a)))
 
 
 @part
@@ -350,6 +383,10 @@ class ClippedIdentity(NamedTuple):
         """The largest slope."""
         return 1.0
 
+    def onnx(self, g, s):
+        """u(s) as nodes of a graph."""
+        return g("Min", g("Max", s, float(self.low)), float(self.high))
+
 
 @part
 class Exp(NamedTuple):
@@ -385,6 +422,11 @@ class Exp(NamedTuple):
     def bound(self):
         """The largest slope."""
         return float(np.exp(self.limit))
+
+    def onnx(self, g, s):
+        """u(s) as nodes of a graph."""
+        rest = g("Add", g("Max", g("Sub", s, float(self.limit)), 0.0), 1.0)
+        return g("Mul", g("Exp", g("Min", s, float(self.limit))), rest)
 
 
 LINKS = Table(

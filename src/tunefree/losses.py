@@ -435,7 +435,7 @@ def within(loss, limit, residual=None):
 
     Examples
     --------
-    >>> within(Squared(), 4.0), within(Huber(), 4.0, residual=1.0), within(Absolute(), 4.0)
-    (Huber(width=4.0), Huber(width=1.994097), Absolute())
+    >>> within(Squared(), 4.0), within(Huber(), 4.0), within(Absolute(), 4.0)
+    (Huber(width=4.0), Huber(width=1.0), Absolute())
     """
     return loss.within(limit, residual) if hasattr(loss, "within") else loss

@@ -6,14 +6,13 @@ A graph takes rows ``X`` of the model's type of float and computes in float64. C
 
 import numpy as np
 
-from tunefree import links
 from tunefree._version import __version__
 from tunefree.columns import Scaling
 from tunefree.estimators.auto import _TuneFree as TuneFree
-from tunefree.estimators.kernel.base import KernelEstimator
+from tunefree.estimators.kernel.pistol import KernelEstimator
 from tunefree.io.atomic import write_atomically
-from tunefree.io.values import ModelError, name_type, public_estimators
-from tunefree.kernels import RBF, Cosine, Laplacian, Linear, Polynomial
+from tunefree.io.model import ModelError, name_type, public_estimators
+from tunefree.kernels import RBF
 
 _OPSET = 17
 
@@ -206,58 +205,17 @@ def _shown(g, parts, X):
 
 def _gram(g, kernel, X, support, name):
     """Kernel values, of shape (n, n_support)."""
-    if support is None or type(kernel) not in (RBF, Laplacian, Polynomial, Linear, Cosine):
-        raise ModelError(f"{name}.kernel cannot be exported: it is {name_type(kernel)}")
-    B = support.toarray() if hasattr(support, "toarray") else np.asarray(support)
-    B = B.astype(np.float64)
-    if type(kernel) is Laplacian:
-        gap = g("Sub", g("Unsqueeze", X, np.array([1])), B[None])
-        return g("Exp", g("Mul", g("ReduceSum", g("Abs", gap), np.array([2]), keepdims=0),
-                          -kernel.gamma))  # fmt: skip
-    if type(kernel) is RBF:
-        centre = B.mean(axis=0)
-        X, B = g("Sub", X, centre), B - centre
-    products = g("MatMul", X, B.T)
-    if type(kernel) is Linear:
-        return products
-    if type(kernel) is Polynomial:
-        base = g("Add", g("Mul", products, float(kernel.gamma)), float(kernel.coef0))
-        return g("Pow", base, float(kernel.degree))
-    squares = g("ReduceSum", g("Mul", X, X), np.array([1]), keepdims=1)
-    own = np.einsum("ij,ij->i", B, B)
-    if type(kernel) is RBF:
-        square = g("Sub", g("Add", squares, own), g("Mul", products, 2.0))
-        return g("Exp", g("Mul", g("Max", square, 0.0), -kernel.gamma))
-    length = g("Mul", g("Sqrt", squares), np.sqrt(own))
-    return g("Div", products, g("Max", length, 1e-300))
+    if support is None or not hasattr(kernel, "onnx"):
+        raise ModelError(f"{name}.kernel cannot be exported: {name_type(kernel)} has no ONNX form")
+    rows = support.toarray() if hasattr(support, "toarray") else np.asarray(support)
+    return kernel.onnx(g, X, rows.astype(np.float64))
 
 
 def _mean(g, link, s, name):
     """The mean of a link."""
-    kind = type(link)
-    if kind is links.Identity:
-        return s
-    if kind is links.Logistic:
-        return g("Sigmoid", s)
-    if kind is links.Tanh:
-        return g("Tanh", s)
-    if kind is links.Probit:  # the normal distribution from erf, which knows float32 only
-        half = g.cast(g("Mul", s, float(np.sqrt(0.5))), np.float32)
-        return g("Mul", g("Add", g.cast(g("Erf", half), np.float64), 1.0), 0.5)
-    if kind is links.Cloglog:
-        rate = g("Exp", g("Min", s, 700.0))
-        return g("Sub", 1.0, g("Exp", g("Neg", rate)))
-    if kind is links.Softplus:
-        tail = g("Log", g("Add", g("Exp", g("Neg", g("Abs", s))), 1.0))
-        return g("Add", g("Max", s, 0.0), tail)
-    if kind is links.LeakyRelu:
-        return g("Add", g("Max", s, 0.0), g("Mul", g("Min", s, 0.0), float(link.a)))
-    if kind is links.ClippedIdentity:
-        return g("Min", g("Max", s, float(link.low)), float(link.high))
-    if kind is links.Exp:
-        rest = g("Add", g("Max", g("Sub", s, float(link.limit)), 0.0), 1.0)
-        return g("Mul", g("Exp", g("Min", s, float(link.limit))), rest)
-    raise ModelError(f"{name}.link cannot be exported: it is {name_type(link)}")
+    if not hasattr(link, "onnx"):
+        raise ModelError(f"{name}.link cannot be exported: {name_type(link)} has no ONNX form")
+    return link.onnx(g, s)
 
 
 def _regress(g, estimator, scores, dtype, y):

@@ -2,6 +2,10 @@
 
 Numbers that lack nothing pass unchanged, sparse matrices too. Scaling is not done here: the
 learners do it themselves.
+
+Why not scikit-learn's `ColumnTransformer` of `OneHotEncoder` and `SimpleImputer`, or skrub's
+`TableVectorizer`: their `fit` takes no ``sample_weight``, and here a weight is a repetition, in
+medians and in what is rare. skrub would bring pandas along, too.
 """
 
 import numpy as np
@@ -102,7 +106,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 f"sparse_output={self.sparse_output!r} is none of True, False, 'auto'."
             )
         check_values(self)
-        table = _open(self, X, reset=True)
+        table = _Table(self, X, reset=True)
         rows = np.empty(table.shape[0])
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
@@ -153,7 +157,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
         """
         check_is_fitted(self, "kinds_")
-        table = _open(self, X, reset=False)
+        table = _Table(self, X, reset=False)
         every_number = not self.missing_.any() and not self.levels_
         if table.plain is not None and every_number:
             return table.plain
@@ -247,50 +251,40 @@ def _coded(values):
 class _Table:
     """Columns of a frame or array; ``plain`` is the whole, if it is nothing but numbers."""
 
-    def __init__(self, estimator, X):
-        self.is_sparse = sparse.issparse(X)
-        self.names = getattr(estimator, "feature_names_in_", None)
-        self.plain, self.dtype = None, np.dtype(np.float64)
-        if hasattr(X, "columns") and not self.is_sparse:
-            self.frame, self.shape = X, X.shape
+    def __init__(self, estimator, X, reset):
+        self.is_sparse, self.plain, self.dtype = sparse.issparse(X), None, np.dtype(np.float64)
+        self.is_frame = hasattr(X, "columns") and not self.is_sparse
+        if self.is_frame:
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+            if 0 in X.shape:
+                raise ValueError(
+                    f"Found array with {X.shape[0]} sample(s) (shape={X.shape}) while a minimum of "
+                    "1 row and column is required."
+                )
             if _all_single(X):
                 self.dtype = np.dtype(np.float32)
-            return
-        self.frame, self.array, self.shape = None, X, X.shape
-        if X.dtype.kind in "biuf":
-            self.dtype = X.dtype if X.dtype in _FLOATS else np.dtype(np.float64)
-            values = X.data if self.is_sparse else X
-            if np.isfinite(values.sum(dtype=float)) or np.isfinite(values).all():
-                self.plain = X.astype(self.dtype, copy=False)
+        else:
+            options = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False}
+            X = validate_data(estimator, X, reset=reset, **options)
+            if X.dtype.kind not in "biufOUSMm":
+                X = check_array(X, accept_sparse="csr", dtype=np.float64)
+            if X.dtype.kind in "biuf":
+                self.dtype = X.dtype if X.dtype in _FLOATS else self.dtype
+                values = X.data if self.is_sparse else X
+                if np.isfinite(values.sum(dtype=float)) or np.isfinite(values).all():
+                    self.plain = X.astype(self.dtype, copy=False)
+        self.X, self.shape = X, X.shape
+        self.names = getattr(estimator, "feature_names_in_", None)
 
     def columns(self, kinds=None):
         """Yield (values, absent) of every column: floats, or text as an array of objects."""
         for j in range(self.shape[1]):
-            if self.frame is not None:
-                raw = _series(self.frame, j)
-            elif self.is_sparse:
-                raw = self.array[:, [j]].toarray()[:, 0]
+            if self.is_frame:
+                raw = _series(self.X, j)
             else:
-                raw = self.array[:, j]
+                raw = self.X[:, [j]].toarray()[:, 0] if self.is_sparse else self.X[:, j]
             name = str(self.names[j]) if self.names is not None else f"column {j}"
             yield _column(raw, name, None if kinds is None else kinds[j])
-
-
-def _open(estimator, X, reset):
-    """Check the shape and names of a table, or the values of an array."""
-    if hasattr(X, "columns") and not sparse.issparse(X):
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        if 0 in X.shape:
-            raise ValueError(
-                f"Found array with {X.shape[0]} sample(s) (shape={X.shape}) while a minimum of 1 "
-                "row and column is required."
-            )
-        return _Table(estimator, X)
-    options = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False}
-    X = validate_data(estimator, X, reset=reset, **options)
-    if X.dtype.kind not in "biufOUSMm":
-        X = check_array(X, accept_sparse="csr", dtype=np.float64)
-    return _Table(estimator, X)
 
 
 def _all_single(frame):

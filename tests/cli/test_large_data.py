@@ -93,7 +93,6 @@ def test_a_fault_far_down_leaves_no_file_of_predictions(tmp_path, monkeypatch, l
 
 
 def test_text_columns_are_hashed_in_training_and_prediction(tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow", reason="the files extra is not installed")
     monkeypatch.chdir(tmp_path)
     up = np.where((CITIES == "Rome") ^ (RNG.random(ROWS) < 0.02), "up", "down")
     lines = [f"{c},{v},{y}" for c, v, y in zip(CITIES, X[:, 0].tolist(), up, strict=True)]

@@ -2,16 +2,15 @@
 
 import csv
 import json
-import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
 from tunefree.io.model import load_model, save_model
 
-pa = pytest.importorskip("pyarrow")
 N = 90
 
 
@@ -133,7 +132,7 @@ def test_large_files_are_predicted_in_parts(here, monkeypatch):
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
     monkeypatch.setattr("tunefree.cli.data._LARGE", 1000)
     monkeypatch.setattr("tunefree.cli.data._HELD", 1000)
-    monkeypatch.setattr("tunefree.io.mixed_csv._PART", 1000)
+    monkeypatch.setattr("tunefree.io.mixed._PART", 1000)
     assert run("predict", "m", "houses.csv").stdout == expected
     assert run("predict", "m", "-", stdin=(here / "houses.csv").read_bytes()).stdout == expected
     assert json.loads(run("eval", "m", "houses.csv", "--json").stdout) == pytest.approx(scores)
@@ -178,13 +177,6 @@ def test_a_first_line_that_may_be_no_header_is_questioned(here):
     (here / "t.csv").write_text("red|big|yes\n")
     error = run("train", "t.csv", "n", code=3).stderr
     assert "no feature column (cells are divided by commas, semicolons or tabs)" in error
-
-
-def test_without_pyarrow_the_error_says_what_to_install(here, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    error = run("train", "houses.csv", "m", code=3).stderr
-    assert "houses.csv:2:4: column 'address': not a finite number" in error
-    assert "pip install 'tunefree[files]'" in error
 
 
 def test_on_bad_row_skip_leaves_out_and_counts(here):

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tunefree
+from tunefree.experiments import baselines
 
 callback = pytest.importorskip("sklearn.callback")
 rng = np.random.default_rng(0)
@@ -55,8 +56,8 @@ COUNTED = SHOWN | {
     "kernel Perceptron with a proof": (tunefree.KernelOptimisticPerceptron(max_iter=50), SIGNS),
     "kernel PiSTOL": (tunefree.KernelPiSTOLClassifier(random_state=0), SIGNS),
     "kernel PiSTOL, regression": (tunefree.KernelPiSTOLRegressor(random_state=0), REAL),
-    "kernel Perceptron": (tunefree.KernelPerceptron(max_iter=3, random_state=0), SIGNS),
-    "kernel SGD": (tunefree.KernelAveragedSGDRegressor(max_iter=3, random_state=0), REAL),
+    "kernel Perceptron": (baselines.KernelPerceptron(max_iter=3, random_state=0), SIGNS),
+    "kernel SGD": (baselines.KernelAveragedSGDRegressor(max_iter=3, random_state=0), REAL),
     "TuneFree": (tunefree.TuneFreeClassifier("linear", random_state=0), SIGNS),
     "TuneFree, regression": (tunefree.TuneFreeRegressor("linear", random_state=0), REAL),
 }  # fmt: skip

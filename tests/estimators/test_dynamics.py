@@ -51,6 +51,24 @@ def test_a_risk_that_still_falls_at_the_last_pass_is_told():
         _model(max_iter=30).fit(trajectories)
 
 
+@pytest.mark.parametrize("potential", [Spectral(PNorm(1.1)), LOW], ids=["p-norm", "hypentropy"])
+@pytest.mark.parametrize("seed", range(2))
+def test_chains_find_the_risk_of_the_plain_path_in_a_third_of_the_passes(potential, seed):
+    trajectories, theta = make_low_rank_dynamics(160, 24, 1, random_state=seed)
+    X = trajectories[30:, :-1].reshape(-1, 24)
+    fits = {}
+    for step, most in (("auto", 1000), ("plain", 5000)):
+        model = _model(potential=potential, step=step, max_iter=most).fit(trajectories[:30])
+        held = model.trace_["held_risk"][:, 0]
+        excess = np.mean((expit(X @ model.coef_.T) - expit(X @ theta.T)) ** 2)
+        fits[step] = held, excess
+    (held, excess), (plain, other) = fits["auto"], fits["plain"]
+    assert held.min() < 1.01 * plain.min()
+    assert excess < 1.25 * other  # the hold-out curves are flat there
+    reached = np.argmax(held < 1.01 * plain.min())
+    assert 3 * reached < np.argmax(plain < 1.01 * plain.min())
+
+
 def test_rho_is_estimated():
     trajectories, theta = make_low_rank_dynamics(120, 12, 1, rho=0.6, random_state=2)
     model = _model(rho=None).fit(trajectories)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree import ReflectronClassifier, ReflectronRegressor, load_model, save_model
-from tunefree.constraints import Box, L1Ball
+from tunefree.constraints import Box, L1Ball, LpBall
 from tunefree.kernels import RBF
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
@@ -251,3 +251,151 @@ def test_bad_streams_are_refused_and_change_nothing():
         several.partial_fit(X, y)
     with pytest.raises(ValueError, match="knows no feature_map"):
         ReflectronRegressor(feature_map=abs).partial_fit(X, y)
+
+
+# --- The unit of a stream ------------------------------------------------------------------------
+
+
+FREE = {
+    "auto": {},
+    "hypentropy": {"potential": "hypentropy", "link": "identity", "fit_intercept": False},
+    "p_norm": {"potential": "p_norm"},
+    "power": {"potential": "power"},
+    "batches": {"potential": "hypentropy", "batch_size": 7},
+    "fixed": {"potential": "euclidean", "step": 0.3},
+}
+
+
+@pytest.mark.parametrize("factor", [1e-8, 0.03, 1e3, 1e8])
+@pytest.mark.parametrize("name", FREE)
+def test_all_columns_times_one_factor_are_the_same_stream(name, factor):
+    X, y, _ = _problem(600, 10)
+    if FREE[name].get("link") == "identity":
+        y = X[:, 0] - 2.0 * X[:, 1]
+    plain = ReflectronRegressor(**FREE[name]).partial_fit(X, y)
+    scaled = ReflectronRegressor(**FREE[name]).partial_fit(factor * X, y)
+    assert np.allclose(scaled.predict(factor * X), plain.predict(X), rtol=1e-6, atol=1e-9)
+    assert plain.score(X, y) > 0.3
+    assert scaled.leaderboard_[0]["step"] == plain.leaderboard_[0]["step"]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("rows, empty", [(50, 0), (64, 3), (300, 80)])
+def test_chunks_make_no_difference_while_the_unit_is_learned(form, rows, empty):
+    """Few rows, first rows of zeros: to the last bit; the first rows are predicted from, too."""
+    X, y, _ = _problem(rows, 6)
+    X = 0.03 * X
+    X[:empty] = 0.0
+    parameters = {"potential": ["euclidean", "hypentropy"]}
+    whole = ReflectronRegressor(**parameters).partial_fit(form(X), y)
+    for size in (1, 7, 64):
+        model = ReflectronRegressor(**parameters)
+        for start in range(0, rows, size):
+            part = slice(start, start + size)
+            model.partial_fit(form(X[part]), y[part])
+            if start == 7:
+                assert np.isfinite(model.predict(X)).all()
+        np.testing.assert_array_equal(model.coef_, whole.coef_)
+        np.testing.assert_array_equal(model.intercept_, whole.intercept_)
+
+
+def test_without_units_of_columns_a_stream_is_learned_as_it_is():
+    """Equation 9 in the user's units, and those of a constraint in any case."""
+    X, y, _ = _problem(300, 5)
+    X, w, b, step = 0.1 * X, np.zeros(5), 0.0, 2.0
+    model = ReflectronRegressor(
+        potential="euclidean", step=step, average=None, standardize=False
+    ).partial_fit(X, y)
+    for x, target in zip(X, y, strict=True):
+        r = 1.0 / (1.0 + np.exp(-(w @ x + b))) - target
+        w, b = w - step * r * x, b - step * r
+    assert np.allclose(model.coef_, w, rtol=1e-9) and np.allclose(model.intercept_, b)
+    within = ReflectronRegressor(potential="euclidean", constraint=L1Ball(0.5)).partial_fit(X, y)
+    free = ReflectronRegressor(potential="euclidean").partial_fit(X, y)
+    assert 0.2 < np.abs(within.coef_).sum() <= 0.5 * (1.0 + 1e-9) < np.abs(free.coef_).sum()
+
+
+@pytest.mark.parametrize("link", ["identity", "logistic"])
+def test_a_stream_that_diverged_predicts_the_mean_and_says_so(link):
+    X, y, _ = _problem(400)
+    y = 1e6 * y if link == "identity" else y
+    step = 1e3 if link == "identity" else 1e308
+    potential = PNorm(1.5) if link == "identity" else Hypentropy(1e-2)
+    model = ReflectronRegressor(link, potential, step=step)
+    if link == "logistic":
+        model.set_params(weight=lambda s: 1.0 + 0.0 * s)
+    with pytest.warns(ConvergenceWarning, match="diverged"):
+        model.partial_fit(X, y)
+        predicted = model.predict(X)
+    assert np.allclose(predicted, y.mean(), rtol=1e-6)
+    free = ReflectronRegressor(link, potential, step=step, fit_intercept=False)
+    with pytest.warns(ConvergenceWarning, match="diverged"):
+        assert not free.set_params(weight=model.weight).partial_fit(X, y).coef_.any()
+
+
+def test_a_model_file_keeps_rows_that_wait_for_the_unit(tmp_path):
+    X, y, _ = _problem(100, 6)
+    for rows in (X, sparse.csr_array(X)):
+        model = ReflectronRegressor(potential="hypentropy").partial_fit(rows[:20], y[:20])
+        save_model(model, tmp_path / "model")
+        again = load_model(tmp_path / "model")
+        for one in (model, again):
+            one.partial_fit(rows[20:], y[20:])
+        np.testing.assert_array_equal(again.coef_, model.coef_)
+
+
+def test_late_classes_may_come_while_rows_wait():
+    X, y = load_iris(return_X_y=True)
+    order = np.r_[np.arange(0, 20), np.arange(50, 70), np.arange(100, 150), np.arange(20, 50)]
+    X, y = (X - X.mean(axis=0))[order], y[order]
+    announced = ReflectronClassifier().partial_fit(X, y, classes=[0, 1, 2])
+    late = ReflectronClassifier().partial_fit(X[:39], y[:39])
+    late.partial_fit(X[39:], y[39:])
+    assert np.allclose(late.coef_, announced.coef_, rtol=1e-9, atol=1e-12)
+
+
+# --- Several outputs -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("per_output", [False, True])
+@pytest.mark.parametrize("size", [1, 5])
+def test_an_inactive_constraint_changes_nothing(per_output, size):
+    X, y, _ = _problem(500, 10, outputs=2)
+    potential, step = PNorm(1.5), 0.5
+    parameters = {"potential": potential, "step": step, "per_output": per_output}
+    free, within = (
+        ReflectronRegressor(constraint=c, batch_size=size, **parameters).partial_fit(X, y)
+        for c in (None, LpBall(1.5, 1e9))
+    )
+    assert np.abs(free.coef_ - within.coef_).max() <= 1e-10 * np.abs(free.coef_).max()
+
+
+def test_outputs_are_one_matrix_unless_each_is_on_its_own():
+    X, y, _ = _problem(200, 10, outputs=2)
+    parameters = {"potential": PNorm(1.2), "step": 0.2, "max_iter": 3, "validation_fraction": 0.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        whole = ReflectronRegressor(**parameters).fit(X, y).coef_
+        each = ReflectronRegressor(per_output=True, **parameters).fit(X, y).coef_
+        alone = [ReflectronRegressor(**parameters).fit(X, y[:, j]).coef_ for j in range(2)]
+    assert np.allclose(each, alone, rtol=1e-9)
+    assert np.abs(whole - alone).max() > 0.01
+
+
+def test_per_output_streams_are_separate_models():
+    X, y, _ = _problem(500, 10, outputs=2)
+    parameters = {"potential": PNorm(1.2), "step": 0.2}
+    each = ReflectronRegressor(per_output=True, **parameters).partial_fit(X, y).coef_
+    for j in range(2):
+        alone = ReflectronRegressor(**parameters).partial_fit(X, y[:, j]).coef_
+        assert np.allclose(each[j], alone, rtol=1e-10)
+
+
+def test_outputs_that_hang_together_must_be_known():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="announce all classes"):
+        ReflectronClassifier(potential="p_norm").partial_fit(X, y)
+    ReflectronClassifier(potential="p_norm").partial_fit(X, y, classes=[0, 1, 2])
+    ReflectronClassifier(potential="p_norm", per_output=True).partial_fit(X, y)
+    with pytest.raises(ValueError, match="has no per_output"):
+        ReflectronClassifier(solver="flow", per_output=True).fit(X, y)

@@ -72,8 +72,12 @@ def test_a_budget_bounds_the_support():
     model = stream(classifier(max_support=100), X, Y["two"], 60)
     assert len(model.expansion_.support) <= 100
     assert model.score(X, Y["two"]) > 0.9
-    with pytest.raises(ValueError, match="max_support=1"):
-        stream(classifier(max_support=1), X, Y["two"], 60)
+
+
+@pytest.mark.parametrize("budget", [0, 1, -3, 2.5, True, "all"])
+def test_a_budget_of_nothing_is_refused(budget):
+    with pytest.raises(ValueError, match="max_support"):
+        stream(classifier(max_support=budget), X, Y["two"], 60)
 
 
 def test_regression_on_a_stream():

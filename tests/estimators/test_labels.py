@@ -5,7 +5,7 @@ import pytest
 from sklearn.utils.class_weight import compute_class_weight
 
 from tunefree import (
-    KernelPerceptron,
+    KernelOptimisticPerceptron,
     KernelPiSTOLClassifier,
     LandmarkClassifier,
     PiSTOLClassifier,
@@ -118,6 +118,6 @@ def test_probabilities_have_logarithms(cls):
 
 
 def test_without_probabilities_there_are_no_logarithms_and_the_message_says_why():
-    assert not hasattr(KernelPerceptron(), "predict_log_proba")
+    assert not hasattr(KernelOptimisticPerceptron(), "predict_log_proba")
     with pytest.raises(AttributeError, match="predict_log_proba"):
         PiSTOLClassifier("paper").predict_log_proba(0)

@@ -5,8 +5,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from tunefree import LandmarkClassifier, LandmarkRegressor, load_model, save_model
-from tunefree.estimators.kernel.landmark_search import show
-from tunefree.learners.kernel.nystroem import place, solve
+from tunefree.learners.kernel.nystroem import place, show, solve
 
 
 def curve(n=150, d=2, seed=0):
@@ -74,22 +73,22 @@ def test_columns_that_do_not_matter_are_found_out():
 def test_like_takes_over_what_was_found():
     X, y, _ = curve()
     one = LandmarkRegressor(random_state=0).fit(X[:100], y[:100, 0])
-    two = LandmarkRegressor(random_state=0).fit(X, y[:, 0], like=one)
+    two = LandmarkRegressor(random_state=0)._learn(X, y[:, 0], like=one)
     assert two.gamma_ == one.gamma_ and two.parts_ is one.parts_
 
 
 def test_rows_that_are_added_count_as_if_they_had_been_there():
     X, y, _ = curve(400)
     known = np.arange(400) % 5 != 0
-    one = LandmarkRegressor(random_state=0).fit(X[known], y[known, 0], keep=True)
-    more = LandmarkRegressor(random_state=0).fit(X, y[:, 0], like=one, known=known)
+    one = LandmarkRegressor(random_state=0)._learn(X[known], y[known, 0], keep=True)
+    more = LandmarkRegressor(random_state=0)._learn(X, y[:, 0], like=one, known=known)
     marks = place(more.landmarks_.centers, more.gamma_)
     Z = show(more.parts_, X)
     whole = solve(marks, lambda a, b: Z[a:b], 400, y, np.ones(400), np.array([more.alpha_]))
     ours = marks.values(Z) @ whole.coef[:, 0] + whole.intercept[0]
     np.testing.assert_allclose(more.predict(X), np.clip(ours[:, 0], y.min(), y.max()), atol=1e-5)
     with pytest.raises(ValueError, match="fit it with keep=True"):
-        LandmarkRegressor(random_state=0).fit(X, y[:, 0], like=more, known=known)
+        LandmarkRegressor(random_state=0)._learn(X, y[:, 0], like=more, known=known)
 
 
 def test_probabilities_are_calibrated():

@@ -96,8 +96,9 @@ def test_medians_are_those_of_the_rows_even_where_nothing_was_missing():
 
 
 def test_pyarrow_dates_decimals_and_dictionaries():
-    pa = pytest.importorskip("pyarrow")
     from decimal import Decimal
+
+    import pyarrow as pa
 
     X = pa.table({"c": pa.array(["x", None, "x", "x"]).dictionary_encode(),
                   "t": pa.array([1, 2, None, 5], pa.date32()),

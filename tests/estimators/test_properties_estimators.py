@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 import tunefree
+from tunefree.experiments import baselines
 
 SEEDED = {"random_state": 0}
 KINDS = {
@@ -28,9 +29,9 @@ KINDS = {
     "kernel Perceptron with a proof": tunefree.KernelOptimisticPerceptron(max_iter=30),
     "kernel PiSTOL": tunefree.KernelPiSTOLClassifier(**SEEDED),
     "kernel PiSTOL, regression": tunefree.KernelPiSTOLRegressor(**SEEDED),
-    "kernel Perceptron": tunefree.KernelPerceptron(**SEEDED),
-    "kernel SGD": tunefree.KernelAveragedSGDClassifier(**SEEDED),
-    "kernel SGD, regression": tunefree.KernelAveragedSGDRegressor(**SEEDED),
+    "kernel Perceptron": baselines.KernelPerceptron(**SEEDED),
+    "kernel SGD": baselines.KernelAveragedSGDClassifier(**SEEDED),
+    "kernel SGD, regression": baselines.KernelAveragedSGDRegressor(**SEEDED),
     "landmarks": tunefree.LandmarkClassifier(**SEEDED),
     "landmarks, regression": tunefree.LandmarkRegressor(**SEEDED),
     "TuneFree": tunefree.TuneFreeClassifier("linear", **SEEDED),

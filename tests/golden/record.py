@@ -26,6 +26,7 @@ from scipy import sparse
 
 import tunefree
 from tunefree import links, potentials
+from tunefree.experiments import baselines
 
 STORED = Path(__file__).with_name("record.json")
 ROWS, COLUMNS = 160, 6
@@ -39,10 +40,7 @@ SETTINGS = {
     ),
     "ClassicalPerceptron": ("classes", {"max_iter": 20}, {"fit_intercept": False}),
     "DynamicsReflectron": ("motion", {"link": "identity"}, {"step": 0.1, "max_iter": 40}),
-    "KernelAveragedSGDClassifier": ("classes", {"max_iter": 3}, {"kernel": "linear", "step": 0.1}),
-    "KernelAveragedSGDRegressor": ("numbers", {"max_iter": 3}, {"kernel": "laplacian"}),
     "KernelOptimisticPerceptron": ("classes", {"method": "auto"}, {"kernel": "poly"}),
-    "KernelPerceptron": ("classes", {"average": "voted"}, {"kernel": "laplacian", "max_iter": 2}),
     "KernelPiSTOLClassifier": ("classes", {"setting": "paper", "gamma": 0.1}, {"max_support": 50}),
     "KernelPiSTOLRegressor": ("numbers", {"kernel": "laplacian"}, {"gamma": 0.1, "max_iter": 2}),
     "LandmarkClassifier": ("classes", {"n_landmarks": 20}, {"n_landmarks": 60}),
@@ -60,6 +58,12 @@ SETTINGS = {
     "TablePreprocessor": ("table", {"max_levels": 2}, {"sparse_output": True}),
     "TuneFreeClassifier": ("classes", {"family": "linear"}, {"family": "kernel"}),
     "TuneFreeRegressor": ("numbers", {"family": "linear"}, {"family": "kernel"}),
+}
+# Those that papers compare with, in `tunefree.experiments.baselines`.
+BASELINES = {
+    "KernelAveragedSGDClassifier": ("classes", {"max_iter": 3}, {"kernel": "linear", "step": 0.1}),
+    "KernelAveragedSGDRegressor": ("numbers", {"max_iter": 3}, {"kernel": "laplacian"}),
+    "KernelPerceptron": ("classes", {"average": "voted"}, {"kernel": "laplacian", "max_iter": 2}),
 }
 SEVERAL = ("KernelPiSTOLClassifier", "PiSTOLClassifier", "ReflectronClassifier")
 UNSTABLE = ("seconds", "time", "versions", "budget_left")  # clocks, and names of versions
@@ -128,9 +132,14 @@ def published(model, X):
     return leaves
 
 
+def named(name):
+    """An estimator's class, of those that papers compare with, too."""
+    return getattr(baselines if name in BASELINES else tunefree, name)
+
+
 def make(name, setting):
     """A fresh estimator, its random state fixed where it has one."""
-    model = getattr(tunefree, name)(**setting)
+    model = named(name)(**setting)
     if "random_state" in model.get_params():
         model.set_params(random_state=0)
     return model
@@ -170,21 +179,22 @@ def tabular(name, setting, task):
     yield "float32", lambda: make(name, setting).fit(X.astype(np.float32), y), X.astype(np.float32)
     if name != "ClassicalPerceptron" and "sample_weight" in fit_parameters(name):
         yield "weights", lambda: make(name, setting).fit(X, y, sample_weight=weights), X
-    yield "model file", loaded, X
-    if hasattr(getattr(tunefree, name), "partial_fit"):
+    if name not in BASELINES:
+        yield "model file", loaded, X
+    if hasattr(named(name), "partial_fit"):
         for size in (7, 64):
             yield (
                 f"partial_fit {size}",
                 lambda size=size: streamed(make(name, setting), X, y, size, classes),
                 X,
             )
-    if hasattr(getattr(tunefree, name), "fit_source"):
+    if hasattr(named(name), "fit_source"):
         yield "source", from_file, X
 
 
 def fit_parameters(name):
     """The names of what `fit` takes."""
-    return inspect.signature(getattr(tunefree, name).fit).parameters
+    return inspect.signature(named(name).fit).parameters
 
 
 def others(name, setting):
@@ -254,7 +264,7 @@ def parts():
 
 def cases(only=""):
     """(Name, leaves) of every case whose name holds `only`."""
-    for name, (task, *settings) in SETTINGS.items():
+    for name, (task, *settings) in (SETTINGS | BASELINES).items():
         for i, setting in enumerate([{}, *settings]):
             tasks = [task, "several"] if name in SEVERAL and i == 0 else [task]
             for t in tasks:

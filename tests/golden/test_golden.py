@@ -20,9 +20,9 @@ SAME = STORED.pop("environment") == HERE
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*record.SETTINGS, "dask", "parts"])
+@pytest.mark.parametrize("name", [*record.SETTINGS, *record.BASELINES, "dask", "parts"])
 def test_the_record_is_kept(name):
-    found = record.record(f"{name}/" if name in record.SETTINGS else name)
+    found = record.record(name if name in ("dask", "parts") else f"{name}/")
     stored = {k: v for k, v in STORED.items() if k in found or k.startswith(f"{name}/")}
     assert stored and found
     if SAME:

@@ -7,7 +7,6 @@ from sklearn.metrics import pairwise
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from tunefree._jit import fast_exp32
-from tunefree.distances import decay
 from tunefree.kernels import (
     KERNELS,
     RBF,
@@ -15,6 +14,7 @@ from tunefree.kernels import (
     Pairwise,
     Precomputed,
     check_gram,
+    decay,
     make_kernel,
     median_gamma,
 )

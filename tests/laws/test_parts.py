@@ -11,7 +11,7 @@ import pytest
 from tunefree import averaging, losses
 from tunefree._jit import Kernel, fast_exp, part
 from tunefree.designs import Dense, Many, One
-from tunefree.estimators.pistol.settings import SETTINGS
+from tunefree.estimators.pistol.fitting import SETTINGS
 from tunefree.learners.pistol import rules
 from tunefree.learners.pistol.diagonal import Diagonal
 from tunefree.learners.pistol.isotropic import Isotropic

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from tunefree.averaging import Geometric, Polynomial, Uniform
-from tunefree.distances import decay
-from tunefree.kernels import RBF, Linear
-from tunefree.learners.kernel.blocked import Blocked, Cache, Member, Rows
-from tunefree.learners.kernel.support import Facts, workers
+from tunefree.kernels import RBF, Linear, decay
+from tunefree.learners.kernel.blocked import Blocked, Cache, Facts, Member, Rows, workers
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import Absolute, Logistic, Multinomial, SmoothedHinge
@@ -154,7 +152,7 @@ def test_members_share_a_sweep_but_nothing_else(n_jobs, scored, monkeypatch):
         for g in (0.25, 0.5, 1.0, 1.7)
         for rule, loss in ((PiSTOL(), SmoothedHinge()), (DoWG(), Logistic()))
     ]
-    monkeypatch.setattr("tunefree.learners.kernel.support.TILE", 50)
+    monkeypatch.setattr("tunefree.learners.kernel.blocked.TILE", 50)
     together = Blocked(RBF(), members, 1, X, len(X))
     cached = Blocked(RBF(), members, 1, X, cache=Cache(RBF().distances(X, X)))
     stream = Blocked(RBF(), members, 1, X)

@@ -5,9 +5,8 @@ import pytest
 from scipy import sparse
 
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Blocked, Member, Rows
-from tunefree.learners.kernel.budget import check_budget, contract, make_room
-from tunefree.learners.kernel.support import Facts, workers
+from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Rows, workers
+from tunefree.learners.kernel.projection import contract, make_room
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import SQUARED_NORM, PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
@@ -88,7 +87,7 @@ def test_the_norm_is_that_of_the_projection(form, dtype, tolerance):
 
 def test_groups_of_rows(monkeypatch):
     """More rows than a matrix may hold are projected group by group."""
-    monkeypatch.setattr("tunefree.learners.kernel.budget.GROUP", 64)
+    monkeypatch.setattr("tunefree.learners.kernel.projection.GROUP", 64)
     X, Y = rings(1500)
     X_test, Y_test = rings(1000, 1)
     engine, sizes = learned(X, Y, 250)
@@ -112,9 +111,3 @@ def test_the_rule_draws_nothing_at_random():
     one, two = (learned(X, Y, 60)[0] for _ in range(2))
     np.testing.assert_array_equal(one.states[0].z, two.states[0].z)
     np.testing.assert_array_equal(one.support.rows, two.support.rows)
-
-
-@pytest.mark.parametrize("budget", [0, 1, -3, 2.5, True, "all"])
-def test_a_budget_of_nothing_is_refused(budget):
-    with pytest.raises(ValueError, match="max_support"):
-        check_budget(budget)

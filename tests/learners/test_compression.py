@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 from tunefree.kernels import RBF, Precomputed
-from tunefree.learners.kernel import compression
-from tunefree.learners.kernel.compression import compress
+from tunefree.learners.kernel import projection
 from tunefree.learners.kernel.expansion import Expansion
+from tunefree.learners.kernel.projection import compress
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_as_many_landmarks_as_rows_change_nothing(smooth):
 
 def test_an_unreachable_tolerance_leaves_the_predictor(smooth, monkeypatch):
     f, rows, loss = smooth
-    monkeypatch.setattr(compression, "CANDIDATES", 4)
+    monkeypatch.setattr(projection, "CANDIDATES", 4)
     small, kept, report = compress(f, rows, loss, tolerance=1e-6)
     assert small is f and report.n_landmarks == 300
     assert report.loss_before == report.loss_after and report.change == 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tunefree.kernels import RBF, Laplacian, Polynomial
-from tunefree.learners.kernel.landmarks import choose
+from tunefree.learners.kernel.projection import choose
 
 KERNELS = [RBF(0.3), Laplacian(0.2), Polynomial(0.5, 2, 1.0)]
 

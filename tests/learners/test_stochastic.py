@@ -6,14 +6,22 @@ from scipy import sparse
 
 from tunefree import bounds
 from tunefree.averaging import AVERAGES
-from tunefree.constraints import Box, L1Ball, LpBall, NonNegative, Simplex
+from tunefree.constraints import Box, L1Ball, LpBall, NonNegative, NuclearBall, Simplex
 from tunefree.designs import Dense
 from tunefree.learners.clock import risk
 from tunefree.learners.reflectron.lazy import Lazy
 from tunefree.learners.reflectron.minibatches import MiniBatches, stochastic
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import LINKS, Logistic
-from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power
+from tunefree.potentials import (
+    POTENTIALS,
+    Entropy,
+    Euclidean,
+    Hypentropy,
+    PNorm,
+    Power,
+    Spectral,
+)  # fmt: skip
 
 ONLINE = {name: part for name, part in AVERAGES.items() if not hasattr(part, "within")}
 SCHEMES = {"none": None, **ONLINE}
@@ -21,6 +29,8 @@ GEOMETRIES = [
     Configuration(Euclidean()),
     Configuration(PNorm(1.5)),
     Configuration(PNorm("log")),
+    Configuration(PNorm(1.1)),
+    Configuration(PNorm(1.03)),
     Configuration(Hypentropy(1e-2)),
     Configuration(Power(1.5)),
     Configuration(Entropy()),
@@ -37,6 +47,40 @@ def _rows(n=300, d=20, k=2, seed=0, noise=0.1, density=0.3, link=LINKS["logistic
     theta[:, :3] = rng.dirichlet(np.ones(3), k)
     y = link.mean(X @ theta.T) + noise * rng.uniform(-1, 1, (n, k))
     return X, y, theta
+
+
+def _inverse(potential, w):
+    """The table of potentials, as it stands."""
+    if isinstance(potential, PNorm):
+        p = potential.exponent(w.size)
+        q = p / (p - 1.0)
+        norm = np.sum(np.abs(w) ** q) ** (1.0 / q)
+        return norm ** (2.0 - q) * np.sign(w) * np.abs(w) ** (q - 1.0) if norm > 0.0 else 0.0 * w
+    if isinstance(potential, Entropy):
+        e = np.exp(w - w.max())
+        return e / e.sum()
+    if isinstance(potential, Hypentropy):
+        return potential.beta * np.sinh(w)
+    if isinstance(potential, Power):
+        return np.sign(w) * (np.abs(w) / potential.q) ** (1.0 / (potential.q - 1.0))
+    if isinstance(potential, Spectral):
+        u, s, v = np.linalg.svd(w, full_matrices=False)
+        return (u * _inverse(potential.base, s)) @ v
+    return w
+
+
+def _plain(potential, X, y, steps, per_output=False, scheme=None):
+    """Equation 9 row by row without a constraint, from formulas alone, and its average."""
+    (k, d), total = (y.shape[1], X.shape[1]), 0.0
+    w, b, sums, b_sum = np.zeros((k, d)), np.zeros(k), np.zeros((k, d)), np.zeros(k)
+    for t, (x, target, step) in enumerate(zip(X, y, steps, strict=True)):
+        rows = [_inverse(potential, w[j : j + 1]) for j in range(k)]
+        theta = np.concatenate(rows) if per_output else _inverse(potential, w)
+        mass = scheme.mass(float(t), t + 1.0)
+        sums, b_sum, total = sums + mass * theta, b_sum + mass * b, total + mass
+        r = 1.0 / (1.0 + np.exp(-(theta @ x + b))) - target
+        w, b = w - step * np.outer(r, x), b - step * r
+    return sums / total, b_sum / total
 
 
 def _reference(link, configuration, scheme, X, y, importance, steps, by_slope=False):
@@ -70,6 +114,86 @@ def test_lazy_steps_are_equations_9_and_10(configuration, scheme):
     expected = _reference(Logistic(), configuration, SCHEMES[scheme], X, y, importance, steps)
     assert np.allclose(theta, expected[0], rtol=1e-9, atol=1e-12)
     assert np.allclose(offset, expected[1], rtol=1e-9, atol=1e-12)
+
+
+# Constraints that hold anyway: one by projection, one coordinate by coordinate.
+INACTIVE = {"entropy": (Simplex(), NonNegative()), "spectral": (NuclearBall(1e9),)}
+TABLE = {**POTENTIALS, "p = 1.03": PNorm(1.03), "hypentropy": Hypentropy(1e-3)}
+
+
+@pytest.mark.parametrize("k, per_output", [(1, False), (3, False), (3, True)])
+@pytest.mark.parametrize("name", TABLE)
+def test_every_form_of_a_potential_is_the_same_law(name, k, per_output):
+    """Lazy, in batches of one, and with constraints that hold anyway: equation 9."""
+    X, y, _ = _rows(200, 30, k, density=0.2)
+    potential, steps = TABLE[name], np.full(200, 0.3)
+    scheme, ones = AVERAGES["uniform"], np.ones(200)
+    expected = _plain(potential, X, y, steps, per_output, scheme)
+    forms = [
+        stochastic(
+            Logistic(), Configuration(potential, c, None, per_output), scheme, None, True, 30
+        )
+        for c in (None, *INACTIVE.get(name, (L1Ball(1e9), LpBall(1.5, 1e9))))
+    ]
+    forms.append(MiniBatches(Logistic(), Configuration(potential, None, None, per_output), scheme))
+    if getattr(potential, "separable", False):
+        box = Configuration(potential, Box(-1e9, 1e9), None, per_output)
+        forms.append(stochastic(Logistic(), box, scheme, None, True, 30))
+    assert (type(forms[0]) is Lazy) == (name != "spectral")
+    for learner in forms:
+        got = learner.read(learner.scan(learner.init(30, k), X, y, ones, steps))
+        for a, b in zip(got, expected, strict=True):
+            assert np.abs(a - b).max() <= 1e-10 * np.abs(b).max(), learner
+
+
+@pytest.mark.parametrize("k, per_output", [(1, False), (3, False), (3, True)])
+@pytest.mark.parametrize("name", TABLE)
+def test_batches_of_all_rows_are_the_batch_form(name, k, per_output):
+    X, y, _ = _rows(50, 30, k, density=0.2)
+    configuration = Configuration(TABLE[name], None, 0.8, per_output)
+    batch = Mirror(Logistic(), (configuration,), last=True)
+    state, sheet = batch.init(30, k), Batch(Dense(X), y, np.ones(50))
+    learner = MiniBatches(Logistic(), configuration, None, size=50)
+    walk = learner.init(30, k)
+    for _ in range(7):
+        state, _ = batch.turn(batch.scan(state, sheet))
+        walk = learner.scan(walk, X, y, np.ones(50), np.full(50, 0.8))
+    theta, offset = learner.read(walk)
+    assert np.abs(theta - state.trial.theta[0, 0]).max() <= 1e-10 * np.abs(theta).max()
+    assert np.allclose(offset, state.trial.offset[0, 0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("p", [1.03, 1.1, "log"])
+def test_lazy_averages_of_p_norms_keep_every_digit(p):
+    """Duals that grow by orders of magnitude, and fall again: what came first swallows nothing."""
+    X, y, _ = _rows(1500, 40, 1, density=1.0)
+    sizes = np.repeat([1e-6, 1e-3, 0.1, 1e-4, 0.03], 300)
+    y[900:1200] = 1.0 - y[900:1200]
+    scheme = AVERAGES["uniform"]
+    learner = stochastic(Logistic(), Configuration(PNorm(p)), scheme, None, True, 40)
+    state = learner.scan(learner.init(40), X, y, np.ones(1500), sizes)
+    expected = _plain(PNorm(p), X, y, sizes, scheme=scheme)
+    for a, b in zip(learner.read(state), expected, strict=True):
+        assert np.abs(a - b).max() <= 1e-10 * np.abs(b).max()
+
+
+@pytest.mark.parametrize("step", [0.1, 3.0, 300.0])
+def test_the_lazy_entropy_stays_on_the_simplex(step):
+    """Whatever the duals do: e^w of them spans more than floating point does."""
+    rng = np.random.default_rng(5)
+    Z = rng.uniform(0, 1, (3000, 20))
+    v = Z[:, :3] @ [0.5, 0.3, 0.2] - 1.0
+    learner = stochastic(
+        LINKS["identity"], Configuration(Entropy()), AVERAGES["uniform"], None, False, 20
+    )
+    last = learner._replace(scheme=None)
+    for each in (learner, last):
+        state = each.init(20)
+        for part in np.split(np.arange(3000), 30):
+            state = each.scan(state, Z[part], v[part, None], np.ones(100), np.full(100, step))
+            assert abs(each.read(state)[0].sum() - 1.0) <= 1e-12
+    if step == 300.0:
+        assert np.ptp(state.dual) > 710.0
 
 
 @pytest.mark.parametrize("name", LINKS)
@@ -172,8 +296,12 @@ def test_many_small_steps_find_the_predictor_of_the_batch_form():
 
 def test_the_risk_is_that_of_predictions_made_before_learning():
     X, y, _ = _rows(60, k=1)
-    for size, scheme in ((1, None), (1, AVERAGES["uniform"]), (4, AVERAGES["uniform"])):
-        learner = stochastic(Logistic(), GEOMETRIES[3], scheme, None, True, 20, size)
+    uniform, hypentropy = AVERAGES["uniform"], Configuration(Hypentropy(1e-2))
+    for size, scheme, geometry in (
+        (1, None, hypentropy), (1, uniform, hypentropy), (4, uniform, hypentropy),
+        (1, uniform, Configuration(PNorm(1.1))),
+    ):  # fmt: skip
+        learner = stochastic(Logistic(), geometry, scheme, None, True, 20, size)
         state, squares = learner.init(20), []
         for i in range(0, 60, size):
             part = slice(i, i + size)

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from tunefree import (
+from tunefree import bounds
+from tunefree.averaging import AVERAGES, Geometric, survival
+from tunefree.experiments.baselines import (
     KernelAveragedSGDClassifier,
     KernelAveragedSGDRegressor,
     KernelPerceptron,
-    bounds,
 )
-from tunefree.averaging import AVERAGES, Geometric, survival
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Blocked, Member, Rows
-from tunefree.learners.kernel.support import Facts, workers
+from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Rows, workers
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
@@ -95,9 +94,9 @@ def test_averages_and_votes_of_the_perceptron(n_passes):
             if y[t] * (K[t] @ a) <= 0:
                 a[t] += y[t]
     fit = {m: KernelPerceptron(average=m, max_iter=n_passes, **options()).fit(X, y)
-           for m in ("averaged", "voted", "last")}  # fmt: skip
+           for m in ("uniform", "voted", "last")}  # fmt: skip
     np.testing.assert_allclose(
-        fit["averaged"].decision_function(X), K @ np.mean(iterates, axis=0), atol=1e-10
+        fit["uniform"].decision_function(X), K @ np.mean(iterates, axis=0), atol=1e-10
     )
     np.testing.assert_allclose(fit["last"].decision_function(X), K @ a, atol=1e-10)
     # The iterate 0 does not vote, and each other one from the round of its birth on.
@@ -116,6 +115,10 @@ def test_regression_by_averaged_sgd_does_not_depend_on_units():
     other = KernelAveragedSGDRegressor(max_iter=5, **options()).fit(X, 3.0 - 100.0 * y)
     assert one.score(X, y) > 0.7
     np.testing.assert_allclose(other.predict(X), 3.0 - 100.0 * one.predict(X), rtol=1e-9, atol=1e-7)
+    for unit in (1e-100, 1e100):  # columns in any unit, also where a square is no single number
+        scaled = KernelAveragedSGDRegressor(random_state=0).fit(X * unit, y).predict(X * unit)
+        plain = KernelAveragedSGDRegressor(random_state=0).fit(X, y).predict(X)
+        assert np.mean((scaled - plain) ** 2) < 0.05 * np.var(plain)
 
 
 @pytest.mark.parametrize("loss", [SmoothedHinge(), Logistic()], ids=["hinge", "logistic"])
@@ -149,6 +152,8 @@ def test_theorem_1_in_feature_space(labels, loss):
         (KernelAveragedSGDClassifier(step=0.0), "step=0"),
         (KernelAveragedSGDClassifier(average="best"), "average='best'"),
         (KernelAveragedSGDClassifier(loss="absolute"), "loss='absolute'"),
+        (KernelAveragedSGDRegressor(step="bogus"), "step='bogus'"),
+        (KernelAveragedSGDRegressor(loss="bogus"), "loss='bogus'"),
         (KernelAveragedSGDClassifier(gamma=-1.0), "gamma=-1"),
         (KernelPerceptron(average="mean"), "average='mean'"),
         (KernelPerceptron("precomputed", average="voted"), "voted"),

@@ -86,7 +86,7 @@ def test_where_the_text_is_cut_changes_nothing(seed):
 def test_blocks_concatenate_to_the_whole_file():
     text = b"".join(b"%d 1:%d 5:2\n" % (i % 2, i) for i in range(100))
     pieces = [text[i : i + 33] for i in range(0, len(text), 33)]
-    read_blocks = list(blocks(pieces))
+    read_blocks = [block for block, _ in blocks(pieces)]
     assert len(read_blocks) > 10
     assert np.concatenate([b.labels for b in read_blocks]).tolist() == [i % 2 for i in range(100)]
     assert np.concatenate([b.values for b in read_blocks])[::2].tolist() == list(range(100))

@@ -3,14 +3,11 @@
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tunefree.io import DataError, Skipped, read
-from tunefree.io.cells import kind_of, known, meant
-from tunefree.io.mixed import mixed_parts, read_mixed
-from tunefree.io.places import place_of
-
-pa = pytest.importorskip("pyarrow")
+from tunefree.io.mixed import kind_of, known, meant, mixed_parts, place_of, read_mixed
 
 TEXT = b'city,rooms,sold,garage,price\nRome,3,2026-01-31,True,1.5\n"Oslo, N",,NA,false,2.5\n'
 
@@ -148,7 +145,7 @@ def test_a_later_table_is_read_as_the_first():
 
 
 def test_parts_are_the_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("tunefree.io.mixed_csv._PART", 100)
+    monkeypatch.setattr("tunefree.io.mixed._PART", 100)
     text = b"a,n,y\n" + b"".join(b'"x\n%d",,%d\n' % (i, i) for i in range(60)) + b"x,oops,1\n"
     pieces, whole = [text[i : i + 23] for i in range(0, len(text), 23)], table(text[:-9])
     parts = []

@@ -23,7 +23,7 @@ def write(folder, kind, X=X, y=Y):
         S = sparse.csr_array(X)
         np.savez(path, data=S.data, indices=S.indices, indptr=S.indptr, shape=S.shape, y=y)
     else:
-        pa = pytest.importorskip("pyarrow", reason="the files extra is not installed")
+        import pyarrow as pa
         from pyarrow import feather, parquet
 
         table = pa.table({**{f"x{j}": X[:, j] for j in range(4)}, "y": y})
@@ -68,7 +68,7 @@ def test_a_truncated_file_is_refused(tmp_path, kind, share):
 
 
 def test_text_targets_and_columns_by_name(tmp_path):
-    pa = pytest.importorskip("pyarrow", reason="the files extra is not installed")
+    import pyarrow as pa
     from pyarrow import parquet
 
     kinds = np.where(Y > 0, "up", "down")

@@ -46,7 +46,7 @@ def from_npy(folder):
 
 
 def from_parquet(folder):
-    pa = pytest.importorskip("pyarrow", reason="the files extra is not installed")
+    import pyarrow as pa
     from pyarrow import parquet
 
     columns = {name: X[:, j] for j, name in enumerate("abc")}
@@ -160,7 +160,6 @@ def test_hashed_rows_are_those_of_the_feature_hasher(tmp_path):
     (chunk,) = open_source([(rows, [1, 0])], hashed=64).chunks()
     expected = FeatureHasher(64).transform([rows[0], {"city": "Oslo"}])
     assert np.array_equal(chunk.X.toarray(), expected.toarray())
-    pytest.importorskip("pyarrow", reason="the files extra is not installed")
     (tmp_path / "d.csv").write_text("city,age,y\nRome,3.0,1\nOslo,,0\n")
     (chunk,) = open_source(tmp_path / "d.csv", hashed=64).chunks()
     assert np.array_equal(chunk.X.toarray(), expected.toarray()) and chunk.y.tolist() == [1, 0]

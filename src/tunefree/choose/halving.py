@@ -26,7 +26,7 @@ _FIRST_HALVING = 1024
 # How many rows the unit of a stream is learned from, and how many may be empty before it is 1.
 _FIRST_ROWS, _MOST_ROWS = 64, 1024
 # A run this many times worse than one that has learned nothing has diverged.
-_HOPELESS = 100.0
+HOPELESS = 100.0
 
 
 class Pace(NamedTuple):
@@ -150,7 +150,7 @@ class Halving(NamedTuple):
     def diverged(self, run):
         """Whether a run predicts far worse than one that had learned nothing."""
         weight, _, squares = self.tally
-        return not run.risk() <= _HOPELESS * squares.sum() / max(weight[0], 1e-300)
+        return not run.risk() <= HOPELESS * squares.sum() / max(weight[0], 1e-300)
 
     def constant(self):
         """The predictor of the targets' mean: parameters and intercepts."""

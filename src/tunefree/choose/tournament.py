@@ -1,22 +1,36 @@
 """Choosing bandwidth and number of passes while learning: what the kernel estimators run.
 
-1. *Scout*: one pass over the first rows under every view and bandwidth of a grid, each row
-   predicted before it is learned. The best three bandwidths of the best view go on.
-2. *Race*: passes over all rows, once without every tenth row (below 500 rows, without some more)
-   and once with it, side by side: they share the kernel's values. After passes 1, 2, 3, 5, 8, 12,
-   ... the average of the pass is read and its error e on the left-out rows noted.
-3. *Blend* (`learners.blend`): the weighted sum of the read-outs.
+Learners of learners, for `engine.run.run` over a `Data`:
+
+`Passes`
+    learns all members side by side, each row predicted before it is learned in the first pass. One
+    over the first rows under every view and bandwidth of a grid scouts: the best three bandwidths
+    of the best view go on.
+`HoldOut`
+    passes over all rows, once without every tenth row (below 500 rows, without some more) and once
+    with it, side by side: they share the kernel's values. After passes 1, 2, 3, 5, 8, 12, ... the
+    average of the pass is read and its error e on the left-out rows noted.
+`Rivals`
+    a single pass that chooses: nothing need be left out to compare bandwidths and rules by the
+    errors over the last half of it (the latest 8,192 rows, at most).
+`Alone`
+    passes of a single member, for an average that has a name.
+
+Read-outs are blended: each is, where decisions are signs (`normalise`), divided by the size of its
+decisions on the rows that it had not learned, and has the weight p exp(-2 (e - e_min) / SE), p the
+pass, e the error there and SE its standard error.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from tunefree.choose.blend import Race, ReadOut, standard_error
 from tunefree.choose.portfolio import rms
-from tunefree.choose.risk import record, risks, start_progress
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Member, Rows
-from tunefree.learners.kernel.support import base, root_of
+from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, start_progress
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Facts, Rows, base, root_of
+from tunefree.protocols import Source
 
 READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
 # Visits of rows worth making, and rows up to which the distances of all pairs are kept.
@@ -27,32 +41,44 @@ KEPT = 3
 _SHARE, _ENOUGH, _LARGEST = 10, 50, 4
 # With so many rows left out, a race ends when so many read-outs in a row bring no new best.
 _MANY, _PATIENCE = 500, 2
+# Decisions of this size are small: learners aim at 1.
+_SMALL = 0.25
 
 
-class Data(NamedTuple):
-    """Rows in memory, in the order in which the first pass visits them.
+@dataclass(frozen=True)
+class Data(Source):
+    """Rows in memory, in the order in which the first pass visits them: the source of a run."""
 
-    Attributes
-    ----------
-    rows : Facts or None
-        In the coordinates of learning; None where `cache` has all there is.
-    squares : ndarray of shape (n,)
-    targets : ndarray of shape (n, n_outputs)
-    order : callable
-        epoch -> (numbers, weights) of the visits of a pass.
-    cache : Cache or None
-    """
-
-    rows: object
-    squares: np.ndarray
-    targets: np.ndarray
-    order: object
+    rows: Facts | None  # in the coordinates of learning; None where the cache has all there is
+    squares: np.ndarray  # k(x, x)
+    targets: np.ndarray  # of shape (n, n_outputs)
+    order: Callable  # epoch -> (numbers, weights) of visits; numbers from n on are passed over
     cache: Cache | None = None
 
-    def block(self, numbers, weights):
+    def block(self, numbers, weights, start=0):
         """Rows to learn."""
         rows = None if self.cache is not None else self.rows[numbers]
-        return Rows(rows, numbers, self.squares[numbers], self.targets[numbers], weights)
+        return Rows(rows, numbers, self.squares[numbers], self.targets[numbers], weights, start)
+
+    def blocks(self, epoch):
+        """The blocks of a pass."""
+        numbers, weights = self.order(epoch)
+        known = numbers < len(self.targets)
+        numbers, weights = numbers[known], weights[known]
+        for start in range(0, len(numbers), BLOCK):
+            part = slice(start, start + BLOCK)
+            yield self.block(numbers[part], weights[part], start)
+
+    @property
+    def largest(self):
+        """The largest k(x, x)."""
+        return max(float(self.squares.max(initial=0.0)), 1e-300)
+
+    def engine(self, kernel, members, apart=False):
+        """An engine that has learned nothing yet."""
+        like = self.cache.values if self.rows is None else self.rows.rows
+        n, k = self.targets.shape
+        return Blocked(kernel, members, k, like[:0], n, self.cache, apart)
 
 
 def pairs(team, kernel, gammas, rows):
@@ -73,67 +99,175 @@ def pairs(team, kernel, gammas, rows):
     return Cache(out, root)
 
 
-def passage(
-    team, engine, data, epoch, *, most=None, shares=None, scored=None, before_pass=None,
-    on_pass=None,
-):  # fmt: skip
-    """Make a pass.
+class ReadOut(NamedTuple):
+    """What a member had learned after a pass."""
 
-    Parameters
-    ----------
-    team : Workers
-    engine : Blocked
-    data : Data
-    epoch : int
-    most : int, optional
-        Visit only rows with smaller numbers.
-    shares : ndarray of shape (n_members, n), optional
-        Multiply the weights of the rows.
-    scored : callable, optional
-        Called with (scores, targets, weights) of every block.
-    before_pass, on_pass : callable, optional
-        As in `engine.run.run`.
+    gamma: float | None
+    passes: int
+    error: float  # mean loss of rows that were not learned, and its standard error
+    spread: float
+    coef: np.ndarray  # of shape (n_slots, n_outputs)
+    decisions: np.ndarray  # of the rows that were not learned
 
-    Returns
-    -------
-    bool
-        What `on_pass` says of the engine: whether to stop.
+
+class State(NamedTuple):
+    """State of a run."""
+
+    engine: Blocked  # all members' learners; changed in place
+    progress: Progress | None = None  # what was predicted before it was learned
+    epoch: int = 0
+    read_outs: tuple = ()
+
+
+class Outcome(NamedTuple):
+    """A predictor, and decisions on rows that what is behind them had not learned."""
+
+    coefs: dict  # bandwidth to coefficients of shape (n_slots, n_outputs)
+    decisions: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    trace: dict
+
+
+class Passes:
+    """Passes of members side by side; the first records what is predicted before it is learned.
+
+    `classify` records mistakes rather than squared errors.
     """
-    if before_pass is not None:
-        before_pass()
-    numbers, weights = data.order(epoch)
-    if most is not None:
-        chosen = numbers < most
-        numbers, weights = numbers[chosen], weights[chosen]
-    for start in range(0, len(numbers), BLOCK):
-        r, w = numbers[start : start + BLOCK], weights[start : start + BLOCK]
-        block = data.block(r, w if shares is None else w * shares[:, r])
-        scores = engine.learn(team, block, scored is not None)
-        if scored is not None:
-            scored(scores, block.targets, w)
-    return on_pass is not None and on_pass(engine)
+
+    _RECORDED = 1  # of each member the running average
+
+    def __init__(self, team, n_passes=1, classify=True):
+        self.team, self.n_passes, self.classify = team, n_passes, classify
+
+    def init(self, engine):
+        """The state before the first row."""
+        n = len(engine.members) * self._RECORDED
+        return State(engine, start_progress(n, engine.n_outputs, len(engine.slot_of)))
+
+    def scan(self, state, rows):
+        """Learn a block of rows."""
+        first, k = state.epoch == 0, state.engine.n_outputs
+        scores = state.engine.learn(self.team, rows, first)
+        if first:
+            found = [s for member in scores for s in member[: self._RECORDED]]
+            record(state.progress, self.classify, k, found, rows.targets, rows.weights)
+        return state
+
+    def turn(self, state):
+        """End a pass."""
+        epoch = state.epoch + 1
+        return state._replace(epoch=epoch), epoch >= self.n_passes
 
 
-def scout(team, kernel, data, members, classify, most):
-    """One pass of all members over the first rows; returns the record of their predictions."""
-    k = data.targets.shape[1]
-    progress = start_progress(len(members), k, most)
-    engine = Blocked(kernel, members, k, like(data), n_rows=len(data.targets), cache=data.cache)
-    passage(
-        team, engine, data, 0, most=most,
-        scored=lambda s, y, w: record(progress, classify, k, [p[0] for p in s], y, w),
-    )  # fmt: skip
-    return progress
+class Alone(Passes):
+    """Passes of a single member, of which the average, or the `last` iterate, is read.
+
+    `suffix` starts the average anew with each pass; where it comes `late`, it has no mass in the
+    beginning, and the iterates' decisions stand for its own.
+    """
+
+    _RECORDED = 2  # the running average and the iterate
+
+    def __init__(self, team, n_passes, classify, *, suffix=False, last=False, late=False):
+        super().__init__(team, n_passes, classify)
+        self.suffix, self.last, self.late = suffix, last, late
+
+    def scan(self, state, rows):
+        """Learn a block of rows."""
+        if self.suffix and rows.start == 0:
+            state.engine.restart()
+        return super().scan(state, rows)
+
+    def read(self, state):
+        """The member's coefficients."""
+        engine, progress = state.engine, state.progress
+        decisions, targets, weights = recent_rows(progress)
+        rows, risk = curve(progress)
+        trace = {"rows": rows, "progressive_error_average": risk[:, 0],
+                 "progressive_error_last": risk[:, 1]}  # fmt: skip
+        coefs = {engine.members[0].gamma: engine.last(0) if self.last else engine.mean(0)}
+        return Outcome(coefs, decisions[:, int(self.last or self.late)], targets, weights, trace)
 
 
-def like(data):
-    """No rows, of the kind to come."""
-    return data.rows.rows[:0] if data.rows is not None else data.cache.values[:0]
+class Rivals(Passes):
+    """One pass of several rules and bandwidths, blended by their errors on the way."""
+
+    def __init__(self, team, loss_of, normalise):
+        super().__init__(team, classify=False)
+        self.loss_of, self.normalise = loss_of, normalise
+
+    def read(self, state):
+        """The blend."""
+        recent, targets, weights = recent_rows(state.progress)
+        found = []
+        for i, member in enumerate(state.engine.members):
+            f, coef = recent[:, i], state.engine.mean(i)
+            loss = self.loss_of(f, targets)
+            error = float(np.average(loss, weights=weights))
+            found.append(ReadOut(member.gamma, 1, error, standard_error(loss), coef, f))
+        return blend(found, targets, weights, state.engine.n_slots, self.normalise)
 
 
-def passes_since(found, best):
-    """How many read-outs have come since the best."""
-    return len({r.passes for r in found if r.passes > best.passes})
+class HoldOut:
+    """Passes over all rows, read on rows left out.
+
+    Of every two members the first does not learn these rows, by default those of `left_out`. If
+    they are given (`held`), half of them chooses the weights for the decisions of the other half.
+    `when` says after which passes to read.
+    """
+
+    def __init__(self, team, data, when, loss_of, normalise, held=None):
+        self.team, self.data, self.when = team, data, when
+        self.loss_of, self.normalise, self.honest = loss_of, normalise, held is not None
+        self.held = left_out(len(data.targets)) if held is None else held
+        self.apart = np.isin(np.arange(len(data.targets)), self.held)
+
+    def init(self, engine):
+        """The state before the first row."""
+        return State(engine)
+
+    def scan(self, state, rows):
+        """Learn a block of rows."""
+        if rows.start == 0:
+            state.engine.restart()
+        without = np.arange(len(state.engine.members))[:, None] % 2 == 0
+        weights = np.where(without & self.apart[rows.numbers], 0.0, rows.weights)
+        state.engine.learn(self.team, rows._replace(weights=weights))
+        return state
+
+    def turn(self, state):
+        """End a pass; after some read the averages, and go on with those that do not lag."""
+        state = state._replace(epoch=state.epoch + 1)
+        if state.epoch not in self.when:
+            return state, False
+        new = self._read(state.engine, state.epoch)
+        found = (*state.read_outs, *new)
+        best = min(found, key=lambda r: r.error)
+        far = [r.error > best.error + 2.0 * best.spread for r in new]
+        since = len({r.passes for r in found if r.passes > best.passes})
+        done = all(far) or (since >= _PATIENCE and len(self.held) >= _MANY)
+        if not done:
+            state.engine.keep([2 * i + j for i, out in enumerate(far) if not out for j in (0, 1)])
+        return state._replace(read_outs=found), done or state.epoch >= self.when[-1]
+
+    def _read(self, engine, passes):
+        out, targets = [], self.data.targets[self.held]
+        parts = [engine.mean(i) for i in range(0, len(engine.members), 2)]
+        for i, f in enumerate(decide(self.team, self.data, engine, self.held, parts)):
+            loss = self.loss_of(f, targets)
+            gamma, coef = engine.gammas[i], engine.mean(2 * i + 1)
+            out.append(ReadOut(gamma, passes, float(loss.mean()), standard_error(loss), coef, f))
+        return out
+
+    def read(self, state):
+        """The blend of the read-outs."""
+        targets, found = self.data.targets[self.held], state.read_outs
+        totals = np.bincount(*self.data.order(0), minlength=len(self.data.targets))[self.held]
+        out = blend(found, targets, totals, state.engine.n_slots, self.normalise)
+        if not self.honest:
+            return out
+        return out._replace(decisions=crossed(found, targets, self.loss_of, self.normalise))
 
 
 def read_outs(n_visits, max_iter=None, limit=12):
@@ -155,77 +289,13 @@ def left_out(n):
     return np.arange(every - 1, n, every) if n >= every else np.array([n - 1])
 
 
-def race(team, kernel, data, gammas, learner, when, loss_of, held=None, watch=None):
-    """Passes over all rows, read on rows left out.
-
-    Parameters
-    ----------
-    team : Workers
-    kernel : part
-    data : Data
-    gammas : sequence of float or None
-    learner : Isotropic
-    when : list of int
-        After which passes to read.
-    loss_of : callable
-        (decisions, targets) -> loss of every row.
-    held : ndarray, optional
-        Numbers of the rows to leave out; those of `left_out` by default.
-    watch : dict, optional
-        What to call around each pass (`passage`).
-
-    Returns
-    -------
-    Race
-    """
-    n, k = data.targets.shape
-    held = left_out(n) if held is None else held
-    members = [Member(g, learner, name) for g in gammas for name in ("part", "all")]
-    engine = Blocked(kernel, members, k, like(data), n_rows=n, cache=data.cache)
-    shares = np.ones((len(members), n))
-    shares[0::2, held] = 0.0
-    found = []
-    for epoch in range(when[-1]):
-        engine.restart()
-        stopped = passage(team, engine, data, epoch, shares=shares, **(watch or {}))
-        if stopped and found:
-            break
-        if epoch + 1 not in when:
-            continue
-        new = _read(team, data, engine, held, epoch + 1, loss_of)
-        found += new
-        best = min(found, key=lambda r: r.error)
-        far = [r.error > best.error + 2.0 * best.spread for r in new]
-        late = passes_since(found, best) >= _PATIENCE and len(held) >= _MANY
-        if all(far) or late or stopped:
-            break
-        alive = [2 * i + j for i, out in enumerate(far) if not out for j in (0, 1)]
-        engine.keep(alive)
-        shares = shares[alive]
-    totals = np.bincount(*data.order(0), minlength=n)
-    return Race(engine, found, epoch + 1, data.targets[held], totals[held])
-
-
-def _read(team, data, engine, held, passes, loss_of):
-    gammas = engine.gammas
-    parts = [engine.mean(i) for i in range(0, len(engine.members), 2)]
-    decisions = decide(team, data, engine, held, parts)
-    out = []
-    for i, (gamma, f) in enumerate(zip(gammas, decisions, strict=True)):
-        loss = loss_of(f, data.targets[held])
-        error, spread = float(loss.mean()), standard_error(loss)
-        out.append(ReadOut(gamma, passes, error, spread, rms(f), engine.mean(2 * i + 1), f))
-    return out
-
-
 def decide(team, data, engine, numbers, coefs):
     """Decisions of rows in memory for each bandwidth of the engine."""
     tables, out = [c.astype(engine.dtype) for c in coefs], []
     for start in range(0, len(numbers), BLOCK):
         r = numbers[start : start + BLOCK]
         out.append(engine.values(team, data.block(r, None), tables))
-    k = data.targets.shape[1]
-    empty = np.zeros((len(numbers), k))
+    empty = np.zeros((len(numbers), data.targets.shape[1]))
     return [
         empty if out[0][g] is None else np.vstack([o[g] for o in out]) for g in range(len(tables))
     ]
@@ -236,43 +306,56 @@ def shortlist(progress, keep=KEPT):
     return sorted(np.argsort(risks(progress), kind="stable")[:keep].tolist())
 
 
-def train(
-    team, kernel, data, gamma, learner, n_passes, *, suffix=False, classify=True, apart=False,
-    watch=None,
-):  # fmt: skip
-    """Passes of a single learner.
+def standard_error(loss):
+    """Standard error of a mean; no smaller than that of a rare mistake."""
+    return float(np.sqrt(max(loss.var(), 1e-3 * max(1.0, loss.max(initial=0.0))) / len(loss)))
 
-    Parameters
-    ----------
-    suffix : bool, default=False
-        Start the average anew with each pass.
-    classify : bool, default=True
-        Record mistakes rather than squared errors.
-    apart : bool, default=False
-        See `Blocked`.
-    watch : dict, optional
-        What to call around each pass (`passage`).
 
-    Returns
-    -------
-    engine : Blocked
-    progress : Progress
-        Of the running average and of the iterate in the first pass.
-    n_passes : int
-        Passes made.
+def blend(found, targets, weights, n_slots, normalise):
+    """The weighted read-outs, whose decisions are of rows with these targets and weights."""
+    shares = _shares([(r.passes, r.error, r.spread) for r in found])
+    trace = [
+        {"gamma": r.gamma, "pass": r.passes, "error": r.error, "weight": float(w)}
+        for r, w in zip(found, shares, strict=True)
+    ]
+    shares = shares / _sizes(found) if normalise else shares
+    coefs, decisions = {}, 0.0
+    for r, share in zip(found, shares, strict=True):
+        total = coefs.setdefault(r.gamma, np.zeros((n_slots, r.coef.shape[1])))
+        total[: len(r.coef)] += share * r.coef
+        decisions = decisions + share * r.decisions
+    return Outcome(coefs, decisions, targets, weights, {"read_outs": trace})
+
+
+def crossed(found, targets, loss_of, normalise):
+    """Decisions of the left-out rows by blends whose weights the other half of them chose."""
+    losses = [loss_of(r.decisions, targets) for r in found]
+    sizes = _sizes(found) if normalise else 1.0
+    out, halves = np.empty(targets.shape), (slice(0, None, 2), slice(1, None, 2))
+    for half, other in (halves, halves[::-1]):
+        shares = _shares(
+            [
+                (r.passes, loss[other].mean(), standard_error(loss[other]))
+                for r, loss in zip(found, losses, strict=True)
+            ]
+        )
+        shares = zip(shares / sizes, found, strict=True)
+        out[half] = sum(share * r.decisions[half] for share, r in shares)
+    return out
+
+
+def _shares(found):
+    """Weights of read-outs (passes, error, spread); they add up to 1."""
+    passes, error, spread = np.array(found).T
+    best = int(error.argmin())
+    weights = passes * np.exp(-2.0 * (error - error[best]) / spread[best])
+    return weights / weights.sum()
+
+
+def _sizes(found):
+    """Sizes of the decisions of read-outs, as far as they are not next to nothing.
+
+    A narrow kernel decides nothing on rows that it has not learned. Brought to the size of others,
+    it would decide everything on those that it has, where learners aim at decisions of about 1.
     """
-    n, k = data.targets.shape
-    member = Member(gamma, learner)
-    engine = Blocked(kernel, [member], k, like(data), n, data.cache, apart)
-    progress = start_progress(2, k, n)
-
-    def scored(scores, y, w):
-        record(progress, classify, k, [scores[0][0], scores[0][1]], y, w)
-
-    for epoch in range(n_passes):
-        if suffix:
-            engine.restart()
-        first = scored if epoch == 0 else None
-        if passage(team, engine, data, epoch, scored=first, **(watch or {})):
-            break
-    return engine, progress, epoch + 1
+    return np.maximum([rms(r.decisions) for r in found], _SMALL)

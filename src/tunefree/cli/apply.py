@@ -20,10 +20,11 @@ from tunefree.cli.console import (
 from tunefree.cli.data import take_in
 from tunefree.cli.scores import Scores
 from tunefree.engine.sources import open_source
-from tunefree.engine.sources.readers import Named, Replay
-from tunefree.io import Column, DataError, read
+from tunefree.engine.sources.readers import Replay
+from tunefree.io import Column, DataError, Named, read
+from tunefree.io.atomic import write_atomically
 from tunefree.io.mixed import format_in, mixed_parts, read_mixed
-from tunefree.io.model import describe_model, load_model, write_atomically
+from tunefree.io.model import describe_model, load_model
 
 
 def load(path):

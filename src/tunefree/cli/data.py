@@ -7,11 +7,11 @@ import os
 import numpy as np
 
 from tunefree.cli.console import BAD_DATA, USAGE, failing, note, stop, working
-from tunefree.engine.sources.readers import Named, Replay
-from tunefree.io import DataError, read
-from tunefree.io.layout import unnamed
+from tunefree.engine.sources.readers import Replay
+from tunefree.io import DataError, Named, read
 from tunefree.io.mixed import read_mixed
 from tunefree.io.opening import chunks
+from tunefree.io.tables import unnamed
 
 MOST_CLASSES = 20
 # Files and standard input beyond so many bytes do not lie in memory.

@@ -18,7 +18,7 @@ from tunefree.cli.console import (
     working,
 )
 from tunefree.cli.data import read_rows
-from tunefree.io.model import write_atomically
+from tunefree.io.atomic import write_atomically
 
 
 def parse_alphas(text):

@@ -15,7 +15,8 @@ import numpy as np
 from tunefree.cli.apply import evaluate, load, matched_by_us
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.inspect import largest_weights, overview
-from tunefree.io.model import describe_model, write_atomically
+from tunefree.io.atomic import write_atomically
+from tunefree.io.model import describe_model
 
 _PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">\
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title><style>

@@ -39,8 +39,7 @@ from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
 from tunefree.io import DataError, Skipped, format_of
-from tunefree.io.container import MAGIC
-from tunefree.io.model import ModelError, save_model
+from tunefree.io.model import ModelError, is_model, save_model
 from tunefree.io.opening import chunks
 
 # So many bytes of standard input, or rows of a file, are looked at to tell the task.
@@ -57,13 +56,11 @@ class Trained(NamedTuple):
     seconds: float
 
 
-def run_train(
-    data, model, *, task, make, run, stream, on_bad_row, seed, as_json, **options
-):  # fmt: skip
+def run_train(data, model, *, task, make, run, stream, as_json, **options):
     """Carry out ``tunefree train``.
 
-    `make` is a `Maker`, `run` holds checkpoint, every and resume, `stream` hashed and window; the
-    rest is for `tunefree.io.read`.
+    `make` is a `Maker`, `run` holds checkpoint, every and resume, `stream` hashed, window and
+    on_bad_row; the rest is for `tunefree.io.read`.
     """
     _check_output(model)
     why, source = _implied(run, stream, options["format"] or format_of(data)), data
@@ -77,10 +74,10 @@ def run_train(
             if large:
                 why = "large standard input" if data == "-" else "a large file"
     if why:
-        options = options | stream | {"on_bad_row": on_bad_row, "seed": seed}
+        options = options | stream | {"seed": make.seed}
         done = _from_source(source, data, why, task, make, run, options)
     else:
-        options["skipped"] = Skipped() if on_bad_row == "skip" else None
+        options["skipped"] = Skipped() if stream["on_bad_row"] == "skip" else None
         done = _from_table(source, data, task, make, options)
     if done.skipped.count:
         note(f"skipped {done.skipped.count} malformed rows, the first: {done.skipped.first}")
@@ -97,8 +94,8 @@ def _check_output(model, what="model"):
     """Refuse early what could not be written, or would replace something else than a model."""
     check_writable(model)
     if os.path.isfile(model) and os.path.getsize(model):
-        with failing(USAGE, model), open(model, "rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
+        with failing(USAGE, model):
+            if not is_model(model):
                 stop(f"{model} exists and is no {what}: it will not be overwritten", USAGE)
 
 

@@ -21,7 +21,6 @@ from tunefree._threads import one_blas_thread
 from tunefree.averaging import Geometric
 from tunefree.dask.cluster import Batches, Cluster, added, joined
 from tunefree.engine.order import hashed_visits
-from tunefree.engine.sources import Block
 from tunefree.estimators import least_squares, perceptron, ridge
 from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, penalties
 from tunefree.estimators.pistol import classifier as pistol_classifier
@@ -291,10 +290,8 @@ class ReflectronClassifier(DistributedClassifier, glm.ReflectronClassifier):
 
 
 def _signed(part, classes, k):
-    """A partition as one class against the rest, in float64 as the certificate needs it."""
     perceptron.check_range(part.X)
-    signs = np.where(part.y == classes[k], 1.0, -1.0)[:, None]
-    return [Block(perceptron.double(part.X), None, signs, part.weights, 0, 0)]
+    return [perceptron.signed(*part, classes[k])]
 
 
 class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):

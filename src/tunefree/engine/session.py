@@ -7,8 +7,7 @@ import threading
 
 from tunefree._version import __version__
 from tunefree.engine.sources import Mark
-from tunefree.io.container import load_values, save_values
-from tunefree.io.values import ModelError
+from tunefree.io.model import ModelError, load_values, save_values
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -59,16 +58,8 @@ class Checkpoint:
     def watch(self, run):
         """Look after a run, resuming it first if that is asked for.
 
-        Parameters
-        ----------
-        run : object
-            With `estimator`, `source`, and `mark`, `epoch`, `width` and `state`, which are saved,
-            and `resume`, which takes up what was.
-
-        Yields
-        ------
-        None
-            To the run.
+        A run has `estimator` and `source`, and `mark`, `epoch`, `width` and `state`, which are
+        saved and which its `resume` takes up.
         """
         if os.path.exists(self.path):
             values = load_values(self.path, kind="checkpoint")
@@ -118,13 +109,7 @@ class Checkpoint:
                 self.save(run)
 
     def save(self, run):
-        """Write the file.
-
-        Parameters
-        ----------
-        run : object
-            As for `watch`.
-        """
+        """Write the file."""
         values = {
             "version": __version__,
             "estimator": run.estimator,

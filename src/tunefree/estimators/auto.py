@@ -37,7 +37,7 @@ from tunefree.columns import asinh_scaling
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.kernel.landmark_search import show
+from tunefree.learners.kernel.nystroem import show
 from tunefree.preprocessing import TablePreprocessor
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
@@ -99,7 +99,7 @@ class Candidate(NamedTuple):
             A fitted kernel on landmarks: one more of these takes over its view and bandwidth, a
             candidate that follows its view.
         more
-            For the estimator's own `fit`.
+            For the estimator's own `_learn`.
         """
         view, model = (), clone(self.estimator)
         if self.leads:
@@ -114,7 +114,8 @@ class Candidate(NamedTuple):
         with warnings.catch_warnings():
             # A guard counts the rows of the race, which are not those of the user.
             warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
-            model.fit(fitted.show(X), y, sample_weight=weights, **more)
+            learn = model._learn if more else model.fit
+            learn(fitted.show(X), y, sample_weight=weights, **more)
         return fitted
 
     def recall(self, fitted):

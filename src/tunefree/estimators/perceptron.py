@@ -527,6 +527,12 @@ class OptimisticPerceptron(Separator):
         self._fit_rows(space, sources, rows.dtype, np.arange(rows.rows), rows.rows)
 
 
+def signed(X, y, weights, positive, start=0, epoch=0):
+    """A block of rows as one class against the rest, in float64 as the certificate needs it."""
+    signs = np.where(y == positive, 1.0, -1.0)[:, None]
+    return Block(double(X), None, signs, weights, start, epoch)
+
+
 @dataclass(frozen=True)
 class Signed(Source):
     """The rows of a `Reread` as one class against the rest, a block a piece."""
@@ -538,8 +544,7 @@ class Signed(Source):
         """The blocks of a pass."""
         start = 0
         for X, y, weights in self.rows.pieces():
-            signs = np.where(y == self.positive, 1.0, -1.0)[:, None]
-            yield Block(double(X), None, signs, weights, start, epoch)
+            yield signed(X, y, weights, self.positive, start, epoch)
             start += len(y)
 
 

@@ -6,20 +6,16 @@ Errors are `DataError` and name the file, the line and the column.
 import itertools
 import os
 import re
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from tunefree.io.arrays import array_blocks
-from tunefree.io.arrow import frame_blocks
-from tunefree.io.errors import DataError, Skipped
-from tunefree.io.layout import TARGET, WEIGHT, Column
+from tunefree.io.arrays import row_blocks
 from tunefree.io.libsvm import read_libsvm
-from tunefree.io.opening import chunks, name_of
-from tunefree.io.table import read_table
+from tunefree.io.opening import DataError, Skipped, chunks, name_of
+from tunefree.io.tables import TARGET, WEIGHT, Column, Table, read_table
 
-__all__ = ["Column", "DataError", "FORMATS", "Skipped", "Table", "format_of", "read"]
+__all__ = ["Column", "DataError", "FORMATS", "Named", "Skipped", "Table", "format_of", "read"]
 
 FORMATS = {
     "libsvm": "libsvm",
@@ -36,46 +32,7 @@ FORMATS = {
 _PACKED = (".gz", ".zst")
 # a label and index:value pairs, or one of the two; a csv cell holds a delimiter
 _LIBSVM_LINE = re.compile(rb"\s*([^\s,;:]+(?!\S))?(\s*(qid|\d+):[^\s,;:]+(?!\S))*\s*(#.*)?\n?")
-
 _DELIMITER = re.compile(rb"[,;\t]")
-
-
-class Table(NamedTuple):
-    """What a data file holds.
-
-    Parameters
-    ----------
-    X : csr_array or float64 array of shape (n_rows, n_features)
-        The features: sparse from libsvm, dense from csv. (From `tunefree.io.mixed` perhaps
-        a pyarrow table.)
-    y : array of shape (n_rows,) or None
-        The targets: float64, or text from csv.
-    weight : float64 array of shape (n_rows,) or None
-        The row weights.
-    feature_names : list of str or None
-        The header's names of the features.
-    path : str
-        The file, for messages.
-    zero_based : bool or None
-        For libsvm, whether indices were understood to start from 0.
-    target, weight_column : Column or None
-        For csv, the columns that `y` and `weight` come from.
-    ignored : int
-        For libsvm, how many entries beyond `n_features` were left out.
-    kinds : list of str or None
-        What the features are ('number', 'truth', 'date', 'text'), where they need not be numbers.
-    """
-
-    X: object
-    y: np.ndarray | None
-    weight: np.ndarray | None
-    feature_names: list | None
-    path: str
-    zero_based: bool | None = None
-    target: Column | None = None
-    weight_column: Column | None = None
-    ignored: int = 0
-    kinds: list | None = None
 
 
 def read(
@@ -98,66 +55,24 @@ def read(
     ``.gz`` or ``.zst`` may follow; ``.parquet``, ``.arrow``, ``.npy``, ``.npz``) or else from the
     first line.
 
-    Parameters
-    ----------
-    source : str, path-like, binary file or iterable of bytes
-        A path, ``"-"`` for standard input, an open file, or pieces of text.
-    format : {"libsvm", "csv", "parquet", "arrow", "npy", "npz", None}
-        The format; ``"csv"`` covers tabs and semicolons too.
-    target : str, int, Column, False or None
-        csv: name or position of the target column, negative from the end, or a `Column` that may be
-        absent; None for the last, False for none. libsvm: False says that a label may be missing
-        and is not wanted.
-    header : bool or None
-        csv: whether the first line holds names; None if none of its cells is a number.
-    weight_column : str, int, Column or None
-        csv: name or position of the column of row weights, or a `Column` that may be absent.
-    n_features : int or None
-        The number of features expected. A csv file of exactly so many columns holds nothing else.
-    columns : list of str or None
-        csv with a header: take these features, in this order, and ignore other columns.
-    zero_based : bool or "auto"
-        libsvm: whether indices start from 0; "auto" says so when an index 0 occurs.
-    target_type : type or None
-        csv: `float` or `str`; None takes numbers if all targets are, else text.
-    unseen : {"error", "ignore"}
-        libsvm: what to do about an index beyond `n_features`.
-    skipped : Skipped or None
-        Where malformed rows are counted and left out; None makes them errors.
+    The options are those of `tunefree.open_source`. A target or column of weights may be a
+    `Column` of another file, and absent; with ``target=False`` there is none (libsvm: a label may
+    be missing, and is not wanted). A csv file of exactly `n_features` columns holds nothing else.
+    Malformed rows are counted in `skipped` and left out; without it they are a `DataError`.
 
-    Returns
-    -------
-    Table
-        Features, targets, weights and names.
-
-    Raises
-    ------
-    DataError
-        The content is malformed; the message names file, line and column.
-    OSError
-        The file cannot be read.
-
-    Examples
-    --------
-    >>> from tunefree.io import read
     >>> table = read([b"1 1:0.5\n-1 2:3\n"])
     >>> table.X.toarray().tolist(), table.y.tolist()
     ([[0.5, 0.0], [0.0, 3.0]], [1.0, -1.0])
     """
-    path, pieces, feature_names = name_of(source), chunks(source), columns
+    path, pieces = name_of(source), chunks(source)
     if format is None:
         format, pieces = _sniff(path, pieces)
     elif format not in FORMATS:
         raise ValueError(f"format must be one of {sorted(FORMATS)}, not {format!r}")
-    columns = {"target": target, "weight_column": weight_column, "n_features": n_features}
-    if FORMATS[format] not in ("libsvm", "csv"):
-        return _read_arrays(
-            source, path, FORMATS[format], columns, target_type, skipped, feature_names
-        )
-    named = _Named(path, pieces)
-    if FORMATS[format] == "libsvm":
+    kind, pieces = FORMATS[format], Named(path, pieces)
+    if kind == "libsvm":
         X, y, zero_based, ignored = read_libsvm(
-            named,
+            pieces,
             labelled=target is not False,
             zero_based=zero_based,
             n_features=n_features,
@@ -165,34 +80,26 @@ def read(
             skipped=skipped,
         )
         return Table(X, y, None, None, path, zero_based, ignored=ignored)
-    X, y, weight, layout = read_table(
-        named,
-        header=header,
-        columns=feature_names,
-        target_type=target_type,
-        skipped=skipped,
-        **columns,
-    )
-    return Table(
-        X,
-        y,
-        weight,
-        layout.feature_names,
-        path,
-        target=layout.find(TARGET),
-        weight_column=layout.find(WEIGHT),
-    )
+    options = {
+        "target": target, "weight_column": weight_column, "n_features": n_features,
+        "columns": columns, "target_type": target_type, "skipped": skipped,
+    }  # fmt: skip
+    if kind == "csv":
+        X, y, weight, layout = read_table(pieces, header=header, **options)
+    else:
+        X, y, weight, layout = _read_arrays(source, path, kind, **options)
+    if layout is None:
+        return Table(X, y, weight, None, path)
+    names, target, weight_column = layout.feature_names, layout.find(TARGET), layout.find(WEIGHT)
+    return Table(X, y, weight, names, path, target=target, weight_column=weight_column)
 
 
-def _read_arrays(source, path, format, columns, target_type, skipped, feature_names):
+def _read_arrays(source, path, format, *, n_features, target_type, **options):
     """Read a file that is not text."""
     if not isinstance(source, (str, os.PathLike)) or path == "<stdin>":
         raise DataError(f"{format} data must be a file", path)
-    if format in ("npy", "npz"):
-        found = list(array_blocks(path, format, skipped=skipped, **columns))
-    else:
-        columns = columns | {"columns": feature_names, "target_type": target_type}
-        found = list(frame_blocks(path, format, skipped=skipped, **columns))
+    options |= {"n_features": n_features, "target_type": target_type}
+    found = list(row_blocks(path, format, **options))
     if not sum(block[0].shape[0] for block in found):
         raise DataError("the file is empty: it holds no row", path)
     X, y, weight = (
@@ -200,14 +107,10 @@ def _read_arrays(source, path, format, columns, target_type, skipped, feature_na
     )
     if target_type is str and y is not None and y.dtype.kind == "f":
         y = y.astype(str)
-    if columns["n_features"] is not None and X.shape[1] != columns["n_features"]:
-        words = f"the file has {X.shape[1]} features, but {columns['n_features']} are expected"
+    if n_features is not None and X.shape[1] != n_features:
+        words = f"the file has {X.shape[1]} features, but {n_features} are expected"
         raise DataError(words, path)
-    layout = found[0][3]
-    if layout is None:
-        return Table(X, y, weight, None, path)
-    names, target, weight_column = layout.feature_names, layout.find(TARGET), layout.find(WEIGHT)
-    return Table(X, y, weight, names, path, target=target, weight_column=weight_column)
+    return X, y, weight, found[0][3]
 
 
 def _joined(parts):
@@ -216,21 +119,19 @@ def _joined(parts):
     )
 
 
-class _Named:
+class Named:
     """Pieces of text that know the file they come from."""
 
     def __init__(self, name, pieces):
-        self.name, self._pieces = name, pieces
+        self.name, self.pieces = name, pieces
 
     def __iter__(self):
-        return iter(self._pieces)
+        return iter(self.pieces)
 
 
 def format_of(path):
     """Tell the format by the suffix; None if it says nothing.
 
-    Examples
-    --------
     >>> format_of("a.CSV.gz"), format_of("b.npz"), format_of("c")
     ('csv', 'npz', None)
     """

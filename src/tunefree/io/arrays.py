@@ -1,4 +1,4 @@
-"""NumPy files: ``.npy`` tables and ``.npz`` archives, read a stretch of rows at a time.
+"""Parquet, Arrow and NumPy files, read a stretch of rows at a time; pyarrow reads the first two.
 
 An ``.npy`` file is a table whose last column is the target. An ``.npz`` file holds the features as
 ``X``, or as ``data, indices, indptr, shape`` (what `scipy.sparse.save_npz` writes), and ``y`` and
@@ -13,48 +13,63 @@ import zlib
 import numpy as np
 from scipy import sparse
 
-from tunefree.io.errors import DataError
-from tunefree.io.finite import finite_rows
-from tunefree.io.layout import TARGET, WEIGHT, assign
+from tunefree.io.opening import DataError, chunks, whole_lines
+from tunefree.io.tables import TARGET, WEIGHT, assign, sniff_delimiter
 
 _ENTRIES = 500_000
+_ROWS = 8192
 _FAULTS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
-def array_blocks(path, format, *, skipped=None, start=0, **columns):
-    """Read the rows of an ``.npy`` or ``.npz`` file.
+def finite_rows(X, y, weight, name, start, skipped=None):
+    """The sound ones among rows of numbers, the first of which has the number `start` from 0.
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    format : {"npy", "npz"}
-        What it is.
-    skipped : Skipped or None
-        Where rows with other than finite numbers are counted and left out.
-    start : int
-        Leave out so many rows.
-    **columns
-        ``target, weight_column, n_features``, as for `tunefree.io.read`; they concern
-        ``.npy``.
-
-    Yields
-    ------
-    X, y, weight : arrays
-        Rows; X may be CSR, and None stands for what the file has not.
-    layout : Layout or None
-        The meaning of the columns of a table.
-    rows : int
-        Rows of the file up to here.
-
-    Raises
-    ------
-    DataError
-        Not such a file, or truncated, or not finite.
+    Numbers must be finite and weights not negative; targets may be text. Bad rows are counted in
+    `skipped` and left out, or without it a DataError.
     """
-    read = _table if format == "npy" else _archive
+    faults = [(_not_finite(X), "a feature that is not finite")]
+    if y is not None and np.asarray(y).dtype.kind in "fc":
+        faults.append((_not_finite(np.reshape(y, (len(y), -1))), "a target that is not finite"))
+    if weight is not None:
+        bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
+        faults.append((bad, "a weight that is negative or not finite"))
+    bad = np.unique(np.concatenate([rows for rows, _ in faults]))
+    if not len(bad):
+        return X, y, weight
+    words = next(words for rows, words in faults if bad[0] in rows)
+    error = DataError(f"row {start + bad[0] + 1} has {words}", name)
+    error.feature = bad[0] in faults[0][0]
+    if skipped is None:
+        raise error
+    skipped.add(error, len(bad))
+    kept = np.setdiff1d(np.arange(X.shape[0]), bad)
+    return X[kept], None if y is None else y[kept], None if weight is None else weight[kept]
+
+
+def _not_finite(X):
+    """The numbers of the rows that are not finite throughout."""
+    values = X.data if sparse.issparse(X) else X
+    if values.dtype.kind not in "fc" or np.isfinite(values).all():
+        return np.empty(0, int)
+    if sparse.issparse(X):
+        bad = np.searchsorted(X.indptr, np.flatnonzero(~np.isfinite(values)), side="right") - 1
+        return np.unique(bad)
+    return np.flatnonzero(~np.isfinite(X).all(axis=1))
+
+
+def row_blocks(path, format, *, skipped=None, start=0, **columns):
+    """The rows of a file from a row on: (X, y, weight, layout, rows of the file up to here).
+
+    What the file has not is None. `columns` are those of `tunefree.io.read`; not all concern
+    NumPy files.
+    """
+    if format in ("parquet", "arrow"):
+        found = _frames(path, format, start, **columns)
+    else:
+        columns = {k: columns.get(k) for k in ("target", "weight_column", "n_features")}
+        found = (_table if format == "npy" else _archive)(os.fspath(path), start, columns)
     try:
-        for X, y, weight, layout, first in read(os.fspath(path), start, columns):
+        for X, y, weight, layout, first in found:
             rows = first + X.shape[0]
             yield *finite_rows(X, y, weight, path, first, skipped), layout, rows
     except DataError:
@@ -64,6 +79,125 @@ def array_blocks(path, format, *, skipped=None, start=0, **columns):
         raise DataError(f"it is not a sound {format} file: {words}", path) from None
 
 
+def frame_batches(path, format, start=0):
+    """The record batches of a "parquet", "arrow" or "csv" file from a row on, of at most 8192 rows.
+
+    A "csv" file is delimited text that pyarrow reads.
+    """
+    import pyarrow
+    from pyarrow import csv, ipc, parquet
+
+    try:
+        if format == "parquet":
+            with parquet.ParquetFile(os.fspath(path)) as file:
+                groups = np.cumsum(
+                    [0, *(file.metadata.row_group(g).num_rows for g in range(file.num_row_groups))]
+                )
+                first = int(np.searchsorted(groups, start, side="right")) - 1
+                rest = list(range(first, file.num_row_groups))
+                start -= int(groups[first]) if rest else 0
+                yield from _skip(file.iter_batches(_ROWS, row_groups=rest), start)
+        elif format == "csv":
+            head = next(whole_lines(chunks(path)), b"").split(b"\n")[0]
+            head.decode()  # pyarrow would notice in the rows only
+            how = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
+            with csv.open_csv(os.fspath(path), parse_options=how) as file:
+                yield from _skip(file, start)
+        else:
+            with pyarrow.memory_map(os.fspath(path)) as mapped:
+                try:
+                    file = ipc.open_file(mapped)
+                    batches = (file.get_batch(i) for i in range(file.num_record_batches))
+                except pyarrow.ArrowInvalid:
+                    mapped.seek(0)
+                    batches = iter(ipc.open_stream(mapped))
+                yield from _skip(batches, start)
+    except UnicodeDecodeError:
+        raise DataError("the text is not UTF-8", path) from None
+    except (pyarrow.ArrowException, OSError) as problem:
+        if isinstance(problem, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        words = str(problem).split("\n")[0]
+        raise DataError(f"pyarrow cannot read it as {format}: {words}", path) from None
+
+
+def _skip(batches, start):
+    """Leave out the first rows, and cut what is longer than 8192 rows."""
+    for batch in batches:
+        at, start = min(start, len(batch)), start - min(start, len(batch))
+        for first in range(at, len(batch), _ROWS):
+            yield batch.slice(first, _ROWS)
+
+
+def plain_batch(batch, path, leave=None):
+    """A batch of numbers, truth values and text: dates are days since 1970; `leave` stays."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    columns = []
+    for column, field in zip(batch.columns, batch.schema, strict=True):
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        if field.name == leave or types.is_boolean(kind) or types.is_null(kind):
+            pass
+        elif types.is_date(kind) or types.is_timestamp(kind):
+            zone = getattr(kind, "tz", None)
+            since = column.cast(pa.timestamp("us", zone)).cast(pa.int64()).cast(pa.float64())
+            column = compute.divide(since, 86_400e6)
+        elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+            column = column.cast(pa.float64(), safe=False)
+        elif not (types.is_string(kind) or types.is_large_string(kind)):
+            words = f"column {field.name!r} holds {kind}"
+            raise DataError(f"{words}: neither numbers, text, truth values nor dates", path)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _frames(path, format, start, target_type=None, **columns):
+    layout = None
+    for batch in frame_batches(path, format, start):
+        names = batch.schema.names
+        layout = layout or assign(names, len(names), (path,), **columns)
+        target, weight = layout.find(TARGET), layout.find(WEIGHT)
+        X = np.column_stack([_numbers(batch, j, path) for j in layout.features])
+        y = None if target is None else targets_of(batch, target.position, path, target_type)
+        w = None if weight is None else _numbers(batch, weight.position, path).astype(np.float64)
+        yield X, y, w, layout, start
+        start += len(batch)
+
+
+def _numbers(batch, j, path):
+    """A column as floats, NaN for null."""
+    import pyarrow
+    from pyarrow import types
+
+    column, kind = batch.column(j), batch.schema.field(j).type
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        what = "text" if types.is_string(kind) or types.is_large_string(kind) else kind
+        words = f"column {batch.schema.names[j]!r} holds {what}, not numbers"
+        error = DataError(words, path)
+        error.feature, error.hint = True, "hashed=2**18 takes text"
+        raise error
+    column = column.cast(pyarrow.float32() if types.is_float32(kind) else pyarrow.float64())
+    return column.to_numpy(zero_copy_only=False)
+
+
+def targets_of(batch, j, path, target_type):
+    """A target column: float64 or text."""
+    import pyarrow
+
+    column, kind = batch.column(j), batch.schema.field(j).type
+    if pyarrow.types.is_dictionary(kind):
+        column, kind = column.dictionary_decode(), kind.value_type
+    text = pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
+    if not text and target_type is not str:
+        return _numbers(batch, j, path).astype(np.float64)
+    if text and target_type is float:
+        raise DataError(f"column {batch.schema.names[j]!r} holds text, not numbers", path)
+    if column.null_count:
+        raise DataError(f"column {batch.schema.names[j]!r} has rows without a target", path)
+    return np.array(column.cast(pyarrow.string()).to_pylist(), dtype=np.str_)
+
+
 def _table(path, start, columns):
     table = np.load(path, mmap_mode="r", allow_pickle=False)
     if table.ndim != 2 or table.dtype.kind not in "fiub":
@@ -71,8 +205,6 @@ def _table(path, start, columns):
         raise DataError(words, path)
     n, width = table.shape
     layout = assign(None, width, (path,), **columns)
-    order = np.argsort(layout.slots, kind="stable")
-    features = order[layout.slots[order] >= 0]
     target, weight = layout.find(TARGET), layout.find(WEIGHT)
     size = max(1, _ENTRIES // width)
     for first in range(start, n, size):
@@ -80,7 +212,7 @@ def _table(path, start, columns):
         block = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
         y = None if target is None else block[:, target.position].astype(np.float64)
         w = None if weight is None else block[:, weight.position].astype(np.float64)
-        yield np.ascontiguousarray(block[:, features]), y, w, layout, first
+        yield np.ascontiguousarray(block[:, layout.features]), y, w, layout, first
 
 
 class _Member:

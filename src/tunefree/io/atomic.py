@@ -6,19 +6,9 @@ import tempfile
 
 
 def write_atomically(path, pieces):
-    """Write a file so that at any moment either the old content or all of the new is there.
+    """Write pieces so that at any moment the old content or all of the new is there.
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file. A device or a pipe is written directly.
-    pieces : iterable of bytes
-        The content; if it raises, nothing is changed.
-
-    Raises
-    ------
-    OSError
-        The content cannot be written.
+    If the pieces raise, nothing is changed. A device or a pipe is written directly.
     """
     path = os.path.realpath(path)  # replace what a link points to, not the link
     if os.path.exists(path) and not os.path.isfile(path):
@@ -47,7 +37,7 @@ def write_atomically(path, pieces):
 
 
 def _mode(path):
-    """Find the permissions of the file that is replaced, or those of any new file."""
+    """The permissions of the file that is replaced, or those of any new file."""
     try:
         return os.stat(path).st_mode & 0o777
     except FileNotFoundError:

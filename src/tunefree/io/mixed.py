@@ -1,61 +1,86 @@
 """Tables whose columns may be text, truth values or dates, and have gaps: csv, parquet and Arrow.
 
-What is nothing but numbers is read as `tunefree.io.read` reads it; for the rest there is
-pyarrow. A quoted cell may go on over several lines.
+pyarrow reads them. What is ours says where a bad cell stands: a second look at the text of its row.
+A quoted cell may go on over several lines. What is nothing but numbers is read as
+`tunefree.io.read` reads it.
 """
 
-from tunefree.io import FORMATS, DataError, format_of, read, sniff_text
-from tunefree.io.mixed_csv import Delimited, stretches_of
-from tunefree.io.mixed_frames import Framed, batches_of
-from tunefree.io.opening import chunks, name_of
+import csv as python_csv
+import io
+import re
+import warnings
+from typing import NamedTuple
 
-FRAMES = ("csv", "parquet", "arrow")
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute, csv, types
+
+from tunefree.io import FORMATS, format_of, read, sniff_text
+from tunefree.io.arrays import frame_batches, targets_of
+from tunefree.io.opening import (
+    UTF16,
+    DataError,
+    Skipped,
+    chunks,
+    decoded,
+    name_of,
+    plain,
+    shown,
+    whole_lines,
+)
+from tunefree.io.tables import (
+    LONGEST_LABEL,
+    TARGET,
+    WEIGHT,
+    Table,
+    assign,
+    cell_spans,
+    looks_numeric,
+    plan,
+    unnamed,
+)
+
+# Cells that say that nothing is known, in small letters.
+MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", "."])
+_NUMBER = r"^[+-]?((\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
+_DATE = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?Z?)?$"
+_NO_TEXT, _NO_NUMBER = pa.scalar(None, pa.string()), pa.scalar(None, pa.float64())
+# Text is parsed in parts of about so many bytes where it need not be in memory at once.
+_PART = 32 << 20
+_BLANKS = " \t\n"
+_LATE_QUOTE = r'^[ \t]+"((?:[^"]|"")*)"[ \t]*$'
+
+
+class _How(NamedTuple):
+    """What to make of a table: see `read_mixed`."""
+
+    path: str
+    kinds: list | None
+    skipped: Skipped | None
+    target_type: type | None
 
 
 def read_mixed(source, *, kinds=None, skipped=None, **options):
-    r"""Read a data file for a learner that takes more than numbers.
+    r"""Read a data file, as `tunefree.io.read` does, for a learner that takes more than numbers.
 
-    Parameters
-    ----------
-    source : str, path-like or list of bytes
-        As for `tunefree.io.read`.
-    kinds : list or None
-        What the features are, as a table of the same columns had it; None decides by the cells.
-    skipped : Skipped or None
-        Where malformed rows are counted and left out; None makes them errors.
-    **options
-        As for `tunefree.io.read`.
+    `kinds` say what the features are, as a table of the same columns had them; None decides by the
+    cells. The table's ``kinds`` are None for numbers without gaps; unless all are numbers its ``X``
+    is a pyarrow table.
 
-    Returns
-    -------
-    Table
-        Its ``kinds`` say what the features are, None for numbers without gaps. Unless all are
-        numbers its ``X`` is a pyarrow table.
-
-    Raises
-    ------
-    DataError
-        With file, line and column.
-
-    Examples
-    --------
-    >>> import pytest; pyarrow = pytest.importorskip("pyarrow")
     >>> table = read_mixed([b"city,day,n,y\nRome,2026-01-31,,1\n\"Oslo, N\",,7,2\n"], format="csv")
     >>> table.kinds, table.X["city"].to_pylist(), table.y.tolist()
     (['text', 'date', 'number'], ['Rome', 'Oslo, N'], [1.0, 2.0])
     """
+    refused = None
     if kinds is None or set(kinds) <= {"number", None}:
         try:
             return read(source, **options)
         except DataError as problem:
             refused = problem
-    else:
-        refused = None
-    if format_in(source, options.get("format")) not in FRAMES:
+    if format_in(source, options.get("format")) not in ("csv", "parquet", "arrow"):
         if refused is not None and skipped is None:
             raise refused
         return read(source, skipped=skipped, **options)
-    _need_pyarrow(refused, source)
     return next(mixed_parts(source, kinds=kinds, skipped=skipped, whole=True, **options))
 
 
@@ -65,56 +90,447 @@ def format_in(source, format=None):
     return FORMATS[format] if format else sniff_text(chunks(source))[0]
 
 
-def _need_pyarrow(refused, source):
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        words = "text, dates and gaps need the pyarrow package: pip install 'tunefree[files]'"
-        if refused is None:
-            raise DataError(words, name_of(source)) from None
-        refused.hint = words
-        raise refused from None
-
-
 def mixed_parts(
-    source,
-    *,
-    kinds=None,
-    skipped=None,
-    whole=False,
-    format=None,
-    header=None,
-    target_type=None,
+    source, *, kinds=None, skipped=None, whole=False, format=None, header=None, target_type=None,
     **columns,
-):
-    """The rows of a file as tables of consecutive rows; with `whole` as one.
-
-    Parameters
-    ----------
-    source, kinds, skipped
-        As for `read_mixed`.
-    whole : bool
-        Whether all rows are wanted at once.
-    format, header, target_type, **columns
-        As for `tunefree.io.read`.
-
-    Yields
-    ------
-    Table
-    """
-    path, kind = name_of(source), format_in(source, format)
+):  # fmt: skip
+    """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
+    how, kind = _How(name_of(source), kinds, skipped, target_type), format_in(source, format)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
-        found = stretches_of(source, path, header, whole, columns)
-        read_part = Delimited(path, kinds, skipped, target_type)
+        found = _stretches_of(source, how.path, header, whole, columns)
     else:
-        found = batches_of(source, path, kind, whole, columns)
-        read_part = Framed(path, kinds, skipped, target_type)
-    rows = 0
+        found = _batches_of(source, how.path, kind, whole, columns)
+    read_part, rows = (_delimited if kind == "csv" else _typed), 0
     for part in found:
-        table = read_part(*part)
+        table = read_part(*part, how)
         rows += table.X.shape[0]
         if table.X.shape[0]:
             yield table
     if not rows:
-        raise DataError("the file is empty: it holds no row", path)
+        raise DataError("the file is empty: it holds no row", how.path)
+
+
+def _table(columns, kinds, y, weight, layout, how, faults):
+    """A `Table` of the sound rows: an array if all columns are numbers."""
+    kept = faults.kept()
+    if kept is not None:
+        columns = [c.take(pa.array(kept)) for c in columns]
+        y, weight = (None if a is None else a[kept] for a in (y, weight))
+    if set(kinds) == {"number"}:
+        X = np.column_stack([_floats(c) for c in columns])
+    else:
+        X = pa.table(columns, layout.feature_names or [unnamed(j) for j in layout.features])
+    return Table(
+        X, y, weight, layout.feature_names, how.path, target=layout.find(TARGET),
+        weight_column=layout.find(WEIGHT), kinds=list(kinds),
+    )  # fmt: skip
+
+
+def _floats(column):
+    return column.to_numpy(zero_copy_only=False).astype(np.float64)
+
+
+def _flags(column):
+    return column.to_numpy(zero_copy_only=False)
+
+
+class _Faults:
+    """Cells that no row can be learned from: the first is an error, or their rows are left out.
+
+    `at` makes a DataError of a row, the position of a column, and words for the cell.
+    """
+
+    def __init__(self, rows, skipped, at):
+        self.rows, self.skipped, self.at, self.found = rows, skipped, at, []
+
+    def add(self, bad, position, words):
+        """Note the rows in which a column is bad."""
+        self.found += [(row, position, words) for row in np.flatnonzero(bad).tolist()]
+
+    def kept(self):
+        """Which rows are sound, or None if all are."""
+        if not self.found:
+            return None
+        first = self.at(*min(self.found, key=lambda f: f[:2]))
+        if self.skipped is None:
+            raise first
+        bad = np.unique([row for row, _, _ in self.found])
+        self.skipped.add(first, len(bad))
+        return np.setdiff1d(np.arange(self.rows), bad)
+
+
+_WORDS = {
+    "number": "not a finite number",
+    "truth": "neither true nor false",
+    "date": "no date such as 2026-01-31",
+}
+_LEARNED = {"number": "numbers", "truth": "truth values", "date": "dates"}
+
+
+def _cell_words(kind, trained):
+    """What to say of a cell of a feature that is not of its kind."""
+    if trained:
+        end = f" is {_WORDS.get(kind)}, and the model has learned {_LEARNED.get(kind)}"
+        return lambda raw: shown(raw) + end
+    return lambda raw: f"{_WORDS[kind]}: {shown(raw)}; leave a cell empty whose value is missing"
+
+
+def _target_words(raw):
+    if not raw.strip():
+        return "the cell is empty: the row has no target"
+    return f"not a finite number: {shown(raw)}"
+
+
+def _long_words(raw):
+    return f"a target of more than {LONGEST_LABEL} bytes: {shown(raw)}"
+
+
+def _weight_words(raw):
+    return f"no weight: {shown(raw)}" if raw.strip() else "the cell is empty: the row has no weight"
+
+
+# Cells of text: what kind they are, and what they mean.
+
+
+def _trimmed(cells):
+    """Cells without the blanks around them; a quote behind a blank begins a quotation, too."""
+    quoted = compute.match_substring_regex(cells, _LATE_QUOTE)
+    if compute.any(quoted).as_py():
+        inner = compute.replace_substring_regex(cells, _LATE_QUOTE, r"\1")
+        cells = compute.if_else(quoted, compute.replace_substring(inner, '""', '"'), cells)
+    return compute.utf8_trim(cells, _BLANKS)
+
+
+def known(cells):
+    """Cells without the blanks around them; null where they say that nothing is known."""
+    cells = _trimmed(cells)
+    return compute.if_else(compute.is_in(compute.utf8_lower(cells), MISSING), _NO_TEXT, cells)
+
+
+def kind_of(cells, comma=False):
+    """Tell what a column of `known` cells holds; `comma` allows decimal commas.
+
+    Numbers, ``true`` and ``false``, dates in the form of ISO 8601, or else text. A column of more
+    than 20 different numbers is one of numbers, too, if a tenth of its cells at most are not.
+
+    >>> [kind_of(pa.array(c)) for c in (["1", None], ["TRUE"], ["2026-01-31"], ["1", "a"])]
+    ['number', 'truth', 'date', 'text']
+    """
+    cells = cells.drop_null()
+    if not len(cells):
+        return "text"
+    if not _fitting(cells, "number", comma).null_count:
+        return "number"
+    if looks_numeric(_floats(meant(cells, "number", comma)[0]), len(cells)):
+        return "number"
+    return next((kind for kind in ("truth", "date") if not meant(cells, kind)[1].any()), "text")
+
+
+def _fitting(cells, kind, comma):
+    """The cells that look like a kind; null for others."""
+    if kind == "number":
+        pattern = _NUMBER.format(point="[.,]" if comma else r"\.")
+        fits = compute.match_substring_regex(cells, pattern)
+    elif kind == "truth":
+        fits = compute.is_in(compute.utf8_lower(cells), pa.array(["true", "false"]))
+    else:
+        fits = compute.match_substring_regex(cells, _DATE)
+    return compute.if_else(fits, cells, _NO_TEXT)
+
+
+def meant(cells, kind, comma=False):
+    """What `known` cells mean as a kind (null for bad ones), and which are bad."""
+    if kind == "text":
+        return cells, np.zeros(len(cells), dtype=bool)
+    fitting = _fitting(cells, kind, comma)
+    if kind == "number":
+        fitting = compute.replace_substring(fitting, ",", ".") if comma else fitting
+        values = fitting.cast(pa.float64())
+        values = compute.if_else(compute.is_finite(values), values, _NO_NUMBER)
+    elif kind == "truth":
+        values = compute.equal(compute.utf8_lower(fitting), "true")
+    else:
+        values = _dates(compute.replace_substring(fitting, "Z", ""))
+    return values, _flags(compute.and_(compute.is_valid(cells), compute.is_null(values)))
+
+
+def _dates(texts):
+    """Times; null for days that no calendar has."""
+    try:
+        return texts.cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        found = []
+        for text in texts:
+            try:
+                found.append(text.cast(pa.timestamp("us")))
+            except pa.ArrowInvalid:
+                found.append(None)
+        return pa.array(found, pa.timestamp("us"))
+
+
+# Delimited text.
+
+
+def _stretches_of(source, path, header, whole, columns):
+    """Stretches of whole rows of text: (text, line, layout)."""
+    layout = None
+    for text, line in _stretches(source, path, whole):
+        if layout is None and (first := re.search(rb"^.*\S.*\n", text, re.MULTILINE)):
+            line += text.count(b"\n", 0, first.start())
+            layout = plan(first[0], (path, line), header=header, **columns)
+            text = text[first.start() :]
+            if layout.names is not None:
+                text, line = text[len(first[0]) :], line + 1
+        if layout is not None and text.strip():
+            yield text, line, layout
+
+
+def _stretches(source, path, whole):
+    """Text in UTF-8, cut where a line ends outside quotes, with the number of its first line."""
+    held, size, line = [], 0, 1
+    for piece in whole_lines(chunks(source)):
+        held.append(piece)
+        size += len(piece)
+        if whole or size < _PART or held[0].startswith(UTF16):
+            continue
+        text = b"".join(held)
+        end = _last_row(text)
+        if end:
+            yield _as_utf8(text[:end], path), line
+            line += text.count(b"\n", 0, end)
+        elif size > 8 * _PART:
+            raise DataError(f"no row ends in {size} bytes: a quote is lost", path, line)
+        held, size = [text[end:]] if end < len(text) else [], len(text) - end
+    if held:
+        yield _as_utf8(b"".join(held), path), line
+
+
+def _last_row(text):
+    """Where the last row ends that is whole, or 0: within quotes a line's end is none."""
+    if text.count(b'"') % 2 == 0:
+        return len(text)
+    end = text.rfind(b"\n", 0, text.rfind(b'"')) + 1
+    return 0 if text.count(b'"', 0, end) % 2 else end
+
+
+def _as_utf8(text, path):
+    if text.startswith(UTF16):
+        text = text.removesuffix(b"\n") if len(text) % 2 else text
+        return plain((text.decode("utf-16", errors="replace").rstrip("\n") + "\n").encode())
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        warnings.warn(f"{path} is not UTF-8: read as Windows-1252", stacklevel=2)
+        return text.decode("cp1252", errors="replace").encode()
+    return text
+
+
+def _delimited(text, line, layout, how):
+    """A `Table` of some rows of text."""
+    cells, records = _cells(text, line, layout, how)
+    comma, features = layout.delimiter != ",", layout.features
+
+    def at(row, position, words):
+        raw = cells.column(position)[row].as_py()
+        where = place_of(text, line, int(records[row]), position, layout.delimiter)
+        error = DataError(f"{layout.describe(position)}: {words(raw)}", how.path, *where)
+        if how.kinds is None and where[0] is not None and where[0] <= 2 and raw.strip():
+            error.hint = "is it the target? a header?"
+        return error
+
+    def bare(position):
+        return known(cells.column(position).combine_chunks())
+
+    faults, columns, kinds = _Faults(cells.num_rows, how.skipped, at), [], []
+    for position, kind in zip(features, how.kinds or [None] * len(features), strict=True):
+        column = bare(position)
+        kinds.append(kind or kind_of(column, comma))
+        values, bad = meant(column, kinds[-1], comma)
+        faults.add(bad, position, _cell_words(kinds[-1], how.kinds is not None))
+        columns.append(values)
+    y, weight = _target(cells, layout, comma, how.target_type, faults), None
+    if found := layout.find(WEIGHT):
+        weight = _floats(meant(bare(found.position), "number", comma)[0])
+        faults.add(~(weight >= 0.0), found.position, _weight_words)
+    return _table(columns, kinds, y, weight, layout, how, faults)
+
+
+def _target(cells, layout, comma, target_type, faults):
+    """The targets: numbers if they look like it, or text."""
+    found = layout.find(TARGET)
+    if found is None:
+        return None
+    column = _trimmed(cells.column(found.position).combine_chunks())
+    empty = _flags(compute.equal(column, ""))
+    if target_type is not str:
+        values, bad = meant(column, "number", comma)
+        numbers, rest = _floats(values), ~empty
+        numeric = not bad[rest].any() or looks_numeric(numbers[rest], rest.sum())
+        if target_type is float or numeric:
+            faults.add(bad, found.position, _target_words)
+            return numbers
+    long = _flags(compute.greater(compute.binary_length(column), LONGEST_LABEL))
+    faults.add(empty, found.position, _target_words)
+    faults.add(long, found.position, _long_words)
+    return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
+
+
+def _cells(text, line, layout, how):
+    """Every cell as text, and the number of each row's record in the text."""
+    odd, width = [], len(layout.slots)
+
+    def ragged(row):
+        odd.append(row)
+        return "error" if how.skipped is None and row.text.strip(_BLANKS) else "skip"
+
+    names = [str(j) for j in range(width)]
+    try:
+        cells = csv.read_csv(
+            pa.BufferReader(text),
+            read_options=csv.ReadOptions(
+                use_threads=False, column_names=names, block_size=len(text) + 1
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=ragged
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid as problem:
+        if odd:
+            raise _ragged(odd[-1], text, line, layout, how.path) from None
+        raise DataError(f"pyarrow cannot read it: {problem}", how.path) from None
+    for row in odd:
+        if row.text.strip(_BLANKS):
+            how.skipped.add(_ragged(row, text, line, layout, how.path))
+    gone = [row.number - 1 for row in odd]
+    records = np.setdiff1d(np.arange(cells.num_rows + len(gone)), gone)
+    # A last cell whose quote is lost has swallowed the rest of the text.
+    if cells.num_rows and text.count(b'"') % 2 and not text.rstrip().endswith(b'"'):
+        if "\n" in cells.column(width - 1)[-1].as_py():
+            raise _unclosed(int(records[-1]), width - 1, text, line, layout, how.path)
+    return cells, records
+
+
+def _ragged(row, text, line, layout, path):
+    """The error for a row of too many or too few cells."""
+    found, width, record = row.actual_columns, len(layout.slots), row.number - 1
+    if row.text.count('"') % 2 and found <= width:
+        return _unclosed(record, found - 1, text, line, layout, path)
+    if found < width:
+        words = f"this row has {found} cells, the first one has {width}"
+    else:
+        words = f"this row has more than the {width} cells of the first one"
+    return DataError(words, path, *place_of(text, line, record, width, layout.delimiter, True))
+
+
+def _unclosed(record, position, text, line, layout, path):
+    where = place_of(text, line, record, position, layout.delimiter)
+    words = f"{layout.describe(position)}: the quote that begins here does not end"
+    return DataError(words, path, *where)
+
+
+def place_of(text, line, record, position, delimiter, border=False):
+    r"""Line and column of a cell of whole lines, the first of which has the number `line`.
+
+    Records (without blank lines) and positions count from 0. With `border` what separates the cell
+    from the one before is meant, or, without such a cell, the end of the row. (None, None) where
+    the text is beyond us.
+
+    >>> place_of(b'a,"b\nc",d\n\nx, y\n', 1, 0, 2, ","), place_of(b'a,b\n\nx, y\n', 1, 1, 1, ",")
+    ((2, 4), (3, 4))
+    """
+    taken = []
+
+    def noted():
+        for piece in io.StringIO(decoded(text), newline="\n"):
+            taken.append(piece)
+            yield piece
+
+    reader, before = python_csv.reader(noted(), delimiter=delimiter), 0
+    try:
+        for cells in reader:
+            record -= bool(cells)
+            if record < 0:
+                break
+            before = reader.line_num
+            taken.clear()
+    except python_csv.Error:
+        return None, None
+    raw = "".join(taken).rstrip("\n")
+    spans = list(cell_spans(raw, delimiter))
+    at = len(raw)
+    if position < len(spans):
+        begin, content, _ = spans[position]
+        at = begin - 1 if border else content
+    return line + before + raw.count("\n", 0, at), at - (raw.rfind("\n", 0, at) + 1) + 1
+
+
+# Parquet and Arrow, as pyarrow types them.
+
+
+def _batches_of(source, path, format, whole, columns):
+    """Tables of a file: (table, rows before it, layout)."""
+    start, layout = 0, None
+    batches = frame_batches(source, format)
+    if whole:
+        found = list(batches)
+        batches = [pa.Table.from_batches(found)] if found else []
+    for batch in batches:
+        names = batch.schema.names
+        layout = layout or assign(names, len(names), (path,), **columns)
+        yield batch, start, layout
+        start += batch.num_rows
+
+
+def _typed(batch, start, layout, how):
+    """A `Table` of some rows of a table that has types."""
+
+    def at(row, position, words):
+        named = f"{layout.describe(position)}: {words(str(batch.column(position)[row]))}"
+        return DataError(f"row {start + row + 1}: {named}", how.path)
+
+    faults, columns, kinds = _Faults(batch.num_rows, how.skipped, at), [], []
+    features = layout.features
+    for position, wanted in zip(features, how.kinds or [None] * len(features), strict=True):
+        column = batch.column(position)
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        kind = _kind_of_type(column.type)
+        if kind is None:
+            words = f"{layout.describe(position)} holds {column.type}"
+            raise DataError(f"{words}: neither numbers, text, truth values nor dates", how.path)
+        kinds.append(wanted or kind)
+        if kind == "text":
+            column = column.cast(pa.string())
+        if kind == "text" and kinds[-1] != "text":
+            column, bad = meant(known(column), kinds[-1])
+            faults.add(bad, position, _cell_words(kinds[-1], True))
+        elif kind == "number" == kinds[-1]:
+            column = column.cast(pa.float64(), safe=False)
+            infinite = _flags(compute.is_inf(column).fill_null(False))
+            faults.add(infinite, position, _cell_words("number", False))
+        columns.append(column)
+    y = weight = None
+    if found := layout.find(TARGET):
+        y = targets_of(batch, found.position, how.path, how.target_type)
+        if y.dtype.kind == "f":
+            faults.add(~np.isfinite(y), found.position, _target_words)
+    if found := layout.find(WEIGHT):
+        weight = targets_of(batch, found.position, how.path, float)
+        faults.add(~(weight >= 0.0), found.position, _weight_words)
+    return _table(columns, kinds, y, weight, layout, how, faults)
+
+
+def _kind_of_type(kind):
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_boolean(kind):
+        return "truth"
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return "date"
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind)
+    return "text" if text else None

@@ -1,21 +1,613 @@
-"""Model files: versioned, checksummed, written whole or not at all; nothing in them is executed."""
+"""Model files: versioned, checksummed, written whole or not at all; nothing in them is executed.
 
+The layout is that of safetensors, which any of its readers opens: the length N of the header as
+little-endian uint64, N bytes of JSON, and the arrays, one after the other without gaps::
+
+    {"__metadata__": {"format": "tunefree 2", "bytes": "000...", "sha256": "...", "model": "..."},
+     "0": {"dtype": "F64", "shape": [3, 2], "data_offsets": [0, 48]}, "1": ...}
+
+``model`` is JSON in its turn: the versions of the libraries and the estimator as nested values.
+A value is null, a truth value, a number, a string, a list, or an object whose single key names a
+type; an array is the number n of a tensor, or [n, "T"] for its transpose, or [n, type] for bytes
+that mean text or complex numbers:
+
+=========== =====================================================================
+float       "nan", "inf" or "-inf"
+tuple       the list of its items
+dict        the object itself
+bytes       an array of uint8
+array       an array
+scalar      an array without axes
+strings     shape and flat list of an array of objects that are all strings
+dtype       the name of a type of numbers
+csr         shape, values, indices and row starts of a CSR array
+part        full name and fields of a NamedTuple or dataclass of this package
+object      full name and attributes of a class of this package that lists `_SAVED`
+estimator   name, parameters, fitted attributes and learner of a public estimator
+=========== =====================================================================
+
+An array that stands in several places is stored once, and read as one array again: a learner may
+share its state between two attributes. Classes are looked up among those that this package
+defines; no name from a file is ever imported, and no object from a file is called. The same model
+always gives the same bytes.
+
+Why the package safetensors is not used: its writer copies every array and then the file in
+memory, and its reader knows no checksum. Here lengths are checked against the file's before
+anything is allocated, and the checksum before anything is understood; arrays go to the file as
+they are.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import re
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import sklearn
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree import _parts
+from tunefree._version import __version__
 from tunefree.io.atomic import write_atomically
-from tunefree.io.container import (
-    describe_model,
-    load_model,
-    load_values,
-    save_model,
-    save_values,
-)
-from tunefree.io.values import ModelError
 
-__all__ = [
-    "ModelError",
-    "describe_model",
-    "load_model",
-    "load_values",
-    "save_model",
-    "save_values",
-    "write_atomically",
-]
+FORMAT = 2
+_VERSIONS = {"tunefree": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+_HEAD = re.compile(
+    rb'.{8}\{"__metadata__":\{"format":"tunefree (\d{1,9})","bytes":"(\d{20})",'
+    rb'"sha256":"([0-9a-f]{64})",',
+    re.DOTALL,
+)
+_OLD = b"tunefree"  # how a file of format 1 begins
+# A learner of more bytes than this is kept only where it is asked for, or is in use.
+_LARGE = 64 << 20
+_LARGEST_AXIS = 1 << 48
+_TENSORS = {
+    "BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4",
+    "I32": "<i4", "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
+}  # fmt: skip
+_NAMES = {kind: name for name, kind in _TENSORS.items()}
+_VIEWED = re.compile(r"[<|](c8|c16|[US][1-9]\d{0,8})")  # types that no tensor has
+_FITTED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")  # names of fitted attributes
+
+
+class ModelError(ValueError):
+    """A model that cannot be saved, or a file that is not a sound model."""
+
+
+def save_model(estimator, path, *, learner="auto", notes=None):
+    """Write a fitted estimator to a file, whole or not at all.
+
+    Parameters
+    ----------
+    estimator : estimator of `tunefree`
+        The model.
+    path : str or path-like
+        Where to write. An existing file is replaced only once the new one is complete.
+    learner : bool or 'auto', default='auto'
+        Whether the file keeps what `partial_fit` and `warm_start` go on from, so that they do so
+        as if the model had never been saved. 'auto' leaves it out after `fit` if it takes more
+        than 64 MiB; without it a file holds the predictor only.
+    notes : dict or None
+        More to keep in the header, of plain values: `describe_model` shows it.
+
+    Raises
+    ------
+    NotFittedError
+        There is nothing to predict with yet.
+    ModelError
+        An attribute cannot be stored (a function, say); the message names it.
+    OSError
+        The file cannot be written. An existing file stays as it was.
+
+    Examples
+    --------
+    >>> import tempfile, os, numpy as np, tunefree
+    >>> model = tunefree.PiSTOLRegressor(random_state=0).fit(np.eye(4), [1.0, 2.0, 3.0, 4.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model")
+    ...     tunefree.save_model(model, path)
+    ...     again = tunefree.load_model(path)
+    >>> bool(np.all(again.predict(np.eye(4)) == model.predict(np.eye(4))))
+    True
+    """
+    name = type(estimator).__name__
+    if public_estimators().get(name) is not type(estimator):
+        raise ModelError(f"only estimators of tunefree can be saved, not {name_type(estimator)}")
+    check_is_fitted(estimator)
+    width = getattr(estimator, "n_features_in_", None)
+    facts = {"n_features": width, "notes": notes or {}, "model": estimator}
+    encoder, header = _encoded(name, facts, learner=bool(learner))
+    # Without its learner a stream or a warm start could not go on.
+    goes_on = vars(estimator).get("_stream") is not None or getattr(estimator, "warm_start", False)
+    if learner == "auto" and encoder.length > _LARGE and not goes_on:
+        encoder, header = _encoded(name, facts, learner=False)
+    header["learner"] = bool(header["model"]["estimator"][3])
+    _write(path, header, encoder)
+
+
+def save_values(values, path, *, kind):
+    """Write nested values of the kinds above, the state of a run, say; `kind` says what they are.
+
+    >>> import tempfile, numpy as np
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     save_values({"epoch": 3, "sum": np.ones(2)}, file.name, kind="checkpoint")
+    ...     load_values(file.name, kind="checkpoint")
+    {'epoch': 3, 'sum': array([1., 1.])}
+    """
+    encoder, header = _encoded(kind, {"values": values}, learner=True)
+    _write(path, header, encoder)
+
+
+def load_values(path, *, kind):
+    """Read back what `save_values` wrote as this kind."""
+    file = _read(path)
+    with _damage(path, file.header):
+        if file.header["class"] != kind:
+            raise ValueError(f"it holds a {str(file.header['class'])[:80]!r}, not a {kind!r}")
+        return file.decoder.decode(file.header["values"])
+
+
+def load_model(path):
+    """Read an estimator back from a file.
+
+    Nothing in the file is executed, and it is used only if its checksum is right.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file written by `save_model`.
+
+    Returns
+    -------
+    estimator
+        The model: its predictions have the same bits as before.
+
+    Raises
+    ------
+    ModelError
+        A `ValueError`: the file is truncated, damaged, of another format or not a model.
+    OSError
+        The file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, tunefree
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     model = tunefree.PiSTOLClassifier(random_state=7).fit([[-1.0], [1.0]], [0, 1])
+    ...     tunefree.save_model(model, file.name)
+    ...     print(tunefree.load_model(file.name))
+    PiSTOLClassifier(random_state=7)
+    """
+    file = _read(path)
+    with _damage(path, file.header):
+        return file.decoder.decode({"estimator": file.header["model"]["estimator"]})
+
+
+def describe_model(path):
+    """Tell what a model file holds, without building the model.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file written by `save_model`.
+
+    Returns
+    -------
+    dict
+        ``class``, ``versions``, ``format``, ``n_features``, ``learner`` (whether the file keeps
+        it), ``notes``, ``bytes``, ``sha256``.
+
+    Raises
+    ------
+    ModelError
+        As for `load_model`.
+    """
+    file = _read(path)
+    with _damage(path):
+        return {
+            "class": str(file.header["class"]),
+            "n_features": file.decoder.decode(file.header["n_features"]),
+            "learner": file.header["learner"] is True,
+            "notes": dict(file.decoder.decode(file.header["notes"])),
+            "versions": {name: str(file.header[name]) for name in _VERSIONS},
+            "format": FORMAT,
+            "bytes": file.size,
+            "sha256": file.digest,
+        }
+
+
+def is_model(path):
+    """Whether a file begins as a model file does, of whatever format and whether sound or not."""
+    with open(path, "rb") as stream:
+        head = stream.read(256)
+    return head.startswith(_OLD) or _HEAD.match(head) is not None
+
+
+def public_estimators():
+    """Map the names of the public estimators of `tunefree` to their classes."""
+    import tunefree  # its table of public names: this floor imports none of the classes itself
+
+    public = {name: getattr(tunefree, name) for name in tunefree.__all__}
+    return {name: item for name, item in public.items() if hasattr(item, "get_params")}
+
+
+def _known_classes():
+    """Map the full names of this package's parts and saved objects to the classes."""
+    public_estimators()  # imports every module that a model can need
+    return _parts.classes() | {
+        f"{module.__name__}.{name}": item
+        for module in list(sys.modules.values())
+        if getattr(module, "__name__", "").startswith("tunefree.")
+        for name, item in list(vars(module).items())
+        if isinstance(item, type)
+        and item.__module__ == module.__name__
+        and (_is_named_tuple(item) or dataclasses.is_dataclass(item) or "_SAVED" in vars(item))
+    }
+
+
+def _is_named_tuple(cls):
+    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def _field_names(cls):
+    if "_SAVED" in vars(cls):
+        return list(cls._SAVED)
+    return list(cls._fields if _is_named_tuple(cls) else (f.name for f in dataclasses.fields(cls)))
+
+
+def name_type(value):
+    """Name what a value is, for a message: itself if a function or a class, else its type.
+
+    >>> name_type(len), name_type(1j)
+    ('the function len', 'a complex')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"the function {value.__qualname__}"
+    return f"a {type(value).__qualname__}"
+
+
+class Encoder:
+    """Turns values into JSON; arrays are set aside in `arrays`, with their entries in `table`.
+
+    Without `learner` an estimator's learner is left out, and it cannot go on learning.
+    """
+
+    def __init__(self, *, learner=True):
+        self.arrays, self.table, self.length = [], {}, 0
+        self._learner, self._kept = learner, {}
+        self._estimators, self._classes = public_estimators(), _known_classes()
+
+    def encode(self, value, where):
+        """What `json` can write; `where` names the value if it is not on the list."""
+        kind = type(value)
+        if value is None or kind in (bool, int, str):
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if kind in (list, tuple):
+            items = [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+            return items if kind is list else {"tuple": items}
+        if kind is dict:
+            return {"dict": self._items(value, where)}
+        if kind is bytes:
+            return {"bytes": self._set_aside(np.frombuffer(value, np.uint8), where)}
+        if isinstance(value, np.generic):
+            return {"scalar": self._set_aside(np.asarray(value), where)}
+        if kind is np.ndarray and value.dtype.kind == "O":
+            items = value.ravel().tolist()
+            if not all(type(item) is str for item in items):
+                raise ModelError(f"{where} cannot be saved: an array of objects, not all strings")
+            return {"strings": [list(value.shape), items]}
+        if kind is np.ndarray:
+            return {"array": self._set_aside(value, where)}
+        if isinstance(value, np.dtype) and value.str in _NAMES:
+            return {"dtype": value.str}
+        if sparse.issparse(value) and value.format == "csr":
+            arrays = (value.data, value.indices, value.indptr)
+            return {"csr": [list(value.shape), *(self._set_aside(a, where) for a in arrays)]}
+        if self._estimators.get(kind.__name__) is kind:
+            states = (value.get_params(deep=False), _fitted(value), self._learning(value))
+            return {"estimator": [kind.__name__, *(self._items(s, where) for s in states)]}
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        if self._classes.get(name) is kind:
+            word = "object" if hasattr(kind, "_SAVED") else "part"
+            names = vars(value) if word == "object" else _field_names(kind)
+            fields = {field: getattr(value, field) for field in names}
+            return {word: [name, self._items(fields, where)]}
+        raise ModelError(f"{where} cannot be saved: it is {name_type(value)}")
+
+    def _items(self, items, where):
+        for key in items:
+            if type(key) is not str:
+                raise ModelError(f"{where} cannot be saved: its key {key!r} is not a string")
+        return {key: self.encode(value, f"{where}.{key}") for key, value in items.items()}
+
+    def _learning(self, estimator):
+        """What an estimator needs to go on learning."""
+        names = getattr(type(estimator), "_LEARNER", ()) if self._learner else ()
+        return {name: vars(estimator)[name] for name in names if name in vars(estimator)}
+
+    def _set_aside(self, array, where):
+        """Keep an array for later and say how it is found."""
+        if id(array) not in self._kept:
+            spec, stored = len(self.table), array.astype(array.dtype.newbyteorder("<"), copy=False)
+            if _VIEWED.fullmatch(stored.dtype.str):
+                spec, size = [spec, stored.dtype.str], stored.itemsize
+                stored = np.frombuffer(stored.tobytes(), np.uint8).reshape(*array.shape, size)
+            elif stored.flags.f_contiguous and not stored.flags.c_contiguous:
+                spec, stored = [spec, "T"], stored.T
+            if stored.dtype.str not in _NAMES:
+                raise ModelError(f"{where} cannot be saved: an array of type {array.dtype}")
+            stored = np.asarray(stored, order="C")
+            start, self.length = self.length, self.length + stored.nbytes
+            self.table[str(len(self.table))] = {
+                "dtype": _NAMES[stored.dtype.str],
+                "shape": list(stored.shape),
+                "data_offsets": [start, self.length],
+            }
+            self.arrays.append(stored)
+            self._kept[id(array)] = spec, array  # alive, so that no other has its id
+        return self._kept[id(array)][0]
+
+
+def _fitted(estimator):
+    """The fitted attributes of an estimator."""
+    if hasattr(estimator, "_model_state"):
+        return estimator._model_state()
+    return {
+        name: value
+        for name, value in vars(estimator).items()
+        if name.endswith("_") and not name.startswith("_")
+    }
+
+
+def _encoded(name, facts, learner):
+    """Encode what a file holds: the encoder, and the model's header."""
+    encoder = Encoder(learner=learner)
+    try:
+        items = {
+            key: encoder.encode(value, name if key in ("model", "values") else key)
+            for key, value in facts.items()
+        }
+    except RecursionError:
+        raise ModelError(f"{name} cannot be saved: its values are nested too deeply") from None
+    return encoder, {**_VERSIONS, "class": name, **items}
+
+
+def _write(path, header, encoder):
+    model = json.dumps(header, allow_nan=False, separators=(",", ":"))
+    facts = {"format": f"tunefree {FORMAT}", "bytes": "0" * 20, "sha256": "0" * 64, "model": model}
+    text = json.dumps({"__metadata__": facts} | encoder.table, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # so that the arrays begin aligned
+    size = 8 + len(text) + encoder.length
+    head = len(text).to_bytes(8, "little") + text.replace(b"0" * 20, b"%020d" % size, 1)
+    data = [a.reshape(-1).view(np.uint8).data for a in encoder.arrays]
+    digest = hashlib.sha256(head)
+    for piece in data:
+        digest.update(piece)
+    head = head.replace(b"0" * 64, digest.hexdigest().encode(), 1)
+    write_atomically(path, [head, *data])
+
+
+class Decoder:
+    """Turns JSON back into values; `data` are the bytes that the entries of `table` describe.
+
+    Whatever does not fit raises one of `Decoder.FAULTS`.
+    """
+
+    FAULTS = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError,
+              RecursionError, MemoryError)  # fmt: skip
+
+    def __init__(self, data, table):
+        self._data, self._table, self._arrays = data, table, {}
+        self._estimators, self._classes = public_estimators(), _known_classes()
+
+    def decode(self, value):
+        """The value that was encoded."""
+        if type(value) is list:
+            return [self.decode(item) for item in value]
+        if type(value) is not dict:
+            return value
+        ((kind, content),) = value.items()
+        if kind == "float":
+            if content not in ("nan", "inf", "-inf"):
+                raise ValueError(f"{content!r} is no special float")
+            return float(content)
+        if kind == "tuple":
+            return tuple(self.decode(item) for item in _checked(content, list))
+        if kind == "dict":
+            return self._items(content)
+        if kind == "bytes":
+            return self._array(content).tobytes()
+        if kind == "array":
+            return self._array(content)
+        if kind == "scalar":
+            return self._array(content)[()]
+        if kind == "strings":
+            shape, items = content
+            array = np.empty(len(items), dtype=object)
+            array[:] = [_checked(item, str) for item in items]
+            return array.reshape(_checked(shape, list))
+        if kind == "dtype":
+            if content not in _NAMES:
+                raise ValueError(f"unknown type {content!r}")
+            return np.dtype(content)
+        if kind == "csr":
+            return self._csr(*content)
+        if kind in ("part", "object"):
+            name, fields = content
+            return self._part(self._classes[name], self._items(fields), kind)
+        if kind == "estimator":
+            name, *items = content
+            return self._estimator(self._estimators[name], *map(self._items, items))
+        raise ValueError(f"unknown kind of value {kind!r}")
+
+    def _items(self, items):
+        return {key: self.decode(value) for key, value in _checked(items, dict).items()}
+
+    def _part(self, cls, fields, kind):
+        partial = "_SAVED" in vars(cls)  # an object may not yet have all of its attributes
+        missing = set(_field_names(cls)) - set(fields)
+        if partial != (kind == "object") or not set(fields) <= set(_field_names(cls)) or (
+            missing and not partial
+        ):  # fmt: skip
+            raise ValueError(f"the fields of {cls.__name__} differ")
+        if not partial:
+            return cls(**fields)
+        item = cls.__new__(cls)
+        vars(item).update(fields)
+        return item
+
+    def _csr(self, shape, *specs):
+        """A CSR array whose indices lie inside it: compiled code trusts them."""
+        data, indices, starts = map(self._array, specs)
+        rows, width = (_natural(axis) for axis in shape)
+        if not all(a.dtype.kind == "i" and a.ndim == 1 for a in (indices, starts)) or (
+            data.shape != indices.shape
+            or len(starts) != rows + 1
+            or starts[0] != 0
+            or starts[-1] != len(data)
+            or np.any(np.diff(starts) < 0)
+            or np.any((indices < 0) | (indices >= width))
+        ):
+            raise ValueError("impossible sparse rows")
+        out = sparse.csr_array((rows, width), dtype=data.dtype)
+        out.data, out.indices, out.indptr = data, indices, starts
+        return out
+
+    def _estimator(self, cls, parameters, fitted, learner):
+        if set(parameters) != set(cls._get_param_names()):
+            raise ValueError(f"the parameters of {cls.__name__} differ")
+        estimator = cls(**parameters)
+        for name, value in fitted.items():
+            if not _FITTED.fullmatch(name) or hasattr(cls, name) or name in parameters:
+                raise ValueError(f"{name!r} is no fitted attribute")
+            setattr(estimator, name, value)
+        if not set(learner) <= set(getattr(cls, "_LEARNER", ())):
+            raise ValueError(f"{cls.__name__} has no such learner")
+        vars(estimator).update(learner)
+        if learner:
+            estimator._check_learner()
+        return estimator
+
+    def _array(self, spec):
+        """An array, the same one every time."""
+        number, form = (spec[0], _checked(spec[1], str)) if type(spec) is list else (spec, None)
+        if (_natural(number), form) not in self._arrays:
+            array = self._copied(self._table[str(number)])
+            if form == "T":
+                array = array.T
+            elif form is not None:
+                array = _viewed(array, form)
+            self._arrays[number, form] = array
+        return self._arrays[number, form]
+
+    def _copied(self, entry):
+        """Copy a tensor out of the data, after checking that it lies inside them."""
+        kind, shape = np.dtype(_TENSORS[entry["dtype"]]), _checked(entry["shape"], list)
+        if len(shape) > 32 or not all(_natural(axis) <= _LARGEST_AXIS for axis in shape):
+            raise ValueError("impossible shape")
+        (start, stop), count = map(_natural, entry["data_offsets"]), math.prod(shape)
+        if stop > len(self._data) or stop - start != count * kind.itemsize:
+            raise ValueError("an array reaches beyond the data")
+        array = np.frombuffer(self._data[start:stop], kind)
+        if kind.kind == "b" and np.any(array.view(np.uint8) > 1):
+            raise ValueError("a truth value other than 0 and 1")
+        return array.astype(kind.newbyteorder("=")).reshape(shape)
+
+
+def _viewed(array, name):
+    """Bytes as text or complex numbers."""
+    if not _VIEWED.fullmatch(name):
+        raise ValueError(f"unknown type {name!r}")
+    kind = np.dtype(name)
+    if array.dtype != np.uint8 or array.shape[-1] != kind.itemsize:
+        raise ValueError("an array that is not of its type")
+    if kind.kind == "U" and array.size and array.reshape(-1).view("<u4").max() > sys.maxunicode:
+        raise ValueError("an impossible character")
+    shape = array.shape[:-1]
+    return array.reshape(-1).view(kind).astype(kind.newbyteorder("=")).reshape(shape)
+
+
+def _checked(value, kind):
+    if type(value) is not kind:
+        raise TypeError(f"expected a {kind.__name__}")
+    return value
+
+
+def _natural(value):
+    if _checked(value, int) < 0:
+        raise ValueError("a negative number")
+    return value
+
+
+class _File(NamedTuple):
+    """A model file whose checksum is right."""
+
+    header: dict
+    decoder: Decoder
+    size: int
+    digest: str
+
+
+def _read(path):
+    """Read a model file and check its head and its checksum."""
+    with open(path, "rb") as stream:
+        head = stream.read(256)
+        found = _HEAD.match(head)
+        if head.startswith(_OLD):
+            raise ModelError(
+                f"{path} is damaged or was written by tunefree 0.1.0 (format 1), and this version "
+                f"reads format {FORMAT}: use it with tunefree 0.1.0, or fit it anew"
+            )
+        if found is None:
+            raise ModelError(f"{path} is not a tunefree model")
+        version, size, digest = int(found[1]), int(found[2]), found[3]
+        if version != FORMAT:
+            raise ModelError(
+                f"{path} is damaged or has another format: version {version}; "
+                f"this tunefree {__version__} reads version {FORMAT}"
+            )
+        actual = os.fstat(stream.fileno()).st_size
+        length = int.from_bytes(head[:8], "little")
+        if size != actual or 8 + length > size:
+            raise ModelError(f"{path} is truncated or damaged: {actual} bytes instead of {size}")
+        stream.seek(0)
+        content = memoryview(stream.read())
+    check = hashlib.sha256(content[: found.start(3)])
+    check.update(b"0" * 64)
+    check.update(content[found.end(3) :])
+    if check.hexdigest().encode() != digest:
+        raise ModelError(f"{path} is damaged: its checksum is wrong")
+    with _damage(path):
+        table = json.loads(bytes(content[8 : 8 + length]), object_pairs_hook=_unique)
+        header = json.loads(table.pop("__metadata__")["model"], object_pairs_hook=_unique)
+        return _File(header, Decoder(content[8 + length :], table), size, digest.decode())
+
+
+def _unique(pairs):
+    """A JSON object whose names are all different: otherwise readers might not agree on it."""
+    if len(items := dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice")
+    return items
+
+
+@contextlib.contextmanager
+def _damage(path, header=None):
+    """Turn whatever a hostile header, or one of another version, provokes into one sentence."""
+    try:
+        yield
+    except Decoder.FAULTS as fault:
+        words = f"{path} is not a sound model: {fault or type(fault).__name__}"
+        writer = header.get("tunefree") if isinstance(header, dict) else None
+        if isinstance(writer, str) and writer != __version__:
+            words += f" (tunefree {writer[:20]} wrote it: use it with that version, or fit anew)"
+        raise ModelError(words) from None

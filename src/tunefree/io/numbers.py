@@ -61,19 +61,7 @@ def round_decimal(m, e):
     ``h * 2**64`` and ``(h + 2) * 2**64``, h the upper word of ``m * t``. Of h the leading 53 bits
     are kept; the rest decides the rounding unless it is one half, or one unit below it.
 
-    Parameters
-    ----------
-    m : uint64
-        The significand, not zero.
-    e : int64
-        The decimal exponent.
-
-    Returns
-    -------
-    value : float
-        The rounded number, meaningless when not `sure`.
-    sure : bool
-        Whether `value` is certain.
+    `m` is not zero. Returns the number, and whether it is certain.
     """
     if e < _LOWEST or e > _HIGHEST:
         return 0.0, False
@@ -97,23 +85,10 @@ def round_decimal(m, e):
 
 @kernel
 def scan_number(text, at):
-    """Read one decimal number.
+    """Read a decimal number from its sign or first digit or point on: (value, end, outcome).
 
-    Parameters
-    ----------
-    text : uint8 array
-        Bytes, the last of which is a newline.
-    at : int
-        Where the number starts (its sign or first digit or point).
-
-    Returns
-    -------
-    value : float
-        The number when the outcome is `EXACT`.
-    end : int
-        The first byte after the number; on `NOT_A_NUMBER` where the scan gave up.
-    outcome : int
-        `EXACT`, `SLOW` (let `float` read ``text[at:end]``) or `NOT_A_NUMBER`.
+    The text ends in a newline. `EXACT` means that the value is right, `SLOW` that `float` must read
+    ``text[at:end]``; on `NOT_A_NUMBER` the end is where the scan gave up.
     """
     negative = text[at] == 45
     if negative or text[at] == 43:
@@ -180,23 +155,8 @@ def scan_number(text, at):
 
 
 def python_number(text, at):
-    """Read the number that starts at a byte with `float`.
+    """Read the number that `scan_number` found at a byte with `float`; inf if it is too large.
 
-    Parameters
-    ----------
-    text : bytes
-        A text in which `scan_number` found a number at `at`.
-    at : int
-        Its first byte.
-
-    Returns
-    -------
-    float
-        The number; inf when it is too large.
-
-    Examples
-    --------
-    >>> from tunefree.io.numbers import python_number
     >>> python_number(b"1:9007199254740993 2:1", 2)
     9007199254740992.0
     """

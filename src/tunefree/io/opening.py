@@ -1,4 +1,10 @@
-"""A path, a compressed file, standard input or an open file, as chunks of bytes."""
+r"""Data files as bytes and lines, and what is said of a bad one.
+
+What a line and a blank are, for libsvm and csv, read at once or as a stream: a line ends with a
+newline (or with the file), and blanks are spaces and tabs. Carriage returns, vertical tabs and
+form feeds read as spaces, wherever they stand; so ``\r\n`` ends a line, too, and ``\r`` alone
+does not.
+"""
 
 import contextlib
 import gzip
@@ -10,30 +16,124 @@ import stat
 import sys
 import zlib
 
-from tunefree.io.errors import DataError
-
 CHUNK = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SAMPLE = 4096
+_OTHER_BLANKS = b"\r\v\f"
+_AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"   ")
 
 
-def name_of(source):
-    """Say what to call a source in a message.
+class DataError(ValueError):
+    """A data file that cannot be read, with the place of the fault.
 
-    Parameters
+    Attributes
     ----------
-    source : str, path-like, binary file or iterable of bytes
-        As for `chunks`.
-
-    Returns
-    -------
-    str
-        The path, or ``<stdin>``.
+    message : str
+        What is wrong.
+    path : str or None
+        The file, or None for data that came from no file.
+    line, column : int or None
+        Where, from 1; a column counts characters.
+    feature : bool
+        Whether a feature is no number, which some learners would take.
+    hint : str or None
+        A way out, which follows the message.
 
     Examples
     --------
-    >>> from tunefree.io.opening import name_of
+    >>> from tunefree.io import DataError
+    >>> print(DataError("not a number: 'abc'", "train.csv", 3, 7))
+    train.csv:3:7: not a number: 'abc'
+    """
+
+    feature, hint = False, None
+
+    def __init__(self, message, path=None, line=None, column=None):
+        super().__init__(message, path, line, column)
+        self.message, self.path, self.line, self.column = message, path, line, column
+
+    def __str__(self):
+        place = [str(part) for part in (self.path, self.line, self.column) if part is not None]
+        words = self.message if self.hint is None else f"{self.message} ({self.hint})"
+        return ": ".join([":".join(place), words] if place else [words])
+
+
+class Skipped:
+    """Malformed rows that are left out: their `count`, and the `first` one's DataError."""
+
+    def __init__(self):
+        self.count, self.first = 0, None
+
+    def add(self, error, count=1):
+        """Leave out a row, or several."""
+        self.count += count
+        self.first = self.first or error
+
+
+def fault(message, path, text, at, first_line):
+    """A `DataError` for the byte `at` of whole lines, the first of which has this number."""
+    start = text.rfind(b"\n", 0, at) + 1
+    line = first_line + text.count(b"\n", 0, at)
+    error = DataError(message, path, line, len(decoded(text[start:at])) + 1)
+    error.at = at
+    return error
+
+
+def sound_parts(text, line, parse, skipped):
+    r"""Parse whole lines; where one is malformed, leave it out if that is asked for.
+
+    `parse` takes a text and the number of its first line, and raises what `fault` makes. Yields
+    what it gave, the bytes not yet parsed, and the number of the line that comes next.
+
+    >>> def parse(text, line):
+    ...     if b"x" in text:
+    ...         raise fault("an x", "file", text, text.index(b"x"), line)
+    ...     return text
+    >>> skipped = Skipped()
+    >>> list(sound_parts(b"a\nb\nx\nc\n", 1, parse, skipped)), str(skipped.first)
+    ([(b'a\nb\n', 2, 4), (b'c\n', 0, 5)], 'file:3:1: an x')
+    """
+    while text:
+        try:
+            block = parse(text, line)
+        except DataError as error:
+            if skipped is None or not hasattr(error, "at"):
+                raise
+            skipped.add(error)
+            start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1
+            before, text = text[:start], text[stop:]
+            if before:  # it was the first fault
+                yield parse(before, line), len(text), error.line + 1
+            line = error.line + 1
+        else:
+            yield block, 0, line + text.count(b"\n")
+            return
+
+
+def excerpt(text, at, stops):
+    """Quote the word that starts at byte `at` and is ended by any of the bytes `stops`."""
+    end = at
+    while end < min(len(text), at + 200) and text[end] != 10 and text[end] not in stops:
+        end += 1
+    return shown(decoded(text[at:end]))
+
+
+def shown(word):
+    """A cell in quotes, cut after 40 characters."""
+    word = word.strip()
+    return repr(word if len(word) <= 40 else word[:37] + "...")
+
+
+def decoded(text):
+    """UTF-8 as characters, with a replacement character for every byte that is not."""
+    return text.decode("utf-8", errors="replace")
+
+
+def name_of(source):
+    """What to call a source in a message.
+
     >>> name_of("-")
     '<stdin>'
     """
@@ -43,36 +143,14 @@ def name_of(source):
 
 
 def chunks(source, size=None, start=0):
-    """Yield the bytes of a source, decompressed, in pieces of at most `size`.
+    """The bytes of a source, decompressed, in pieces of at most `size` (1 MiB), never empty.
 
-    Compression is recognised by the first bytes, not by the name. A regular file that ends before
-    the size it had when it was opened is an error.
+    A source is a path, ``"-"`` for standard input, an open binary file, which is left open, or
+    consecutive pieces of plain text, which are passed on as they are. Compression is recognised by
+    the first bytes, not by the name. Truncated or damaged compressed data are a `DataError`, and
+    so is a regular file that ends before the size it had when it was opened. The first `start`
+    bytes of the content are left out; a plain file is not read up to there.
 
-    Parameters
-    ----------
-    source : str, path-like, binary file or iterable of bytes
-        A path, ``"-"`` for standard input, an open binary file, which is left open, or consecutive
-        pieces of plain text, which are passed on as they are.
-    size : int, optional
-        The largest piece, in bytes; 1 MiB by default.
-    start : int
-        Leave out so many bytes of the (decompressed) content; a plain file is not read up to there.
-
-    Yields
-    ------
-    bytes
-        A piece of the content, never empty.
-
-    Raises
-    ------
-    DataError
-        The compressed data are truncated or damaged, or the file shrinks while it is read.
-    OSError
-        The file cannot be opened or read.
-
-    Examples
-    --------
-    >>> import io
     >>> list(chunks(io.BytesIO(b"1 3:1 4:2"), size=5))
     [b'1 3:1', b' 4:2']
     """
@@ -119,34 +197,7 @@ def _whole_file(pieces, stream, read, path):
         raise DataError(f"the file shrank while it was read: {read} of {size} bytes", path)
 
 
-def fingerprint(path, stop=None):
-    """A digest of 16 blocks of a file, evenly spread over its first bytes.
-
-    Parameters
-    ----------
-    path : str
-        A regular file.
-    stop : int, optional
-        Only so many bytes of the content count; of a compressed file the first 4096 do.
-
-    Returns
-    -------
-    str
-    """
-    digest, size = hashlib.sha256(), os.path.getsize(path)
-    with open(path, "rb") as file:
-        packed = file.read(len(_ZSTD)).startswith((_GZIP, _ZSTD))
-        stop = size if stop is None else min(_SAMPLE if packed else stop, size)
-        digest.update(b"%d" % stop)
-        for k in range(16):
-            start = max(0, stop - _SAMPLE) * k // 15
-            file.seek(start)
-            digest.update(file.read(min(_SAMPLE, stop - start)))
-    return digest.hexdigest()
-
-
 def _from_byte(pieces, start):
-    """Leave out the first `start` bytes."""
     for piece in pieces:
         if start < len(piece):
             yield piece[start:]
@@ -186,12 +237,8 @@ def _gunzip(pieces, size, path):
 
 
 def _unzstd(pieces, path):
-    try:
-        import zstandard
-    except ImportError:
-        raise DataError(
-            "zstd data need the zstandard package: pip install 'tunefree[files]'", path
-        ) from None
+    import zstandard
+
     unpacked = zstandard.ZstdDecompressor().decompressobj()
     try:
         for piece in pieces:
@@ -206,65 +253,62 @@ def _unzstd(pieces, path):
         raise DataError("the zstd data end too early: the file is truncated", path)
 
 
+def fingerprint(path, stop=None):
+    """A digest of 16 blocks of a regular file, evenly spread over its first `stop` bytes.
+
+    Of a compressed file, whose content they would count, the first 4096 are taken.
+    """
+    digest, size = hashlib.sha256(), os.path.getsize(path)
+    with open(path, "rb") as file:
+        packed = file.read(len(_ZSTD)).startswith((_GZIP, _ZSTD))
+        stop = size if stop is None else min(_SAMPLE if packed else stop, size)
+        digest.update(b"%d" % stop)
+        for k in range(16):
+            start = max(0, stop - _SAMPLE) * k // 15
+            file.seek(start)
+            digest.update(file.read(min(_SAMPLE, stop - start)))
+    return digest.hexdigest()
+
+
+def plain(text):
+    r"""Text whose only blanks are spaces and tabs.
+
+    >>> plain(b"1,2\r\n\f3,4\n")
+    b'1,2 \n 3,4\n'
+    """
+    return text.translate(_AS_SPACES) if any(b in text for b in _OTHER_BLANKS) else text
+
+
 def whole_lines(pieces):
-    r"""Regroup pieces of text so that each ends with a line, the last one included.
+    r"""Regroup pieces of text so that each ends with a line, and that in a newline.
 
     A line longer than a piece is gathered until it ends, in time linear in its length. A UTF-8 byte
-    order mark at the start is dropped.
+    order mark at the start is dropped; text with a mark of UTF-16 is left as it is.
 
-    Parameters
-    ----------
-    pieces : iterable of bytes
-        Consecutive pieces, cut anywhere.
-
-    Yields
-    ------
-    bytes
-        One or more whole lines; the last byte is always a newline.
-
-    Examples
-    --------
-    >>> from tunefree.io.opening import whole_lines
-    >>> list(whole_lines([b"a", b"b", b"c\nd"]))
-    [b'abc\n', b'd\n']
+    >>> list(whole_lines([b"a", b"b", b"c\r\nd"]))
+    [b'abc \n', b'd\n']
     """
-    held, first = [], True
+    held, first, change = [], True, plain
     for piece in pieces:
         held.append(piece)
         if first and sum(map(len, held)) >= len(_BYTE_ORDER_MARK):
             held, first = [b"".join(held).removeprefix(_BYTE_ORDER_MARK)], False
+            change = bytes if held[0].startswith(UTF16) else plain
         last = held[-1].rfind(b"\n") + 1
         if last and not first:
             piece = held.pop()
-            yield b"".join([*held, piece[:last]])
+            yield change(b"".join([*held, piece[:last]]))
             held = [piece[last:]] if last < len(piece) else []
-    rest = b"".join(held)
+    rest = change(b"".join(held))
     if rest:
         yield rest if rest.endswith(b"\n") else rest + b"\n"
 
 
 def placed_lines(source, place=(0, 1)):
-    r"""Yield whole lines, with the place of the first and the place after the last.
+    r"""Whole lines from a place on: (text, number of its first line, the place after it).
 
-    Parameters
-    ----------
-    source : str, path-like, binary file or iterable of bytes
-        As for `chunks`.
-    place : tuple of int
-        Where to begin: a byte of the content, and the number of the line there.
+    A place is a byte of the content and the number of the line there.
 
-    Yields
-    ------
-    text : bytes
-        One or more whole lines.
-    line : int
-        The number of the first.
-    after : tuple of int
-        The place after the last.
-
-    Examples
-    --------
-    >>> from tunefree.io.opening import placed_lines
     >>> list(placed_lines([b"a\nb", b"\nc"]))
     [(b'a\n', 1, (2, 2)), (b'b\n', 2, (4, 3)), (b'c\n', 3, (6, 4))]
     """

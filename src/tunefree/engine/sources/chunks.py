@@ -31,8 +31,6 @@ class Mark(NamedTuple):
     skipped : int
         Malformed rows left out before the place.
 
-    Examples
-    --------
     >>> Mark((1024, 17), rows=16, skip=2).row
     18
     """
@@ -79,10 +77,6 @@ class Chunk(NamedTuple):
 def widened(X, d):
     """A CSR matrix as one of d columns, which shares its memory; arrays as they are.
 
-    No entry may lie beyond.
-
-    Examples
-    --------
     >>> widened(sparse.csr_array(np.eye(2)), 5).shape
     (2, 5)
     """
@@ -111,20 +105,8 @@ def joined(chunks):
 def on_grid(chunks, size, mark=None):
     """Cut anew, so that chunks end at the multiples of `size` rows, counted from the first row.
 
-    Parameters
-    ----------
-    chunks : iterable of Chunk
-        As a reader gives them from the place of the mark on.
-    size : int
-    mark : Mark, optional
-        Where to begin.
+    The chunks are those of a reader from the place of the mark on.
 
-    Yields
-    ------
-    Chunk
-
-    Examples
-    --------
     >>> X = np.arange(7.0)[:, None]
     >>> parts = [Chunk(X[a:b], X[a:b, 0], None, Mark((b,), b)) for a, b in [(0, 4), (4, 7)]]
     >>> [(len(c), c.mark.row) for c in on_grid(parts, 3)]
@@ -155,24 +137,8 @@ def on_grid(chunks, size, mark=None):
 def shuffled(chunks, window, seed, epoch, mark=None):
     """Shuffle the rows of each window of so many rows.
 
-    The order is a function of seed, pass and window alone.
+    The order is a function of seed, pass and window alone; pieces of shuffled windows come out.
 
-    Parameters
-    ----------
-    chunks : iterable of Chunk
-        From the place of the mark on.
-    window : int
-    seed, epoch : int
-    mark : Mark, optional
-        Where to begin.
-
-    Yields
-    ------
-    Chunk
-        Pieces of shuffled windows.
-
-    Examples
-    --------
     >>> X = np.arange(6.0)[:, None]
     >>> part = Chunk(X, X[:, 0], None, Mark((6,), 6))
     >>> sorted(next(shuffled([part], 4, 0, 0)).y.tolist())
@@ -191,20 +157,8 @@ def shuffled(chunks, window, seed, epoch, mark=None):
 
 
 def ahead(items, depth=3):
-    """Run an iterator in a thread, so many items ahead.
+    """Run an iterator in a thread, so many items ahead; an exception comes where it was raised.
 
-    Parameters
-    ----------
-    items : iterable
-    depth : int
-
-    Yields
-    ------
-    object
-        The same items in the same order; an exception comes where it was raised.
-
-    Examples
-    --------
     >>> list(ahead(range(4)))
     [0, 1, 2, 3]
     """

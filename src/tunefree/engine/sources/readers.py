@@ -9,14 +9,12 @@ import itertools
 import numpy as np
 from scipy import sparse
 
-from tunefree.io.arrays import array_blocks
-from tunefree.io.arrow import frame_batches, frame_blocks, plain
-from tunefree.io.errors import DataError, Skipped
-from tunefree.io.finite import finite_rows
-from tunefree.io.layout import TARGET, WEIGHT, assign
-from tunefree.io.libsvm import placed_blocks as libsvm_blocks
-from tunefree.io.table import looks_numeric
-from tunefree.io.table import placed_blocks as table_blocks
+from tunefree.io import Named
+from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
+from tunefree.io.libsvm import blocks as libsvm_blocks
+from tunefree.io.opening import CHUNK, DataError, Skipped
+from tunefree.io.tables import TARGET, WEIGHT, assign, looks_numeric
+from tunefree.io.tables import blocks as table_blocks
 
 _ENTRIES = 500_000
 _START = (0, 1)
@@ -49,14 +47,14 @@ class Replay:
         yield from self.items
 
 
-class Named:
-    """Pieces of text with the name of their file."""
-
-    def __init__(self, name, pieces):
-        self.name, self.pieces = name, pieces
-
-    def __iter__(self):
-        return iter(self.pieces)
+def _first_of(blocks):
+    """The blocks of the first megabyte, in however small pieces it comes."""
+    first = []
+    for block, (byte, _) in blocks:
+        first.append(block)
+        if byte >= CHUNK:
+            break
+    return first
 
 
 class _Text:
@@ -86,9 +84,8 @@ class Libsvm(_Text):
         self.n_features, self.labelled = n_features, labelled
         self.cut, self.ignored = unseen == "ignore", 0
         if zero_based == "auto":
-            pieces = libsvm_blocks(self._open(look=True), skipped=self.look, labelled=labelled)
-            first = next(pieces, None)
-            zero_based = bool(first and np.any(first[0].indices == 0))
+            found = libsvm_blocks(self._open(look=True), skipped=self.look, labelled=labelled)
+            zero_based = any(np.any(block.indices == 0) for block in _first_of(found))
         self.zero_based = zero_based
 
     def pieces(self, place, skipped):
@@ -119,16 +116,17 @@ class Csv(_Text):
     def __init__(self, source, name, *, lenient=False, target_type=None, **columns):
         super().__init__(source, name, lenient)
         self.columns, self.target_type = columns, target_type
-        first = next(table_blocks(self._open(look=True), skipped=self.look, **columns), None)
-        if first is None:
+        first = _first_of(table_blocks(self._open(look=True), skipped=self.look, **columns))
+        if not first:
             raise DataError("the file is empty: it holds no row", name)
         self.layout = first[0].layout
         self.n_features, self.feature_names = self.layout.n_features, self.layout.feature_names
         self.target, self.weight_column = self.layout.find(TARGET), self.layout.find(WEIGHT)
         if target_type is None:
-            if first[0].stray and looks_numeric(first[0].y, len(first[0].y)):
-                raise first[0].stray
-            self.target_type = str if first[0].stray else float
+            stray, y = next((b.stray for b in first if b.stray), None), [b.y for b in first]
+            if stray and looks_numeric(np.concatenate(y), sum(map(len, y))):
+                raise stray
+            self.target_type = str if stray else float
 
     def pieces(self, place, skipped):
         """The rows after a place."""
@@ -142,8 +140,8 @@ class Csv(_Text):
             yield block.X, y, block.weight if self.weight_column else None, after
 
 
-class Frame:
-    """Parquet and Arrow files; a place is a number of rows."""
+class Stored:
+    """Parquet, Arrow and NumPy files; a place is a number of rows."""
 
     again = True
 
@@ -159,19 +157,12 @@ class Frame:
         self.weight_column = layout and layout.find(WEIGHT)
 
     def _blocks(self, start, skipped):
-        return frame_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)
+        return row_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)
 
     def pieces(self, place, skipped):
         """The rows after a place."""
         for X, y, weight, _, rows in self._blocks(*(place or (0,)), skipped):
             yield X, y, weight, (rows,)
-
-
-class Archive(Frame):
-    """NumPy files; a place is a number of rows."""
-
-    def _blocks(self, start, skipped):
-        return array_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)
 
 
 class Arrays:
@@ -248,7 +239,8 @@ class Hashed:
         """The rows after a place."""
         (start,) = place or (0,)
         for batch in frame_batches(self.path, self.format, start):
-            rows = plain(batch, self.name, leave=self.target and self.target.name).to_pylist()
+            named = self.target and self.target.name
+            rows = plain_batch(batch, self.name, leave=named).to_pylist()
             y, weight = (
                 None if column is None else np.array([row.pop(column.name) for row in rows])
                 for column in (self.target, self.weight_column)

@@ -8,27 +8,16 @@ from sklearn.feature_extraction import FeatureHasher
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.chunks import Chunk, Mark, ahead, on_grid, shuffled
 from tunefree.io import FORMATS, format_of, sniff_text
-from tunefree.io.errors import DataError, Skipped
+from tunefree.io.opening import DataError, Skipped, fingerprint, name_of
 from tunefree.io.opening import chunks as text_pieces
-from tunefree.io.opening import fingerprint, name_of
 
 
 class Source:
-    """Rows that need not fit into memory.
+    """Rows that need not fit into memory: what `open_source` makes of a reader.
 
-    Made by `open_source`. A source that can be read again serves several passes; `name` says what
-    it is, `n_features` how many columns there are (None while that is open), and `rows` how many
-    rows of the current pass were handed out.
-
-    Parameters
-    ----------
-    reader : object
-        Of `tunefree.engine.sources.readers`.
-    window : int
-        Shuffle rows within windows of so many; 0 keeps their order.
-    seed : int
-        Of the shuffling.
-    on_bad_row : {"error", "skip"}
+    A source that can be read again (`again`) serves several passes; `name` says what it is,
+    `n_features` how many columns there are (None while that is open), `rows` how many rows of the
+    current pass were handed out, and `skipped` counts the malformed ones that were left out.
     """
 
     def __init__(self, reader, *, window=0, seed=0, on_bad_row="error"):
@@ -37,20 +26,9 @@ class Source:
         self.feature_names, self.skipped, self.rows = reader.feature_names, Skipped(), 0
 
     def chunks(self, mark=None, epoch=0, rows=None):
-        """Rows in order, read ahead by a thread.
+        """The `Chunk`s after a mark, read ahead by a thread, cut on a grid of so many rows.
 
-        Parameters
-        ----------
-        mark : Mark, optional
-            Where to begin.
-        epoch : int
-            The number of the pass: it decides the order within windows.
-        rows : int, optional
-            Cut chunks on a grid of so many rows.
-
-        Yields
-        ------
-        Chunk
+        The number of the pass, `epoch`, decides the order within windows.
         """
         mark = mark or Mark()
         found = self._marked(mark)
@@ -82,15 +60,8 @@ class Source:
     def identity(self, mark=None):
         """What a checkpoint remembers of a source, to notice another one.
 
-        Parameters
-        ----------
-        mark : Mark, optional
-            How far it has been read: what comes after may change, and a fault in it be mended.
-            None stands for all.
-
-        Returns
-        -------
-        dict
+        With a mark only of what comes before it: what comes after may change, and a fault in it be
+        mended.
         """
         path = getattr(self.reader, "path", getattr(self.reader, "source", None))
         content = None
@@ -106,13 +77,12 @@ def _kind(X):
 
 
 class _Hasher:
-    """Rows of strings or of names and values as sparse rows of numbers."""
+    """Hashes rows, which are mappings of names to numbers or text, or lists of strings, to CSR."""
 
     def __init__(self, n_features):
         self.n_features = n_features
 
     def rows(self, X):
-        """Rows as CSR: each a mapping of names to numbers or text, or a list of strings."""
         X = list(X)
         mappings = bool(X) and isinstance(X[0], dict)
         if mappings:  # what is missing has no entry
@@ -217,10 +187,8 @@ def open_source(
         reader = readers.Hashed(path, name, hasher, format=kind, **roles)
     elif hasher:
         raise ValueError("hashed= is for iterators, and for csv, parquet and Arrow files.")
-    elif kind in ("parquet", "arrow"):
-        reader = readers.Frame(path, name, format=kind, **named)
-    elif kind in ("npy", "npz"):
-        reader = readers.Archive(path, name, format=kind, **roles | width)
+    elif kind in ("parquet", "arrow", "npy", "npz"):
+        reader = readers.Stored(path, name, format=kind, **named)
     else:
         lenient = on_bad_row == "skip"
         text = readers.Replay(name, text_pieces(path)) if path == "-" else path or data

@@ -1,17 +1,19 @@
 """Kernel ridge regression on landmarks: view, bandwidth, penalty and size by leave-one-out."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
+from tunefree._threads import one_blas_thread
 from tunefree.choose.risk import temperature
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.kernel.landmark_search import Search, risks, show
-from tunefree.learners.kernel.nystroem import ALPHAS, gather, place, solve
+from tunefree.learners.kernel.nystroem import ALPHAS, Search, gather, place, risks, show, solve
 from tunefree.robust import ABSURD, screened
 
 # Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.
@@ -22,18 +24,76 @@ _LEFT_OUT, _MOST_LEFT_OUT = 5000, 20_000_000
 _PRECISE = 1e-4
 
 
+class _Fitted(NamedTuple):
+    """Coefficients, the targets' range, and predictions of rows left out with what they were."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    ends: tuple
+    left_out: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+
 class _Landmark(TellsCallbacks, BaseEstimator):
+    """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
+
+    _CLASSIFY = True  # abstract: whether targets are signs of classes
+
     def __init__(self, *, n_landmarks="auto", random_state=None):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
-    def _learn(self, X, targets, labels, weights, affine, like, known, keep):
+    def _encode(self, y):
+        """Abstract: targets, and what tells equal rows apart."""
+        raise NotImplementedError
+
+    def _finish(self, fitted, dtype):
+        """Abstract: publish the coefficients."""
+        raise NotImplementedError
+
+    @told
+    def fit(self, X, y, sample_weight=None):
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), or in regression (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+
+        Returns
+        -------
+        self
+        """
+        return self._learn(X, y, sample_weight)
+
+    def _learn(self, X, y, sample_weight=None, like=None, known=None, keep=False):
+        """Take over the view and bandwidth of `like`, if there is one, without a search.
+
+        Of the rows `known` it has kept sums, if it was told to `keep` them: about as many numbers
+        as landmarks squared. They need not be gone through again.
+        """
+        real = not self._CLASSIFY
         if self.n_landmarks != "auto" and not (
             isinstance(self.n_landmarks, int | np.integer) and self.n_landmarks > 0
         ):
             raise ValueError(f"n_landmarks={self.n_landmarks!r} is no positive integer or 'auto'.")
+        X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
+        weights = base.check_weights(sample_weight, X)
+        kept, X = weights > 0, X.toarray() if sparse.issparse(X) else X
+        X, weights = X[kept], weights[kept]
+        targets, labels = self._encode(y[kept])
+        if not real and known is not None and len(like.classes_) < len(self.classes_):
+            known = None
+        known = None if known is None else known[kept]
+        self._finish(self._solve(X, targets, labels, weights, like, known, keep), X.dtype)
+        return self
+
+    def _solve(self, X, targets, labels, weights, like, known, keep):
         seed = seed_of(self.random_state)
-        rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
+        rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
         targets = screened(targets, rows, ABSURD)
         ends = targets.min(axis=0), targets.max(axis=0)
         rows, totals = rows[:_MOST_ROWS], totals[:_MOST_ROWS]
@@ -56,7 +116,8 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         self.alpha_ = float(ALPHAS[i])
         self.leave_one_out_risk_ = float(risk[:, i].mean())
         left_out = solution.left_out[:, i]
-        return solution.coef[:, i], solution.intercept[i], ends, left_out, y[:most], totals[:most]
+        coef, intercept = solution.coef[:, i], solution.intercept[i]
+        return _Fitted(coef, intercept, ends, left_out, y[:most], totals[:most])
 
     def _size(self, n):
         """How many landmarks."""
@@ -80,6 +141,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         check_is_fitted(self, "landmarks_")
         return self.parts_, self.relevance_, self.gamma_, self.saturated_, self.leaderboard_
 
+    @one_blas_thread()
     def _scores(self, X):
         check_is_fitted(self, "landmarks_")
         X = base.check_rows(self, X)
@@ -90,11 +152,9 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             Z = X[start : start + 2048]
             Z = (Z.toarray() if sparse.issparse(Z) else Z).astype(dtype, copy=False)
             Z = show(self.parts_, Z)
-            out[start : start + 2048] = self.landmarks_.values(Z) @ coef + self._offsets()
+            values = self.landmarks_.values(Z) @ coef
+            out[start : start + 2048] = values + np.atleast_1d(self.intercept_)
         return out
-
-    def _offsets(self):
-        return np.atleast_1d(self.intercept_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -116,10 +176,6 @@ def _affordable(n):
     """The most landmarks for which 4 n m^2 + 20 m^3 multiply-adds stay within 1e10 + 2e6 n."""
     m = np.arange(50, 4001, 50.0)
     return int(m[np.searchsorted(4 * n * m**2 + 20 * m**3, 1e10 + 2e6 * n) - 1])
-
-
-def _dense(X):
-    return X.toarray() if sparse.issparse(X) else X
 
 
 class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
@@ -179,42 +235,19 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     True
     """
 
-    @told
-    def fit(self, X, y, sample_weight=None, like=None, known=None, keep=False):
-        """Learn from rows in memory.
+    _CLASSIFY = False
 
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
-        like : estimator, optional
-            A fitted one of this class whose view and bandwidth are taken over, without a search.
-        known : ndarray of bool of shape (n_samples,), optional
-            The rows that `like` has learned, and kept sums of: they need not be gone through again.
-        keep : bool, default=False
-            Whether sums are kept with which another fit can go on: about as many numbers as
-            landmarks squared.
+    def _encode(self, y):
+        targets, self._flat = np.asarray(y, dtype=np.float64), np.ndim(y) == 1
+        targets = targets.reshape(len(y), -1)
+        return targets, targets
 
-        Returns
-        -------
-        self
-        """
-        X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
-        weights = base.check_weights(sample_weight, X)
-        kept, X = weights > 0, _dense(X)
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        X, targets, weights = X[kept], targets[kept], weights[kept]
-        known = None if known is None else known[kept]
-        coef, intercept, ends, *_ = self._learn(
-            X, targets, targets, weights, True, like, known, keep
-        )
-        self.dual_coef_ = _rounded(coef, X.dtype, ends[1] - ends[0])
-        self._flat = np.ndim(y) == 1
-        self.intercept_ = X.dtype.type(intercept[0]) if self._flat else intercept.astype(X.dtype)
-        self.range_ = np.array(ends, dtype=X.dtype)
-        return self
+    def _finish(self, fitted, dtype):
+        low, high = fitted.ends
+        self.dual_coef_ = _rounded(fitted.coef, dtype, high - low)
+        intercept = fitted.intercept
+        self.intercept_ = dtype.type(intercept[0]) if self._flat else intercept.astype(dtype)
+        self.range_ = np.array(fitted.ends, dtype=dtype)
 
     def predict(self, X):
         """Predicted targets, within the range of those seen."""
@@ -263,42 +296,14 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
     True
     """
 
-    @told
-    def fit(self, X, y, sample_weight=None, like=None, known=None, keep=False):
-        """Learn from rows in memory.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-            Whole weights are repetitions.
-        like : estimator, optional
-            A fitted one of this class whose view and bandwidth are taken over, without a search.
-        known : ndarray of bool of shape (n_samples,), optional
-            The rows that `like` has learned, and kept sums of: they need not be gone through again.
-        keep : bool, default=False
-            Whether sums are kept with which another fit can go on: about as many numbers as
-            landmarks squared.
-
-        Returns
-        -------
-        self
-        """
-        X, y = base.check_rows_and_targets(self, X, y)
-        weights = base.check_weights(sample_weight, X)
-        kept, X = weights > 0, _dense(X)
-        X, y, weights = X[kept], y[kept], weights[kept]
+    def _encode(self, y):
         self.classes_, codes = base.encode_labels(y, fewest=2)
-        targets, labels = base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
-        known = None if known is None or len(like.classes_) < len(self.classes_) else known[kept]
-        coef, intercept, _, out, seen, w = self._learn(
-            X, targets, labels, weights, True, like, known, keep
-        )
-        a = temperature(out, seen, w)
-        self.dual_coef_ = _rounded(a * coef, X.dtype, 2.0 * a)
-        self.intercept_ = (a * intercept).astype(X.dtype)
-        return self
+        return base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
+
+    def _finish(self, fitted, dtype):
+        a = temperature(fitted.left_out, fitted.targets, fitted.weights)
+        self.dual_coef_ = _rounded(a * fitted.coef, dtype, 2.0 * a)
+        self.intercept_ = (a * fitted.intercept).astype(dtype)
 
     def decision_function(self, X):
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""

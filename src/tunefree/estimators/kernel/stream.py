@@ -1,24 +1,25 @@
 """Kernel learners on a stream: rows come in chunks of any size and are read once.
 
 The first rows set the columns' scaling and the grid of bandwidths. All bandwidths learn side by
-side, each row predicted before it is learned; those that lag are dropped as rows come in, and the
-best three make up the predictor. Rows are learned in blocks of a fixed size, whatever the chunks.
+side, each row predicted before it is learned; those that lag are dropped as rows come in, by
+successive halving, and the best three make up the predictor. Rows are learned in blocks of a fixed
+size, whatever the chunks.
 """
 
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from tunefree.choose.portfolio import rms
-from tunefree.choose.risk import recent_rows, record, risks, start_progress
+from tunefree.choose.risk import curve, recent_rows, record, risks, start_progress
 from tunefree.columns import standard_scaling
 from tunefree.engine.order import given_visits
-from tunefree.estimators.kernel.fitting import GRID, Coordinates, guards_rows, scale_gamma
-from tunefree.kernels import Cosine, Function, Linear, median_gamma
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Member, Rows
-from tunefree.learners.kernel.budget import make_room
-from tunefree.learners.kernel.support import Facts, workers
+from tunefree.estimators.kernel.problem import GRID, Coordinates
+from tunefree.kernels import median_gamma
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows, workers
+from tunefree.learners.kernel.projection import make_room
 from tunefree.robust import Guard
 
 # How many bandwidths go on after how many rows.
@@ -27,60 +28,31 @@ _BEST = 3
 
 
 class Reading(NamedTuple):
-    """What a stream has learned so far.
+    """What a stream has learned so far."""
 
-    Attributes
-    ----------
-    gammas : list of float or None
-    coefs : list of ndarray of shape (n_support, n_outputs)
-    support : ndarray or CSR
-    decisions, targets, weights : ndarray
-        Of the latest rows, predicted before they were learned.
-    leaderboard : list of dict
-    """
-
-    gammas: list
-    coefs: list
-    support: object
-    decisions: np.ndarray
+    coefs: dict  # bandwidth to coefficients of shape (n_support, n_outputs)
+    decisions: np.ndarray  # of the latest rows, predicted before they were learned
     targets: np.ndarray
     weights: np.ndarray
     leaderboard: list
+    trace: dict
 
 
 class KernelStream:
     """Learners of several bandwidths on a stream.
 
-    Parameters
-    ----------
-    kernel : part
-    gamma : 'auto', 'scale' or float
-    standardize : bool or 'auto'
-    single : bool
-        In single precision.
-    learner : Isotropic
-    classify : bool
-        Score by mistakes, and divide decisions by their size before they are added.
-    unseen : bool, default=False
-        The last output stands for classes that have not appeared: it is learned, not scored.
-    max_support : int, optional
-        Bound on the support.
-    targets : callable, optional
-        Makes from the first targets the function that standardises targets.
+    `classify` scores by mistakes, and divides decisions by their size before they are added; the
+    last output then stands for classes that have not appeared: it is learned, not scored. `units`
+    makes from the first targets the function that standardises targets.
     """
 
-    def __init__(
-        self, kernel, gamma, standardize, single, learner, *,
-        classify, unseen=False, max_support=None, targets=None,
-    ):  # fmt: skip
-        self.kernel, self.gamma, self.standardize = kernel, gamma, standardize
-        self.single, self.learner, self.classify = single, learner, classify
-        self.unseen, self.max_support, self._make = unseen, max_support, targets
-        self.size = BLOCK
+    def __init__(self, recipe, learner, single, classify, max_support=None, units=None):
+        self.recipe, self.learner, self.single, self.classify = recipe, learner, single, classify
+        self.max_support, self.units, self.size = max_support, units, BLOCK
         if max_support is not None:
             self.size = min(BLOCK, max_support - max_support // 2)
         self.pending, self.waiting, self.seen, self.engine = [], 0, 0, None
-        self.coordinates = self.progress = self.scale = self._guards = None
+        self.coordinates = self.progress = self.scale = self.guards = None
 
     def n_outputs(self):
         """How many targets a row has; None before the first."""
@@ -94,54 +66,54 @@ class KernelStream:
         if self.waiting < self.size:
             return
         X, targets, weights = self._stacked()
+        stop = self.waiting - self.waiting % self.size
         with workers(n_jobs) as team:
-            stop = self.waiting - self.waiting % self.size
             for start in range(0, stop, self.size):
                 part = slice(start, start + self.size)
                 self._scan(team, X[part], targets[part], weights[part])
-        self.pending, self.waiting = (
-            [(X[stop:], targets[stop:], weights[stop:])],
-            len(weights) - stop,
-        )
+        self.pending = [(X[stop:], targets[stop:], weights[stop:])]
+        self.waiting = len(weights) - stop
 
     def _screened(self, X, targets):
         """Rows, in order, without what is far beyond all before; columns count from the first."""
-        if self._guards is None:
+        if self.guards is None:
             centre = np.zeros(X.shape[1]) if sparse.issparse(X) else X[0]
-            self._guards = Guard.of(centre), Guard.of(targets[0])
-        if guards_rows(self.kernel, self.standardize):
-            X = self._guards[0].screen(X)
-        return X, targets if self.classify else self._guards[1].screen(targets)
+            self.guards = Guard.of(centre), Guard.of(targets[0])
+        if self.recipe.guarded:
+            X = self.guards[0].screen(X)
+        return X, targets if self.classify else self.guards[1].screen(targets)
 
     def _stacked(self):
-        X = [p[0] for p in self.pending]
+        X, targets, weights = zip(*self.pending, strict=True)
         if sparse.issparse(X[0]):
             X = sparse.vstack(X, format="csr")
         else:
             X = np.vstack([rows.toarray() if sparse.issparse(rows) else rows for rows in X])
-        return X, np.vstack([p[1] for p in self.pending]), np.hstack([p[2] for p in self.pending])
+        return X, np.vstack(targets), np.hstack(weights)
 
     def _scan(self, team, X, targets, weights):
+        """Learn a block; drop the bandwidths that lag when enough rows have been seen."""
         if self.engine is None:
             self._open(X, targets)
+        engine, kernel = self.engine, self.recipe.kernel
         targets = targets if self.scale is None else self.scale(targets)
         rows = self.coordinates.show(X)
         if self.max_support is not None:
-            make_room(self.engine, len(targets), self.max_support)
-        squares = self.kernel.diag(rows).astype(np.float64)
-        block = Rows(Facts.of(self.kernel, rows), None, squares, targets, weights)
-        found = iter(self.engine.learn(team, block, scored=True))
-        alive = {m.name for m in self.engine.members}
-        scores = [next(found)[0] if name in alive else None for name in self.names]
+            make_room(engine, len(targets), self.max_support)
+        squares = kernel.diag(rows).astype(np.float64)
+        block = Rows(Facts.of(kernel, rows), None, squares, targets, weights)
+        found = dict(zip([m.name for m in engine.members], engine.learn(team, block, True),
+                         strict=True))  # fmt: skip
+        scores = [found[name][0] if name in found else None for name in self.names]
         record(self.progress, self.classify, self._scored(), scores, targets, weights)
         before, self.seen = self.seen, self.seen + len(targets)
         for mark, keep in _KEPT.items():
-            if before < mark <= self.seen and len(self.engine.members) > keep:
+            if before < mark <= self.seen and len(engine.members) > keep:
                 best = self._order()[:keep]
-                self.engine.keep([i for i, m in enumerate(self.engine.members) if m.name in best])
+                engine.keep([i for i, m in enumerate(engine.members) if m.name in best])
 
     def _scored(self):
-        return self.engine.n_outputs - self.unseen
+        return self.engine.n_outputs - self.classify
 
     def _order(self):
         """Names of the members that are left, the best first."""
@@ -150,33 +122,21 @@ class KernelStream:
 
     def _open(self, X, targets):
         """Set scaling and bandwidths from the first rows."""
-        kernel, auto = self.kernel, isinstance(self.gamma, str) and self.gamma == "auto"
-        radial, parts = hasattr(kernel, "distances"), ()
-        standard = self.standardize
-        if standard == "auto":
-            standard = auto and not isinstance(kernel, Linear | Cosine | Function)
-        if standard and not sparse.issparse(X):
+        recipe, parts = self.recipe, ()
+        if recipe.standard and not sparse.issparse(X):
             parts = (standard_scaling(X, np.ones(len(targets))),)
         name = "standardised" if parts else "raw"
         self.coordinates = Coordinates(name, parts, bool(parts), self.single)
         rows = self.coordinates.show(X)
-        gammas = [None]
-        if radial and auto:
-            gammas = median_gamma(kernel, rows) * GRID
-        elif isinstance(self.gamma, str):
-            gamma = scale_gamma(rows, np.ones(len(targets)))
-            gammas = [gamma] if radial else [None]
-            if "gamma" in getattr(kernel, "_fields", ()) and not radial:
-                self.kernel = kernel._replace(gamma=gamma)
-        elif radial:
-            gammas = [float(self.gamma)]
-        elif "gamma" in getattr(kernel, "_fields", ()):
-            self.kernel = kernel._replace(gamma=float(self.gamma))
+        if recipe.radial and recipe.auto:
+            gammas = median_gamma(recipe.kernel, rows) * GRID
+        else:
+            self.recipe = recipe = recipe.resolved(rows)
+            gammas = [recipe.gamma if recipe.radial else None]
         members = [Member(g, self.learner, "" if g is None else f"gamma={g:.3g}") for g in gammas]
         self.names = [m.name for m in members]
-        if self._make is not None:
-            self.scale = self._make(targets)
-        self.engine = Blocked(self.kernel, members, targets.shape[1], rows[:0])
+        self.scale = None if self.units is None else self.units(targets)
+        self.engine = Blocked(recipe.kernel, members, targets.shape[1], rows[:0])
         self.progress = start_progress(len(members), targets.shape[1])
 
     def outputs(self, index, sign):
@@ -195,8 +155,7 @@ class KernelStream:
         """The stream, or a copy that has learned the rows that wait for their block to fill."""
         if not self.waiting:
             return self
-        ready = KernelStream.__new__(KernelStream)
-        vars(ready).update(vars(self))
+        ready = copy(self)
         if self.engine is not None:
             ready.engine = self.engine.branch()
             ready.progress = type(self.progress)(*(a.copy() for a in self.progress))
@@ -208,26 +167,27 @@ class KernelStream:
     def read(self):
         """The best members' averages; the weight of each falls with its risk."""
         risk = dict(zip(self.names, risks(self.progress), strict=True))
-        best = self._order()[:_BEST]
+        left = self._order()
+        best, k = left[:_BEST], self._scored()
         recent, targets, weights = recent_rows(self.progress)
-        k, low = self._scored(), risk[best[0]]
-        n = max(1, min(self.seen, len(self.progress.weights)))
+        low, n = risk[best[0]], max(1, min(self.seen, len(self.progress.weights)))
         spread = np.sqrt(max(low, 1e-3) / n)
         share = np.array([np.exp(-2.0 * (risk[name] - low) / spread) for name in best])
         share /= share.sum()
         found, decisions = {}, 0.0
+        places = {m.name: i for i, m in enumerate(self.engine.members)}
         for name, w in zip(best, share, strict=True):
-            (i,) = (i for i, m in enumerate(self.engine.members) if m.name == name)
-            f = recent[:, self.names.index(name), :k]
+            i, f = places[name], recent[:, self.names.index(name), :k]
             w = w / rms(f) if self.classify else w
             found[self.engine.members[i].gamma] = w * self.engine.mean(i)[:, :k]
             decisions = decisions + w * f
-        left = {m.name for m in self.engine.members}
         board = [
             {"name": name, "progressive_error": float(risk[name]), "chosen": name in best,
              "dropped": name not in left}
             for name in sorted(self.names, key=lambda name: (name not in best, risk[name]))
         ]  # fmt: skip
-        gammas = sorted(found, key=lambda g: g or 0.0)
-        coefs, support = [found[g] for g in gammas], self.engine.support.rows
-        return Reading(gammas, coefs, support, decisions, targets[:, :k], weights, board)
+        coefs = {g: found[g] for g in sorted(found, key=lambda g: g or 0.0)}
+        rows, curves = curve(self.progress)
+        errors = dict(zip(self.names, curves.T, strict=True))
+        trace = {"rows": rows, "progressive_error": errors}
+        return Reading(coefs, decisions, targets[:, :k], weights, board, trace)

@@ -11,13 +11,16 @@ from tunefree.choose.risk import recent_rows, temperature
 from tunefree.columns import moments
 from tunefree.estimators import base
 from tunefree.estimators.labels import stream_labels, validation
-from tunefree.estimators.pistol.fitting import LearnsByPortfolio, Problem, Run, new_columns
-from tunefree.estimators.pistol.settings import (
+from tunefree.estimators.pistol.fitting import (
     MOST_WHITENED,
     MOST_WHITENED_STREAM,
     ONE_PASS,
     SETTINGS,
+    LearnsByPortfolio,
+    Problem,
+    Run,
     dense_members,
+    new_columns,
     passes,
     sparse_members,
     stream_members,

@@ -10,11 +10,13 @@ from tunefree.choose.portfolio import Member, Portfolio
 from tunefree.choose.risk import recent_rows
 from tunefree.columns import moments
 from tunefree.estimators import base
-from tunefree.estimators.pistol.fitting import LearnsByPortfolio, Problem, Run
-from tunefree.estimators.pistol.settings import (
+from tunefree.estimators.pistol.fitting import (
     MOST_WHITENED,
     MOST_WHITENED_STREAM,
     SETTINGS,
+    LearnsByPortfolio,
+    Problem,
+    Run,
     is_dense,
     passes,
     regression_members,

@@ -59,8 +59,9 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
     fit_intercept : bool, default=False
         Learn b, free of potential and constraint.
     step : 'auto', 'plain' or float > 0, default='auto'
-        'auto' chains steps (`tunefree.learners.reflectron.chained`): about a sixth of the passes of
-        'plain', the automatic step of the plain iteration. A number is the paper's, fixed.
+        'auto' chains steps (`tunefree.learners.reflectron.chained`), in half (20 units) to an
+        eighth (100) of the passes of 'plain', the automatic step of the plain iteration. A number
+        is fixed, as in the paper.
     init : array-like of shape (n_features, n_features), optional
         A prior guess of Theta to start from.
     validation_fraction : float in [0, 1) or 'auto', default='auto'

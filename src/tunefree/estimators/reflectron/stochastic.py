@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree import averaging
-from tunefree.choose.halving import Halving, Run, better_half
+from tunefree.choose.halving import HOPELESS, Halving, Run, better_half
 from tunefree.constraints.rules import is_separable
 from tunefree.engine.order import Visits, given_visits
 from tunefree.engine.run import run
@@ -222,22 +222,26 @@ def fit_passes(problem, rule, columns, start, *, most, tol, keep_path, watch):
     learns = np.zeros(len(targets), bool)
     learns[rows[held == NONE]] = True
     learner = Passes(measure, tol, choosing, keep_path)
-    state = learner.init(Halving.begin(runs, d, k, start))
+    begun = Halving.begin(runs, d, k, start)
+    hopeless = HOPELESS * measure(*begun.runs[0].read())
+    state = learner.init(begun)
     result = run(learner, state, Rows(Z, targets, _only(visits, learns)), max_passes=most, **watch)
     state, n_passes = result.state, result.n_passes
     order = sorted(state.best, key=lambda c: state.best[c].risk)
     chosen = state.best[order[0]]
-    if not np.isfinite(chosen.risk):
-        raise ValueError("No step was finite: give a smaller step, or step='auto'.")
+    if not np.isfinite(chosen.risk) or chosen.risk > hopeless > 0.0:
+        raise ValueError(
+            "No step was finite, or they led far away: give a smaller step, or step='auto'."
+        )
     theta, offset = chosen.theta, chosen.offset
     if choosing and problem.validation is None:
         again = Passes()
         ended = watch.get("on_pass")
         if ended is not None:  # these passes are told of, and all made
             watch = watch | {"on_pass": lambda state: ended(state) and False}
-        begun = again.init(Halving.begin([runs[order[0]]], d, k, start))
+        fresh = again.init(Halving.begin([runs[order[0]]], d, k, start))
         source = Rows(Z, targets, visits)
-        last = run(again, begun, source, max_passes=chosen.epoch, **watch)
+        last = run(again, fresh, source, max_passes=chosen.epoch, **watch)
         n_passes += last.n_passes
         theta, offset = last.state.halving.runs[0].read()
     path = np.full((len(state.path), len(runs), k, d), np.nan)

@@ -1,40 +1,200 @@
 """The blocked engine: several kernel learners, one sweep over the rows.
 
 Members may differ in bandwidth, rule, loss, and in the rows that they learn (a weight of 0 leaves a
-row out); they share the rows, the distances, and the values of their bandwidth. Blocks of `BLOCK`
-rows: the past by matrix products, the block itself exactly (`learners.kernel`).
+row out); they share the rows, the distances, and the values of their bandwidth. The only expensive
+thing is the table of values k(row, support row). It is made in tiles that fit a processor's cache,
+by one matrix product each; a tile serves a whole grid of bandwidths (twice the bandwidth is the
+square) and all outputs, and is gone before the next one. Tiles are spread over threads and added in
+a fixed order, so results do not depend on how many. Rows come in blocks of `BLOCK`: the past by
+matrix products, the block itself exactly (`learners.pistol.kernel`).
 """
 
+import math
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import copy
 from typing import NamedTuple
 
+import joblib
 import numpy as np
+from scipy import sparse
 
-from tunefree.distances import gather
-from tunefree.learners.kernel.support import (
-    TILE,
-    Facts,
-    Support,
-    bandwidths,
-    base,
-    products,
-    root_of,
-)
+from tunefree._jit import kernel as compiled
+from tunefree._threads import one_blas_thread
+from tunefree.kernels import decay
 from tunefree.learners.pistol import kernel as single
 
-BLOCK = 128
+BLOCK, TILE = 128, 1024
+
+
+def n_threads(n_jobs):
+    """How many threads `n_jobs` means; None and -1 are all that the process may use."""
+    if n_jobs is None or n_jobs == -1:
+        limit = os.environ.get("OMP_NUM_THREADS", "")
+        most = joblib.cpu_count()
+        return min(most, int(limit)) if limit.isdigit() and int(limit) > 0 else most
+    return max(1, joblib.effective_n_jobs(n_jobs))
+
+
+class Workers:
+    """Maps a function over tiles, in threads; matrix products inside use one thread each."""
+
+    def __init__(self, pool=None):
+        self._pool, self._local = pool, threading.local()
+
+    def memory(self, shape, dtype, use="tile"):
+        """Memory of the calling thread for a use: new pages cost more than the work on them."""
+        held = self._local.__dict__
+        size = math.prod(shape) * dtype.itemsize
+        if use not in held or held[use].size < size:
+            held[use] = np.empty(size, np.uint8)
+        return held[use][:size].view(dtype).reshape(shape)
+
+    def map(self, function, items):
+        """Results in the order of the items."""
+        items = list(items)
+        if self._pool is None or len(items) < 2:
+            return [function(item) for item in items]
+        return list(self._pool.map(one_blas_thread()(function), items))
+
+
+@contextmanager
+def workers(n_jobs):
+    """Threads for a stretch of work."""
+    n = n_threads(n_jobs)
+    with one_blas_thread():
+        if n == 1:
+            yield Workers()
+            return
+        with ThreadPoolExecutor(n) as pool:
+            yield Workers(pool)
+
+
+class Support:
+    """Rows with coefficients, by slot, of the kind of `like`; the memory grows by doubling."""
+
+    def __init__(self, like):
+        self._n, self._rows, self._sizes = 0, like[:0], np.empty(0, like.dtype)
+        self._waiting = []
+
+    def __len__(self):
+        return self._n
+
+    def append(self, rows, sizes):
+        """Take in rows and what the kernel needs to know of them."""
+        n = rows.shape[0]
+        if sizes is not None:
+            self._sizes = _room(self._sizes, self._n, n)
+            self._sizes[self._n : self._n + n] = sizes
+        if sparse.issparse(self._rows):
+            self._waiting.append(rows)
+        else:
+            self._rows = _room(self._rows, self._n, n)
+            self._rows[self._n : self._n + n] = rows
+        self._n += n
+
+    @property
+    def rows(self):
+        """All rows."""
+        if self._waiting:
+            self._rows = sparse.vstack([self._rows, *self._waiting], format="csr")
+            self._waiting = []
+        return self._rows[: self._n]
+
+    def facts(self):
+        """All rows with what the kernel needs to know of them."""
+        return Facts(self.rows, self._sizes[: self._n] if len(self._sizes) else None)
+
+    def branch(self):
+        """A copy that may grow on its own, without copying the rows unless it must."""
+        other = Support(self._rows)
+        other._n, other._rows, other._sizes = self._n, self.rows, self._sizes[: self._n]
+        return other
+
+
+def _room(array, used, new):
+    """The array, or a longer one, with space for new rows after those in use."""
+    if used + new <= len(array):
+        return array
+    bigger = np.empty((max(2 * len(array), used + new, TILE), *array.shape[1:]), array.dtype)
+    bigger[:used] = array[:used]
+    return bigger
+
+
+def root_of(gammas):
+    """The lowest bandwidth, if squaring its values gives those of all others; else None."""
+    if None in gammas or any(_doublings(min(gammas), g) is None for g in gammas):
+        return None
+    return min(gammas)
+
+
+def _doublings(low, high):
+    """How often a bandwidth is doubled to become the other; None if it never does."""
+    (a, i), (b, j) = math.frexp(low), math.frexp(high)
+    return j - i if a == b and j >= i else None
+
+
+def bandwidths(values, gammas, root=None):
+    """Yield the kernel's values for each bandwidth, ascending, in the memory of `values` at last.
+
+    `values` are those of the bandwidth `root`; without a root the distances, or all there is of a
+    kernel without bandwidths. They are overwritten.
+    """
+    for gamma in gammas:
+        if gamma is not None and root is None:
+            yield decay(values, gamma, values if gamma == gammas[-1] else None)
+            continue
+        if gamma is not None:
+            for _ in range(_doublings(root, gamma)):
+                values *= values
+            root = gamma
+        yield values
+
+
+class Facts(NamedTuple):
+    """Rows, and what the kernel's distances need to know of them."""
+
+    rows: object
+    sizes: np.ndarray | None
+
+    @classmethod
+    def of(cls, kernel, rows):
+        """Work it out."""
+        return cls(rows, kernel.sizes(rows) if hasattr(kernel, "sizes") else None)
+
+    def __getitem__(self, part):
+        return Facts(self.rows[part], None if self.sizes is None else self.sizes[part])
+
+
+def base(kernel, root, A, B, out=None):
+    """The values of all pairs from which `bandwidths` makes the others; `out` may be used."""
+    if not hasattr(kernel, "distances"):
+        return kernel.gram(A.rows, B.rows)
+    values = kernel.distances(A.rows, B.rows, A.sizes, B.sizes, out)
+    return values if root is None else decay(values, root, values)
+
+
+def products(team, gammas, root, tile_of, n, tables):
+    """Sums over n support rows: for each bandwidth values @ table in float64, None if n is 0.
+
+    ``tile_of(start, stop)`` is `base` of a block's rows and those support rows; it is overwritten.
+    """
+
+    def tile(start):
+        stop = min(n, start + TILE)
+        values = bandwidths(tile_of(start, stop), gammas, root)
+        return [K @ table[start:stop] for K, table in zip(values, tables, strict=True)]
+
+    parts = team.map(tile, range(0, n, TILE))
+    if not parts:
+        return [None] * len(tables)
+    return [np.sum([p[g] for p in parts], axis=0, dtype=np.float64) for g in range(len(tables))]
 
 
 class Member(NamedTuple):
-    """A learner and the bandwidth under which it learns.
-
-    Parameters
-    ----------
-    gamma : float or None
-        None for a kernel without bandwidths.
-    learner : Isotropic
-    name : str
-    """
+    """A learner and the bandwidth under which it learns; None for a kernel without bandwidths."""
 
     gamma: float | None
     learner: NamedTuple
@@ -42,64 +202,40 @@ class Member(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """What all pairs of rows have from `learners.support.base`, with its root."""
+    """What `base` says of all pairs of rows, in the order in which the first pass visits them."""
 
     values: np.ndarray
     root: float | None = None
 
 
 class Rows(NamedTuple):
-    """A block of rows to learn.
+    """A block of rows to learn."""
 
-    Attributes
-    ----------
-    rows : Facts or None
-        None if the engine holds all values in a cache.
-    numbers : ndarray of shape (n,) or None
-        Which of the rows in memory they are; None on a stream, where every row is new.
-    squares : ndarray of shape (n,)
-        Values of the kernel of the rows with themselves.
-    targets : ndarray of shape (n, n_outputs)
-    weights : ndarray of shape (n,), or (n_members, n)
-    """
+    rows: Facts | None  # None if the engine holds all values in a cache
+    numbers: np.ndarray | None  # which of the rows in memory; None on a stream, where all are new
+    squares: np.ndarray  # k(x, x)
+    targets: np.ndarray  # of shape (n, n_outputs)
+    weights: np.ndarray  # of shape (n,), or (n_members, n)
+    start: int = 0  # position of the first row in its pass
 
-    rows: object
-    numbers: np.ndarray | None
-    squares: np.ndarray
-    targets: np.ndarray
-    weights: np.ndarray
+
+@compiled
+def _gather(table, rows, out):
+    """The first columns of some rows, as many as `out` has: NumPy's take would copy the table."""
+    for i in range(out.shape[0]):
+        r = rows[i]
+        for j in range(out.shape[1]):
+            out[i, j] = table[r, j]
 
 
 class Blocked:
     """Members that learn together.
 
-    Parameters
-    ----------
-    kernel : part
-        A kernel of `tunefree.kernels`.
-    members : sequence of Member
-    n_outputs : int
-    like : ndarray or CSR
-        Rows of the kind to come; of float32 or float64, which is the precision of values.
-    n_rows : int or None
-        How many rows there are in memory; None on a stream.
-    cache : Cache, optional
-        Of all rows, in the order in which the first pass visits them.
-    apart : bool, default=False
-        Give every update a slot of its own, in the order of updates (not with a cache).
-
-    Attributes
-    ----------
-    updates : ndarray of shape (n_members, n_outputs)
-        How many there were.
-    origin : list of ndarray
-        With `apart`: the number of each slot's row.
-    support : Support
-        Rows with coefficients (with a cache: none; row i has slot i).
-    states : list of KernelState
-    root : float or None
-        The bandwidth whose values are worked out; squares give the others (see `bandwidths`). It
-        stays as members leave, so that their leaving changes nothing for those that stay.
+    `like` are rows of the kind to come, of float32 or float64, which is the precision of values;
+    `n_rows` is how many there are in memory, None on a stream. `apart` gives every update a slot of
+    its own, in the order of updates (not with a cache); `origin` has the number of each slot's row.
+    The bandwidth whose values are worked out, `root`, stays as members leave, so that their leaving
+    changes nothing for those that stay.
     """
 
     def __init__(self, kernel, members, n_outputs, like, n_rows=None, cache=None, apart=False):
@@ -141,28 +277,16 @@ class Blocked:
         return self._tables
 
     def learn(self, team, block, scored=False):
-        """Learn a block of rows in order.
-
-        Parameters
-        ----------
-        team : Workers
-        block : Rows
-        scored : bool, default=False
-
-        Returns
-        -------
-        list of ndarray
-            For each member what `learners.kernel.learn` calls scores.
-        """
+        """Learn a block of rows in order; for each member what was predicted before each row."""
         if scored != self._scored:
             self._scored, self._tables = scored, None
         n, k, layout = len(block.targets), self.n_outputs, self._layout()
         width, gammas = k * (1 + scored), self.gammas
         weights = block.weights if block.weights.ndim == 2 else [block.weights] * len(self.members)
         own, tile_of = self._values(team, block)
-        known = self._products(team, tile_of, self._mirror())
+        known = products(team, gammas, self.root, tile_of, self.n_slots, self._mirror())
         jobs = []
-        for level, K in enumerate(bandwidths(self.kernel, own, gammas, self.root)):
+        for level, K in enumerate(bandwidths(own, gammas, self.root)):
             K = K.copy() if level + 1 < len(layout) else K
             for place, i in enumerate(layout[level]):
                 if known[level] is None:
@@ -187,17 +311,14 @@ class Blocked:
             table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
         return [found[i][2] for i in range(len(self.members))]
 
-    def _products(self, team, tile_of, tables):
-        return products(team, self.kernel, self.gammas, self.root, tile_of, self.n_slots, tables)
-
     def _values(self, team, block):
         """Values within the block, and with tiles of the support (see `products`)."""
         if self.cache is not None:
             r = block.numbers
             most = max(self.n_slots, int(r.max()) + 1)
             memory = team.memory((len(r), most), self.dtype, "rows")
-            D = gather(self.cache.values, r, memory)
-            return D[:, r], lambda a, b: D[:, a:b]
+            _gather(self.cache.values, r, memory)
+            return memory[:, r], lambda a, b: memory[:, a:b]
         held, rows = self.support.facts(), block.rows
 
         def tile_of(a, b):
@@ -208,7 +329,8 @@ class Blocked:
 
     def values(self, team, block, tables):
         """Sums over the support for a block of rows: for each bandwidth, coefficients' outputs."""
-        return self._products(team, self._values(team, block)[1], tables)
+        _, tile_of = self._values(team, block)
+        return products(team, self.gammas, self.root, tile_of, self.n_slots, tables)
 
     def _place(self, block, found):
         """The rows' slots; rows that get their first coefficient are given one."""
@@ -279,6 +401,15 @@ class Blocked:
             for s in self.states
         ]  # fmt: skip
         self.updates, self._tables = self.updates[:, index], None
+
+    def numbers(self):
+        """The number of each slot's row in memory."""
+        if self.apart:
+            return np.concatenate([np.empty(0, np.int64), *self.origin])
+        out = np.empty(self.n_slots, np.int64)
+        placed = (self.slot_of >= 0) & (self.slot_of < self.n_slots)
+        out[self.slot_of[placed]] = np.flatnonzero(placed)
+        return out
 
     def mean(self, i):
         """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""

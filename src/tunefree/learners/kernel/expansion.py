@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree.distances import decay, squared_distances, squared_norms
-from tunefree.kernels import RBF, Linear
-from tunefree.learners.kernel.support import workers
+from tunefree.kernels import RBF, Linear, decay, squared_distances, squared_norms
+from tunefree.learners.kernel.blocked import workers
 
 # A block of kernel values stays in a core's cache.
 ROWS, SUPPORT = 512, 1024
@@ -43,22 +42,11 @@ class Expansion(NamedTuple):
     coefs: tuple
 
     def __call__(self, X, n_jobs=None):
-        """Values of the functions on rows.
+        """Values of the functions on rows, float64 of shape (n, n_outputs).
 
         Within a block of the support the arithmetic is that of the support's type; blocks are
         summed in float64. Neither the blocks nor the number of threads of the BLAS depend on
         `n_jobs`, so that it does not change a bit of the result.
-
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n, d)
-        n_jobs : int, optional
-            Threads; None and -1 are all cores.
-
-        Returns
-        -------
-        ndarray of shape (n, n_outputs)
-            float64.
         """
         starts = range(0, X.shape[0], ROWS)
         with workers(n_jobs) as team:
@@ -102,7 +90,12 @@ class Grams:
 
     def __init__(self, kernels, support):
         self.kernels, self.support = kernels, support
-        self.fill = sparse.issparse(support) and density(support) > DENSE
+        stored = (
+            support.nnz / max(1, support.shape[0] * support.shape[1])
+            if sparse.issparse(support)
+            else 0.0
+        )
+        self.fill = stored > DENSE
 
     def rows(self, rows):
         """What is needed of a block of rows, once."""
@@ -154,8 +147,3 @@ class Distances(Grams):
         for k in self.kernels[:-1]:
             yield decay(D, k.gamma, out)
         yield decay(D, self.kernels[-1].gamma, D)
-
-
-def density(X):
-    """The share of entries that are stored."""
-    return X.nnz / max(1, X.shape[0] * X.shape[1])

@@ -1,4 +1,4 @@
-r"""The Reflectron in chains of steps: the same curve in about a sixth of the passes.
+r"""The Reflectron in chains of steps: the same curve in fewer passes.
 
 A plain step h follows the mirror flow w' = -g(theta), but its length is limited by the steepest
 direction, while what is left to learn lies in flat ones. A chain of j = 1, 2, ... steps from w_0,

@@ -1,0 +1,340 @@
+"""Rows as kernel learners see them: what is asked of the kernel, coordinates, bandwidths, order."""
+
+import os
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tunefree.choose.risk import curve, risks
+from tunefree.choose.tournament import CACHED, SCOUTED, Data, Passes, pairs, shortlist
+from tunefree.columns import Scaling, asinh_scaling, standard_scaling
+from tunefree.engine.run import run
+from tunefree.estimators import base
+from tunefree.kernels import (
+    Function,
+    Precomputed,
+    check_gamma,
+    check_gram,
+    make_kernel,
+    median_gamma,
+    resolve_gamma,
+)
+from tunefree.learners.kernel.blocked import Cache, Facts, Member
+from tunefree.learners.kernel.nystroem import show
+
+# The grid of bandwidths, in units of 1 / median distance.
+GRID = 2.0 ** np.arange(-2, 6)
+# Rows on which a user's function is tried; bytes up to which sparse rows are filled.
+_TRIED, _FILLED = 50, 1 << 30
+# Largest entries whose squares, and sums of these, are numbers of single precision.
+_SINGLE = 1e-15, 1e15
+
+
+class Coordinates(NamedTuple):
+    """How rows are shown to the kernel.
+
+    Parameters
+    ----------
+    name : str
+        'raw', 'standardised' or 'squashed' (standardised on a logarithmic scale).
+    parts : tuple of Scaling
+        Applied in turn; none leave the rows as they are.
+    dense : bool
+        Fill sparse rows.
+    single : bool
+        In single precision.
+    """
+
+    name: str
+    parts: tuple
+    dense: bool
+    single: bool
+
+    def show(self, X):
+        """The rows in these coordinates."""
+        X = show(self.parts, X.toarray() if self.dense and sparse.issparse(X) else X)
+        return X.astype(np.float32) if self.single else X
+
+
+class Recipe(NamedTuple):
+    """What is asked of the kernel: the estimators' parameters of these names."""
+
+    kernel: object  # a part; of a unit bandwidth unless that is resolved
+    gamma: object
+    standardize: object
+    precision: str
+
+    @classmethod
+    def of(cls, estimator):
+        """What the parameters of an estimator ask for.
+
+        Raises
+        ------
+        ValueError
+            For parameters that mean nothing.
+        """
+        e = estimator
+        check_gamma(e.gamma, "auto", "scale")
+        if e.standardize not in ("auto", True, False):
+            raise ValueError(f"standardize={e.standardize!r} is none of 'auto', True, False.")
+        if e.precision not in ("auto", "single", "double"):
+            raise ValueError(f"precision={e.precision!r} is none of auto, single, double.")
+        kernel = make_kernel(e.kernel, 1.0, e.degree, e.coef0)
+        return cls(kernel, e.gamma, e.standardize, e.precision)
+
+    def check(self, X):
+        """Refuse before work starts what is no kernel.
+
+        Raises
+        ------
+        ValueError
+        """
+        if isinstance(self.kernel, Precomputed):
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(f"A precomputed kernel is square; X has the shape {X.shape}.")
+            check_gram(X.toarray() if sparse.issparse(X) else X, "the precomputed kernel")
+        elif isinstance(self.kernel, Function):
+            rows = X[:_TRIED]
+            check_gram(self.kernel.gram(rows, rows), "kernel")
+
+    @property
+    def radial(self):
+        """Whether a bandwidth multiplies a distance."""
+        return hasattr(self.kernel, "distances")
+
+    @property
+    def auto(self):
+        """Whether bandwidth and scaling are left to us."""
+        return isinstance(self.gamma, str) and self.gamma == "auto"
+
+    @property
+    def as_given(self):
+        """Whether rows are something else than columns of numbers."""
+        return getattr(self.kernel, "as_given", False)
+
+    @property
+    def guarded(self):
+        """Whether rows have columns of a unit, whose far entries count as missing."""
+        return self.standardize is not False and not self.as_given
+
+    @property
+    def standard(self):
+        """Whether columns are standardised, or may be."""
+        if self.standardize == "auto":
+            return self.auto and getattr(self.kernel, "free", True)
+        return bool(self.standardize) and not self.as_given
+
+    def single(self, dtype, X=None):
+        """Whether kernel values are of single precision: enough where they are at most 1.
+
+        Rows whose squares leave the range of single precision are taken in double.
+        """
+        if self.precision != "auto":
+            return self.precision == "single"
+        if X is not None and not _SINGLE[0] < base.largest_entry(X) < _SINGLE[1]:
+            return False
+        return getattr(self.kernel, "bounded", self.radial) or dtype == np.float32
+
+    def views(self, problem):
+        """The coordinates that compete."""
+        X, single = problem.X, self.single(problem.X.dtype, problem.X)
+        filled = not sparse.issparse(X) or (
+            X.shape[0] * X.shape[1] * 4 <= _FILLED and base.share_stored(X) > 0.005
+        )
+        if self.as_given or not filled:
+            return [Coordinates("raw", (), filled, single)]
+        # Centred, distances do not change, and keep their digits.
+        raw = (Scaling(problem.centre(), np.ones(X.shape[1]), asinh=False),) if self.radial else ()
+        raw = Coordinates("raw", raw, True, single)
+        if not self.standard:
+            return [raw]
+        rows = problem.rows()
+        rows = rows.toarray() if sparse.issparse(rows) else rows
+        parts = (standard_scaling(rows, problem.weights),)
+        standardised = Coordinates("standardised", parts, True, single)
+        if self.standardize is True or not self.radial:
+            return [standardised]
+        bent = asinh_scaling(rows)
+        parts = (bent, standard_scaling(bent.show(rows), problem.weights))
+        return [raw, standardised, Coordinates("squashed", parts, True, single)]
+
+    @property
+    def scaled(self):
+        """Whether the bandwidth follows from the rows' variance, unless it is learned."""
+        return isinstance(self.gamma, str) and "gamma" in getattr(self.kernel, "_fields", ())
+
+    def resolved(self, X, weights=None):
+        """The recipe with a number as its bandwidth, for rows as the kernel sees them."""
+        if "gamma" not in getattr(self.kernel, "_fields", ()):
+            return self
+        gamma = resolve_gamma("scale" if self.auto else self.gamma, X, weights)
+        return self._replace(kernel=self.kernel._replace(gamma=gamma), gamma=gamma)
+
+    def with_bandwidths(self, gammas):
+        """A kernel for each bandwidth; None stands for a kernel without."""
+        return tuple(
+            self.kernel if g is None else self.kernel._replace(gamma=float(g)) for g in gammas
+        )
+
+
+class Problem:
+    """Rows in memory with their targets, in the order in which the first pass visits them.
+
+    `numbers` says which of the rows that `fit` was given they are.
+    """
+
+    def __init__(self, X, targets, visits, numbers):
+        rows, _ = visits.order(0)
+        _, first = np.unique(rows, return_index=True)
+        self.X, self.visits, self.stored = X, visits, rows[np.sort(first)]
+        self._number = np.full(X.shape[0], -1)
+        self._number[self.stored] = np.arange(len(self.stored))
+        self.given, self.targets = numbers[self.stored], targets[self.stored]
+        distinct, totals = visits.unique()
+        self.weights = np.zeros(len(self.stored))
+        self.weights[self._number[distinct]] = totals
+
+    @cached_property
+    def n_visits(self):
+        """How many visits a pass makes."""
+        return int(self.visits.repeats.sum())
+
+    def order(self, epoch):
+        """Numbers and weights of the visits of a pass."""
+        rows, weights = self.visits.order(epoch)
+        return self._number[rows], weights
+
+    def without(self, apart):
+        """`order` less the rows of some numbers."""
+        kept = ~np.isin(np.arange(len(self.stored)), apart)
+
+        def order(epoch):
+            numbers, weights = self.order(epoch)
+            return numbers[kept[numbers]], weights[kept[numbers]]
+
+        return order
+
+    def rows(self, most=None):
+        """The rows as they are given."""
+        return self.X[self.stored[:most]]
+
+    def centre(self, size=1024):
+        """The mean row, from a few rows at a time: copies of all would not fit a cache."""
+        total = 0.0
+        for start in range(0, len(self.stored), size):
+            part = slice(start, start + size)
+            total = total + self.weights[part] @ self.X[self.stored[part]]
+        return np.asarray(total) / self.weights.sum()
+
+    def check_memory(self, n_members, itemsize):
+        """Refuse what cannot be held.
+
+        Raises
+        ------
+        ValueError
+        """
+        (n, k), X = self.targets.shape, self.X
+        # An entry of a sparse row has an index, too.
+        d = 2 * X.nnz // max(1, X.shape[0]) if sparse.issparse(X) else X.shape[1]
+        need = n * d * itemsize + n * k * n_members * (16 + itemsize)
+        try:
+            have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):
+            return
+        if need > have:
+            raise ValueError(
+                f"{n} support rows of {d} columns need about {need / 1e9:.1f} GB, but this machine "
+                f"has {have / 1e9:.1f} GB: learn from fewer rows, or use random features "
+                "(RBFSampler, Nystroem) and a linear learner."
+            )
+
+
+class Choice(NamedTuple):
+    """The coordinates and bandwidths that go on, and how they were chosen."""
+
+    recipe: Recipe
+    view: Coordinates
+    gammas: list  # None for a kernel without bandwidths
+    leaderboard: list  # the scouts, the best first
+    trace: dict
+
+    @property
+    def best(self):
+        """The one bandwidth that did best."""
+        return self.leaderboard[0]["gamma"] if self.leaderboard else self.gammas[0]
+
+    @classmethod
+    def like(cls, recipe, problem, fitted, keep):
+        """The bandwidths that counted most in another fit.
+
+        Decisions gain from a blend; squared errors gain little, and one costs half as much.
+        """
+        shares = {}
+        for r in fitted.trace_["read_outs"]:
+            shares[r["gamma"]] = shares.get(r["gamma"], 0.0) + r["weight"]
+        gammas = sorted(sorted(shares, key=shares.get)[-keep:])
+        view = recipe.views(problem)[0]
+        if not recipe.radial:
+            recipe = recipe.resolved(problem.rows(), problem.weights)
+        return cls(recipe, view, gammas, fitted.leaderboard_, dict(fitted.trace_))
+
+    @classmethod
+    def scouted(cls, recipe, team, problem, learner, classify, apart=None):
+        """What is asked for, or the best of a grid on the first rows but those `apart`."""
+        views = recipe.views(problem)
+        if not (recipe.radial and recipe.auto):
+            rows = problem.rows() if recipe.scaled else None
+            if recipe.scaled and views[0].name != "raw":
+                rows = views[0].show(rows)
+            recipe = recipe.resolved(rows, problem.weights)
+            return cls(recipe, views[0], [recipe.gamma if recipe.radial else None], [], {})
+        kernel, n = recipe.kernel, len(problem.stored)
+        most = min(n, max(SCOUTED, n // 8))
+        order, found = problem.order if apart is None else problem.without(apart), []
+        scout = Passes(team, classify=classify)
+        for view in views:
+            rows = view.show(problem.rows(most))
+            unit = median_gamma(kernel, rows)
+            members = [Member(unit * g, learner, f"{view.name} gamma={unit * g:.3g}") for g in GRID]
+            squares = kernel.diag(rows).astype(np.float64)
+            data = Data(Facts.of(kernel, rows), squares, problem.targets[:most], order)
+            state = run(scout, scout.init(data.engine(kernel, members)), data).state
+            found.append((view, members, state.progress))
+        view, members, progress = min(found, key=lambda f: risks(f[2]).min())
+        chosen = shortlist(progress)
+        board = [
+            {
+                "name": m.name,
+                "view": v.name,
+                "gamma": m.gamma,
+                "progressive_error": float(risk),
+                "chosen": v is view and i in chosen,
+            }
+            for v, candidates, record in found
+            for i, (m, risk) in enumerate(zip(candidates, risks(record), strict=True))
+        ]
+        board.sort(key=lambda row: (not row["chosen"], row["progressive_error"]))
+        curves = {
+            m.name: risk
+            for _, candidates, record in found
+            for m, risk in zip(candidates, curve(record)[1].T, strict=True)
+        }
+        trace = {"rows": curve(progress)[0], "progressive_error": curves}
+        return cls(recipe, view, [members[i].gamma for i in chosen], board, trace)
+
+    def data(self, team, problem, gammas, keep):
+        """Rows as learners want them; with `keep`, the values of all pairs if they fit."""
+        kernel, view = self.recipe.kernel, self.view
+        if isinstance(kernel, Precomputed):
+            X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+            K = X[np.ix_(problem.stored, problem.given)]
+            K = np.ascontiguousarray(K.astype(np.float32) if view.single else K)
+            squares = np.asarray(K.diagonal(), dtype=np.float64)
+            return Data(None, squares, problem.targets, problem.order, Cache(K))
+        rows = view.show(problem.rows())
+        squares, facts, cache = kernel.diag(rows).astype(np.float64), Facts.of(kernel, rows), None
+        if keep and len(problem.stored) <= CACHED * (4 / rows.dtype.itemsize) ** 0.5:
+            cache = pairs(team, kernel, gammas, facts)
+        return Data(facts, squares, problem.targets, problem.order, cache)

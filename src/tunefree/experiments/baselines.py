@@ -1,0 +1,256 @@
+"""The baselines of Orabona 2014 in a feature space: averaged SGD and the kernel Perceptron."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree._parameters import is_number
+from tunefree._threads import one_blas_thread
+from tunefree.estimators import base
+from tunefree.estimators.kernel.pistol import (
+    KernelClassifier,
+    KernelEstimator,
+    KernelRegressor,
+    Standard,
+)
+from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.rules import SUM, ConstantStep
+from tunefree.losses import Mistake, make_loss
+
+_VOTED = 512  # rows whose votes are counted at a time
+
+
+class _Baseline(KernelEstimator):
+    """One learner and one average, of rows as they are."""
+
+    _AVERAGES = ()
+
+    def _screened(self, recipe, X, rows):
+        return X
+
+    def _reads_last(self):
+        return False
+
+    def _cached(self, n_passes):
+        return not self._apart()
+
+
+class KernelPerceptron(KernelClassifier, _Baseline):
+    r"""The kernel Perceptron (the paper's Algorithm 2), its average and its vote, for comparison.
+
+    A row with y f(x) <= 0 is added: :math:`f \leftarrow f + y\, k(x, \cdot)`. Among rows of length
+    at most X in feature space the number M of mistakes obeys, for every h,
+    :math:`M \le L + X^2 \|h\|^2 + X \|h\| \sqrt{L}` with L the sum of h's hinge losses.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, max_iter, precision, shuffle, n_jobs, random_state
+        See `KernelPiSTOLClassifier`; ``gamma='auto'`` learns the grid of bandwidths and takes that
+        of the least progressive error.
+    average : 'voted', str or part, default='uniform'
+        A scheme of `tunefree.averaging`; 'last' is the last iterate, and 'voted' the majority of
+        the iterates' signs (each counts as many rounds as it lived).
+
+    Attributes
+    ----------
+    n_mistakes_ : ndarray of shape (n_outputs,)
+        Updates made.
+    lives_ : ndarray of shape (n_outputs, n_support) or None
+        Rounds that each voted iterate lived, for ``average='voted'``.
+    classes_, dual_coef_, gamma_, support_, coordinates_, expansion_, leaderboard_, trace_, n_iter_
+        See `KernelAveragedSGDClassifier`.
+
+    References
+    ----------
+    Orabona 2014, Algorithm 2 and equation 5; Freund and Schapire 1999 for votes and averages.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree.experiments.baselines import KernelPerceptron
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> y = np.hypot(*X.T) > 1.2
+    >>> bool(KernelPerceptron(random_state=0).fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    _AVERAGES = ("voted",)
+
+    def __init__(
+        self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, average="uniform", max_iter=1,
+        precision="auto", shuffle=True, n_jobs=None, random_state=None,
+    ):  # fmt: skip
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.average = average
+        self.max_iter = max_iter
+        self.precision = precision
+        self.shuffle = shuffle
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check(self):
+        if self._apart() and self.kernel == "precomputed":
+            raise ValueError("average='voted' needs rows, not a precomputed kernel.")
+        return super()._check()
+
+    def _learner(self, n_rounds, largest=1.0):
+        return Isotropic(ConstantStep(1.0), Mistake())
+
+    def _apart(self):
+        return isinstance(self.average, str) and self.average == "voted"
+
+    def _reads_last(self):
+        return isinstance(self.average, str) and self.average in ("voted", "last")
+
+    def _finish(self, engine, outcome):
+        self.n_mistakes_ = engine.updates[0].copy()
+        self.lives_ = _lives(engine) if self._apart() else None
+        return super()._finish(engine, outcome)
+
+    @one_blas_thread()
+    def decision_function(self, X):
+        """Decisions, or the share of votes for less those against, of the second or every class.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Or kernel values of shape (n_samples, n_samples_fit) for kernel='precomputed'.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self, "expansion_")
+        if self.lives_ is None:
+            return super().decision_function(X)
+        X = base.check_rows(self, X)
+        shown, f = self.coordinates_.show(X), self.expansion_
+        out = np.zeros((X.shape[0], f.n_outputs), X.dtype)
+        for start in range(0, X.shape[0], _VOTED):
+            K = f.kernels[0].gram(shown[start : start + _VOTED], f.support)
+            for k, lives in enumerate(self.lives_):
+                at = np.flatnonzero(f.coefs[0][:, k])
+                votes = np.sign(np.cumsum(K[:, at] * f.coefs[0][at, k].astype(float), axis=1))
+                out[start : start + _VOTED, k] = votes @ lives[at] / max(lives.sum(), 1.0)
+        return out[:, 0] if out.shape[1] == 1 else out
+
+
+def _lives(engine):
+    """Rounds from each update to the next of the same output, shape (n_outputs, n_updates)."""
+    n, state = engine.n_slots, engine.states[0]
+    lives = np.zeros((engine.n_outputs, n))
+    for k in range(engine.n_outputs):
+        at = np.flatnonzero(state.z[:n, k])
+        # Each step's lag is the number of its round times the step.
+        rounds = state.u[at, k] / state.z[at, k]
+        lives[k, at] = np.diff(rounds, append=state.scalars[k, SUM] + 1.0)
+    return lives
+
+
+class _SGD(_Baseline):
+    def __init__(
+        self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, step=0.25, loss="squared",
+        average="uniform", max_iter=1, precision="auto", shuffle=True, n_jobs=None,
+        random_state=None,
+    ):  # fmt: skip
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.step = step
+        self.loss = loss
+        self.average = average
+        self.max_iter = max_iter
+        self.precision = precision
+        self.shuffle = shuffle
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check(self):
+        if not (is_number(self.step) and self.step > 0):
+            raise ValueError(f"step={self.step!r} is not a positive number.")
+        self._loss()
+        return super()._check()
+
+    def _loss(self):
+        return make_loss(self.loss, "classification" if self._CLASSIFY else "regression")
+
+    def _learner(self, n_rounds, largest=1.0):
+        return Isotropic(ConstantStep(float(self.step) / largest), self._loss())
+
+
+class KernelAveragedSGDClassifier(KernelClassifier, _SGD):
+    r"""Averaged kernel SGD with a constant step (the paper's Algorithm 1), for comparison.
+
+    :math:`f_{t+1} = f_t - \eta\, \ell'(f_t(x_t), y_t)\, k(x_t, \cdot)` from f_1 = 0, and the
+    predictor is an average of the iterates. Step and number of passes are the user's to choose,
+    which is what `KernelPiSTOLClassifier` does away with.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, max_iter, precision, shuffle, n_jobs, random_state
+        See `KernelPerceptron`.
+    step : float, default=0.25
+        In units of 1 / (the largest k(x, x)).
+    loss : {'squared', 'hinge', 'logistic', ...} or part, default='squared'
+        'squared' is (1 - y f)^2.
+    average : str or part, default='uniform'
+        A scheme of `tunefree.averaging`, such as ``Geometric(rate=0.01)``.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    dual_coef_, gamma_, support_, coordinates_, expansion_, leaderboard_, n_iter_
+        See `KernelPiSTOLClassifier`.
+    trace_ : dict
+        With a given bandwidth 'rows' and the progressive errors of the running average and of the
+        iterate.
+
+    References
+    ----------
+    Orabona 2014, Algorithm 1 and equation 3; Neu and Rosasco 2018 for geometric averages.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree.experiments.baselines import KernelAveragedSGDClassifier
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> y = np.hypot(*X.T) > 1.2
+    >>> model = KernelAveragedSGDClassifier(loss="hinge", random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.85)
+    True
+    """
+
+
+class KernelAveragedSGDRegressor(KernelRegressor, _SGD):
+    r"""Averaged kernel SGD with a constant step (the paper's Algorithm 1) for regression.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0, step, loss, average, max_iter, precision, shuffle, n_jobs, \
+    random_state
+        See `KernelAveragedSGDClassifier`; targets are learned in units of a robust scale about
+        their median.
+
+    References
+    ----------
+    Orabona 2014, Algorithm 1 and equation 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree.experiments.baselines import KernelAveragedSGDRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (300, 1))
+    >>> y = np.sin(X[:, 0])
+    >>> model = KernelAveragedSGDRegressor(gamma=1.0, max_iter=10, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    def _standard(self, targets, rows, dtype):
+        self._unit = standard = Standard.of(np.unique(targets, axis=0), tails=True)
+        ends = np.full((2, targets.shape[1]), np.inf) * [[-1.0], [1.0]]
+        self._set_units(standard, ends, dtype)
+        return standard(targets)

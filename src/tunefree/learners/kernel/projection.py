@@ -1,0 +1,312 @@
+r"""Projection of functions onto a few of their support rows, after training or on a stream.
+
+In the feature space of a kernel the orthogonal projection of f onto the span of k(l, .), l in L, is
+the function of that span which agrees with f on L. Built up one landmark at a time, with P(x) the
+squared distance of k(x, .) from the span so far and r = f - projection, a landmark x lowers the
+squared error \|f - projection\|^2 by exactly
+
+    r(x)^2 / P(x),
+
+summed over functions and kernels. `choose` takes the row of the largest such gain. (Pivoted
+Cholesky by the largest P describes the kernel instead of the functions: on a9a and on handwritten
+digits it needs several times as many landmarks for the same loss.) In the basis that the steps
+orthogonalise, earlier coefficients do not change when landmarks are added, so that one run serves
+every number of landmarks.
+
+`compress` projects a predictor after training, onto as few landmarks as keep its loss.
+
+`make_room` bounds the support rows of learners on a stream: when the next block might exceed the
+bound, every member's two vectors of the feature space, the sum g of its gradients and the one that
+makes up its average, are projected onto half as many support rows. Rows that repeat, or that others
+nearly span, go first, at nearly no loss. The state's |g|^2 becomes that of the projection; the sums
+of sizes of gradients, which set the scale of the predictor, stay. The regret guarantees of the
+unbounded learner do not cover the projections. Nothing is drawn at random.
+
+Source: Müller and Schaback, "A Newton basis for kernel spaces", Journal of Approximation Theory
+161 (2009), for the basis; Müller's thesis (Göttingen, 2009) for the rule, "f/P-greedy", here for
+several functions and kernels at once. The bound is ours, in the spirit of the Projectron (Orabona,
+Keshet and Caputo, "Bounded kernel-based online learning", JMLR 2009), which projects single rows.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from tunefree.learners.kernel.expansion import Expansion
+from tunefree.learners.pistol.rules import SQUARED_NORM
+
+# Added to the diagonal, relative to it, by type of the rows: rows that the span nearly holds would
+# amplify rounding.
+RIDGE = {"d": 1e-10, "f": 1e-6}
+# Landmarks are sought among this many support rows, evenly spaced in the order of learning, which
+# is random: their kernel matrix, 134 MB in float64, must be held.
+CANDIDATES = 4096
+# The change of the loss, as a share of the loss of predicting zero, that compress=True allows.
+TOLERANCE = 1e-3
+# Numbers of landmarks that are tried grow by this factor.
+_FINER = 1.1
+# Kernel values of this many rows are held at a time; more rows are projected in several groups.
+GROUP = 4096
+
+
+class Projection(NamedTuple):
+    """Landmarks in the order of their choice, and the projections onto the first of them."""
+
+    indices: np.ndarray  # positions among the candidates, of shape (r,)
+    lower: tuple  # for each kernel the Cholesky factor of its matrix on the landmarks
+    weights: tuple  # for each kernel the functions' coefficients in the orthonormal basis
+
+    def coefs(self, count):
+        """Coefficients of the projections onto the first `count` landmarks, one array a kernel."""
+        return tuple(
+            solve_triangular(L[:count, :count].T, w[:count], lower=False)
+            for L, w in zip(self.lower, self.weights, strict=True)
+        )
+
+    def project(self, values):
+        """Coefficients of other functions' projections, from their values on all the landmarks."""
+        inner = self.basis(values)
+        return tuple(
+            solve_triangular(L.T, v, lower=False) for L, v in zip(self.lower, inner, strict=True)
+        )
+
+    def basis(self, grams):
+        """Values of the orthonormal functions on rows, from the kernels' values there, (r, n)."""
+        return tuple(
+            solve_triangular(L, K, lower=True) for L, K in zip(self.lower, grams, strict=True)
+        )
+
+
+def choose(grams, values, count, ridge=RIDGE["d"]):
+    """Choose landmarks for functions among candidate rows: the `Projection`.
+
+    For each kernel there are the candidates' values with each other, computed in float64 (rounding
+    to float32 leaves matrices that are not positive semidefinite), and those of its functions.
+    Where less than `count` landmarks write these exactly, there are no more. `ridge` is added to
+    the diagonal, relative to its largest entry.
+
+    Examples
+    --------
+    >>> K = np.exp(-((np.arange(4.0)[:, None] - np.arange(4.0)) ** 2))
+    >>> f = K @ np.array([[0.0], [2.0], [0.0], [0.0]])
+    >>> choose([K], [f], 3).indices
+    array([1])
+    """
+    q = len(grams[0])
+    count = min(count, q)
+    spaces = [_Space(K, f, count, ridge) for K, f in zip(grams, values, strict=True)]
+    indices, free = np.zeros(count, np.intp), np.ones(q, bool)
+    enough = None
+    for step in range(count):
+        gain = np.where(free, sum(space.gain() for space in spaces), 0.0)
+        x = int(gain.argmax())
+        # Rounding of the values is below a millionth of them in either type.
+        enough = 1e-14 * gain[x] if enough is None else enough
+        if gain[x] <= enough:
+            count = step
+            break
+        indices[step], free[x] = x, False
+        for space in spaces:
+            space.take(x, step)
+    indices = indices[:count]
+    return Projection(
+        indices,
+        tuple(np.tril(space.basis[:count, indices].T) for space in spaces),
+        tuple(space.weights[:count] for space in spaces),
+    )
+
+
+class _Space:
+    """One kernel's span so far, and what of the functions lies outside of it."""
+
+    def __init__(self, gram, values, count, ridge):
+        self.gram = gram
+        self.scale = max(float(gram.diagonal().max(initial=0.0)), 1e-300)
+        self.ridge = ridge * self.scale
+        self.power = gram.diagonal().astype(np.float64) + self.ridge
+        self.residual = np.array(values, np.float64)
+        self.basis = np.zeros((count, len(gram)))
+        self.weights = np.zeros((count, self.residual.shape[1]))
+
+    def gain(self):
+        """By how much each row would lower the squared error; 0 for rows that the span holds."""
+        gains = np.einsum("ij,ij->i", self.residual, self.residual) / self.power
+        return np.where(self.power > 2.0 * self.ridge, gains, 0.0)
+
+    def take(self, x, step):
+        """Add a landmark to the span."""
+        V = self.basis
+        if self.power[x] <= 2.0 * self.ridge:
+            # Another kernel wants it; here it only would amplify rounding.
+            V[step, x] = np.sqrt(self.scale)
+            return
+        root = np.sqrt(self.power[x])
+        V[step] = (self.gram[x] - V[:step, x] @ V[:step]) / root
+        V[step, x] = root
+        self.weights[step] = self.residual[x] / root
+        self.residual -= np.outer(V[step], self.weights[step])
+        self.power = np.maximum(self.power - V[step] ** 2, self.ridge)
+
+
+class Compression(NamedTuple):
+    """What a compression did.
+
+    Attributes
+    ----------
+    n_support : int
+        Support rows before.
+    n_landmarks : int
+        Support rows after; as before if no number of landmarks within reach met the tolerance.
+    loss_before, loss_after : float
+        Mean loss of the predictor on the rows that it was checked on.
+    change : float
+        Root mean square of the change of the predictor on these rows, relative to the predictor.
+    """
+
+    n_support: int
+    n_landmarks: int
+    loss_before: float
+    loss_after: float
+    change: float
+
+
+def compress(f, rows, loss, *, tolerance=None, count=None, support_rows=None, n_jobs=None):
+    """Project an expansion onto landmarks: a given number, or as few as keep the loss.
+
+    With a tolerance the number is the smallest that was tried from which on the mean loss, a
+    function of the values on `rows`, stays within ``tolerance * loss(0)`` of that before; if there
+    is none, the expansion is returned as it is. For a precomputed kernel `support_rows` are the
+    rows of kernel values of the support.
+
+    Returns
+    -------
+    f : Expansion
+    kept : ndarray
+        Positions of the landmarks in the support, in the order of importance.
+    report : Compression
+    """
+    known = f.support if support_rows is None else support_rows
+    m = f.support.shape[0]
+    q = min(m, CANDIDATES if count is None else max(CANDIDATES, 2 * count))
+    at = np.arange(q) * m // max(q, 1)
+    before = f(rows, n_jobs)
+    asked, found = loss(before), _landmarks(f, known[at], at, count or q, n_jobs)
+    chosen = at[found.indices]
+    if count is None:
+        count = _smallest(f, chosen, found, rows, loss, asked, tolerance)
+        if count is None:
+            return f, np.arange(m), Compression(m, m, asked, asked, 0.0)
+    count = min(count, len(chosen))
+    kept = chosen[:count]
+    small = f._replace(
+        support=f.support[kept], coefs=tuple(c.astype(f.dtype) for c in found.coefs(count))
+    )
+    after = small(rows, n_jobs)
+    size = max(float(np.sqrt(np.mean(before**2))), 1e-300)
+    change = float(np.sqrt(np.mean((after - before) ** 2))) / size
+    return small, kept, Compression(m, count, asked, loss(after), change)
+
+
+def _landmarks(f, candidates, at, count, n_jobs):
+    """Landmarks among the candidates, for each kernel's part of the expansion."""
+    support = _double(f.support[at])
+    grams = [k.gram(_double(candidates), support) for k in f.kernels]
+    values = [
+        Expansion((k,), f.support, (c,))(candidates, n_jobs)
+        for k, c in zip(f.kernels, f.coefs, strict=True)
+    ]
+    return choose(grams, values, count, RIDGE[f.dtype.char])
+
+
+def _smallest(f, chosen, found, rows, loss, asked, tolerance):
+    """The smallest number of landmarks from which on the loss keeps to the tolerance."""
+    support = _double(f.support[chosen])
+    grams = [k.gram(_double(rows), support).T for k in f.kernels]
+    bases = found.basis(grams)
+    allowed = tolerance * loss(np.zeros((rows.shape[0], f.n_outputs)))
+    values, done, best = np.zeros((rows.shape[0], f.n_outputs)), 0, None
+    for count in _sizes(len(chosen)):
+        for V, w in zip(bases, found.weights, strict=True):
+            values += V[done:count].T @ w[done:count]
+        done = count
+        if abs(loss(values) - asked) > allowed:
+            best = None
+        elif best is None:
+            best = count
+    return best
+
+
+def _sizes(most):
+    """Numbers from 1 to `most`, ever further apart."""
+    count = 1
+    while count < most:
+        yield count
+        count = max(count + 1, int(count * _FINER))
+    if most:
+        yield most
+
+
+def _double(rows):
+    """Rows in double precision, unless they are numbers of rows."""
+    return rows if rows.dtype.kind == "i" else rows.astype(np.float64)
+
+
+def make_room(engine, n_rows, max_support):
+    """Contract an engine on a stream if a block of rows might exceed the bound.
+
+    At most ``max_support - max_support // 2`` rows may come at a time.
+    """
+    if engine.n_slots + n_rows > max_support:
+        contract(engine, max_support // 2)
+
+
+def contract(engine, n_kept):
+    """Project all members onto `n_kept` of their support rows, or fewer."""
+    n, rows = engine.n_slots, engine.support.rows
+    if n <= n_kept:
+        return
+    n_groups = -(-n // GROUP)
+    share = np.arange(n_groups + 1) * n_kept // n_groups
+    kept, tables = [], []
+    for group in range(n_groups):
+        at = np.arange(group, n, n_groups)
+        chosen, coefs = _project(engine, rows[at], at, share[group + 1] - share[group])
+        kept.append(at[chosen])
+        tables.append(coefs)
+    kept = np.concatenate(kept)
+    order = np.argsort(kept)
+    tables = [np.concatenate(parts)[order] for parts in zip(*tables, strict=True)]
+    engine.rebuild(rows[kept[order]], tables)
+    for member, state in zip(engine.members, engine.states, strict=True):
+        z = state.z[: engine.n_slots]
+        g = Expansion((_kernel(engine, member.gamma),), engine.support.rows, (z,))
+        state.scalars[:, SQUARED_NORM] = np.maximum(0.0, np.sum(z * g(engine.support.rows), axis=0))
+
+
+def _project(engine, rows, at, count):
+    """Which rows of a group stay, and the coefficients [z, u] of each member on them."""
+    rows = rows.astype(np.float64)
+    grams = [_kernel(engine, gamma).gram(rows, rows) for gamma in engine.gammas]
+    level = [engine.gammas.index(m.gamma) for m in engine.members]
+    functions = [[] for _ in grams]
+    for i, g in enumerate(level):
+        for coef in (engine.mean(i)[at], engine.last(i)[at]):
+            values = grams[g] @ coef
+            functions[g].append(values / max(np.sqrt(np.sum(coef * values)), 1e-300))
+    found = choose(grams, [np.hstack(f) for f in functions], count, RIDGE[engine.dtype.char])
+    tables = [np.hstack([s.z[at], s.u[at]]) for s in engine.states]
+    values = [
+        np.hstack([K[found.indices] @ t for t, i in zip(tables, level, strict=True) if i == g])
+        for g, K in enumerate(grams)
+    ]
+    width, taken, out = tables[0].shape[1], [0] * len(grams), []
+    projected = found.project(values)
+    for g in level:
+        out.append(projected[g][:, taken[g] : taken[g] + width])
+        taken[g] += width
+    return found.indices, out
+
+
+def _kernel(engine, gamma):
+    return engine.kernel if gamma is None else engine.kernel._replace(gamma=gamma)
