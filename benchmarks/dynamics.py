@@ -19,9 +19,8 @@ from tunefree.constraints import LpBall, NuclearBall, SchattenBall
 from tunefree.datasets import make_low_rank_dynamics
 from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.engine.sources import Sheets
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.engine.sources import Batches
+from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.learners.reflectron.subspace import LowRank, place
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
@@ -46,10 +45,10 @@ def sheets(trajectories, n):
     """The first n trajectories to learn from, the next to choose the iterate; states as float32."""
     learn, held = pairs(trajectories[:n]), pairs(trajectories[n : n + HELD])
     blocks = [
-        Sheet(Dense(X.astype(np.float32)), y, np.ones(len(X)), m)
+        Batch(Dense(X.astype(np.float32)), y, np.ones(len(X)), m)
         for (X, y), m in ((learn, -1), (held, 0))
     ]
-    return Sheets(tuple(blocks))
+    return Batches(tuple(blocks))
 
 
 def geometries(theta):

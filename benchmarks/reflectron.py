@@ -16,9 +16,8 @@ from _sparse import PEERS
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.estimators.reflectron.regressor import ReflectronRegressor
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.estimators.reflectron.glm import ReflectronRegressor
+from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
@@ -44,8 +43,8 @@ class Draw:
 
     def blocks(self, epoch):
         """Be a source: the rows to learn from, then those held out."""
-        yield Sheet(Dense(self.X), self.y[:, None], np.ones(len(self.y)))
-        yield Sheet(Dense(self.X_held), self.y_held[:, None], np.ones(len(self.y_held)), 0)
+        yield Batch(Dense(self.X), self.y[:, None], np.ones(len(self.y)))
+        yield Batch(Dense(self.X_held), self.y_held[:, None], np.ones(len(self.y_held)), 0)
 
     def learned(self):
         """The rows to learn from."""
@@ -114,7 +113,7 @@ def large(quick):
 
 def pass_cost(draw):
     """One pass against the matrix products it consists of."""
-    sheet = Sheet(Dense(draw.X), draw.y[:, None], np.ones(len(draw.y)))
+    sheet = Batch(Dense(draw.X), draw.y[:, None], np.ones(len(draw.y)))
     for count in (1, 5, 35):
         potentials = [Hypentropy(10.0 ** -(4 + i / 8)) for i in range(count)]
         learner = Mirror(

@@ -13,8 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 import tunefree
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import Identity
 from tunefree.potentials import Euclidean, Hypentropy
 
@@ -218,7 +217,7 @@ def test_no_task_gathers_the_rows(client):
 
 
 def _block(part):
-    return [Sheet(Dense(part.X), part.y[:, None], part.weights)]
+    return [Batch(Dense(part.X), part.y[:, None], part.weights)]
 
 
 def _received(dask_worker):
@@ -240,7 +239,7 @@ def test_passes_leave_the_rows_where_they_are(client):
     batches = Batches(cluster, _block)
     learner = Mirror(Identity(), (Configuration(Euclidean()),))
     state = learner.init(40)
-    whole = learner.scan(state, Sheet(Dense(X), y[:, None], np.ones(6000)))
+    whole = learner.scan(state, Batch(Dense(X), y[:, None], np.ones(6000)))
     batches.sweep(learner, state, 0)
     before = sum(client.run(_received).values())
     for epoch in range(5):

@@ -118,12 +118,12 @@ def test_samples_are_held_out_whole():
     inner = tunefree.estimators.reflectron.shared._Equations(
         potential="euclidean", random_state=0, fit_intercept=False, max_iter=3
     )
-    inner.n_outputs, sheets = 15, []
-    make = inner._sheet
-    inner._sheet = lambda *args: sheets.append(make(*args)) or sheets[-1]
+    inner.n_outputs, batches = 15, []
+    make = inner._batch
+    inner._batch = lambda *args: batches.append(make(*args)) or batches[-1]
     A = np.array([windows(x) for x in X]).reshape(60, -1)
     inner._fit(A, y, np.ones(60), np.zeros(60), None)
-    held = sheets[0].held.reshape(60, 15)
+    held = batches[0].held.reshape(60, 15)
     assert (held == held[:, :1]).all() and len(np.unique(held)) > 2
 
 

@@ -7,10 +7,9 @@ from scipy.special import eval_legendre, expit
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.engine.sources import Sheets
+from tunefree.engine.sources import Batches
 from tunefree.learners.reflectron.chained import Chained
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import Identity, Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
@@ -24,7 +23,7 @@ GEOMETRIES = [
 
 def _states(learner, X, y, passes):
     """The state after every pass."""
-    state, sheet, states = learner.init(X.shape[1]), Sheet(Dense(X), y, np.ones(len(X))), []
+    state, sheet, states = learner.init(X.shape[1]), Batch(Dense(X), y, np.ones(len(X))), []
     for _ in range(passes):
         state, done = learner.turn(learner.scan(state, sheet))
         if done:
@@ -43,7 +42,7 @@ def test_a_chain_on_a_quadratic_is_a_legendre_polynomial():
     h, curvature = 0.1, np.array([1.0, 0.5, 0.05])
     X, start = np.diag(np.sqrt(3.0 * curvature)), np.array([[0.5, -1.0, 2.0]])
     learner = Chained(Identity(), (Configuration(Euclidean()),), first_step=h, intercept=False)
-    state, sheet = learner.init(3, theta=start), Sheet(Dense(X), np.zeros((3, 1)), np.ones(3))
+    state, sheet = learner.init(3, theta=start), Batch(Dense(X), np.zeros((3, 1)), np.ones(3))
     number = 0
     for _ in range(40):
         state, _ = learner.turn(learner.scan(state, sheet))
@@ -94,7 +93,7 @@ def test_time_is_the_flows(configuration):
 
 def test_a_chain_with_a_number_as_step_is_the_plain_iteration():
     X, y = _logistic(4)
-    sheets, found = Sheets((Sheet(Dense(X), y, np.ones(len(X))),)), []
+    sheets, found = Batches((Batch(Dense(X), y, np.ones(len(X))),)), []
     for kind in (Chained, Mirror):
         learner = kind(Logistic(), (Configuration(PNorm(1.1), None, 0.1),), last=True)
         found.append(run(learner, learner.init(30), sheets, max_passes=20).state.now)

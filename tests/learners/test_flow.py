@@ -9,8 +9,7 @@ from tunefree import flow
 from tunefree.designs import Dense
 from tunefree.experiments.stiff import SOLVERS, Shift, implicit, jacobian
 from tunefree.learners.reflectron.flow import Flow, Sample, follow
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import Logistic, Tanh
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power, Spectral
 
@@ -43,7 +42,7 @@ def test_forward_euler_is_the_batch_iteration(potential, intercept):
     field = _flow(X, y, potential, intercept=intercept)
     unknowns = field.start()
     for _ in range(20):
-        state, _ = learner.turn(learner.scan(state, Sheet(Dense(X), y, np.ones(40))))
+        state, _ = learner.turn(learner.scan(state, Batch(Dense(X), y, np.ones(40))))
         unknowns = unknowns + step * field.field(0.0, unknowns)
     theta, offset = field.point(unknowns)
     # The state's trial is the point that the last step led to.
@@ -141,7 +140,7 @@ def test_an_integrator_of_ones_own_is_taken():
     learner = Mirror(Logistic(), (Configuration(Hypentropy(0.1), None, 0.05),), intercept=False)
     state = learner.init(12)
     for _ in range(40):
-        state, _ = learner.turn(learner.scan(state, Sheet(Dense(X), y, np.ones(40))))
+        state, _ = learner.turn(learner.scan(state, Batch(Dense(X), y, np.ones(40))))
     path = flow(X, y, potential=Hypentropy(0.1), horizon=2.0, method=Euler)
     assert np.allclose(path.at(2.0)[0], state.trial.theta[0, 0], rtol=1e-9, atol=1e-12)
 

@@ -11,8 +11,7 @@ from tunefree import protocols
 from tunefree.constraints import L1Ball, Simplex
 from tunefree.designs import CSR, Dense
 from tunefree.engine.run import run
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import LINKS, Logistic
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power, Spectral
 
@@ -31,7 +30,7 @@ def _problem(n=40, d=60, k=1, seed=0, noise=0.1, link=LINKS["logistic"]):
 
 
 def _sheet(X, y, held=-1):
-    return Sheet(Dense(X), y, np.ones(len(X)), held)
+    return Batch(Dense(X), y, np.ones(len(X)), held)
 
 
 def _matching(link, X, y, theta, offset):
@@ -132,7 +131,7 @@ def test_sparse_rows_give_the_same_sums():
     start = learner.init(60, 1, theta=np.full((1, 60), 0.1))
     dense = learner.scan(start, _sheet(X, y)).sums
     design = CSR.from_scipy(sparse.csr_array(X))
-    stored = learner.scan(start, Sheet(design, y, np.ones(len(X)))).sums
+    stored = learner.scan(start, Batch(design, y, np.ones(len(X)))).sums
     for a, b in zip(dense, stored, strict=True):
         assert np.allclose(a, b, rtol=1e-12, atol=1e-14)
 

@@ -9,11 +9,9 @@ from tunefree.averaging import AVERAGES
 from tunefree.constraints import Box, L1Ball, LpBall, NonNegative, NuclearBall, Simplex
 from tunefree.designs import Dense
 from tunefree.learners.clock import risk
-from tunefree.learners.reflectron.batches import Batches
 from tunefree.learners.reflectron.lazy import Lazy
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
-from tunefree.learners.reflectron.stochastic import stochastic
+from tunefree.learners.reflectron.minibatches import MiniBatches, stochastic
+from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import LINKS, Logistic
 from tunefree.potentials import (
     POTENTIALS,
@@ -137,7 +135,7 @@ def test_every_form_of_a_potential_is_the_same_law(name, k, per_output):
         )
         for c in (None, *INACTIVE.get(name, (L1Ball(1e9), LpBall(1.5, 1e9))))
     ]
-    forms.append(Batches(Logistic(), Configuration(potential, None, None, per_output), scheme))
+    forms.append(MiniBatches(Logistic(), Configuration(potential, None, None, per_output), scheme))
     if getattr(potential, "separable", False):
         box = Configuration(potential, Box(-1e9, 1e9), None, per_output)
         forms.append(stochastic(Logistic(), box, scheme, None, True, 30))
@@ -154,8 +152,8 @@ def test_batches_of_all_rows_are_the_batch_form(name, k, per_output):
     X, y, _ = _rows(50, 30, k, density=0.2)
     configuration = Configuration(TABLE[name], None, 0.8, per_output)
     batch = Mirror(Logistic(), (configuration,), last=True)
-    state, sheet = batch.init(30, k), Sheet(Dense(X), y, np.ones(50))
-    learner = Batches(Logistic(), configuration, None, size=50)
+    state, sheet = batch.init(30, k), Batch(Dense(X), y, np.ones(50))
+    learner = MiniBatches(Logistic(), configuration, None, size=50)
     walk = learner.init(30, k)
     for _ in range(7):
         state, _ = batch.turn(batch.scan(state, sheet))
@@ -250,7 +248,7 @@ def test_sparse_rows_give_the_same(size, constraint):
 def test_other_geometries_step_by_projection(configuration):
     X, y, _ = _rows(k=1)
     learner = stochastic(Logistic(), configuration, AVERAGES["polynomial"], None, True, 20)
-    assert isinstance(learner, Batches)
+    assert isinstance(learner, MiniBatches)
     ones, steps = np.ones(300), np.full(300, 0.3)
     theta, _ = learner.read(learner.scan(learner.init(20, 1), X, y, ones, steps))
     expected, _ = _reference(Logistic(), configuration, AVERAGES["polynomial"], X, y, ones, steps)
@@ -263,7 +261,7 @@ def test_batches_of_all_rows_are_full_batch_steps():
     X, y, _ = _rows(density=1.0)
     configuration = Configuration(Hypentropy(1e-2), None, 0.8)
     batch = Mirror(Logistic(), (configuration,), last=True)
-    state, sheet = batch.init(20, 2), Sheet(Dense(X), y, np.ones(300))
+    state, sheet = batch.init(20, 2), Batch(Dense(X), y, np.ones(300))
     for _ in range(7):
         state, _ = batch.turn(batch.scan(state, sheet))
     learner = stochastic(Logistic(), configuration, None, None, True, 20, 300)
@@ -280,7 +278,7 @@ def test_many_small_steps_find_the_predictor_of_the_batch_form():
     X, y, _ = _rows(400, 5, 1, density=1.0)
     configuration = Configuration(Hypentropy(0.1))
     batch = Mirror(Logistic(), (configuration,), patience=10**6, last=True)
-    state, sheet = batch.init(5), Sheet(Dense(X), y, np.ones(400))
+    state, sheet = batch.init(5), Batch(Dense(X), y, np.ones(400))
     for _ in range(300):
         state, done = batch.turn(batch.scan(state, sheet))
         if done:

@@ -6,8 +6,7 @@ import pytest
 from tunefree.constraints import LpBall, NuclearBall, SchattenBall
 from tunefree.designs import Dense
 from tunefree.learners.reflectron import subspace
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.learners.reflectron.subspace import LowRank, place
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Power, Spectral
@@ -153,7 +152,7 @@ def test_a_run_is_that_of_exact_steps(potential, ball):
         learner = Mirror(Logistic(), (kind(potential, ball),), intercept=False)
         state = learner.init(200, 200)
         for _ in range(30):
-            state, _ = learner.turn(learner.scan(state, Sheet(Dense(X), Y, np.ones(60))))
+            state, _ = learner.turn(learner.scan(state, Batch(Dense(X), Y, np.ones(60))))
         states.append(state)
     fast, slow = states
     assert fast.accepted[0] == slow.accepted[0] > 10

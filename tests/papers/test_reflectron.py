@@ -8,8 +8,7 @@ from tunefree import bounds, protocols
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
+from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import Logistic
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm
 
@@ -36,7 +35,7 @@ class Batches(protocols.Source):
 
 
 def _sheet(X, y, held=-1):
-    return Sheet(Dense(X), y[:, None], np.ones(len(y)), held)
+    return Batch(Dense(X), y[:, None], np.ones(len(y)), held)
 
 
 def _learn(sets, configurations, passes, patience=10**6):
@@ -139,9 +138,9 @@ def _drawn(rng, n, atoms, mean):
     ones = rng.binomial(counts[:, None], mean)
     if mean.shape[1] == 1:
         X, y = np.vstack([atoms, atoms]), np.repeat([1.0, 0.0], len(atoms))[:, None]
-        return Sheet(Dense(X), y, np.concatenate([ones[:, 0], counts - ones[:, 0]]).astype(float))
+        return Batch(Dense(X), y, np.concatenate([ones[:, 0], counts - ones[:, 0]]).astype(float))
     # The pseudogradient is linear in the targets: rows of one atom may share their mean.
-    return Sheet(Dense(atoms), ones / counts[:, None], counts.astype(float))
+    return Batch(Dense(atoms), ones / counts[:, None], counts.astype(float))
 
 
 @pytest.mark.parametrize("potential", [Euclidean(), PNorm("log"), Entropy()], ids=repr)

@@ -7,7 +7,7 @@ from scipy import sparse
 from tunefree import OptimisticPerceptron, ReflectronClassifier, ReflectronRegressor, open_source
 from tunefree.constraints import L1Ball
 from tunefree.engine.order import hashed_visits, row_hash
-from tunefree.learners.reflectron.mirror_state import NONE
+from tunefree.learners.reflectron.mirror import NONE
 from tunefree.potentials import Hypentropy
 
 RNG = np.random.default_rng(0)

@@ -18,7 +18,6 @@ from scipy import sparse
 
 from tunefree.designs import CSR, Dense
 from tunefree.learners.clock import risk
-from tunefree.learners.reflectron.stochastic import stochastic
 from tunefree.links import target_margin
 from tunefree.robust import Guard
 
@@ -31,20 +30,9 @@ HOPELESS = 100.0
 
 
 class Pace(NamedTuple):
-    """How long a run's steps are: longest / C^2 for the automatic ones and those of theorems.
+    """How long a run's steps are: `fixed`, or numerator / C^2 up to `most`.
 
-    Attributes
-    ----------
-    fixed : float or None
-        A step that does not depend on the rows.
-    numerator : float
-        What is divided by C^2.
-    exponent : float
-        Of the norm that measures rows.
-    extra : float
-        What an intercept adds to C^2.
-    most : float
-        Upper limit of the steps.
+    C is the longest row so far in the norm of the `exponent`; an intercept adds `extra` to C^2.
     """
 
     fixed: float | None
@@ -66,19 +54,7 @@ class Pace(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One of the runs.
-
-    Attributes
-    ----------
-    configuration : Configuration
-    learner : Lazy or Batches
-    state : NamedTuple
-    pace : Pace
-    unit : float
-        Rows are divided by it.
-    longest : float
-        The longest row so far, in this unit.
-    """
+    """One of the runs; rows are divided by `unit`, in which `longest` is the longest so far."""
 
     configuration: object
     learner: object
@@ -103,24 +79,12 @@ class Run(NamedTuple):
         return risk(self.state)
 
 
-class Walks(NamedTuple):
-    """Runs side by side.
+class Halving(NamedTuple):
+    """Runs side by side, after `seen` rows.
 
-    Attributes
-    ----------
-    runs : tuple of Run
-    seen : int
-        Rows learned.
-    guards : tuple of Guard
-        Of the rows and of the targets, for streams.
-    is_open : bool, default=False
-        Whether the last output is for classes that may yet appear.
-    start : tuple or None
-        Parameters and intercepts to start from, while the unit of a stream is not known; then None.
-    waiting : tuple of (rows, targets, weights)
-        What has come before the unit is known.
-    tally : ndarray of shape (3, k)
-        Of a stream: weight, weighted targets, squared errors of having learned nothing.
+    Of a stream: `guards` of the rows and of the targets, whether it `is_open` (the last output is
+    for classes that may yet appear), where to `start` from and what is `waiting` while its unit is
+    not known, and the `tally`: weight, weighted targets, squared errors of having learned nothing.
     """
 
     runs: tuple
@@ -132,34 +96,20 @@ class Walks(NamedTuple):
     tally: np.ndarray | None = None
 
     @classmethod
-    def begin(cls, link, configurations, paces, scheme, weight, intercept, size, d, k, start,
-              units=None, scaled=None):  # fmt: skip
-        """All runs before the first row.
+    def begin(cls, runs, d, k, start):
+        """Runs (of any state) before the first row of d columns and k outputs.
 
-        Parameters
-        ----------
-        link, scheme, weight, intercept, size
-            As of `stochastic`.
-        configurations, paces : sequence of Configuration and Pace
-        d, k : int
-            Columns and outputs.
-        start : (theta, offset), or None for each
-        units : sequence of float, optional
-            What each run divides rows by.
-        scaled : sequence of Configuration, optional
-            The configurations in these units.
+        `start` is (theta, offset), or None for each, for rows as they are.
         """
-        units = np.ones(len(paces)) if units is None else units
-        runs = []
-        for configuration, own, pace, unit in zip(
-            configurations, configurations if scaled is None else scaled, paces, units, strict=True
-        ):
-            learner = stochastic(link, own, scheme, weight, intercept, d, size)
-            theta = None if start[0] is None else start[0] * unit
-            state = learner.init(d, k, theta, start[1])
-            runs.append(Run(configuration, learner, state, pace, float(unit)))
+        theta, offset = start
+        runs = tuple(
+            run._replace(
+                state=run.learner.init(d, k, None if theta is None else theta * run.unit, offset)
+            )
+            for run in runs
+        )
         guards = Guard.of(np.zeros(d)), Guard.of(np.zeros(k))
-        return cls(tuple(runs), guards=guards, tally=np.zeros((3, k)))
+        return cls(runs, guards=guards, tally=np.zeros((3, k)))
 
     def n_outputs(self):
         """How many predictions a row."""
@@ -178,10 +128,10 @@ class Walks(NamedTuple):
                 * weights[:, None, None]
             )
             tally = np.add.accumulate(np.concatenate([self.tally[None], lines]))[-1]
-        walks = self._replace(tally=tally)
+        halving = self._replace(tally=tally)
         if start is not None:
-            return walks._replace(waiting=(*self.waiting, (X, targets, weights)))
-        return walks.learn(X, targets, weights)
+            return halving._replace(waiting=(*self.waiting, (X, targets, weights)))
+        return halving.learn(X, targets, weights)
 
     def unit(self, now=False):
         """The unit of the rows that wait, None while they are too few; `now` asks for any.
@@ -215,20 +165,20 @@ class Walks(NamedTuple):
 
     def learn(self, X, targets, weights, *, halve=True):
         """The runs after more rows, in the order given; these are consumed."""
-        walks, start = self, 0
+        halving, start = self, 0
         while start < len(targets):
-            grid = max(_FIRST_HALVING, 1 << walks.seen.bit_length())
-            stop = min(len(targets), start + grid - walks.seen)
+            grid = max(_FIRST_HALVING, 1 << halving.seen.bit_length())
+            stop = min(len(targets), start + grid - halving.seen)
             part = slice(start, stop)
-            views = {unit: _in_unit(X[part], unit) for unit in {run.unit for run in walks.runs}}
+            views = {unit: _in_unit(X[part], unit) for unit in {run.unit for run in halving.runs}}
             runs = tuple(
-                run.learn(views[run.unit], targets[part], weights[part]) for run in walks.runs
+                run.learn(views[run.unit], targets[part], weights[part]) for run in halving.runs
             )
-            walks = walks._replace(runs=runs, seen=walks.seen + stop - start)
-            if halve and walks.seen == grid:
-                walks = walks.halved([run.risk() for run in walks.runs])
+            halving = halving._replace(runs=runs, seen=halving.seen + stop - start)
+            if halve and halving.seen == grid:
+                halving = halving.only(better_half([run.risk() for run in halving.runs]))
             start = stop
-        return walks
+        return halving
 
     def outputs(self, index, sign, ends):
         """Outputs rearranged: the new i is sign[i] times the old index[i].
@@ -254,15 +204,14 @@ class Walks(NamedTuple):
         )
         return self._replace(runs=runs, guards=guards, tally=tally, start=start, waiting=waiting)
 
-    def halved(self, risks):
-        """The better half of the runs, in their order."""
-        keep = (len(self.runs) + 1) // 2
-        better = sorted(np.argsort(risks, kind="stable")[:keep])
-        return self._replace(runs=tuple(self.runs[i] for i in better))
+    def only(self, kept):
+        """Some of the runs, by their numbers."""
+        return self._replace(runs=tuple(self.runs[i] for i in kept))
 
-    def best(self):
-        """The run of the lowest risk."""
-        return self.runs[int(np.argmin([run.risk() for run in self.runs]))]
+
+def better_half(risks):
+    """Which are the better half, in their order."""
+    return sorted(np.argsort(risks, kind="stable")[: (len(risks) + 1) // 2])
 
 
 def _tops(X):

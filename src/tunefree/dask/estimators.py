@@ -25,10 +25,9 @@ from tunefree.estimators import least_squares, perceptron, ridge
 from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, penalties
 from tunefree.estimators.pistol import classifier as pistol_classifier
 from tunefree.estimators.pistol import regressor as pistol_regressor
-from tunefree.estimators.reflectron import classifier as glm_classifier
-from tunefree.estimators.reflectron import regressor as glm_regressor
-from tunefree.estimators.reflectron.units import Columns, Moments
-from tunefree.learners.reflectron.mirror_state import NONE, Sheet
+from tunefree.estimators.reflectron import glm
+from tunefree.estimators.reflectron.features import Columns, Moments
+from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
 from tunefree.links import target_margin
@@ -211,7 +210,7 @@ def _moments(part, estimator):
     return Moments.of(part.X, _numbers(part, estimator)[0], part.weights)
 
 
-def _sheets(part, estimator, columns, seed):
+def _batches(part, estimator, columns, seed):
     """A partition's rows in the learner's units; equal rows are one, and some are held out.
 
     They are cut in pieces: what the first product of a pass has read, the second one finds in the
@@ -227,13 +226,13 @@ def _sheets(part, estimator, columns, seed):
     size = X.nnz if sparse.issparse(X) else X.size
     step = max(1, PIECE * len(weights) // max(1, size))
     return [
-        Sheet(columns.design(X[rows[p]]), targets[rows[p]], totals[p], held[p])
+        Batch(columns.design(X[rows[p]]), targets[rows[p]], totals[p], held[p])
         for p in (slice(start, start + step) for start in range(0, len(rows), step))
     ]
 
 
-def _held_weight(sheets):
-    return float(sum(s.weights[s.held > NONE].sum() for s in sheets))
+def _held_weight(batches):
+    return float(sum(s.weights[s.held > NONE].sum() for s in batches))
 
 
 def _fit_glm(self, cluster):
@@ -253,7 +252,7 @@ def _fit_glm(self, cluster):
     columns = Columns.unchanged(cluster.n_columns)
     if self.standardize:
         columns = m.columns(self.fit_intercept)
-    source = Batches(cluster, _sheets, worker, columns, seed_of(self.random_state))
+    source = Batches(cluster, _batches, worker, columns, seed_of(self.random_state))
     held = cluster.each("held", _held_weight, parts=source.batches)
     held = sum(cluster.gather(held, "holding out"))
     cluster.parts = None  # from here on the rows are in the learner's units
@@ -271,7 +270,7 @@ def _fit_glm(self, cluster):
     self._descend(learner, source, columns, (None, offset), len(m.target), cluster.dtype)
 
 
-class ReflectronRegressor(Distributed, glm_regressor.ReflectronRegressor):
+class ReflectronRegressor(Distributed, glm.ReflectronRegressor):
     """`tunefree.ReflectronRegressor` on rows of a Dask cluster.
 
     Each pass is one round; sums are merged in a tree and the client takes the step. On the same
@@ -280,12 +279,11 @@ class ReflectronRegressor(Distributed, glm_regressor.ReflectronRegressor):
     """
 
     def _fit_on(self, cluster):
+        self._flat = not cluster.facts[0].n_outputs
         _fit_glm(self, cluster)
-        if not cluster.facts[0].n_outputs:
-            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
 
-class ReflectronClassifier(DistributedClassifier, glm_classifier.ReflectronClassifier):
+class ReflectronClassifier(DistributedClassifier, glm.ReflectronClassifier):
     """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `ReflectronRegressor`."""
 
     _fit_on = _fit_glm

@@ -7,11 +7,10 @@ from tunefree.constraints import NuclearBall, SchattenBall
 from tunefree.datasets import make_low_rank_dynamics
 from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.engine.sources import Sheets
+from tunefree.engine.sources import Batches
 from tunefree.experiments import Experiment
 from tunefree.experiments.style import COLOURS, MARKERS, finish, logarithmic, ranges
-from tunefree.learners.reflectron.mirror import Mirror
-from tunefree.learners.reflectron.mirror_state import NONE, Sheet
+from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
 from tunefree.learners.reflectron.subspace import LowRank
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
@@ -26,7 +25,7 @@ class System:
     def __init__(self, d, r, n, seed):
         found = make_low_rank_dynamics(n + HELD + TEST, d, r, rho=RHO, random_state=seed)
         rows, self.theta = found[0].astype(np.float32), found[1]
-        self.source = Sheets((_sheet(rows[:n], NONE), _sheet(rows[n : n + HELD], 0)))
+        self.source = Batches((_batch(rows[:n], NONE), _batch(rows[n : n + HELD], 0)))
         self._x = rows[n + HELD :, :-1].reshape(-1, d)
 
     def learner(self, algorithm, parameter, steps=(None,), patience=200):
@@ -49,12 +48,12 @@ class System:
         return 0.5 * float(np.square(gap).sum(axis=1).mean())
 
 
-def _sheet(trajectories, held):
+def _batch(trajectories, held):
     """States and what the nonlinear part added to them."""
     d = trajectories.shape[2]
     now = np.ascontiguousarray(trajectories[:, :-1].reshape(-1, d))
     added = trajectories[:, 1:].reshape(-1, d) - np.float32(RHO) * now
-    return Sheet(Dense(now), added, np.ones(len(now), np.float32), held)
+    return Batch(Dense(now), added, np.ones(len(now), np.float32), held)
 
 
 def parameters(algorithm, ps, betas):

@@ -4,7 +4,7 @@
 the files and iterators; `source` puts them together.
 """
 
-from tunefree.engine.sources.blocks import Block, Rows, Sheets, Whole
+from tunefree.engine.sources.blocks import Batches, Block, Rows, Whole
 from tunefree.engine.sources.chunks import Chunk, Mark, joined, widened
 from tunefree.engine.sources.source import Source, open_source
 
@@ -13,7 +13,7 @@ __all__ = [
     "Chunk",
     "Mark",
     "Rows",
-    "Sheets",
+    "Batches",
     "Source",
     "Whole",
     "joined",

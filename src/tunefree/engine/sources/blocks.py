@@ -62,14 +62,14 @@ class Whole(Source):
 
 
 @dataclass(frozen=True)
-class Sheets(Source):
+class Batches(Source):
     """Blocks that are at hand: what batch learners sweep over when rows are held out."""
 
-    sheets: tuple
+    batches: tuple
 
     def blocks(self, epoch):
         """The blocks of a pass."""
-        return iter(self.sheets)
+        return iter(self.batches)
 
 
 @dataclass(frozen=True)

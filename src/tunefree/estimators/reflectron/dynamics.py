@@ -12,7 +12,7 @@ from tunefree._array import seed_of
 from tunefree._threads import product
 from tunefree.estimators.base import FLOATS
 from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.reflectron.base import Reflectron
+from tunefree.estimators.reflectron.glm import Reflectron
 from tunefree.learners.reflectron.chained import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 

@@ -9,10 +9,10 @@ from tunefree._threads import product
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.reflectron.parts import link_range
-from tunefree.estimators.reflectron.regressor import ReflectronRegressor
-from tunefree.estimators.reflectron.units import Columns
-from tunefree.learners.reflectron.mirror_state import Sheet
+from tunefree.estimators.reflectron.features import Columns
+from tunefree.estimators.reflectron.glm import ReflectronRegressor
+from tunefree.estimators.reflectron.problem import link_range
+from tunefree.learners.reflectron.mirror import Batch
 
 
 class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEstimator):
@@ -222,11 +222,11 @@ class _Equations(ReflectronRegressor):
         k = self.n_outputs
         return Columns.of(_rows(X, k), np.repeat(weights, k), centred, self.standardize)
 
-    def _sheet(self, columns, X, targets, weights, held):
+    def _batch(self, columns, X, targets, weights, held):
         k = self.n_outputs
         design = Shared(columns.design(_rows(X, k)), k)
         held = np.repeat(held, k) if np.ndim(held) else held
-        return Sheet(design, targets.reshape(-1, 1), np.repeat(weights, k), held)
+        return Batch(design, targets.reshape(-1, 1), np.repeat(weights, k), held)
 
 
 def _rows(samples, k):

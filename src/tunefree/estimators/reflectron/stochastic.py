@@ -1,164 +1,94 @@
-"""The Reflectron's stochastic form behind the estimators: passes in memory, and streams."""
+"""The Reflectron's stochastic form: passes over rows in memory, and streams."""
 
-import warnings
+import dataclasses
+from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
-from tunefree.choose.halving import Run, Walks
+from tunefree import averaging
+from tunefree.choose.halving import HOPELESS, Halving, Run, better_half
 from tunefree.constraints.rules import is_separable
-from tunefree.estimators.from_source import FitsSource
-from tunefree.estimators.reflectron.passes import on_stream, paced, passes
-from tunefree.estimators.reflectron.units import Columns
+from tunefree.engine.order import Visits, given_visits
+from tunefree.engine.run import run
+from tunefree.engine.sources import Rows
+from tunefree.estimators.reflectron.problem import Fitted, paced
 from tunefree.estimators.restoring import require, same_form
-from tunefree.learners.reflectron.batches import Batches
 from tunefree.learners.reflectron.lazy import Lazy
-from tunefree.learners.reflectron.mirror_state import NONE, Sheet
+from tunefree.learners.reflectron.minibatches import MiniBatches, stochastic
+from tunefree.learners.reflectron.mirror import NONE
 from tunefree.robust import Guard
 
+# Passes without progress before the runs end; at least as many as progress took.
+_PATIENCE = 5
 
-class Stochastic(FitsSource):
-    """What the stochastic form adds to an estimator."""
 
-    _ON_DEMAND = ("coef_", "intercept_", "potential_", "constraint_", "leaderboard_")
-    _LEARNER = ("_stream", "_dtype", "_flat")
+def scheme_of(average):
+    """The averaging scheme of a name; None and 'last' are none."""
+    if average is None or (isinstance(average, str) and average == "last"):
+        return None
+    return averaging.scheme_of(average, also=["last"], online=True)
 
-    def _walk(self, link, configurations, scheme, X, targets, weights, visits, held, validation):
-        """The stochastic form: passes in the order of the rows' hash."""
-        (rows, _), k = visits.unique(), targets.shape[1]
-        columns = self._units(X[rows], weights, self.fit_intercept and not sparse.issparse(X))
-        sheet = Sheet(None, targets[rows], weights, held)
-        start = self._start(link, columns, sheet, 1 + max(0, held.max()), X.shape[1])
-        if start[1] is not None:
-            start = start[0], np.reshape(start[1], (-1, k))[-1]  # the member that holds rows out
-        spelt, paces = paced(
-            configurations, link, self.weight, self.fit_intercept, X.shape[1],
-            self.max_iter * len(rows), k,
-        )  # fmt: skip
 
-        def make(c=slice(None)):
-            chosen = (spelt[c], paces[c]) if isinstance(c, slice) else ([spelt[c]], [paces[c]])
-            return Walks.begin(link, *chosen, scheme, self.weight, self.fit_intercept,
-                               self.batch_size, X.shape[1], k, start)  # fmt: skip
+class Rule(NamedTuple):
+    """What the runs of a model have in common; `size` is of a step, `rounds` how many may come."""
 
-        Z, choosing = columns.rows(X), validation is not None or held.max() > NONE
-        X_held, y_held, w_held = Z[rows], targets[rows], weights
-        if validation is not None:
-            X_held, y_held, w_held = columns.rows(validation[0]), *validation[1:]
-        elif choosing:
-            X_held, y_held, w_held = (a[held > NONE] for a in (X_held, y_held, w_held))
+    link: object
+    configurations: tuple
+    scheme: object
+    weight: object
+    intercept: bool
+    size: int
+    rounds: int
 
-        def measure(theta, offset):
-            with np.errstate(over="ignore", invalid="ignore"):
-                squares = np.square(link.mean(X_held @ theta.T + offset) - y_held).sum(axis=1)
-            return float(w_held @ squares / w_held.sum())
-
-        learns = np.zeros(X.shape[0], bool)
-        learns[rows[held == NONE]] = True
-        out = passes(make, Z, targets, visits, learns, measure, most=self.max_iter, tol=self.tol,
-                     refit=choosing and validation is None, choosing=choosing,
-                     watch=self._told.passes(2 * self.max_iter))  # fmt: skip
-        self.trace_, self.n_iter_, self.link_ = {"held_risk": out.trace}, out.n_passes, link
-        if self.keep_path:
-            self.coef_path_ = np.full((len(out.path), len(spelt), k, X.shape[1]), np.nan)
-            for epoch, points in enumerate(out.path):
-                for c, theta in points:
-                    self.coef_path_[epoch, c] = theta / columns.scale
-        self._note(out.board)
-        self._predict_with(out.theta, out.offset, columns, X.dtype)
-
-    def _source_passes(self):
-        return 1  # `max_iter` is of batches
-
-    def _learn(self, X, targets, weights, flat, is_open=False):
-        """Learn from the next rows of a stream; an open one has an output more."""
-        link, *_ = self._check(batch=False)
-        if self.feature_map is not None:
-            raise ValueError(
-                "partial_fit knows no feature_map: transform the rows before you give them."
-            )
-        stream, d, k = self.__dict__.get("_stream"), X.shape[1], targets.shape[1]
-        if stream is not None and stream.n_outputs() != k:
-            raise ValueError(f"y has {k} outputs, and this model {stream.n_outputs()}.")
-        if stream is None:
-            start = None, None
-            if self.init is not None or "coef_" in vars(self):
-                begun = vars(self).get("coef_", self.init)
-                start = (
-                    np.asarray(begun, dtype=np.float64).reshape(-1, d),
-                    np.reshape(vars(self).get("intercept_", np.zeros(k)), -1).astype(np.float64),
-                )
-                if len(start[0]) != k:
-                    raise ValueError(f"y has {k} outputs, and this model {len(start[0])}.")
-            stream = self._begin(d, k, start, 1.0)._replace(is_open=is_open)
-            if is_open and any(_is_coupled(run.configuration) for run in stream.runs):
-                raise ValueError(
-                    "This potential or constraint is of all outputs together, which must be known: "
-                    "announce all classes in the first call of partial_fit, or give "
-                    "per_output=True."
-                )
-            if self.standardize:
-                stream = stream._replace(start=start)
-        stream = on_stream(stream, X, targets, weights)
-        if stream.start is not None and (unit := stream.unit()) is not None:
-            stream = self._measured(stream, d, unit)
-        self._stream, self._dtype, self._flat = stream, X.dtype.name, flat
-        self.link_, self.feature_map_ = link, None
-        self._forget_read()
-
-    def _begin(self, d, k, start, unit):
+    def runs(self, d, k, unit=1.0):
         """Runs for rows in a unit; what is learned within a set holds it in the user's."""
-        link, configurations, scheme = self._check(batch=False)
-        rule = link, self.weight, self.fit_intercept, d, self.max_iter, k
-        spelt, scaled, paces, units = [], [], [], []
-        for configuration in configurations:
-            constraint, u = configuration.constraint, unit if _is_scalable(configuration) else 1.0
-            own = configuration
-            if constraint is not None and u != 1.0:
-                own = configuration._replace(constraint=constraint.scaled(u))
-            mine, pace = paced([own], *rule)
-            spelt += paced([configuration], *rule)[0]
-            scaled, paces, units = [*scaled, *mine], [*paces, *pace], [*units, *[u] * len(mine)]
-        return Walks.begin(link, spelt, paces, scheme, self.weight, self.fit_intercept,
-                           self.batch_size, d, k, start, units, scaled)  # fmt: skip
+        runs = []
+        for configuration in self.configurations:
+            u, own = unit if _is_scalable(configuration) else 1.0, configuration
+            if configuration.constraint is not None and u != 1.0:
+                own = configuration._replace(constraint=configuration.constraint.scaled(u))
+            shown = paced(configuration, self, d, k)
+            for (spelt, _), (scaled, pace) in zip(shown, paced(own, self, d, k), strict=True):
+                learner = stochastic(
+                    self.link, scaled, self.scheme, self.weight, self.intercept, d, self.size
+                )
+                runs.append(Run(spelt, learner, None, pace, float(u)))
+        return runs
 
-    def _measured(self, stream, d, unit):
-        """The stream in its unit, with the rows that waited for it learned."""
-        fresh = self._begin(d, stream.n_outputs(), stream.start, unit)
-        kept = {name: getattr(stream, name) for name in ("guards", "is_open", "tally")}
-        fresh = fresh._replace(**kept)
-        for rows in stream.waiting:
+    def stream(self, d, k, start, standardize, is_open):
+        """What a stream is learned by: in its own unit if it is to be standardized."""
+        if is_open and any(map(_is_coupled, self.configurations)):
+            raise ValueError(
+                "This potential or constraint is of all outputs together, which must be known: "
+                "announce all classes in the first call of partial_fit, or give "
+                "per_output=True."
+            )
+        halving = Halving.begin(self.runs(d, k), d, k, start)
+        return halving._replace(is_open=is_open, start=start if standardize else None)
+
+    def learn(self, halving, X, targets, weights):
+        """Learn rows in the order given; a whole weight repeats its row.
+
+        What is far beyond all before counts as missing (`tunefree.robust`).
+        """
+        rows, importance = given_visits(weights).order(0)
+        of_rows, of_targets = halving.guards
+        halving = halving.take(
+            of_rows.screen(X[rows]), of_targets.screen(targets[rows]), importance
+        )
+        return self.measured(halving)
+
+    def measured(self, halving, now=False):
+        """The stream once its unit is known (`now`: as if it were), with what waited for it."""
+        unit = None if halving.start is None else halving.unit(now)
+        if unit is None:
+            return halving
+        d, k = len(halving.guards[0].centre), halving.n_outputs()
+        fresh = Halving.begin(self.runs(d, k, unit), d, k, halving.start)
+        fresh = fresh._replace(guards=halving.guards, is_open=halving.is_open, tally=halving.tally)
+        for rows in halving.waiting:
             fresh = fresh.learn(*rows)
         return fresh
-
-    def _check_learner(self):
-        if self.__dict__.get("_stream") is not None:
-            check_walks(self._stream, self.n_features_in_)
-
-    def _read_stream(self):
-        walks, d = self._stream, self.n_features_in_
-        if walks.start is not None:  # its unit is not known yet: as if it were
-            walks = self._measured(walks, d, walks.unit(now=True))
-        runs = sorted(walks.runs, key=lambda run: run.risk())
-        self._note((run.risk(), walks.seen, run.configuration) for run in runs)
-        theta, offset = runs[0].read()
-        if walks.diverged(runs[0]):
-            theta, offset = walks.constant()
-            warnings.warn(
-                "Every step of this stream diverged, and what is predicted is the targets' mean "
-                "so far: give smaller steps, or targets in units in which they are near 1.",
-                ConvergenceWarning, stacklevel=2,
-            )  # fmt: skip
-        if self._stream.is_open:
-            theta, offset = theta[:-1], offset[:-1]
-        self._predict_with(theta, offset, Columns(np.zeros(d), np.ones(d)), self._dtype)
-        self._flatten()
-
-    def _flatten(self):
-        """Leave out the axis that targets had not."""
-        if self.__dict__.get("_flat"):
-            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
 
 def _is_coupled(configuration):
@@ -178,25 +108,152 @@ def _is_scalable(configuration):
     )
 
 
-def check_walks(walks, d):
-    """Refuse runs read from a file whose arrays have not the form that kernels trust.
-
-    Raises
-    ------
-    ValueError
-    """
-    require(type(walks) is Walks and len(walks.runs) > 0 and type(walks.is_open) is bool)
-    fresh = Guard.of(np.zeros(d)), Guard.of(np.zeros(walks.n_outputs()))
-    require(same_form(walks.guards, fresh))
-    k = walks.n_outputs()
-    require(same_form(walks.tally, np.zeros((3, k))))
-    require(type(walks.start) in (tuple, type(None)) and type(walks.waiting) is tuple)
-    for X, targets, weights in walks.waiting:
+def check_halving(halving, d):
+    """Refuse runs read from a file whose arrays have not the form that kernels trust."""
+    require(type(halving) is Halving and len(halving.runs) > 0 and type(halving.is_open) is bool)
+    k = halving.n_outputs()
+    require(same_form(halving.guards, (Guard.of(np.zeros(d)), Guard.of(np.zeros(k)))))
+    require(same_form(halving.tally, np.zeros((3, k))))
+    require(type(halving.start) in (tuple, type(None)) and type(halving.waiting) is tuple)
+    for X, targets, weights in halving.waiting:
         require(X.shape == (len(weights), d) and targets.shape == (len(weights), k))
-    for run in walks.runs:
-        require(type(run) is Run and type(run.learner) in (Lazy, Batches))
-        state, fresh = run.state, run.learner.init(d, walks.n_outputs())
-        if type(run.learner) is Batches:
+    for each in halving.runs:
+        require(type(each) is Run and type(each.learner) in (Lazy, MiniBatches))
+        state, fresh = each.state, each.learner.init(d, k)
+        if type(each.learner) is MiniBatches:
             require(all(w[0].shape[1] == d for w in state.waiting))
             state = state._replace(waiting=())
         require(same_form(state, fresh))
+
+
+class Best(NamedTuple):
+    """The pass of a run's lowest risk, and what was read after it."""
+
+    risk: float
+    epoch: int
+    theta: np.ndarray
+    offset: np.ndarray
+
+
+@dataclasses.dataclass
+class Epochs:
+    """Runs after some passes: `alive` are the numbers of those that go on.
+
+    `best` holds the best pass of each, `marks` risk and pass of its last progress, `curves` the
+    risks after every pass (NaN after a run's end), `path` the parameters then.
+    """
+
+    halving: Halving
+    alive: list
+    best: dict
+    marks: dict
+    curves: list
+    path: list
+
+
+class Passes(NamedTuple):
+    """Runs side by side until the risk on other rows stops falling; halved at passes 1, 2, 4, ...
+
+    Without `measure`, (theta, offset) -> risk, all passes are made; with `choosing` False the last
+    pass is read; `keep_path` remembers the parameters after every pass.
+    """
+
+    measure: object = None
+    tol: float = 0.0
+    choosing: bool = True
+    keep_path: bool = False
+
+    def init(self, halving):
+        """The state before the first pass."""
+        return Epochs(halving, list(range(len(halving.runs))), {}, {}, [], [])
+
+    def scan(self, state, block):
+        """Learn a block; the state is consumed."""
+        X = block.X[block.rows]
+        state.halving = state.halving.learn(X, block.targets, block.weights, halve=False)
+        return state
+
+    def turn(self, state):
+        """Measure the runs; end those that fall behind."""
+        if self.measure is None:
+            return state, False
+        alive, best, marks = state.alive, state.best, state.marks
+        epoch, points = len(state.curves) + 1, []
+        curve = np.full(len(state.curves[0] if state.curves else alive), np.nan)
+        for c, each in zip(alive, state.halving.runs, strict=True):
+            theta, offset = each.read()
+            points.append((c, theta))
+            curve[c] = self.measure(theta, offset) if np.isfinite(each.risk()) else np.inf
+            if c not in best or curve[c] < best[c].risk or not self.choosing:
+                best[c] = Best(float(curve[c]), epoch, theta, offset)
+            if c not in marks or curve[c] < (1.0 - self.tol) * marks[c][0]:
+                marks[c] = float(curve[c]), epoch
+        state.curves.append(curve)
+        if self.keep_path:
+            state.path.append(points)
+        latest = max(marks[c][1] for c in alive)
+        done = epoch - latest >= max(_PATIENCE, latest)
+        if not done and len(alive) > 1 and epoch & (epoch - 1) == 0:
+            kept = better_half([best[c].risk for c in alive])
+            state.halving, state.alive = state.halving.only(kept), [alive[i] for i in kept]
+        return state, done
+
+
+def fit_passes(problem, rule, columns, start, *, most, tol, keep_path, watch):
+    """Learn from some rows until the risk on the others stops falling; then once more from all.
+
+    `columns` are the units, `start` is (theta, offset) in these, `most` passes are made at most,
+    and `watch` is what `engine.run.run` calls around each.
+    """
+    targets, visits, rows, held = problem.targets, problem.visits, problem.rows, problem.held
+    d, k, link = problem.X.shape[1], targets.shape[1], problem.link
+    Z, choosing, runs = columns.rows(problem.X), problem.choosing, rule.runs(d, k)
+    X_held, y_held, w_held = Z[rows], targets[rows], problem.weights
+    if problem.validation is not None:
+        X_held, y_held, w_held = columns.rows(problem.validation[0]), *problem.validation[1:]
+    elif choosing:
+        X_held, y_held, w_held = (a[held > NONE] for a in (X_held, y_held, w_held))
+
+    def measure(theta, offset):
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.square(link.mean(X_held @ theta.T + offset) - y_held).sum(axis=1)
+        return float(w_held @ squares / w_held.sum())
+
+    learns = np.zeros(len(targets), bool)
+    learns[rows[held == NONE]] = True
+    learner = Passes(measure, tol, choosing, keep_path)
+    begun = Halving.begin(runs, d, k, start)
+    hopeless = HOPELESS * measure(*begun.runs[0].read())
+    state = learner.init(begun)
+    result = run(learner, state, Rows(Z, targets, _only(visits, learns)), max_passes=most, **watch)
+    state, n_passes = result.state, result.n_passes
+    order = sorted(state.best, key=lambda c: state.best[c].risk)
+    chosen = state.best[order[0]]
+    if not np.isfinite(chosen.risk) or chosen.risk > hopeless > 0.0:
+        raise ValueError(
+            "No step was finite, or they led far away: give a smaller step, or step='auto'."
+        )
+    theta, offset = chosen.theta, chosen.offset
+    if choosing and problem.validation is None:
+        again = Passes()
+        ended = watch.get("on_pass")
+        if ended is not None:  # these passes are told of, and all made
+            watch = watch | {"on_pass": lambda state: ended(state) and False}
+        fresh = again.init(Halving.begin([runs[order[0]]], d, k, start))
+        source = Rows(Z, targets, visits)
+        last = run(again, fresh, source, max_passes=chosen.epoch, **watch)
+        n_passes += last.n_passes
+        theta, offset = last.state.halving.runs[0].read()
+    path = np.full((len(state.path), len(runs), k, d), np.nan)
+    for epoch, points in enumerate(state.path):
+        for c, point in points:
+            path[epoch, c] = point / columns.scale
+    board = [(state.best[c].risk, state.best[c].epoch, runs[c].configuration) for c in order]
+    return Fitted(theta, offset, board, {"held_risk": np.array(state.curves)}, n_passes, path)
+
+
+def _only(visits, learns):
+    """The visits of some rows."""
+    kept = learns[visits.rows]
+    keys = None if visits.keys is None else visits.keys[kept]
+    return Visits(visits.rows[kept], visits.weights[kept], keys, visits.repeats[kept])

@@ -38,8 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree.learners.reflectron.mirror import Mirror, inner
-from tunefree.learners.reflectron.mirror_state import Point
+from tunefree.learners.reflectron.mirror import Mirror, Point, inner
 
 _STIFF = 1.3  # c: below 2, as the steepest direction is steeper than those met
 _REACH, _MOST = 2.0, 30  # of the time before: as long a chain; steps
@@ -49,14 +48,8 @@ _SAFETY, _GROWTH, _SHRINKAGE = 0.8, 2.0, (0.1, 0.7)
 class Chain(NamedTuple):
     """What the running configurations' chains remember.
 
-    Attributes
-    ----------
-    before, origin : Point
-        The point kept before the present one, and the chain's start.
-    number : ndarray of shape (L,), int
-        j of the next point.
-    since, worst : ndarray of shape (L,)
-        The flow's time at the start, and the largest h l met.
+    The point kept before the present one and the chain's start, j of the next point, the flow's
+    time at the start, and the largest h l met.
     """
 
     before: Point
@@ -72,22 +65,7 @@ class Chain(NamedTuple):
 
 
 class Chained(Mirror):
-    """`Mirror` in chains, where the step is automatic.
-
-    Examples
-    --------
-    >>> from tunefree.engine.run import run
-    >>> from tunefree.engine.sources import Sheets
-    >>> from tunefree.designs import Dense
-    >>> from tunefree.learners.reflectron.mirror_state import Configuration, Sheet
-    >>> from tunefree.links import Identity
-    >>> from tunefree.potentials import Euclidean
-    >>> sheet = Sheet(Dense(np.diag([9.0, 1.0, 0.3])), np.ones((3, 1)), np.ones(3))
-    >>> learner = Chained(Identity(), (Configuration(Euclidean()),), intercept=False, last=True)
-    >>> state = run(learner, learner.init(3), Sheets((sheet,)), max_passes=400).state
-    >>> bool(state.risk[0] < 1e-4)
-    True
-    """
+    """`Mirror` in chains, where the step is automatic."""
 
     __slots__ = ()
 

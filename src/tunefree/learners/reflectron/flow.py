@@ -34,14 +34,7 @@ _LOOK_AHEAD = 1e-4  # of the time so far: over which the slope of the hold-out r
 
 
 class Sample(NamedTuple):
-    """Rows to learn from, or to measure the risk on.
-
-    Attributes
-    ----------
-    design : object with `apply` and `adjoint`
-    targets : ndarray of shape (n, k)
-    weights : ndarray of shape (n,)
-    """
+    """Rows to learn from, or to measure the risk on."""
 
     design: object
     targets: np.ndarray
@@ -71,20 +64,7 @@ def natural_atol(potential, size):
 
 
 class Flow(NamedTuple):
-    """The field on rows; the unknowns are laid out as one vector.
-
-    Attributes
-    ----------
-    sample : Sample
-    link : a part of `tunefree.links`
-    potential : a part of `tunefree.potentials`
-    weight : None, 'slope' or callable
-        The pseudogradient's weight.
-    natural : bool
-        Follow theta, not the dual.
-    intercept : bool
-        Learn an intercept, outside the potential.
-    """
+    """The field on rows, of theta (`natural`) or the dual; the unknowns are one vector."""
 
     sample: Sample
     link: object
@@ -124,20 +104,9 @@ class Flow(NamedTuple):
         return np.concatenate([state.ravel(), offset]) if self.intercept else state.ravel()
 
     def start(self, theta=None, offset=None, rng=None):
-        """The unknowns at time 0.
+        """The unknowns at time 0, by default at the potential's minimiser.
 
-        Parameters
-        ----------
-        theta : ndarray of shape (k, d), optional
-            The potential's minimiser by default, or small random numbers where the natural flow
-            cannot leave it.
-        offset : ndarray of shape (k,), optional
-        rng : numpy Generator, optional
-
-        Raises
-        ------
-        ValueError
-            If the potential has no inverse Hessian, or the natural flow cannot leave `theta`.
+        Where the natural flow cannot leave that, small random numbers.
         """
         if self.natural and not hasattr(self.potential, "metric_solve"):
             raise ValueError(
@@ -162,21 +131,9 @@ class Flow(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A stretch of a followed flow.
+    """A stretch of a followed flow: the integrator's own steps, with both ends.
 
-    Attributes
-    ----------
-    times : ndarray of shape (m,)
-        The integrator's own steps, with both ends.
-    states : ndarray of shape (m, n_unknowns)
-    between : callable
-        Time -> unknowns, between the steps as well.
-    events : dict of ndarray
-        Times of 'rise' and 'stationary'.
-    ended : str
-        'horizon', 'rise' or 'stationary'.
-    n_evaluations : int
-        Calls of the field, those of the events included.
+    `between` takes a time to the unknowns, between the steps as well.
     """
 
     times: np.ndarray
@@ -191,29 +148,7 @@ def follow(flow, start, stop, unknowns, *, held=None, method="DOP853", rtol=1e-6
            until=()):  # fmt: skip
     """Follow a flow from one time to another, or until an event.
 
-    Parameters
-    ----------
-    flow : Flow
-    start, stop : float
-    unknowns : ndarray
-        At the time `start`.
-    held : Sample, optional
-        Rows whose risk is watched.
-    method : str
-        A method of `scipy.integrate.solve_ivp`.
-    rtol, atol : float
-        Tolerances of a step; None chooses atol for the unknowns.
-    until : collection of str
-        Events that end it: 'rise' (of the risk on held) and 'stationary'.
-
-    Returns
-    -------
-    Piece
-
-    Raises
-    ------
-    ValueError
-        If the integrator gives up.
+    Watched are 'rise' (of the risk on the sample `held`) and 'stationary'; those in `until` end it.
     """
     calls = [0]
     if atol is None:

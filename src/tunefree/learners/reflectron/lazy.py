@@ -8,9 +8,8 @@ r"""The Reflectron in steps of one row, each at the cost of the row's entries.
 Of parameters theta_j = factor(S, R) c_j, S = sum_j stat(w_j) (`tunefree.potentials.coordinates`), a
 step changes those of the row's entries, and the others by a common factor, whose running sum also
 gives every parameter its average when it is next asked for. This needs a potential with
-``coordinates``, and no constraint or one that holds coordinate by coordinate;
-`tunefree.learners.reflectron.batches` has the rest. Outputs share S, unless the configuration is
-per output.
+``coordinates``, and no constraint or one that holds coordinate by coordinate; `minibatches` has
+the rest. Outputs share S, unless the configuration is per output.
 
 The factor of a p-norm falls as the duals grow, like N^(2 - q) of their norm N: a running sum that
 began with the first tiny duals would swallow all that comes later, and S is a difference of what
@@ -154,15 +153,8 @@ def _scan(
 class LazyState(NamedTuple):
     """Tables of shape (d, k): duals, coordinates, sums of averages and the time they are of.
 
-    Attributes
-    ----------
-    dual, coords, sums, seen : ndarray of shape (d, k)
-    scale : ndarray of shape (n_groups, 4)
-        S, what rounding has left of it, its peak, and R; of each output, or of all together.
-    running : ndarray of shape (n_groups,)
-        The sum of mass times common factor.
-    offset, offset_sum : ndarray of shape (k,)
-    clock : ndarray of shape (5,)
+    Of each output, or of all together: `scale` has S, what rounding has left of it, its peak, and
+    R; `running` is the sum of mass times common factor.
     """
 
     dual: np.ndarray
@@ -177,17 +169,9 @@ class LazyState(NamedTuple):
 
 
 class Lazy(NamedTuple):
-    """Steps of one row that cost O(entries of the row).
+    """Steps of one row that cost O(entries of the row); a scheme of None reads the last iterate.
 
-    Attributes
-    ----------
-    link : a part of `tunefree.links`
-    configuration : Configuration
-        Its potential has coordinates; its constraint is None or has `dual_bounds`.
-    scheme : a part of `tunefree.averaging` or None
-        None reads the last iterate.
-    weight : None or 'slope'
-    intercept : bool
+    The potential has coordinates; the constraint is None or has `dual_bounds`.
     """
 
     link: object
@@ -234,7 +218,7 @@ class Lazy(NamedTuple):
         return state
 
     def outputs(self, state, index, sign, _):
-        """The state with outputs rearranged, as in `Walks.outputs`."""
+        """The state with outputs rearranged, as in `Halving.outputs`."""
         by_output = [n for n in state._fields[:-1] if n not in ("scale", "running")]
         kept = {name: np.ascontiguousarray(getattr(state, name)[..., index]) for name in by_output}
         for name in ("dual", "coords", "sums", "offset", "offset_sum"):

@@ -27,13 +27,156 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree.learners.reflectron.mirror_state import NONE, Point, State, Sums, pick
 from tunefree.pseudogradient import residuals
 
+NONE = -1  # no member
 _GROWTH, _SHRINKAGE = 1.3, 0.5
 _STILL = 1e-14  # a relative move below this is rounding
 _MOST_SHRINKAGES = 200
 _SHARE_OF_START = 0.1
+
+
+class Configuration(NamedTuple):
+    """A geometry to learn in; the step None is automatic.
+
+    Potential and constraint are of the whole matrix of parameters, or of every output on its own.
+    """
+
+    potential: object
+    constraint: object = None
+    step: float | None = None
+    per_output: bool = False
+
+    def mirror(self, theta):
+        """The dual of parameters of shape (k, d)."""
+        theta = np.asarray(theta, dtype=float)
+        if self.per_output:
+            return np.concatenate([self.potential.mirror(row[None]) for row in theta])
+        return self.potential.mirror(theta)
+
+    def place(self, duals, near=None):
+        """The predictors of duals of shape (members, k, d), and the duals of those predictors.
+
+        `near` may have the predictors before this step: a hint.
+        """
+        if self.per_output:
+            alone = self._replace(per_output=False)
+            pairs = alone.place(duals.reshape(-1, 1, duals.shape[-1]))
+            return tuple(a.reshape(duals.shape) for a in pairs)
+        if self.constraint is not None:
+            pairs = [self.constraint.project(dual, self.potential) for dual in duals]
+            return np.array([theta for theta, _ in pairs]), np.array([dual for _, dual in pairs])
+        if getattr(self.potential, "separable", False):
+            return self.potential.inverse(duals), duals
+        return np.array([self.potential.inverse(dual) for dual in duals]), duals
+
+
+class Batch(NamedTuple):
+    """A block of rows, targets of shape (n, k) and weights for batch learners.
+
+    `held` says which member does not learn from a row: its risk there is measured.
+    """
+
+    design: object
+    targets: np.ndarray
+    weights: np.ndarray
+    held: object = NONE
+
+
+class Point(NamedTuple):
+    """Predictors: duals and parameters (..., k, d), intercepts (..., k)."""
+
+    dual: np.ndarray
+    theta: np.ndarray
+    offset: np.ndarray
+
+    def where(self, mask, other):
+        """These where the mask of the first axis is true, else the others."""
+        return Point(*(_pick(mask, a, b) for a, b in zip(self, other, strict=True)))
+
+    def take(self, index):
+        """Some of the first axis."""
+        return Point(*(a[index] for a in self))
+
+
+class Sums(NamedTuple):
+    """What a sweep adds up, of the L configurations still running and their M members.
+
+    `gradient` (L, M, k, d), `offset` (L, M, k) and `weight` (M,) are of the rows learned from,
+    `squares` (L,) the first member's squared residuals there; `held` (L,) and `held_weight` of the
+    rows held out, of the members they are held out from.
+    """
+
+    gradient: object = 0.0
+    offset: object = 0.0
+    weight: object = 0.0
+    squares: object = 0.0
+    held: object = 0.0
+    held_weight: float = 0.0
+
+    def add(self, other):
+        """Both together."""
+        return Sums(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def less(self, other):
+        """What came after `other`."""
+        return Sums(*(a - b for a, b in zip(self, other, strict=True)))
+
+
+class State(NamedTuple):
+    """Everything a run knows; L of the C configurations are still running.
+
+    Attributes
+    ----------
+    live : ndarray of shape (L,), int
+        Their numbers.
+    now, trial : Point
+        Accepted and on trial: of the running configurations, all members, (L, M, k, d).
+    gradient, offset_gradient : ndarray
+        At the accepted points.
+    best : Point
+        Of the first member, (C, k, d): where the risk was lowest, or the last.
+    step : ndarray of shape (C,)
+    sums : Sums
+    accepted : ndarray of shape (C,)
+        Points accepted so far, the start included.
+    score, best_at : ndarray of shape (C,)
+        The lowest risk and the accepted point that had it.
+    mark, mark_at : ndarray of shape (C,)
+        The same, counting only improvements worth waiting for.
+    begun : ndarray of shape (C,)
+        The risk of the start.
+    time, best_time : ndarray of shape (C,)
+        The sum of the accepted steps, now and at the best point.
+    risk, held_risk, move : ndarray of shape (C,)
+        Mean squared errors of the accepted point, and the symmetric Bregman divergence
+        <w+ - w, theta+ - theta> of the last move.
+    passes : int
+    chain : object
+        What `tunefree.learners.reflectron.chained` remembers, of the L running ones.
+    """
+
+    live: np.ndarray
+    now: Point
+    trial: Point
+    gradient: np.ndarray
+    offset_gradient: np.ndarray
+    best: Point
+    step: np.ndarray
+    sums: Sums
+    accepted: np.ndarray
+    score: np.ndarray
+    best_at: np.ndarray
+    mark: np.ndarray
+    mark_at: np.ndarray
+    begun: np.ndarray
+    time: np.ndarray
+    best_time: np.ndarray
+    risk: np.ndarray
+    held_risk: np.ndarray
+    move: np.ndarray
+    passes: int
+    chain: object = None
 
 
 class Mirror(NamedTuple):
@@ -164,8 +307,8 @@ class Mirror(NamedTuple):
 
         state = state._replace(
             now=state.trial.where(accept, state.now),
-            gradient=pick(accept, gradient, state.gradient),
-            offset_gradient=pick(accept, slope, state.offset_gradient),
+            gradient=_pick(accept, gradient, state.gradient),
+            offset_gradient=_pick(accept, slope, state.offset_gradient),
             best=_noted(state.best, here, state.trial),
             step=noted("step", np.ones_like(accept), step),
             sums=Sums(),
@@ -315,3 +458,8 @@ def _noted(best, here, trial):
     for mine, theirs in zip(new, trial, strict=True):
         mine[here[rows]] = theirs[rows, 0]
     return new
+
+
+def _pick(mask, a, b):
+    """Rows of a where the mask is true, else those of b."""
+    return a if mask.all() else np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)

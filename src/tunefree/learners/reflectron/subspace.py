@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from tunefree.constraints import LpBall, SchattenBall
-from tunefree.learners.reflectron.mirror_state import Configuration
+from tunefree.learners.reflectron.mirror import Configuration
 from tunefree.potentials import Euclidean, Spectral
 
 FEWEST = 200  # a smaller matrix has all its singular values worked out
@@ -64,20 +64,11 @@ class LowRank(Configuration):
 
 
 class _Answer(NamedTuple):
-    """What leading singular values tell.
+    """What k leading singular values tell.
 
-    Attributes
-    ----------
-    factors : ndarray of shape (k,)
-        Singular values of the result, less those of slope times the dual, over those of the dual.
-    slope : float
-        The multiple of the dual that is added.
-    dual : ndarray of shape (k,), float
-        Factors of the new dual in the same sense, or one factor of the whole.
-    tail : float
-        A bound of what is left out.
-    size : float
-        The result's Frobenius norm.
+    `factors` are singular values of the result, less those of `slope` times the dual, over those
+    of the dual; `dual` has those of the new dual in the same sense, or one factor of the whole;
+    `tail` bounds what is left out, and `size` is the result's Frobenius norm.
     """
 
     factors: np.ndarray
@@ -88,31 +79,9 @@ class _Answer(NamedTuple):
 
 
 def place(dual, potential, constraint=None, near=None, tolerance=TOLERANCE):
-    """The point of a dual, projected, and its dual.
+    """The point of a dual, projected, and its dual, to a relative error in Frobenius norm.
 
-    Parameters
-    ----------
-    dual : ndarray of shape (k, d)
-    potential : potential
-    constraint : constraint or None
-    near : ndarray of shape (k, d), optional
-        The last point: where to look for the leading singular vectors.
-    tolerance : float, default=1e-6
-        Largest relative error in Frobenius norm, as estimated.
-
-    Returns
-    -------
-    theta, dual : ndarray of shape (k, d)
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> one = np.outer(*rng.standard_normal((2, 300))) / 20.0
-    >>> w = one + rng.standard_normal((300, 300)) / 100.0
-    >>> theta, _ = place(w, Spectral(), near=one)
-    >>> exact = Spectral().inverse(w)
-    >>> bool(np.linalg.norm(theta - exact) < 1e-6 * np.linalg.norm(exact))
-    True
+    `near`, the last point, tells where to look for the leading singular vectors.
     """
     base = _base(dual, potential, constraint)
     if base is not None and near is not None:

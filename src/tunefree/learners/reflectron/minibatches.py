@@ -16,20 +16,14 @@ from scipy import sparse
 
 from tunefree.designs import CSR, Dense
 from tunefree.learners.clock import HALF, MASS, RISK, ROUNDS, WEIGHT, fresh_clock
+from tunefree.learners.reflectron.lazy import Lazy
 from tunefree.pseudogradient import residuals
 
 
-class BatchState(NamedTuple):
-    """State of steps of several rows, or with a constraint.
+class MiniBatchState(NamedTuple):
+    """Arrays of shape (k, d) and (k,): `sums` are of the iterates times their masses.
 
-    Attributes
-    ----------
-    dual, theta, sums : ndarray of shape (k, d)
-        `sums` of the iterates times their masses.
-    offset, offset_sum : ndarray of shape (k,)
-    waiting : tuple of (rows, targets, importance, steps)
-        Chunks of rows since the last step.
-    clock : ndarray of shape (5,)
+    `waiting` has the chunks (rows, targets, importance, steps) since the last step.
     """
 
     dual: np.ndarray
@@ -41,20 +35,8 @@ class BatchState(NamedTuple):
     clock: np.ndarray
 
 
-class Batches(NamedTuple):
-    """Steps of a few rows, in any geometry.
-
-    Attributes
-    ----------
-    link : a part of `tunefree.links`
-    configuration : Configuration
-    scheme : a part of `tunefree.averaging` or None
-        None reads the last iterate.
-    weight : None, 'slope' or callable
-    intercept : bool
-    size : int
-        Rows a step.
-    """
+class MiniBatches(NamedTuple):
+    """Steps of `size` rows, in any geometry; a scheme of None reads the last iterate."""
 
     link: object
     configuration: object
@@ -70,7 +52,7 @@ class Batches(NamedTuple):
             dual = self.configuration.mirror(theta)
         theta, dual = (a[0] for a in self.configuration.place(dual[None]))
         offset = np.zeros(k) if offset is None else np.array(offset, dtype=float)
-        return BatchState(dual, theta, np.zeros((k, d)), offset, np.zeros(k), (), fresh_clock())
+        return MiniBatchState(dual, theta, np.zeros((k, d)), offset, np.zeros(k), (), fresh_clock())
 
     def scan(self, state, X, targets, importance, steps):
         """Learn rows in order; the last ones may wait for more."""
@@ -123,7 +105,7 @@ class Batches(NamedTuple):
         return state._replace(dual=dual, theta=theta, offset=offset)
 
     def outputs(self, state, index, sign, ends):
-        """The state with outputs rearranged, as in `Walks.outputs`."""
+        """The state with outputs rearranged, as in `Halving.outputs`."""
         column = sign[:, None]
         waiting = tuple(
             (X, np.where(sign > 0.0, y[:, index], ends - y[:, index]), *rest)
@@ -131,7 +113,7 @@ class Batches(NamedTuple):
         )
         dual, theta, sums = (a[index] * column for a in state[:3])
         offset, offset_sum = (a[index] * sign for a in (state.offset, state.offset_sum))
-        return BatchState(dual, theta, sums, offset, offset_sum, waiting, state.clock)
+        return MiniBatchState(dual, theta, sums, offset, offset_sum, waiting, state.clock)
 
     def read(self, state):
         """Parameters (k, d) and intercepts (k,); rows that wait are learned first."""
@@ -148,3 +130,15 @@ def _stack(parts):
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
     return np.concatenate(parts)
+
+
+def stochastic(link, configuration, scheme, weight, intercept, d, size=1):
+    """The cheapest learner of a configuration."""
+    potential, constraint = configuration.potential, configuration.constraint
+    lazy = size == 1 and (weight is None or isinstance(weight, str)) and isinstance(link, tuple)
+    if lazy and constraint is not None:
+        bounds = getattr(constraint, "dual_bounds", None)
+        lazy = bounds is not None and bounds(potential) is not None
+    if lazy and hasattr(potential, "coordinates") and potential.coordinates(d) is not None:
+        return Lazy(link, configuration, scheme, weight, intercept)
+    return MiniBatches(link, configuration, scheme, weight, intercept, size)

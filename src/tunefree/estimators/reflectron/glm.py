@@ -1,0 +1,956 @@
+"""The Reflectron's estimators: generalized linear models whose geometry is the regularizer."""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree._array import seed_of
+from tunefree._threads import product
+from tunefree.constraints.rules import is_odd
+from tunefree.engine.order import hashed_visits, row_hash
+from tunefree.engine.sources import Batches, open_source
+from tunefree.estimators import base
+from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree.estimators.from_source import FitsSource
+from tunefree.estimators.labels import stream_labels
+from tunefree.estimators.pistol.fitting import new_columns
+from tunefree.estimators.reflectron.features import Columns, fitted_map, is_kernel
+from tunefree.estimators.reflectron.flow import SOLVERS, fit_flows
+from tunefree.estimators.reflectron.problem import (
+    Fitted,
+    Problem,
+    check_theorems,
+    check_weight,
+    combinations,
+    link_range,
+    with_steps,
+)
+from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes, scheme_of
+from tunefree.estimators.reflectron.survey import Survey, Surveyed
+from tunefree.estimators.rereads import Reread, journal, runner
+from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
+from tunefree.links import LINKS, target_margin
+from tunefree.potentials import Euclidean
+from tunefree.pseudogradient import check_increasing
+from tunefree.robust import guarded
+
+# Fewer distinct rows than this are too few to hold any out.
+_FEWEST_ROWS = 10
+# n_splits='auto': below so many rows a single share held out is too few to choose by.
+_FEW_ROWS, _SPLITS = 1000, 5
+_SHARE = 0.2
+# A configuration that another has overtaken waits for progress this many times shorter.
+_BEHIND = 2
+
+_PARAMETERS = """Parameters
+    ----------
+    link : str or link, default='logistic'
+        The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
+        with a nondecreasing ``mean(s)``.
+    potential : str, potential or list, default='auto'
+        The geometry: a name of `tunefree.potentials.POTENTIALS`, a part, or a list of these to
+        choose from. 'auto' is the Euclidean potential and the hypentropy of beta 1e-4, 1e-6, 1e-8,
+        1e-12.
+    constraint : str, constraint, None or list, default=None
+        A set to project onto, from `tunefree.constraints`.
+    step : 'auto', float > 0, 'theorem-4.1', 'theorem-5.1', 'theorem-5.2' or list, default='auto'
+        The theorems' steps follow from the longest row and the potential's convexity: safe and
+        slow. In stochastic form 'auto' tries multiples of Theorem 5.2's side by side. Every
+        combination of potential, constraint and step is learned, all in the same passes.
+    weight : None, 'slope' or callable, default=None
+        Weight of the residuals: 1 (GLM-tron), the link's slope (mirror descent on the square
+        loss), or a function of the margins; other than None it needs a number as step.
+    feature_map : callable, transformer, kernel or str, optional
+        What to learn on in place of the columns: a function of rows, an object with ``fit`` and
+        ``transform``, or a part of `tunefree.kernels` or its name: the Alphatron, whose potential
+        is the Euclidean one. Kernels compare rows in standardised columns; 'rbf' and 'laplacian'
+        take their bandwidth from the median distance.
+    solver : {'batch', 'stochastic', 'flow', 'natural-flow'}, default='batch'
+        Full batches, or passes of steps of ``batch_size`` rows; `partial_fit` is stochastic,
+        `fit_source` either (many passes over a file, or one). 'flow'
+        follows the mirror flow in continuous time, 'natural-flow' the natural-gradient flow (the
+        same curve, from a small random start where it cannot leave 0), without constraint or step.
+    average : None, 'uniform', 'polynomial', 'geometric' or scheme, default='uniform'
+        Which average of the stochastic iterates to read; None is the last one.
+    batch_size : int, default=1
+        Rows a stochastic step. With 1, a step costs only the entries of its row, unless there is
+        a constraint other than 'non_negative' or 'box'.
+    init : array-like of shape (n_features,) or (n_outputs, n_features), optional
+        A prior guess to start from: on data that can be fitted exactly, the fit is its Bregman
+        projection onto the interpolating predictors.
+    validation_fraction : float in [0, 1) or 'auto', default='auto'
+        Share of the rows held out to choose the iterate and the configuration; 'auto' is a fifth,
+        or so much less that all splits are disjoint. One row in round(1 / share) is held out.
+    n_splits : int or 'auto', default='auto'
+        How many disjoint shares are held out, each from a member of its own that learns beside the
+        one that learns from all rows, with the same steps; 'auto' is 5 below 1,000 rows, else 1.
+    patience : int, default=50
+        Accepted steps without progress of the hold-out risk before a configuration ends; at
+        least half as many as the progress took, and half of it once another does better.
+    tol : float, default=1e-3
+        Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
+    max_iter : int, default=1000
+        Most passes; stochastic ones end after 5 without progress.
+    fit_intercept : bool, default=True
+        Learn an intercept, free of potential and constraint.
+    standardize : bool, default=True
+        Measure columns in standard deviations, from their mean if there is an intercept, so that
+        a potential means the same for all; constraints then hold in these units. Entries and
+        targets ten times as far from the middle of their column as any other then count as
+        missing in `fit`, with a warning; without units of columns rows are learned as they are.
+    keep_path : bool, default=False
+        Keep the parameters after every pass in ``coef_path_``.
+    warm_start : bool, default=False
+        Start from the last fit's parameters.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash by which rows are held out.
+    per_output : bool, default=False
+        Of several outputs, potential and constraint are those of the whole matrix of parameters
+        (so that outputs share what is sparse); True has them of every output on its own."""
+
+
+_FITTED = """n_iter_ : int
+        Passes over the rows, rejected trials included.
+    link_ : part
+        The link in use.
+    potential_, constraint_ : the chosen parts
+    feature_map_ : fitted map or None
+    leaderboard_ : list of dict
+        Every configuration's lowest hold-out risk and the time that had it (the sum of steps; in
+        stochastic form passes, on a stream rows), the best first.
+    trace_ : dict of ndarray of shape (n_passes, n_configurations)
+        'risk' (mean squared error on the rows learned from), 'held_risk' (on the rows held out),
+        'time', 'step', and 'move', the symmetric Bregman divergence of the last step. In stochastic
+        form 'held_risk' only, NaN after a run has ended.
+    coef_path_ : ndarray of shape (n_passes, n_configurations, n_outputs, n_features)
+        If kept.
+    n_features_in_ : int"""
+
+
+def _documented(cls):
+    """Put what both estimators have in common into a class's documentation."""
+    if cls.__doc__:  # none under python -OO
+        text = cls.__doc__.replace("{parameters}", _PARAMETERS)
+        cls.__doc__ = text.replace("{fitted}", _FITTED)
+    return cls
+
+
+class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
+    """What the estimators share. They have the targets, and `_source_targets`."""
+
+    _ON_DEMAND = ("coef_", "intercept_", "potential_", "constraint_", "leaderboard_")
+    _LEARNER = ("_stream", "_dtype", "_flat")
+
+    def __init__(
+        self, link="logistic", potential="auto", constraint=None, *, step="auto", weight=None,
+        feature_map=None, solver="batch", average="uniform", batch_size=1, init=None,
+        validation_fraction="auto", n_splits="auto", patience=50, tol=1e-3, max_iter=1000,
+        fit_intercept=True, standardize=True, keep_path=False, warm_start=False,
+        random_state=None, per_output=False,
+    ):  # fmt: skip
+        self.link = link
+        self.potential = potential
+        self.constraint = constraint
+        self.step = step
+        self.weight = weight
+        self.feature_map = feature_map
+        self.solver = solver
+        self.average = average
+        self.batch_size = batch_size
+        self.init = init
+        self.validation_fraction = validation_fraction
+        self.n_splits = n_splits
+        self.patience = patience
+        self.tol = tol
+        self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.keep_path = keep_path
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.per_output = per_output
+
+    def _check(self, batch=True):
+        share = self.validation_fraction
+        if share != "auto" and not (isinstance(share, int | float) and 0.0 <= share < 1.0):
+            raise ValueError(f"validation_fraction={share!r} is neither 'auto' nor in [0, 1).")
+        for name in ("max_iter", "patience", "n_splits", "batch_size"):
+            value = getattr(self, name)
+            if name == "n_splits" and value == "auto":
+                continue
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name}={value!r} is not a positive integer.")
+        if self.solver not in ("batch", "stochastic", *SOLVERS):
+            raise ValueError(
+                f"solver={self.solver!r} is none of batch, stochastic, {', '.join(SOLVERS)}."
+            )
+        link = LINKS.find(self.link)
+        check_increasing(link)
+        potential = self.potential
+        if is_kernel(self.feature_map):
+            euclidean = isinstance(potential, str) and potential in ("auto", "euclidean")
+            if not (euclidean or isinstance(potential, Euclidean)):
+                raise ValueError(
+                    "A kernel as feature_map needs potential='euclidean' (the Alphatron): other "
+                    "potentials need coordinates, so give features in their place."
+                )
+            potential = Euclidean()
+        configurations = combinations(potential, self.constraint, self.step, self.per_output)
+        steps = [c.step for c in configurations]
+        check_weight(self.weight, steps if batch else ())
+        check_theorems(steps, self.weight, link)
+        return link, configurations, scheme_of(self.average)
+
+    def _source_targets(self, survey, classes, rows):
+        """How targets are made of a source's y, and their weighted sums in every share."""
+        raise NotImplementedError(f"{type(self).__name__} learns from no source.")
+
+    # ---------------------------------------------------------------- rows in memory
+
+    def _fit(self, X, targets, weights, strata, validation):
+        """Learn from checked rows; `strata` numbers groups to hold out the same share of."""
+        problem = self._problem(X, targets, weights, strata, validation)
+        if self.solver == "batch":
+            self._fit_batch(problem)
+        elif self.solver == "stochastic":
+            self._fit_stochastic(problem)
+        else:
+            self._fit_flow(problem)
+
+    def _problem(self, X, targets, weights, strata, validation):
+        link, configurations, scheme = self._check(self.solver == "batch")
+        given, kept = (X, targets), weights > 0.0
+        if not kept.all():
+            X, targets, weights, strata = X[kept], targets[kept], weights[kept], strata[kept]
+        seed = seed_of(self.random_state)
+        visits = hashed_visits(X, targets, weights, seed)
+        rows, weights = visits.unique()
+        if self.standardize:
+            X, targets = guarded(X, targets, rows, given)
+        features = fitted_map(self.feature_map, X[rows], weights, self.standardize, seed)
+        if features is not None:
+            X = features.transform(X)
+            if validation is not None:
+                validation = (features.transform(validation[0]), *validation[1:])
+        self.feature_map_, self._stream = features, None
+        held = np.full(len(rows), NONE)
+        if validation is None:
+            splits = 1 if self.solver == "stochastic" else self.n_splits
+            held = self._held(strata[rows], splits)
+        problem = Problem(
+            link, configurations, scheme, X, targets, visits, rows, weights, held, validation, seed
+        )
+        self._check_choice(problem.choosing, len(rows), configurations)
+        return problem
+
+    def _fit_batch(self, problem):
+        columns, batches, start = self._batches(problem)
+        configurations = with_steps(
+            problem.configurations, batches[0].design, problem.link, self.weight,
+            self.fit_intercept, self.max_iter, problem.targets.shape[1],
+        )  # fmt: skip
+        learner = self._mirror(problem.link, configurations, problem.members, problem.choosing)
+        k = batches[0].targets.shape[1]
+        self._descend(learner, Batches(tuple(batches)), columns, start, k, problem.X.dtype)
+
+    def _fit_flow(self, problem):
+        for name, wrong in (
+            ("constraint", any(c.constraint is not None for c in problem.configurations)),
+            ("step", any(c.step is not None for c in problem.configurations)),
+            ("keep_path", self.keep_path),
+            ("per_output", self.per_output and problem.targets.shape[1] > 1),
+        ):
+            if wrong:
+                raise ValueError(
+                    f"solver={self.solver!r} has no {name}={getattr(self, name)!r}: give "
+                    "solver='batch', or leave it out (tunefree.flow returns whole trajectories)."
+                )
+        columns, batches, start = self._batches(problem)
+        fitted = fit_flows(
+            problem, batches, start, weight=self.weight, natural=self.solver == "natural-flow",
+            intercept=self.fit_intercept, most=self.max_iter,
+        )  # fmt: skip
+        self._publish(fitted, problem.link, columns, problem.X.dtype)
+
+    def _fit_stochastic(self, problem):
+        X, rows, k = problem.X, problem.rows, problem.targets.shape[1]
+        centred = self.fit_intercept and not sparse.issparse(X)
+        columns = self._units(X[rows], problem.weights, centred)
+        batch = Batch(None, problem.targets[rows], problem.weights, problem.held)
+        theta, offset = self._start(problem.link, columns, batch, problem.members)
+        if offset is not None:
+            offset = np.reshape(offset, (-1, k))[-1]  # of the member that holds rows out
+        fitted = fit_passes(
+            problem, self._rule(self.max_iter * len(rows)), columns, (theta, offset),
+            most=self.max_iter, tol=self.tol, keep_path=self.keep_path,
+            watch=self._told.passes(2 * self.max_iter),
+        )  # fmt: skip
+        self._publish(fitted, problem.link, columns, X.dtype)
+
+    def _check_choice(self, choosing, n_rows, configurations):
+        # Of very few rows none are held out: the risk on the rows learned from chooses.
+        if not choosing and n_rows >= _FEWEST_ROWS and len(configurations) > 1:
+            raise ValueError(
+                f"Choosing among {len(configurations)} configurations needs rows held out: give "
+                "X_val and y_val, a positive validation_fraction, or a single potential, "
+                "constraint and step."
+            )
+
+    def _units(self, X, weights, centred):
+        scaled = self.standardize and not is_kernel(self.feature_map)
+        return Columns.of(X, weights, centred, scaled)
+
+    def _batch(self, columns, X, targets, weights, held):
+        """Rows as batch learners and flows take them."""
+        return Batch(columns.design(X), targets, weights, held)
+
+    def _batches(self, problem):
+        """The units, all rows as batch learners and flows take them, and where to start."""
+        X, targets = problem.X[problem.rows], problem.targets[problem.rows]
+        weights = problem.weights
+        columns = self._units(X, weights, self.fit_intercept)
+        batches = [self._batch(columns, X, targets, weights, problem.held)]
+        if problem.validation is not None:
+            batches.append(self._batch(columns, *problem.validation, 0))
+        return columns, batches, self._start(problem.link, columns, batches[0], problem.members)
+
+    def _shares(self, n_rows, n_splits):
+        """Into how many shares rows are cut, and how many of these are held out."""
+        share = self.validation_fraction
+        if n_splits == "auto":
+            n_splits = _SPLITS if n_rows < _FEW_ROWS else 1
+        if share == "auto":
+            share = min(_SHARE, 1.0 / n_splits)
+        if share == 0.0 or n_rows < _FEWEST_ROWS:
+            return 1, 0
+        return max(2, round(1.0 / share)), n_splits
+
+    def _held(self, strata, n_splits):
+        """The member from which each row is held out; the given order is that of a hash."""
+        every, n_splits = self._shares(len(strata), n_splits)
+        if not n_splits:
+            return np.full(len(strata), NONE)
+        # Every so many-th row, counted through one stratum after another. The first member
+        # learns from all rows.
+        turn = np.empty(len(strata), int)
+        turn[np.argsort(strata, kind="stable")] = np.arange(len(strata)) % every
+        return _members(turn, n_splits)
+
+    def _start(self, link, columns, batch, members):
+        """Parameters and intercepts to start from, in the units of the columns."""
+        theta, offset, k, d = None, None, batch.targets.shape[1], len(columns.scale)
+        warm = self.warm_start and hasattr(self, "coef_")
+        start = self.coef_ if warm else self.init
+        if start is not None:
+            start = np.asarray(start, dtype=np.float64)
+            if start.size != k * d:
+                raise ValueError(
+                    f"init has {start.size} numbers: {k} outputs of {d} features have {k * d}."
+                )
+            start = start.reshape(k, d)
+            theta = start * columns.scale
+        if warm:
+            offset = np.reshape(self.intercept_, -1).astype(np.float64) + start @ columns.centre
+        elif self.fit_intercept:
+            learns = batch.weights * (batch.held != np.arange(members)[:, None])
+            mean = learns @ batch.targets / learns.sum(axis=1, keepdims=True)
+            low, high = getattr(link, "range", (np.inf, -np.inf))
+            if ((mean > low) & (mean < high)).all() and hasattr(link, "inverse"):
+                offset = target_margin(link, mean)
+        return theta, offset
+
+    # ---------------------------------------------------------------- runs of the batch form
+
+    def _mirror(self, link, configurations, members, choosing):
+        """The batch learner."""
+        return Mirror(
+            link, configurations, self.weight, intercept=self.fit_intercept, members=members,
+            patience=self.patience, behind=max(1, self.patience // _BEHIND), tol=self.tol,
+            last=not choosing,
+        )  # fmt: skip
+
+    def _descend(self, learner, source, columns, start, k, dtype, on_block=None):
+        """Pass over a source and publish what was found."""
+        state, path = learner.init(len(columns.scale), k, *start), []
+
+        def publish(model, state):
+            model.link_ = learner.link
+            model._predict_with(*learner.read(state), columns, dtype)
+
+        watch = self._told.passes(self.max_iter, publish)
+        if self.keep_path:
+            watch["on_pass"] = _remember(path, state, columns, watch.get("on_pass"))
+        result = runner(self)(
+            learner, state, source, max_passes=self.max_iter, on_block=on_block, **watch
+        )  # fmt: skip
+        state = result.state
+        if not np.isfinite(state.score).any():
+            raise ValueError("No step was finite: give a smaller step, or step='auto'.")
+        if learner.last and not (result.converged or result.stopped):
+            warnings.warn(
+                f"{self.max_iter} passes were not enough for the risk to settle: give a larger "
+                "max_iter.", ConvergenceWarning, stacklevel=6,
+            )  # fmt: skip
+        board = [
+            (float(state.score[c]), float(state.best_time[c]), learner.configurations[c])
+            for c in np.argsort(state.score, kind="stable")
+        ]
+        trace = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
+        fitted = Fitted(*learner.read(state), board, trace, result.n_passes, np.array(path))
+        self._publish(fitted, learner.link, columns, dtype)
+
+    # ---------------------------------------------------------------- sources and streams
+
+    @base.all_or_nothing
+    def fit_source(self, source, *, classes=None, checkpoint=None, on_chunk=None):
+        """Learn from a source of any size, in flat memory.
+
+        ``solver="batch"`` passes over the rows once for their units and once for every step, and
+        finds what `fit` finds with the same rows held out: those whose hash says so, of one fold
+        from 1,000 rows on. ``solver="stochastic"`` learns in one pass, as `partial_fit` does.
+
+        Parameters
+        ----------
+        source : Source or anything that `tunefree.open_source` takes
+            For ``solver="batch"`` one that can be read again.
+        classes : array-like, optional
+            For classifiers: labels to expect. Without them ``solver="stochastic"`` takes classes
+            that come late.
+        checkpoint : Checkpoint, optional
+            Saves the run (of ``solver="batch"`` between two passes), resumes it with the same bits.
+        on_chunk : callable, optional
+            Called with (estimator, rows seen, pass) after each chunk.
+
+        Returns
+        -------
+        self
+        """
+        if self.solver == "stochastic":
+            return super().fit_source(
+                source, classes=classes, checkpoint=checkpoint, on_chunk=on_chunk
+            )
+        if self.solver != "batch":
+            raise ValueError(
+                f"solver={self.solver!r} needs all rows in memory: a source is learned with "
+                "solver='batch' or 'stochastic'."
+            )
+        if checkpoint is not None and self.keep_path:
+            raise ValueError("A checkpoint does not hold the path: give keep_path=False.")
+        source = open_source(source)
+        if not source.again:
+            raise ValueError(
+                f"{source.name} can be read once only, and solver='batch' needs many passes: give "
+                "a file, a function that makes the iterator, or solver='stochastic'."
+            )
+        with journal(self, source, checkpoint):
+            self._fit_rows(Reread(source), classes, on_chunk)
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        return self
+
+    def _fit_rows(self, rows, classes, on_chunk):
+        link, configurations, _ = self._check()
+        if self.feature_map is not None:
+            raise ValueError("A source is learned without feature_map: transform its rows.")
+        if getattr(self, "class_weight", None) is not None:
+            raise ValueError(
+                "class_weight needs rows in memory or solver='stochastic': give a source's rows "
+                "weights in its place."
+            )
+        seed, (n_shares, _) = seed_of(self.random_state), self._shares(np.inf, self.n_splits)
+
+        def turns(X):
+            return (row_hash(X, seed) % np.uint64(n_shares)).astype(np.intp)
+
+        survey = Survey(rows, turns, n_shares, is_classifier(self), link_range(link))
+        targets, sums = self._source_targets(survey, classes, rows)
+        held = _members(np.arange(n_shares), self._shares(rows.rows, self.n_splits)[1])
+        choosing = bool(survey.weight[held > NONE].sum() > 0.0)
+        if not choosing:
+            held[:] = NONE
+        self._check_choice(choosing, rows.rows, configurations)
+        columns = Columns.unchanged(rows.width)
+        if self.standardize:
+            columns = survey.moments.columns(self.fit_intercept)
+        source = Surveyed(rows, columns, targets, lambda X: held[turns(X)])
+        configurations = with_steps(
+            configurations, source, link, self.weight, self.fit_intercept, self.max_iter,
+            sums.shape[1],
+        )  # fmt: skip
+        learner = self._mirror(link, configurations, 1 + max(0, held.max()), choosing)
+        # What the start asks of the targets their means tell: a row for each share.
+        means = sums / np.maximum(survey.weight, np.finfo(float).tiny)[:, None]
+        shares = Batch(None, means, survey.weight, held)
+        start = self._start(link, columns, shares, learner.members)
+
+        def told(state, block):
+            on_chunk(self, rows.source.rows, state.passes)
+
+        self.n_features_in_, self.feature_map_, self._stream = rows.width, None, None
+        self._descend(learner, source, columns, start, means.shape[1], rows.dtype,
+                      told if on_chunk is not None else None)  # fmt: skip
+
+    def _source_passes(self):
+        return 1  # `max_iter` is of batches
+
+    def _rule(self, rounds):
+        link, configurations, scheme = self._check(batch=False)
+        return Rule(
+            link, configurations, scheme, self.weight, self.fit_intercept, self.batch_size, rounds
+        )
+
+    def _learn(self, X, targets, weights, flat, is_open=False):
+        """Learn from the next rows of a stream; an open one has an output more."""
+        rule = self._rule(self.max_iter)
+        if self.feature_map is not None:
+            raise ValueError(
+                "partial_fit knows no feature_map: transform the rows before you give them."
+            )
+        stream, d, k = self.__dict__.get("_stream"), X.shape[1], targets.shape[1]
+        if stream is not None and stream.n_outputs() != k:
+            raise ValueError(f"y has {k} outputs, and this model {stream.n_outputs()}.")
+        if stream is None:
+            start = None, None
+            if self.init is not None or "coef_" in vars(self):
+                theta = np.asarray(vars(self).get("coef_", self.init), dtype=np.float64)
+                offset = np.reshape(vars(self).get("intercept_", np.zeros(k)), -1)
+                start = theta.reshape(-1, d), offset.astype(np.float64)
+                if len(start[0]) != k:
+                    raise ValueError(f"y has {k} outputs, and this model {len(start[0])}.")
+            stream = rule.stream(d, k, start, self.standardize, is_open)
+        self._stream = rule.learn(stream, X, targets, weights)
+        self._dtype, self._flat = X.dtype.name, flat
+        self.link_, self.feature_map_ = rule.link, None
+        self._forget_read()
+
+    def _check_learner(self):
+        if self.__dict__.get("_stream") is not None:
+            check_halving(self._stream, self.n_features_in_)
+
+    def _read_stream(self):
+        halving = self._rule(self.max_iter).measured(self._stream, now=True)
+        runs = sorted(halving.runs, key=lambda run: run.risk())
+        self._note((run.risk(), halving.seen, run.configuration) for run in runs)
+        theta, offset = runs[0].read()
+        if halving.diverged(runs[0]):
+            theta, offset = halving.constant()
+            warnings.warn(
+                "Every step of this stream diverged, and what is predicted is the targets' mean "
+                "so far: give smaller steps, or targets in units in which they are near 1.",
+                ConvergenceWarning, stacklevel=2,
+            )  # fmt: skip
+        if self._stream.is_open:
+            theta, offset = theta[:-1], offset[:-1]
+        self._predict_with(theta, offset, Columns.unchanged(self.n_features_in_), self._dtype)
+
+    # ---------------------------------------------------------------- the model
+
+    def _publish(self, fitted, link, columns, dtype):
+        """Set out the predictor in the user's units, what was tried, and what was chosen."""
+        self.link_, self.trace_, self.n_iter_ = link, fitted.trace, fitted.n_iter
+        if self.keep_path:
+            self.coef_path_ = fitted.path
+        self._note(fitted.board)
+        self._predict_with(fitted.theta, fitted.offset, columns, dtype)
+
+    def _note(self, board):
+        """Set out what was tried, the best first, and what was chosen."""
+        board = list(board)
+        self.leaderboard_ = [
+            {
+                "potential": repr(configuration.potential),
+                "constraint": repr(configuration.constraint),
+                "step": configuration.step or "auto",
+                "risk": risk,
+                "time": time,
+            }
+            for risk, time, configuration in board
+        ]
+        chosen = board[0][2]
+        self.potential_, self.constraint_ = chosen.potential, chosen.constraint
+
+    def _predict_with(self, theta, offset, columns, dtype):
+        """Set the predictor in the user's units, without the axis that targets had not."""
+        coef = theta / columns.scale
+        self.coef_ = coef.astype(dtype)
+        self.intercept_ = (offset - coef @ columns.centre).astype(dtype)
+        if self.__dict__.get("_flat"):
+            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+
+    def _margins(self, X):
+        check_is_fitted(self, "link_")
+        X = base.check_rows(self, X)
+        if getattr(self, "feature_map_", None) is not None:
+            X = self.feature_map_.transform(X)
+        coef = self.coef_.reshape(-1, X.shape[1])
+        return product(X, coef.T) + np.reshape(self.intercept_, -1)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _remember(path, state, columns, told=None):
+    """Add every configuration's parameters to a path after each pass, before that is `told`."""
+    current = state.now.theta[:, 0].copy()
+
+    def remember(state):
+        current[state.live] = state.now.theta[:, 0]
+        path.append(current / columns.scale)
+        return told is not None and told(state)
+
+    return remember
+
+
+def _validation_rows(estimator, X_val, y_val):
+    if y_val is None:
+        raise ValueError("X_val is given without y_val.")
+    return base.check_rows(estimator, X_val)
+
+
+def _members(turns, n_splits):
+    """The member that rows are held out from: there is one for each of the first shares."""
+    return np.where(turns < n_splits, turns + 1, NONE)
+
+
+@_documented
+class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
+    r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with no step size to choose.
+
+    Mirror descent along the pseudogradient (u(s) - y) x, in several geometries at once: the
+    potential decides which of the predictors that fit is found, in place of a penalty, and rows
+    held out decide which potential, and when to stop. The default step needs no constant.
+
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+    intercept_ : float or ndarray of shape (n_targets,)
+    {fitted}
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, weights that are all zero, a decreasing link, or a pair of constraint
+        and potential without a rule. Targets outside the link's range are accepted.
+
+    Warns
+    -----
+    UserWarning
+        If most targets lie outside the link's range: real targets want ``link='identity'``.
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, "The Reflectron: Exploiting geometry for learning generalized
+    linear models", eq. 7-8 and section 6; the automatic step is this library's.
+
+    Examples
+    --------
+    >>> from tunefree import ReflectronRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 50))
+    >>> y = 1 / (1 + np.exp(-4 * X[:, 0]))
+    >>> model = ReflectronRegressor(random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.99)
+    True
+    """
+
+    @told
+    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        X_val, y_val : array-like, optional
+            Rows to choose on, in place of a share held out.
+
+        Returns
+        -------
+        self
+        """
+        self._check(self.solver == "batch")
+        X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
+        weights = base.check_weights(sample_weight, X)
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        low, high = link_range(self.link)
+        self._warn_outside(np.mean((targets < low) | (targets > high)))
+        validation = None
+        if X_val is not None:
+            X_val = _validation_rows(self, X_val, y_val)
+            y_val = np.asarray(y_val, dtype=np.float64).reshape(X_val.shape[0], -1)
+            validation = X_val, y_val, np.ones(X_val.shape[0])
+        self._flat = np.ndim(y) == 1
+        self._fit(X, targets, weights, np.zeros(len(targets)), validation)
+        return self
+
+    @base.all_or_nothing
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from the next rows of a stream, one stochastic step each (or a few together).
+
+        Columns are taken in the units given. Every row is predicted before it is learned; these
+        risks choose among potentials and steps. The chunks' sizes make no difference.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        reset = "link_" not in vars(self)
+        X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
+        weights = base.check_weights(sample_weight, X)
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        self._learn(X, targets, weights, np.ndim(y) == 1)
+        return self
+
+    def _source_targets(self, survey, classes, rows):
+        self._warn_outside(survey.outside / (rows.rows * survey.sums.shape[1]))
+        self._flat = rows.flat
+        return lambda y: np.asarray(y, np.float64).reshape(len(y), -1), survey.sums
+
+    def _warn_outside(self, share):
+        if share > 0.5:
+            low, high = link_range(self.link)
+            warnings.warn(
+                f"Most targets lie outside the range [{low:g}, {high:g}] of link={self.link!r}, "
+                "whose predictions never leave it: real targets want link='identity'.",
+                UserWarning, stacklevel=4,
+            )  # fmt: skip
+
+    def predict(self, X):
+        """Expected targets, shape (n_samples,) or (n_samples, n_targets)."""
+        margins = self._margins(X)
+        mean = np.asarray(self.link_.mean(margins))
+        mean = mean.astype(self.coef_.dtype, copy=False)
+        return mean[:, 0] if self.coef_.ndim == 1 else mean
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # A bounded link cannot follow targets of any size.
+        tags.regressor_tags.poor_score = bool(np.isfinite(link_range(self.link)).any())
+        return tags
+
+
+def _has_probabilities(estimator):
+    if np.isfinite(estimator._levels()).all():
+        return True
+    raise AttributeError(f"predict_proba needs a link of bounded range, not {estimator.link!r}.")
+
+
+@_documented
+class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
+    r"""Linear classification through a link, with no step size and no penalty to choose.
+
+    Two classes are one output whose mean is the probability of the second; more are one output
+    each, trained on one-hot targets. See `ReflectronRegressor` for the method.
+
+    {parameters}
+    class_weight : dict, 'balanced' or None, default=None
+        Weights of the classes; 'balanced' takes a stream's row by the counts up to it.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    class_count_ : ndarray of shape (n_classes,)
+        The weight of the rows of each class.
+    {fitted}
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, labels of one class, weights that are all zero, a decreasing link, or
+        a pair of constraint and potential without a rule.
+
+    References
+    ----------
+    Boffi, Tu and Slotine 2021, "The Reflectron: Exploiting geometry for learning generalized
+    linear models", eq. 7-8; Boffi and Slotine 2020, appendix B.1
+    (one-hot targets); the automatic step is this library's.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tunefree import ReflectronClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = ReflectronClassifier(random_state=0).fit(X[:400], y[:400])
+    >>> bool(model.score(X[400:], y[400:]) > 0.95)
+    True
+    """
+
+    def __init__(
+        self, link="logistic", potential="auto", constraint=None, *, step="auto", weight=None,
+        feature_map=None, solver="batch", average="uniform", batch_size=1, init=None,
+        validation_fraction="auto", n_splits="auto", patience=50, tol=1e-3, max_iter=1000,
+        fit_intercept=True, standardize=True, keep_path=False, warm_start=False,
+        random_state=None, per_output=False, class_weight=None,
+    ):  # fmt: skip
+        super().__init__(
+            link, potential, constraint, step=step, weight=weight, feature_map=feature_map,
+            solver=solver, average=average, batch_size=batch_size, init=init,
+            validation_fraction=validation_fraction, n_splits=n_splits, patience=patience,
+            tol=tol, max_iter=max_iter, fit_intercept=fit_intercept, standardize=standardize,
+            keep_path=keep_path, warm_start=warm_start, random_state=random_state,
+            per_output=per_output,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
+    @told
+    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        X_val, y_val : array-like, optional
+            Rows to choose on, in place of a share held out.
+
+        Returns
+        -------
+        self
+        """
+        self._check(self.solver == "batch")
+        X, y = base.check_rows_and_targets(self, X, y)
+        weights = base.check_weights(sample_weight, X)
+        base.encode_labels(y[weights > 0.0], fewest=2)
+        classes, codes = base.encode_labels(y)
+        counts = np.bincount(codes, weights)
+        weights = base.balanced(self.class_weight, classes, codes, weights)
+        validation = None
+        if X_val is not None:
+            X_val, y_val = _validation_rows(self, X_val, y_val), np.asarray(y_val)
+            if not np.isin(y_val, classes).all():
+                raise ValueError("y_val has classes that y has not.")
+            y_val = self._targets(np.searchsorted(classes, y_val), len(classes))
+            validation = X_val, y_val, np.ones(X_val.shape[0])
+        self.classes_, self.class_count_ = classes, counts
+        self._fit(X, self._targets(codes, len(classes)), weights, codes, validation)
+        return self
+
+    @base.all_or_nothing
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from the next rows of a stream, one stochastic step each (or a few together).
+
+        Columns are taken in the units given. Every row is predicted before it is learned; these
+        risks choose among potentials and steps. The chunks' sizes make no difference.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), optional
+            All labels that may come, in the first call. Without them classes may appear at any
+            time, at the cost of one more output: a late class begins as one that has seen every
+            row so far as one of the others.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        reset = "link_" not in vars(self)
+        X, y = base.check_rows_and_targets(self, X, y, reset=reset)
+        weights = base.check_weights(sample_weight, X)
+        stream, known = (None, None) if reset else (self._stream, self.classes_)
+        is_open = classes is None if reset else stream is not None and stream.is_open
+        every, codes, weights, counts = stream_labels(self, y, weights, classes, known)
+        closed = None if is_open else np.unique(classes) if reset else known
+        if closed is not None and not np.array_equal(every, closed):
+            raise ValueError(
+                f"y or classes have labels beyond {closed}, those of the first call: a stream that "
+                "is to meet more must begin with partial_fit without classes."
+            )
+        if not reset and len(every) > len(known):
+            self._stream = self._more_outputs(stream, known, every)
+        targets = self._targets(codes, len(every))
+        if is_open:
+            targets = np.hstack([targets, np.full((len(y), 1), self._ends()[0])])
+        self._learn(X, targets, weights, False, is_open)
+        self.classes_, self.class_count_ = every, counts
+        return self
+
+    def _source_targets(self, survey, classes, rows):
+        known = survey.classes if classes is None else np.union1d(survey.classes, classes)
+        if len(survey.classes) < 2:
+            raise ValueError(
+                f"{rows.source.name} has only one class ({survey.classes[0]}): a classifier needs "
+                "rows of at least two."
+            )
+        self.classes_ = known
+        each = self._targets(np.arange(len(known)), len(known))
+        sums = survey.sums @ each[np.searchsorted(known, survey.classes)]
+        return lambda y: each[np.searchsorted(known, y)], sums
+
+    def _more_outputs(self, stream, known, every):
+        """Outputs for classes that come late, each from the one that has seen none of its rows."""
+        (index, sign), ends = new_columns(known, every), sum(self._ends())
+        link, s = stream.runs[0].learner.link, np.array([0.3, 1.0, 3.0])
+        mirrored = np.allclose(link.mean(s) + link.mean(-s), ends) and all(
+            is_odd(c.potential) and c.constraint is None
+            for c in (run.configuration for run in stream.runs)
+        )
+        if min(sign) < 0.0 and not mirrored:
+            raise ValueError(
+                f"The one output of the classes {known} has no mirror image here: announce all "
+                "classes in the first call of partial_fit."
+            )
+        return stream.outputs(index, sign, ends)
+
+    def _levels(self):
+        """The means that stand for 'no' and 'yes': the ends of the link's range."""
+        return np.array(link_range(self.link, (0.0, 1.0)), dtype=float)
+
+    def _ends(self):
+        low, high = self._levels()
+        low = low if np.isfinite(low) else -1.0
+        return low, high if np.isfinite(high) else low + 2.0
+
+    def _targets(self, codes, n_classes):
+        low, high = self._ends()
+        return np.where(base.signs(codes, n_classes) > 0.0, high, low)
+
+    def decision_function(self, X):
+        """Margins above the middle of the link's range: (n_samples,), or one a class."""
+        margins = self._margins(X)
+        middle = 0.5 * sum(self._ends())
+        if hasattr(self.link_, "inverse"):
+            margins = margins - target_margin(self.link_, middle)
+        else:
+            margins = self.link_.mean(margins) - middle
+        margins = margins.astype(self.coef_.dtype, copy=False)
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Means of the model, as shares of the link's range; of several classes, made to sum to 1.
+
+        Shape (n_samples, n_classes).
+        """
+        margins = self._margins(X)
+        means = np.asarray(self.link_.mean(margins), dtype=np.float64)
+        low, high = self._levels()
+        p = (means - low) / (high - low)
+        if p.shape[1] == 1:
+            p = np.hstack([1.0 - p, p])
+        else:
+            total = p.sum(axis=1, keepdims=True)
+            p = np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
+        return p.astype(self.coef_.dtype, copy=False)
