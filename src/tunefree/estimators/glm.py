@@ -91,8 +91,9 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from the next rows of a stream, one stochastic step each (or a few together).
 
-        Columns are taken in the units given. Every row is predicted before it is learned; these
-        risks choose among potentials and steps. The chunks' sizes make no difference.
+        Rows are taken in one unit for all columns, learned from the first 64 (``standardize``).
+        Every row is predicted before it is learned; these risks choose among potentials and steps.
+        The chunks' sizes make no difference.
 
         Parameters
         ----------

@@ -152,8 +152,9 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from the next rows of a stream, one stochastic step each (or a few together).
 
-        Columns are taken in the units given. Every row is predicted before it is learned; these
-        risks choose among potentials and steps. The chunks' sizes make no difference.
+        Rows are taken in one unit for all columns, learned from the first 64 (``standardize``).
+        Every row is predicted before it is learned; these risks choose among potentials and steps.
+        The chunks' sizes make no difference.
 
         Parameters
         ----------
@@ -162,7 +163,8 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         classes : array-like of shape (n_classes,), optional
             All labels that may come, in the first call. Without them classes may appear at any
             time, at the cost of one more output: a late class begins as one that has seen every
-            row so far as one of the others.
+            row so far as one of the others. This needs outputs that learn on their own: a
+            separable potential without a constraint, or ``per_output``.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns

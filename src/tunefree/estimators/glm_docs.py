@@ -56,6 +56,9 @@ _PARAMETERS = """Parameters
         a potential means the same for all; constraints then hold in these units. Entries and
         targets ten times as far from the middle of their column as any other then count as
         missing in `fit`, with a warning; without units of columns rows are learned as they are.
+        A stream has one unit for all columns instead, the median of the largest entries of its
+        first 64 rows: all columns times one factor give the same predictions. Its constraints, and
+        the entropy, are in the user's units.
     keep_path : bool, default=False
         Keep the parameters after every pass in ``coef_path_``.
     warm_start : bool, default=False
