@@ -103,6 +103,9 @@ _PARAMETERS = """Parameters
         a potential means the same for all; constraints then hold in these units. Entries and
         targets ten times as far from the middle of their column as any other then count as
         missing in `fit`, with a warning; without units of columns rows are learned as they are.
+        A stream has one unit for all columns instead, the median of the largest entries of its
+        first 64 rows: all columns times one factor give the same predictions. Its constraints, and
+        the entropy, are in the user's units.
     keep_path : bool, default=False
         Keep the parameters after every pass in ``coef_path_``.
     warm_start : bool, default=False
@@ -697,8 +700,9 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from the next rows of a stream, one stochastic step each (or a few together).
 
-        Columns are taken in the units given. Every row is predicted before it is learned; these
-        risks choose among potentials and steps. The chunks' sizes make no difference.
+        Rows are taken in one unit for all columns, learned from the first 64 (``standardize``).
+        Every row is predicted before it is learned; these risks choose among potentials and steps.
+        The chunks' sizes make no difference.
 
         Parameters
         ----------
@@ -849,8 +853,9 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from the next rows of a stream, one stochastic step each (or a few together).
 
-        Columns are taken in the units given. Every row is predicted before it is learned; these
-        risks choose among potentials and steps. The chunks' sizes make no difference.
+        Rows are taken in one unit for all columns, learned from the first 64 (``standardize``).
+        Every row is predicted before it is learned; these risks choose among potentials and steps.
+        The chunks' sizes make no difference.
 
         Parameters
         ----------
@@ -859,7 +864,8 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         classes : array-like of shape (n_classes,), optional
             All labels that may come, in the first call. Without them classes may appear at any
             time, at the cost of one more output: a late class begins as one that has seen every
-            row so far as one of the others.
+            row so far as one of the others. This needs outputs that learn on their own: a
+            separable potential without a constraint, or ``per_output``.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
