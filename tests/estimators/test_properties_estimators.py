@@ -153,16 +153,22 @@ def test_probabilities_add_up_and_agree_with_the_labels(name, table):
 
 
 @law(KINDS)
-def test_pickles_and_files_keep_every_bit_and_types_stay(name, table):
+def test_pickles_keep_every_bit_and_types_stay(name, table):
     X, labels, real, *_ = table
     model = fit(name, X, targets_of(name, labels, real))
     expected = decide(model, X)
     assert expected.dtype == X.dtype
+    assert decide(pickle.loads(pickle.dumps(model)), X).tobytes() == expected.tobytes()
+
+
+@law([name for name, model in KINDS.items() if hasattr(tunefree, type(model).__name__)])
+def test_files_keep_every_bit(name, table):
+    X, labels, real, *_ = table
+    model = fit(name, X, targets_of(name, labels, real))
     with tempfile.TemporaryDirectory() as folder:
         tunefree.save_model(model, f"{folder}/model")
         loaded = tunefree.load_model(f"{folder}/model")
-    for copy in (pickle.loads(pickle.dumps(model)), loaded):
-        assert decide(copy, X).tobytes() == expected.tobytes()
+    assert decide(loaded, X).tobytes() == decide(model, X).tobytes()
 
 
 @law(STREAMS)

@@ -12,7 +12,7 @@ from scipy import sparse
 from tunefree.io import Named
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
 from tunefree.io.libsvm import blocks as libsvm_blocks
-from tunefree.io.opening import CHUNK, DataError, Skipped
+from tunefree.io.opening import DataError, Skipped
 from tunefree.io.tables import TARGET, WEIGHT, assign, looks_numeric
 from tunefree.io.tables import blocks as table_blocks
 
@@ -47,12 +47,16 @@ class Replay:
         yield from self.items
 
 
+# Bytes of a pipe to look at, in however small pieces they come; of a file it is the first chunk.
+_LOOK = 128 << 10
+
+
 def _first_of(blocks):
-    """The blocks of the first megabyte, in however small pieces it comes."""
+    """The blocks that tell what a text is: a pipe is not kept waiting for more than it needs."""
     first = []
     for block, (byte, _) in blocks:
         first.append(block)
-        if byte >= CHUNK:
+        if byte >= _LOOK:
             break
     return first
 
@@ -111,7 +115,7 @@ class Libsvm(_Text):
 
 
 class Csv(_Text):
-    """Delimited text; whether targets are text follows from its first megabyte."""
+    """Delimited text; whether targets are text follows from its beginning."""
 
     def __init__(self, source, name, *, lenient=False, target_type=None, **columns):
         super().__init__(source, name, lenient)

@@ -132,9 +132,10 @@ def open_source(
     columns : list of str, optional
         csv, parquet and Arrow with named columns: take these features, in this order.
     zero_based : bool or 'auto', default='auto'
-        libsvm: whether indices count from 0; 'auto' says so if one occurs in the first megabyte.
+        libsvm: whether indices count from 0; 'auto' says so if one occurs in the first
+        megabyte of a file, or 128 KiB of a pipe.
     target_type : {float, str, None}, default=None
-        csv: what targets are; None tells by the first megabyte.
+        csv: what targets are; None tells by the same.
     hashed : int, optional
         Hash features into so many columns (scikit-learn's FeatureHasher): rows may then be lists of
         strings, mappings of names to numbers or text, or lines of a csv, parquet or Arrow file with
