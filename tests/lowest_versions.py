@@ -3,7 +3,7 @@
     python tests/lowest_versions.py [FOLDER]
 
 makes an environment in FOLDER (a temporary one by default) with every dependency of the package and
-of its extras `plots`, `files` and `dask` at its lower bound, fits each estimator on data that
+of its extras `plots` and `dask` at its lower bound, fits each estimator on data that
 scikit-learn ships, and runs the commands. It needs a package index, and is no part of the tests.
 """
 
@@ -17,7 +17,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("plots", "files", "dask")
+EXTRAS = ("plots", "dask")
 
 SMOKE = """
 import warnings
