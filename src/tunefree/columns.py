@@ -440,3 +440,136 @@ def standard_scaling(X, weights):
     spread = np.sqrt(np.maximum(share @ np.square(X - center), 0.0))
     largest = np.abs(X).max(axis=0, initial=0.0)
     return Scaling(center, np.where(spread > 1e-10 * largest, spread, 1.0), asinh=False)
+
+
+# A column of whole numbers of so many values may be a code; of so few, each has its own rate.
+_LEVELS, _OWN_RATES = 30, 8
+# Numbers further from the mean than so many deviations do not count for more.
+_FAR = 6.0
+# Ranks are a coordinate of their own unless they tell next to nothing else than the numbers.
+_ALIKE = 0.97
+_NUMBER, _RANK, _LEVEL = 0, 1, 2
+
+
+class Coordinates(NamedTuple):
+    """Each column in every reading that may matter: number, rank, and one indicator a level.
+
+    Numbers are standardised and clipped at six deviations. Ranks (middle ranks, standardised,
+    linear between the values seen) stand beside them where they differ, and columns of 3 to 30
+    whole numbers, which may be codes, have an indicator of every value, too. What counts is for a
+    kernel's rates to say.
+
+    Attributes
+    ----------
+    source, kind, rate : ndarray of int of shape (q,)
+        Of each coordinate: its column, its reading, and the number of the rate it has. The levels
+        of a column of more than eight share one.
+    center, scale : ndarray of shape (q,)
+        Mean and deviation; of a level its value and 1.
+    start, knots, heights : ndarray
+        Where a coordinate's values begin among all knots, these, and their ranks.
+    """
+
+    source: np.ndarray
+    kind: np.ndarray
+    rate: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
+    start: np.ndarray
+    knots: np.ndarray
+    heights: np.ndarray
+
+    def show(self, X):
+        """The coordinates of rows, of the same type of float, shape (n, q).
+
+        Examples
+        --------
+        >>> X = np.array([[0.0], [1.0], [2.0]])
+        >>> coordinates(X, np.ones(3)).show(X).round(1)
+        array([[-1.2,  1. ,  0. ,  0. ],
+               [ 0. ,  0. ,  1. ,  0. ],
+               [ 1.2,  0. ,  0. ,  1. ]])
+        """
+        out = np.empty((len(self.source), len(X)), X.dtype)
+        for i, (j, kind) in enumerate(zip(self.source, self.kind, strict=True)):
+            x = X[:, j]
+            if kind == _LEVEL:
+                out[i] = x == self.center[i]
+            elif kind == _RANK:
+                part = slice(self.start[i], self.start[i + 1])
+                out[i] = np.interp(x, self.knots[part], self.heights[part])
+            else:
+                out[i] = np.clip((x - self.center[i]) / self.scale[i], -_FAR, _FAR)
+        return out.T
+
+    def onnx(self, g, X):
+        """The coordinates of rows as nodes of a graph."""
+        columns = []
+        for i, (j, kind) in enumerate(zip(self.source, self.kind, strict=True)):
+            x = g("Gather", X, np.array([j]), axis=1)
+            if kind == _LEVEL:
+                columns.append(g.cast(g("Equal", x, float(self.center[i])), np.float64))
+            elif kind == _RANK:
+                part = slice(self.start[i], self.start[i + 1])
+                knots, heights = self.knots[part], self.heights[part]
+                # A piecewise linear function is a sum of clipped differences.
+                steps = np.diff(heights) / np.diff(knots)
+                rise = g("Min", g("Max", g("Sub", x, knots[:-1]), 0.0), np.diff(knots))
+                total = g("ReduceSum", g("Mul", rise, steps), np.array([1]), keepdims=1)
+                columns.append(g("Add", total, float(heights[0])))
+            else:
+                z = g("Div", g("Sub", x, float(self.center[i])), float(self.scale[i]))
+                columns.append(g("Max", g("Min", z, _FAR), -_FAR))
+        return g("Concat", *columns, axis=1)
+
+
+def coordinates(X, weights):
+    """The readings of the columns of weighted rows; a constant column has none.
+
+    Of a column of two values the deviation is taken to be a quarter of their difference at least,
+    so that a rare one does not count for everything.
+    """
+    total = weights.sum()
+    found, start, knots, heights, rate = [], [0], [], [], 0
+    for j in range(X.shape[1]):
+        x = X[:, j].astype(np.float64)
+        values, place = np.unique(x, return_inverse=True)
+        if len(values) < 2:
+            continue
+        share = np.bincount(place, weights, len(values)) / total
+        mean = share @ values
+        spread = np.sqrt(share @ np.square(values - mean))
+        if len(values) == 2:
+            spread = max(spread, 0.25 * (values[1] - values[0]))
+        if not spread > 1e-10 * np.abs(values).max():
+            continue
+        found.append((j, _NUMBER, rate, mean, spread))
+        start.append(start[-1])
+        rate += 1
+        whole = len(values) <= _LEVELS and (values == np.round(values)).all()
+        if len(values) > 10:
+            rank = np.cumsum(share) - 0.5 * share
+            rank -= share @ rank
+            rank /= np.sqrt(share @ np.square(rank))
+            z = np.clip((values - mean) / spread, -_FAR, _FAR)
+            z -= share @ z
+            alike = share @ (rank * z) / max(np.sqrt(share @ np.square(z)), 1e-300)
+            if alike < _ALIKE:
+                found.append((j, _RANK, rate, 0.0, 1.0))
+                knots.append(values)
+                heights.append(rank)
+                start.append(start[-1] + len(values))
+                rate += 1
+        if whole and len(values) > 2:
+            own = len(values) <= _OWN_RATES
+            for i, value in enumerate(values):
+                found.append((j, _LEVEL, rate + i * own, value, 1.0))
+                start.append(start[-1])
+            rate += len(values) if own else 1
+    table = np.array(found, dtype=np.float64).reshape(-1, 5)
+    source, kind, rates = table[:, :3].astype(np.int64).T
+    empty = [np.empty(0)]
+    return Coordinates(
+        source, kind, rates, table[:, 3], table[:, 4], np.array(start, dtype=np.int64),
+        np.concatenate(knots or empty), np.concatenate(heights or empty),
+    )  # fmt: skip

@@ -94,20 +94,44 @@ def squared_distances(A, B, left=None, right=None, out=None):
 
 @kernel(fastmath=REASSOCIATE)
 def _manhattan(A, B, out):
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            total = A.dtype.type(0.0)
-            for c in range(A.shape[1]):
-                total += abs(A[i, c] - B[j, c])
-            out[i, j] = total
+    # B holds its rows as columns: the innermost loop runs over neighbours, four columns at once.
+    zero = A.dtype.type(0.0)
+    d = A.shape[1]
+    whole = d - d % 4
+    for i in range(len(A)):
+        row = out[i]
+        for k in range(len(row)):
+            row[k] = zero
+        for j in range(0, whole, 4):
+            p, q, r, s = A[i, j], A[i, j + 1], A[i, j + 2], A[i, j + 3]
+            w, x, y, z = B[j], B[j + 1], B[j + 2], B[j + 3]
+            for k in range(len(row)):
+                row[k] += abs(p - w[k]) + abs(q - x[k]) + abs(r - y[k]) + abs(s - z[k])
+        for j in range(whole, d):
+            p, w = A[i, j], B[j]
+            for k in range(len(row)):
+                row[k] += abs(p - w[k])
 
 
 def manhattan_distances(A, B, out=None):
     """Sums of absolute differences of all pairs of rows of arrays, written to `out`."""
-    A, B = np.ascontiguousarray(A), np.ascontiguousarray(B)
     out = np.empty((len(A), len(B)), A.dtype) if out is None else out
-    _manhattan(A, B, out)
+    _manhattan(np.ascontiguousarray(A), np.ascontiguousarray(B.T), out)
     return out
+
+
+@kernel(fastmath=REASSOCIATE)
+def _manhattan_spread(A, W, out):
+    # A holds its rows as columns.
+    zero = A.dtype.type(0.0)
+    for i in range(1, A.shape[1]):
+        w = W[i]
+        for j in range(len(A)):
+            x, total = A[j], zero
+            here = x[i]
+            for k in range(i):
+                total += w[k] * abs(here - x[k])
+            out[j] += total
 
 
 def decay(distances, gamma, out=None):
@@ -142,10 +166,19 @@ class RBF(NamedTuple):
 
     gamma: float = 1.0
     bounded = True
+    power = 2  # of the differences in a distance
 
     def sizes(self, A):
         """What distances need to know of every row, once: its squared length."""
         return squared_norms(A)
+
+    def spread(self, A, W):
+        """Of every column the sum of W_ik (a_i - a_k)^2 over pairs i < k; W is symmetric."""
+        return np.square(A).T @ W.sum(axis=1) - np.einsum("ij,ij->j", A, W @ A)
+
+    def spread_from_zero(self, A, w):
+        """Of every column the sum of w_i a_i^2."""
+        return np.square(A).T @ w
 
     def distances(self, A, B, left=None, right=None, out=None):
         """What the bandwidth multiplies: squared distances, from sizes, written to memory."""
@@ -191,6 +224,21 @@ class Laplacian(NamedTuple):
 
     gamma: float = 1.0
     bounded = True
+    power = 1  # of the differences in a distance
+
+    def sizes(self, A):
+        """The distance of every row to the origin."""
+        return np.abs(A).sum(axis=1)
+
+    def spread(self, A, W):
+        """Of every column the sum of W_ik |a_i - a_k| over pairs i < k; W is symmetric."""
+        out = np.zeros(A.shape[1])
+        _manhattan_spread(np.ascontiguousarray(A.T), W, out)
+        return out
+
+    def spread_from_zero(self, A, w):
+        """Of every column the sum of w_i |a_i|."""
+        return np.abs(A).T @ w
 
     def distances(self, A, B, left=None, right=None, out=None):
         """What the bandwidth multiplies: sums of absolute differences."""

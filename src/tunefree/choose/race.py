@@ -1,9 +1,9 @@
-"""The race: candidates judged on the same rows that they have not seen, from cheap to dear.
+"""The race: candidates say what they think of rows that they have not learned, and are stacked.
 
-Rows are put into folds in their hash order. With few rows every fold is left out in turn, and a
-proper score decides; with many one fold is the hold-out, and the loss itself does. All comparisons
-are of the same rows, so that what they share cancels: the standard error is that of the mean
-difference. The rule is written down in docs/selection.md.
+Below 2,000 rows every row is left out in turn, beyond one fold of five is. A candidate that can
+leave rows out at no price (kernels and ridge regression, exactly; kernel PiSTOL, which predicts
+before it learns) learns all rows at once; another is fitted fold by fold. What they said becomes
+one model by `tunefree.choose.stack`. The rule is written down in docs/selection.md.
 """
 
 import re
@@ -11,23 +11,19 @@ import time
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import log_softmax, softmax
 
-from tunefree.choose.risk import temperature
+from tunefree.choose.stack import Stack, stack_classes, stack_targets
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
-_FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
+FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
 # Fewer rows than this tell nothing about which candidate is better.
 _FEWEST_ROWS = 40
-# A candidate is stopped when it is worse by so many standard errors; one is a tie.
-_LOST, _TIE = 2.5, 1.0
-# What decides, and what decides between equals: with many rows, with few.
-_LOSSES, _SCORES = ("losses", "second"), ("second", "losses")
+# A candidate is stopped when it is worse by so many standard errors.
+_LOST = 2.5
 # Multiply-adds allowed when no budget is given: about two minutes of one core.
 _DEFAULT_WORK = 6e12
 # Rows and landmarks of a pilot, which is held where there are three times as many rows.
 _PILOT, _FEW_MARKS = 2000, 200
-_LEAST = 1e-12  # probability
 
 
 class Candidate(Protocol):
@@ -39,7 +35,9 @@ class Candidate(Protocol):
     leads : bool
         Whether it is the one whose view of the columns others take over.
     follows : bool
-        Whether it takes over that view, and judges itself on some rows while it learns the others.
+        Whether it takes over that view.
+    at_once : bool
+        Whether it learns all rows while it says what it thinks of those held.
     most_rows : int
         The most rows of which it learns all while it is judged.
     pilot_seconds, pilot_risk : float
@@ -50,6 +48,7 @@ class Candidate(Protocol):
     family: str
     leads: bool
     follows: bool
+    at_once: bool
     most_rows: int
     pilot_seconds: float
     pilot_risk: float
@@ -60,10 +59,6 @@ class Candidate(Protocol):
 
     def fit(self, X, y, weights, leader=None, **more) -> Any:
         """Something with `show(X)` and a `model`."""
-        ...
-
-    def recall(self, fitted) -> Any:
-        """The same for the rows left out only: what the model said of them while it learned."""
         ...
 
     def small(self, n_landmarks) -> Any:
@@ -81,34 +76,31 @@ class Entry(NamedTuple):
     Attributes
     ----------
     candidate : Candidate
+    scores : ndarray of shape (n_scored, n_outputs)
+        What it said of the rows scored.
     losses, second : ndarray of shape (n_scored,)
-        Losses of the rows scored (mistakes or squared errors), and their proper scores (log-losses
-        or, again, squared errors), which break ties and decide where rows are few.
+        Mistakes or squared errors, and proper scores (log-losses of the best slope and offsets, or,
+        again, squared errors).
     rows : ndarray of shape (n_scored,)
         Which rows these are.
     seconds : float
     status : str
         'finished', 'stopped', or why it was not run.
-    leaders : tuple of estimator
-        The kernel on landmarks as fitted for every fold.
     trace : dict or None
         'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
     fitted : Fitted or None
         On all rows, if judging left that behind.
-    power : float
-        Of its probabilities, for the proper scores.
     """
 
-    candidate: object
+    candidate: Any
+    scores: np.ndarray
     losses: np.ndarray
     second: np.ndarray
     rows: np.ndarray
     seconds: float
     status: str
-    leaders: tuple = ()
     trace: dict | None = None
-    fitted: object = None
-    power: float = 1.0
+    fitted: Any = None
 
 
 def folds_of(groups):
@@ -125,7 +117,7 @@ def folds_of(groups):
     (array([0, 1, 2, 3, 4, 0, 1]), 5)
     """
     n = len(groups)
-    count = _FOLDS if n < _FEW_ROWS else max(_FOLDS, -(-n // _MOST_HELD))
+    count = _FOLDS if n < FEW_ROWS else max(_FOLDS, -(-n // _MOST_HELD))
     fold = np.empty(n, dtype=np.int64)
     for group in np.unique(groups):
         members = np.flatnonzero(groups == group)
@@ -169,26 +161,19 @@ class Budget:
         return elapsed + rate * passes <= self.seconds
 
 
-def difference(one, other, weights, of="losses"):
-    """Mean of (one's losses less the other's) on the rows both were scored on, and its error."""
-    n = min(len(one.losses), len(other.losses))
-    gap = getattr(one, of)[:n] - getattr(other, of)[:n]
-    return weighted_mean(gap, weights[one.rows[:n]])
-
-
 def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
-    """Judge candidates on rows they have not seen.
+    """Hear candidates on rows they have not learned.
 
     Parameters
     ----------
     candidates : list of Candidate
-        From cheap to dear.
+        From cheap to dear, those that follow last.
     shape : Shape
     X, y, weights
         Rows in random order, none twice.
     groups : ndarray of int of shape (n,)
         What is to be spread evenly over the folds.
-    score : Mistakes or Squares
+    score : Classes or Targets
     budget : Budget
     callbacks
         Hear of every candidate, and may end the race (`tunefree.estimators.callbacks`).
@@ -198,7 +183,7 @@ def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
     list of Entry
     """
     fold, count = folds_of(groups)
-    few = shape.n < _FEW_ROWS
+    few = shape.n < FEW_ROWS
     used = range(_FOLDS) if few else range(1)
     entries, comparable = [], shape.n >= _FEWEST_ROWS and _learnable(groups, fold, used)
     callbacks.expect(len(candidates) + 1)
@@ -206,7 +191,7 @@ def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
         refit = candidate.passes(shape)
         train = shape.rows(max(1, int(shape.n * (1 - 1 / count))))
         price = len(used) * candidate.passes(train) * train.n / shape.n
-        if _at_once(candidate, used):
+        if candidate.at_once:
             price, refit = refit, 0.0
         reason = None
         if callbacks.stopped:
@@ -215,9 +200,9 @@ def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
             reason = "too few rows to compare" if entries else "finished"
         elif entries and not budget.allows(price + refit):
             reason = f"would take {price + refit:.0f} passes, beyond the budget"
-        elif candidate.follows and not few and not _pays(entries, weights):
-            reason = "not tried: the kernel on landmarks does not pay"
-        elif candidate.follows and not few:
+        elif candidate.follows and not _pays(entries, weights):
+            reason = "not tried: the kernels do not pay"
+        elif candidate.follows:
             ahead, candidate = _piloted(candidate, entries, X, y, weights, fold, groups, score)
             if not ahead:
                 reason = f"not ahead of the kernel on landmarks on {_PILOT} rows"
@@ -231,17 +216,11 @@ def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
     return entries
 
 
-def _at_once(candidate, used):
-    """Whether the candidate is not fitted again.
-
-    It learns all rows while it judges itself on the hold-out, or all that it may.
-    """
-    return candidate.follows and len(used) == 1
-
-
 def _unscored(candidate, reason):
     nothing, rows = np.empty(0), np.empty(0, dtype=np.int64)
-    return Entry(candidate, nothing, nothing, rows, candidate.pilot_seconds, reason)
+    return Entry(
+        candidate, nothing[:, None], nothing, nothing, rows, candidate.pilot_seconds, reason
+    )
 
 
 def _learnable(groups, fold, used):
@@ -251,20 +230,26 @@ def _learnable(groups, fold, used):
     return all(len(np.unique(groups[fold != f])) > 1 for f in used)
 
 
-def leading_entry(entries):
-    """The entry of the kernel on landmarks, if that was judged on all folds."""
-    found = [e for e in entries if e.candidate.leads and e.status == "finished" and e.leaders]
-    return found[0] if found else None
+def leader_of(entries):
+    """The last model whose view of the columns others take over, if there is one."""
+    found = [e.fitted for e in entries if e.candidate.leads and e.fitted is not None]
+    return found[-1].model if found else None
+
+
+def finished(entries):
+    """Those that said something of every row to be judged on."""
+    return [e for e in entries if e.status == "finished" and len(e.losses)]
 
 
 def _pays(entries, weights):
-    """Whether the kernel on landmarks beat the best linear candidate by a standard error."""
-    leading = leading_entry(entries)
-    others = [e for e in entries if e.candidate.family == "linear" and e.status == "finished"]
-    if leading is None or not others:
+    """Whether the kernel that leads beat the best linear candidate by a standard error."""
+    kernels = [e for e in finished(entries) if e.candidate.leads and e.candidate.family == "kernel"]
+    others = [e for e in finished(entries) if e.candidate.family == "linear"]
+    if not kernels or not others:
         return True
-    mean, error = difference(leading, best_of(others, weights), weights)
-    return mean < -_TIE * error
+    best = min(others, key=lambda e: weights[e.rows] @ e.losses)
+    mean, error = weighted_mean(kernels[-1].losses - best.losses, weights[best.rows])
+    return mean < -error
 
 
 def _piloted(candidate, entries, X, y, weights, fold, groups, score):
@@ -272,17 +257,17 @@ def _piloted(candidate, entries, X, y, weights, fold, groups, score):
 
     They are judged on the hold-out. The candidate goes on from what it found.
     """
-    leading = leading_entry(entries)
-    if leading is None or len(y) < 3 * _PILOT:
+    leader = leader_of(entries)
+    if leader is None or len(y) < 3 * _PILOT:
         return True, candidate
     held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[:_PILOT]
     if not _learnable(groups[few], fold[few], [0]):
         return True, candidate
-    leader, start = leading.leaders[0], time.perf_counter()
-    losses, fits = [], []
-    for one in (candidate, leading.candidate.small(_FEW_MARKS)):
+    leading = next(e.candidate for e in reversed(entries) if e.candidate.leads)
+    start, losses, fits = time.perf_counter(), [], []
+    for one in (candidate, leading.small(_FEW_MARKS)):
         fits.append(one.fit(X[few], y[few], weights[few], leader))
-        losses.append(score.of(fits[-1], X[held], y[held])[0])
+        losses.append(score.judge(score.of(fits[-1], X[held]), y[held], weights[held])[0])
     mean, _ = weighted_mean(losses[0] - losses[1], weights[held])
     early, _ = weighted_mean(losses[0], weights[held])
     spent = time.perf_counter() - start
@@ -290,38 +275,73 @@ def _piloted(candidate, entries, X, y, weights, fold, groups, score):
 
 
 def _judge(candidate, X, y, weights, fold, used, score, entries):
-    """Score a candidate fold by fold, as long as it can still win."""
-    losses, evidence, rows, fits, trace, whole = [], [], [], [], None, None
-    leaders = [e for e in entries if e.status == "finished" and len(e.losses)]
-    start = time.perf_counter() - candidate.pilot_seconds
-    leading, more = leading_entry(entries), {"keep": True} if candidate.leads else {}
+    """Hear a candidate, fold by fold as long as it can still win, or on all rows at once."""
+    start, leader = time.perf_counter() - candidate.pilot_seconds, leader_of(entries)
+    held = np.isin(fold, used)
+    if candidate.at_once:
+        learned = np.arange(len(y))
+        if candidate.follows and len(y) > candidate.most_rows:
+            learned = np.flatnonzero(~held)[: candidate.most_rows]
+        mark = held[learned]
+        more = {"held": mark} if mark.any() else {}
+        whole = candidate.fit(X[learned], y[learned], weights[learned], leader, **more)
+        rows = np.flatnonzero(held)
+        scores = score.recalled(whole) if more else score.of(whole, X[rows])
+        return _entry(candidate, scores, rows, y, weights, score, start, whole)
+    scores, rows, trace, entry = [], [], None, None
     for i, f in enumerate(used):
-        held, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
-        leader = None if leading is None else leading.leaders[i]
-        if _at_once(candidate, used) and len(y) <= candidate.most_rows:
-            fitted = whole = candidate.fit(X, y, weights, leader, held=fold == f)
-            answers = candidate.recall(whole)
-        elif _at_once(candidate, used):
-            few = kept[: candidate.most_rows]
-            fitted = answers = whole = candidate.fit(X[few], y[few], weights[few], leader)
-        else:
-            fitted = answers = candidate.fit(X[kept], y[kept], weights[kept], leader, **more)
-        fits += [fitted.model] if candidate.leads else []
+        out, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
+        fitted = candidate.fit(X[kept], y[kept], weights[kept], leader)
         trace = trace or _trace(fitted.model)
-        one, two = score.of(answers, X[held], y[held])
-        losses, evidence, rows = [*losses, one], [*evidence, two], [*rows, held]
-        scored = np.concatenate(rows)
-        second, power = score.proper(np.concatenate(evidence), y[scored], weights[scored])
-        entry = Entry(
-            candidate, np.concatenate(losses), second, scored, time.perf_counter() - start,
-            "finished", tuple(fits), trace, whole, power,
-        )  # fmt: skip
-        if leaders and f != used[-1]:
-            best = best_of(leaders, weights, _SCORES)
-            mean, error = difference(entry, best, weights, "second")
+        scores, rows = [*scores, score.of(fitted, X[out])], [*rows, out]
+        order = np.concatenate(rows)
+        at = np.argsort(order)
+        told = np.concatenate(scores)[at]
+        entry = _entry(candidate, told, order[at], y, weights, score, start)._replace(trace=trace)
+        others = finished(entries)
+        if others and f != used[-1]:
+            best = min(others, key=lambda e: weights[e.rows] @ e.second)
+            here = np.searchsorted(best.rows, entry.rows)
+            mean, error = weighted_mean(entry.second - best.second[here], weights[entry.rows])
             if mean > _LOST * error:
                 return entry._replace(status=f"stopped after {i + 1} of {len(used)} folds")
     return entry
+
+
+def _entry(candidate, scores, rows, y, weights, score, start, whole=None):
+    losses, second = score.judge(scores, y[rows], weights[rows])
+    trace = None if whole is None else _trace(whole.model)
+    seconds = time.perf_counter() - start
+    return Entry(candidate, scores, losses, second, rows, seconds, "finished", trace, whole)
+
+
+def stack(entries, y, weights, score):
+    """What the finished entries make together, the entries in it, and the sentence that says so.
+
+    Returns
+    -------
+    Stack or None
+        None if there were too few rows to compare.
+    list of Entry
+        The largest share first; without a stack the cheapest alone.
+    str
+    """
+    heard = finished(entries)
+    if not heard:
+        return None, entries[:1], "There were too few rows to compare: the cheapest is taken."
+    rows = heard[0].rows
+    joined = score.stack([e.scores for e in heard], y[rows], weights[rows])
+    order = [i for i in np.argsort(-joined.shares, kind="stable") if joined.shares[i] > 0.0]
+    order = order or [int(np.argmin([weights[rows] @ e.second for e in heard]))]
+    parts = ", ".join(f"{heard[i].candidate.name!r} {joined.shares[i]:.0%}" for i in order)
+    best = min(heard, key=lambda e: weights[rows] @ e.second)
+    alone, together = (weighted_mean(v, weights[rows])[0] for v in (best.second, joined.losses))
+    words = f"{parts}: left-out {score.kind} {together:.4g}"
+    if len(order) > 1:
+        words += f", {alone:.4g} of {best.candidate.name!r} alone"
+    chosen = np.array(order)
+    joined = Stack(joined.weights[chosen], joined.offsets, joined.shares[chosen], joined.losses)
+    return joined, [heard[i] for i in order], words + "."
 
 
 def wants_all_rows(entry, n, weights):
@@ -350,59 +370,6 @@ def _trace(model):
     return {"rows": np.asarray(trace["rows"]), "risk": min(curves, key=lambda c: c[-1])}
 
 
-def best_of(entries, weights, by=_LOSSES):
-    """The entry of least mean loss, the second loss deciding between equals, then the order."""
-
-    def risk(e):
-        w = weights[e.rows]
-        return tuple(w @ getattr(e, name) / w.sum() for name in by)
-
-    return min(entries, key=risk)
-
-
-def choose(entries, weights):
-    """The winner, and the sentence that says why.
-
-    The candidate of least risk wins, unless cheaper ones are within one standard error of it: then
-    the cheapest of these, if its proper score is not worse by more than two. With few rows the risk
-    is the proper score: mistakes are too few there to tell candidates apart. The kernel on
-    landmarks is not cheaper than a candidate that has learned all rows already.
-
-    Returns
-    -------
-    Entry
-    str
-    """
-    scored = [e for e in entries if e.status == "finished" and len(e.losses)]
-    if not scored:
-        return entries[0], "There were too few rows to compare candidates: the cheapest is taken."
-    few = len(weights) < _FEW_ROWS
-    by = _SCORES if few else _LOSSES
-    best = best_of(scored, weights, by)
-    twice = np.array_equal(best.losses, best.second)  # regression
-    kind = "log-loss" if few and not twice else "validation risk"
-    for entry in scored:
-        if entry is best:
-            return (
-                best,
-                f"{best.candidate.name!r} had the least {kind} of those that finished.",
-            )
-        if best.fitted is not None and entry.candidate.leads:
-            continue  # the best is ready, this one would have to be fitted again
-        mean, error = difference(entry, best, weights, by[0])
-        extra, spread = difference(entry, best, weights, "second")
-        if mean <= _TIE * error and extra <= 2.0 * spread:
-            if mean == 0.0:
-                return entry, f"{entry.candidate.name!r} equals the best and is the cheapest."
-            words = (
-                f"{best.candidate.name!r} had the least {kind}, but by less than one standard "
-                f"error of the difference: the tie goes to {entry.candidate.name!r}, which is "
-                "cheaper."
-            )
-            return entry, words
-    return best, ""
-
-
 def weighted_mean(values, weights):
     """Mean and its standard error.
 
@@ -417,8 +384,8 @@ def weighted_mean(values, weights):
     return mean, np.sqrt(np.square(weights * (values - mean)).sum()) / total
 
 
-class Mistakes(NamedTuple):
-    """Of classification: mistakes, and log-losses.
+class Classes(NamedTuple):
+    """Of classification: log-odds, judged by mistakes and log-losses.
 
     Attributes
     ----------
@@ -426,34 +393,42 @@ class Mistakes(NamedTuple):
     """
 
     n_classes: int
+    task = "classification"
+    kind = "log-loss"
 
-    @property
-    def task(self):
-        """What is learned."""
-        return "classification"
+    def of(self, fitted, X):
+        """Log-odds of the second class or of all; the least for a class that is not known."""
+        scores = fitted.model.decision_function(fitted.show(X))
+        return self._of_all(scores, fitted.model.classes_)
 
-    def of(self, fitted, X, y):
-        """Mistakes, and what `proper` needs: logarithms of all probabilities."""
-        shown, known = fitted.show(X), fitted.model.classes_
-        p = np.full((len(y), self.n_classes), _LEAST)
-        p[:, known] = np.maximum(fitted.model.predict_proba(shown), _LEAST)
-        return (fitted.model.predict(shown) != y).astype(float), np.log(p)
+    def recalled(self, fitted):
+        """What a model said of rows left out while it learned the others; it forgets it."""
+        return self._of_all(vars(fitted.model).pop("held_values_"), fitted.model.classes_)
 
-    def proper(self, logs, y, weights):
-        """Log-loss of every row, and the power of the probabilities that makes the least of them.
+    def _of_all(self, scores, known):
+        scores = scores.reshape(len(scores), -1).astype(np.float64)
+        if self.n_classes == 2 or len(known) == self.n_classes:
+            return scores
+        if scores.shape[1] == 1:
+            scores = np.hstack([-scores, scores])
+        out = np.repeat(scores.min(axis=1, keepdims=True), self.n_classes, axis=1)
+        out[:, known] = scores
+        return out
 
-        The power is 1 unless another one is better by more than a standard error. Candidates are
-        compared without it: those that need none turn out to err less on new rows.
-        """
-        right = np.arange(self.n_classes) == y[:, None]
-        power = temperature(logs, np.where(right, 1.0, -1.0), weights)
-        plain, mended = (-log_softmax(a * logs, axis=1)[right] for a in (1.0, power))
-        gain, error = weighted_mean(plain - mended, weights)
-        return -logs[right], power if gain > error else 1.0
+    def judge(self, scores, y, weights):
+        """Mistakes, and log-losses with the best slope and offsets, of every row."""
+        joined = stack_classes([scores], y, weights)
+        told = joined.join([scores])
+        chosen = told[:, 0] > 0.0 if told.shape[1] == 1 else told.argmax(axis=1)
+        return (chosen != y).astype(float), joined.losses
+
+    def stack(self, scores, y, weights):
+        """The stack of least log-loss."""
+        return stack_classes(scores, y, weights)
 
 
-class Squares(NamedTuple):
-    """Of regression: squared errors, in units of the targets' variances if there are several.
+class Targets(NamedTuple):
+    """Of regression: predictions, judged by squares, in units of the variances of several targets.
 
     Attributes
     ----------
@@ -461,32 +436,24 @@ class Squares(NamedTuple):
     """
 
     spread: np.ndarray
+    task = "regression"
+    kind = "squared error"
 
-    @property
-    def task(self):
-        """What is learned."""
-        return "regression"
+    def of(self, fitted, X):
+        """Predictions of shape (n, n_outputs)."""
+        told = fitted.model.predict(fitted.show(X))
+        return np.asarray(told, dtype=np.float64).reshape(len(told), -1)
 
-    def of(self, fitted, X, y):
-        """Squared errors, twice: nothing else breaks ties."""
-        predicted = fitted.model.predict(fitted.show(X))
-        off = predicted.reshape(len(y), -1) - y.reshape(len(y), -1)
-        square = (np.square(off.astype(np.float64)) / self.spread).sum(axis=1)
+    def recalled(self, fitted):
+        """What a model said of rows left out while it learned the others; it forgets it."""
+        told = vars(fitted.model).pop("held_values_")
+        return np.asarray(told, dtype=np.float64).reshape(len(told), -1)
+
+    def judge(self, predicted, y, weights):
+        """Squared errors, twice."""
+        square = (np.square(predicted - y.reshape(len(y), -1)) / self.spread).sum(axis=1)
         return square, square
 
-    def proper(self, squares, y, weights):
-        """The squared errors themselves."""
-        return squares, 1.0
-
-
-def raised(p, power):
-    """Probabilities to a power, made to sum to 1.
-
-    Examples
-    --------
-    >>> raised(np.array([[0.2, 0.8]]), 2.0).round(3)
-    array([[0.059, 0.941]])
-    """
-    if power == 1.0:
-        return p
-    return softmax(power * np.log(np.maximum(p, np.finfo(p.dtype).tiny)), axis=1)
+    def stack(self, scores, y, weights):
+        """The stack of least squared error."""
+        return stack_targets(scores, y.reshape(len(y), -1), weights, self.spread)

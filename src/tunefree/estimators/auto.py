@@ -21,14 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
 from tunefree.choose.race import (
+    FEW_ROWS,
     Budget,
-    Mistakes,
-    Squares,
-    choose,
-    folds_of,
-    leading_entry,
+    Classes,
+    Targets,
+    leader_of,
     race,
-    raised,
+    stack,
     wants_all_rows,
     weighted_mean,
 )
@@ -42,7 +41,13 @@ from tunefree.preprocessing import TablePreprocessor
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
-LEADER = "kernel on landmarks"
+# Kernels on landmarks, in the order in which one takes over the view of another.
+_KERNELS = {"linear": "ridge on ranks and levels", "laplacian": "Laplace kernel",
+            "rbf": "Gaussian kernel"}  # fmt: skip
+LEADER = _KERNELS["rbf"]
+# Ridge regression on the view is tried up to so many columns; kernels are solved exactly, and
+# nothing else is needed, up to so many rows.
+_FEW_COLUMNS, EXACT = 1000, 4000
 # The Reflectron, which looks for few weights, takes part from so many columns on, and with
 # fewer rows a column.
 _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
@@ -57,29 +62,31 @@ class Candidate(NamedTuple):
     ----------
     name : str
     family : {'linear', 'kernel'}
-    squashed : bool
-        Whether it is shown squashed columns.
     estimator : estimator
     work : callable
         Shape -> multiply-adds of one fit.
+    asinh : bool
+        Whether it is shown columns on an asinh scale.
     leads : bool
-        Whether it is the kernel on landmarks.
+        Whether others take over its view of the columns, and it that of those before it.
     follows : bool
-        Whether it takes over the view of the columns that the kernel on landmarks found, and can
-        learn all rows while it judges itself on some.
+        Whether it is shown the columns as the kernel that leads is.
+    at_once : bool
+        Whether it learns all rows while it says what it thinks of those held.
     known : estimator or None
         Itself after a pilot, whose bandwidths are taken over.
-    pilot_seconds, pilot_risk : float
+    pilot_seconds, pilot_risk, most_rows : float, float, int
         See `tunefree.choose.race.Candidate`.
     """
 
     name: str
     family: str
-    squashed: bool
     estimator: Any
     work: Any
+    asinh: bool = False
     leads: bool = False
     follows: bool = False
+    at_once: bool = False
     known: Any = None
     pilot_seconds: float = 0.0
     pilot_risk: float = np.nan
@@ -90,25 +97,15 @@ class Candidate(NamedTuple):
         return float(self.work(shape, **rows) / max(shape.pass_work, 1.0))
 
     def fit(self, X, y, weights, leader=None, **more):
-        """A `Fitted` candidate on rows in random order.
-
-        Parameters
-        ----------
-        X, y, weights : ndarray
-        leader : estimator, optional
-            A fitted kernel on landmarks: one more of these takes over its view and bandwidth, a
-            candidate that follows its view.
-        more
-            For the estimator's own `_learn`.
-        """
+        """A `Fitted` candidate on rows in random order; `more` is for its own `_learn`."""
         view, model = (), clone(self.estimator)
         if self.leads:
             more["like"] = leader
         elif self.follows and leader is not None:
-            view = leader.parts_
+            view = (leader.view_, leader.geometry_)
             model.set_params(standardize=False)
             more["like"] = self.known
-        elif self.squashed:
+        elif self.asinh:
             view = (asinh_scaling(X),)
         fitted = Fitted(view, model)
         with warnings.catch_warnings():
@@ -117,10 +114,6 @@ class Candidate(NamedTuple):
             learn = model._learn if more else model.fit
             learn(fitted.show(X), y, sample_weight=weights, **more)
         return fitted
-
-    def recall(self, fitted):
-        """What the model said of left-out rows while it learned the others."""
-        return Recalled.of(fitted.model)
 
     def small(self, n_landmarks):
         """The kernel on landmarks with few of these, for a pilot."""
@@ -140,40 +133,6 @@ class Fitted(NamedTuple):
     def show(self, X):
         """Rows as the model takes them."""
         return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
-
-
-class Recalled(NamedTuple):
-    """What a model said of left-out rows while it learned the others, for these rows only."""
-
-    values: np.ndarray
-    classes_: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, model):
-        """What a model kept; it forgets it."""
-        return cls(vars(model).pop("held_values_"), getattr(model, "classes_", None))
-
-    def show(self, X):
-        """Nothing needs to be shown."""
-        return X
-
-    @property
-    def model(self):
-        """Itself."""
-        return self
-
-    def predict(self, X):
-        """Classes, or targets."""
-        return (
-            self.values
-            if self.classes_ is None
-            else self.classes_[base.chosen(self.values.reshape(len(self.values), -1))]
-        )
-
-    def predict_proba(self, X):
-        """Probabilities of the classes."""
-        scores = self.values[:, 0] if self.values.shape[1] == 1 else self.values
-        return base.probabilities(scores, joint=True)
 
 
 class Shape(NamedTuple):
@@ -215,11 +174,15 @@ def _reflectron_work(shape):
     return 6 * 4 * 200 * shape.pass_work
 
 
+def _columns_work(shape):
+    return shape.n * shape.d * min(shape.n, 2 * shape.d) + 20 * shape.d**3
+
+
 def _landmark_work(shape):
-    n = min(shape.n, 50_000)
-    few = min(shape.n, 3000)
-    search = 25 * few * 300 * (300 + 2 * shape.d) * min(1.0, (few / 1500) ** 2)
-    return search + (1e10 + 2e6 * n) * min(1.0, (n / 1500) ** 2) + n * 700 * 2 * shape.d
+    n, few = min(shape.n, 50_000), min(shape.n, 700)
+    search = 60 * few**2 * (few + 2 * shape.d)
+    last = n**3 / 3 if n <= 4000 else 1e10 + 2e6 * n
+    return search + last + n * min(n, 700) * 2 * shape.d
 
 
 def _kernel_work(shape, most=None):
@@ -244,17 +207,19 @@ def candidates(task, family, X, n_outputs, seed):
     kind = "Classifier" if task == "classification" else "Regressor"
     is_sparse = sparse.issparse(X)
     dense = shape.entries >= 0.25 * shape.n * shape.d
-    if family in ("auto", "linear"):
+    held = shape.d <= _MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS
+    exact = held and not is_sparse and shape.n <= EXACT and family == "auto"
+    if family in ("auto", "linear") and not exact:
         make = getattr(tunefree, f"PiSTOL{kind}")(random_state=seed)
         if task == "regression" and (not is_sparse or shape.d <= 1000):
             ridge = tunefree.AveragedSGDRegressor(random_state=seed)
-            out.append(Candidate("ridge", "linear", False, ridge, _ridge_work))
-        out.append(Candidate("linear", "linear", False, make, _portfolio_work))
+            out.append(Candidate("ridge", "linear", ridge, _ridge_work))
+        out.append(Candidate("linear", "linear", make, _portfolio_work))
         if dense and not is_sparse:
-            name = "linear, squashed columns"
-            out.append(Candidate(name, "linear", True, make, _portfolio_work))
+            name = "linear, asinh columns"
+            out.append(Candidate(name, "linear", make, _portfolio_work, asinh=True))
         else:
-            left["linear, squashed columns"] = "most entries are zero"
+            left["linear, asinh columns"] = "most entries are zero"
         if (
             _WIDE <= shape.d <= _WIDEST
             and shape.n < _NARROW * shape.d
@@ -262,24 +227,35 @@ def candidates(task, family, X, n_outputs, seed):
         ):
             link = "logistic" if task == "classification" else "identity"
             make = getattr(tunefree, f"Reflectron{kind}")(link=link, random_state=seed)
-            out.append(Candidate("Reflectron", "linear", False, make, _reflectron_work))
+            out.append(Candidate("Reflectron", "linear", make, _reflectron_work))
         else:
             left["Reflectron"] = "many rows a column, or too few or many columns"
     if family in ("auto", "kernel"):
-        make = getattr(tunefree, f"Landmark{kind}")(random_state=seed)
-        if shape.d <= _MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS:
-            out.append(Candidate(LEADER, "kernel", False, make, _landmark_work, leads=True))
+        make, leads = getattr(tunefree, f"Landmark{kind}"), {"leads": True, "at_once": True}
+        if held:
+            for kernel, name in _KERNELS.items():
+                if kernel != "linear" or (family == "auto" and shape.d <= _FEW_COLUMNS):
+                    one = make(kernel, random_state=seed)
+                    linear = kernel == "linear"
+                    work = _columns_work if linear else _landmark_work
+                    out.append(
+                        Candidate(name, "linear" if linear else "kernel", one, work, **leads)
+                    )
         else:
             left[LEADER] = f"{shape.d} columns are too many"
-        if f"KernelPiSTOL{kind}" in tunefree.__all__ and shape.n * shape.d <= _MOST_CELLS:
-            make = getattr(tunefree, f"KernelPiSTOL{kind}")(random_state=seed)
-            name = "kernel PiSTOL"
+        if not exact and shape.n * shape.d <= _MOST_CELLS:
+            one = getattr(tunefree, f"KernelPiSTOL{kind}")(random_state=seed)
             out.append(
                 Candidate(
-                    name, "kernel", False, make, _kernel_work, follows=True, most_rows=MOST_ROWS
+                    "kernel PiSTOL", "kernel", one, _kernel_work, follows=True,
+                    at_once=shape.n >= FEW_ROWS, most_rows=MOST_ROWS,
                 )
-            )
-    return sorted(out, key=lambda c: (c.follows, c.passes(shape))), left
+            )  # fmt: skip
+    order = list(_KERNELS.values())
+    return sorted(
+        out,
+        key=lambda c: (c.follows, c.leads and order.index(c.name), not c.leads and c.passes(shape)),
+    ), left
 
 
 class Report(NamedTuple):
@@ -350,7 +326,7 @@ class Report(NamedTuple):
         for r in self.leaderboard:
             cells = [_told(r["risk"], ".4g"), _told(r["risk_se"], ".2g")]
             cells += [_told(r["log_loss"], ".4g")] if classify else []
-            status = "chosen" if r["chosen"] else r["status"].replace("finished", "")
+            status = f"{r['share']:.0%}" if r["chosen"] else r["status"].replace("finished", "")
             rows.append((r["candidate"], *cells, _told(r["seconds"], ".2f"), status))
         return rows
 
@@ -417,7 +393,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         return (table, Z, y, weights) if kept.all() else (table, Z[kept], y[kept], weights[kept])
 
     def _race(self, table, X, y, labels, weights, groups, score, n_outputs):
-        """Judge the candidates, and fit the winner on all rows."""
+        """Hear the candidates, stack them, and fit those in the stack on all rows."""
         start, seed = time.perf_counter(), seed_of(self.random_state)
         affine = not sparse.issparse(X)
         rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
@@ -431,46 +407,49 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             )  # fmt: skip
         budget = Budget(self.budget, shape.pass_work)
         entries = race(entrants, shape, X, y, totals, groups, score, budget, self._told)
-        winner, reason = choose(entries, totals)
-        begin, again = time.perf_counter(), not winner.fitted
-        fitted, passes = winner.fitted, winner.candidate.passes(shape)
-        if task == "classification" and wants_all_rows(winner, shape.n, totals):
-            passes = winner.candidate.passes(shape, most=shape.n)
-            again = budget.allows(passes) and not self._told.stopped
-        if again:
-            self._told.begin(f"{winner.candidate.name} on all rows")
-            fitted = self._fitted_again(winner, entries, X, y, totals, groups)
-            self._told.end()
+        joined, chosen, reason = stack(entries, y, totals, score)
+        begin, again, leader, fits = time.perf_counter(), [], leader_of(entries), []
+        for entry in chosen:
+            candidate, fitted = entry.candidate, entry.fitted
+            passes = candidate.passes(shape)
+            more = fitted is None
+            if candidate.follows and wants_all_rows(entry, shape.n, totals):
+                candidate = candidate._replace(known=fitted.model)
+                passes = candidate.passes(shape, most=shape.n)
+                more = budget.allows(passes) and not self._told.stopped
+            if more:
+                self._told.begin(f"{candidate.name} on all rows")
+                fitted = candidate.fit(X, y, totals, leader)
+                self._told.end()
+                budget.spent += passes
+                again.append(candidate.name)
+            fits.append(fitted)
         refit = time.perf_counter() - begin
-        self.table_, self.view_, self.model_ = table, fitted.view, fitted.model
-        if task == "classification":
-            self.power_ = winner.power
-        self.chosen_, self.seconds_ = winner.candidate.name, time.perf_counter() - start
-        self.leaderboard_ = _leaderboard(entries, winner, totals, shape, task)
+        self.table_, self.models_ = table, [fitted.model for fitted in fits]
+        self.views_ = [fitted.view for fitted in fits]
+        self.weights_ = np.ones(1) if joined is None else joined.weights
+        self.offsets_ = np.zeros(n_outputs) if joined is None else joined.offsets
+        shares = np.ones(1) if joined is None else joined.shares
+        self.chosen_ = {e.candidate.name: float(s) for e, s in zip(chosen, shares, strict=True)}
+        self.seconds_ = time.perf_counter() - start
+        self.leaderboard_ = _leaderboard(entries, self.chosen_, totals, shape, task)
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
-        passes = budget.spent + passes * again
-        last = "It was fitted again on all rows." if again else "It was not fitted again."
-        self.n_iter_ = max(1, int(round(passes)))
+        last = f"Fitted again on all rows: {', '.join(again)}." if again else ""
+        self.n_iter_ = max(1, int(round(budget.spent)))
         self.report_ = Report(
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
-            f"{reason} {last}", float(passes), float(budget.passes),
+            f"{reason} {last}".strip(), float(budget.spent), float(budget.passes),
             self.seconds_, refit,
         )  # fmt: skip
 
-    def _model_state(self):
-        """What a model file holds: no times, so that equal fits make equal files."""
-        names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
-        state, report = {n: vars(self)[n] for n in sorted(names)}, self.report_.timed()
-        return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
-
-    def _times(self):
-        """What a file does not hold, as a note for one."""
-        return {"seconds": self.report_.times()}
-
-    def _set_times(self, times):
-        """Put back what a file does not hold."""
-        self.report_ = self.report_.timed(times)
-        self.leaderboard_, self.seconds_ = self.report_.leaderboard, times["all"]
+    def _joined(self, X, score):
+        """The stack's scores of rows of the user's."""
+        check_is_fitted(self, "models_")
+        X = self.table_.transform(X)
+        total = np.zeros((X.shape[0], len(self.offsets_))) + self.offsets_
+        for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
+            total += a * score.of(Fitted(view, model), X)
+        return total.astype(X.dtype if X.dtype == np.float32 else np.float64)
 
     def largest(self):
         """What the model makes of its columns, by name.
@@ -482,35 +461,28 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             on landmarks (root mean squared derivative), or '' where there is neither.
         dict of str to float
         """
-        check_is_fitted(self, "model_")
+        check_is_fitted(self, "models_")
         names = [str(name) for name in self.table_.get_feature_names_out()]
-        if hasattr(self.model_, "coef_"):
-            coef = np.atleast_2d(self.model_.coef_)
+        first = self.models_[0]
+        if hasattr(first, "coef_"):
+            coef = np.atleast_2d(first.coef_)
             values, kind = coef[np.abs(coef).argmax(axis=0), np.arange(len(names))], "weight"
-        elif hasattr(self.model_, "relevance_"):
-            values, kind = self.model_.relevance_, "relevance"
+        elif hasattr(first, "relevance_"):
+            values, kind = self.relevances_, "relevance"
         else:
             return "", {}
         order = np.argsort(-np.abs(values), kind="stable")
         return kind, {names[j]: float(values[j]) for j in order}
 
-    def _fitted_again(self, winner, entries, X, y, weights, groups):
-        """The winner on all rows; after one hold-out the kernel on landmarks only adds that.
-
-        Kernel PiSTOL keeps the bandwidths of the race.
-        """
-        leading, more = leading_entry(entries), {}
-        leader = leading.leaders[0] if leading is not None and len(leading.leaders) == 1 else None
-        if leader is not None and winner.candidate.leads:
-            more["known"] = folds_of(groups)[0] != 0
-        candidate = winner.candidate
-        if winner.fitted:
-            candidate = candidate._replace(known=winner.fitted.model)
-        return candidate.fit(X, y, weights, leader, **more)
-
-    def _show(self, X):
-        check_is_fitted(self, "model_")
-        return Fitted(self.view_, self.model_).show(self.table_.transform(X))
+    @property
+    def relevances_(self):
+        """The columns' shares of what the kernels of the stack measure, shape (n_columns,)."""
+        check_is_fitted(self, "models_")
+        shares = zip(self.chosen_.values(), self.models_, strict=True)
+        told = [(s, m.relevance_) for s, m in shares if hasattr(m, "relevance_")]
+        if not told:
+            raise AttributeError("No model of this stack tells the relevance of columns.")
+        return sum(s * r for s, r in told) / max(sum(s for s, _ in told), 1e-300)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -521,8 +493,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         return tags
 
 
-def _leaderboard(entries, winner, weights, shape, task):
-    """One dict a candidate, the chosen one first, then by risk."""
+def _leaderboard(entries, chosen, weights, shape, task):
+    """One dict a candidate, those in the stack first, then by risk."""
     board = []
     for e in entries:
         known = len(e.losses) > 0
@@ -537,14 +509,15 @@ def _leaderboard(entries, winner, weights, shape, task):
                 "risk": float(risk) if known else None,
                 "risk_se": float(error) if known else None,
                 **score,
+                "share": chosen.get(e.candidate.name, 0.0),
                 "seconds": float(e.seconds),
                 "passes": float(e.candidate.passes(shape)),
                 "rows": len(e.rows),
-                "chosen": e is winner,
+                "chosen": e.candidate.name in chosen,
                 "status": e.status,
             }
         )
-    return sorted(board, key=lambda r: (not r["chosen"], r["risk"] is None, r["risk"] or 0.0))
+    return sorted(board, key=lambda r: (-r["share"], r["risk"] is None, r["risk"] or 0.0))
 
 
 class TuneFreeClassifier(ClassifierMixin, _TuneFree):
@@ -636,23 +609,22 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         table, X, y, weights = self._numbers(X, y, sample_weight)
         self.classes_, codes = base.encode_labels(y, fewest=2)
         k, labels = len(self.classes_), codes[:, None].astype(float)
-        self._race(table, X, codes, labels, weights, codes, Mistakes(k), 1 if k == 2 else k)
+        self._race(table, X, codes, labels, weights, codes, Classes(k), 1 if k == 2 else k)
         return self
 
     def decision_function(self, X):
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
-        shown = self._show(X)
-        return self.power_ * self.model_.decision_function(shown)
+        scores = self._joined(X, Classes(len(self.classes_)))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X):
         """The most likely class of every row, shape (n_samples,)."""
-        shown = self._show(X)
-        return self.classes_[self.model_.predict(shown)]
+        scores = self._joined(X, Classes(len(self.classes_)))
+        return self.classes_[base.chosen(scores)]
 
     def predict_proba(self, X):
         """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
-        shown = self._show(X)
-        return raised(self.model_.predict_proba(shown), self.power_)
+        return base.probabilities(self.decision_function(X), joint=True)
 
     def predict_log_proba(self, X):
         """Logarithms of `predict_proba`."""
@@ -726,10 +698,11 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
             variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
             spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
         groups = np.zeros(len(y), dtype=np.int64)
-        self._race(table, X, y, targets, weights, groups, Squares(spread), targets.shape[1])
+        self.range_, self.flat_ = (targets.min(axis=0), targets.max(axis=0)), y.ndim == 1
+        self._race(table, X, y, targets, weights, groups, Targets(spread), targets.shape[1])
         return self
 
     def predict(self, X):
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
-        shown = self._show(X)
-        return self.model_.predict(shown)
+        told = np.clip(self._joined(X, Targets(np.ones(1))), *self.range_)
+        return told[:, 0] if self.flat_ else told

@@ -1,4 +1,4 @@
-"""Kernel ridge regression on landmarks: view, bandwidth, penalty and size by leave-one-out."""
+"""Kernel ridge regression with a learned geometry, on all rows or on landmarks among them."""
 
 from typing import NamedTuple
 
@@ -10,16 +10,19 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import seed_of
 from tunefree._threads import one_blas_thread
 from tunefree.choose.risk import temperature
+from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.learners.kernel.nystroem import ALPHAS, Search, gather, place, risks, show, solve
+from tunefree.kernels import KERNELS
+from tunefree.learners.kernel.geometry import ROWS, exact, search
+from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
 from tunefree.robust import ABSURD, screened
 
-# Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.
-_MOST_ROWS, _SATURATED = 50_000, 500
-# Rows that are left out to choose the penalty, unless their predictions are more numbers than this.
-_LEFT_OUT, _MOST_LEFT_OUT = 5000, 20_000_000
+# Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
+_ALL, _MOST_ROWS = 4000, 50_000
+# Rows that are left out to judge, of all and of those that the search has not seen.
+_LEFT_OUT, _HELD = 2000, 1000
 # Rounding may move a prediction by so much of the range of the targets.
 _PRECISE = 1e-4
 
@@ -40,7 +43,8 @@ class _Landmark(TellsCallbacks, BaseEstimator):
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
 
-    def __init__(self, *, n_landmarks="auto", random_state=None):
+    def __init__(self, kernel="rbf", *, n_landmarks="auto", random_state=None):
+        self.kernel = kernel
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
@@ -69,77 +73,110 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """
         return self._learn(X, y, sample_weight)
 
-    def _learn(self, X, y, sample_weight=None, like=None, known=None, keep=False):
-        """Take over the view and bandwidth of `like`, if there is one, without a search.
+    def _learn(self, X, y, sample_weight=None, like=None, held=None):
+        """Learn.
 
-        Of the rows `known` it has kept sums, if it was told to `keep` them: about as many numbers
-        as landmarks squared. They need not be gone through again.
+        With the view of `like`, and its rates as one more start of the search: its whole geometry
+        if the kernels are the same. It keeps what it says of the rows `held` without them, whose
+        targets the search does not see.
         """
         real = not self._CLASSIFY
         if self.n_landmarks != "auto" and not (
             isinstance(self.n_landmarks, int | np.integer) and self.n_landmarks > 0
         ):
             raise ValueError(f"n_landmarks={self.n_landmarks!r} is no positive integer or 'auto'.")
+        if self.kernel not in (*_GEOMETRIC, "linear"):
+            raise ValueError(f"kernel={self.kernel!r} is none of rbf, laplacian, linear.")
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
         weights = base.check_weights(sample_weight, X)
         kept, X = weights > 0, X.toarray() if sparse.issparse(X) else X
         X, weights = X[kept], weights[kept]
         targets, labels = self._encode(y[kept])
-        if not real and known is not None and len(like.classes_) < len(self.classes_):
-            known = None
-        known = None if known is None else known[kept]
-        self._finish(self._solve(X, targets, labels, weights, like, known, keep), X.dtype)
+        held = None if held is None else held[kept]
+        rows, totals = self._distinct(X, labels, weights)
+        targets = screened(targets, rows, ABSURD)
+        fitted = self._solve(
+            X[rows], targets[rows], totals, like, None if held is None else held[rows]
+        )
+        if held is not None:
+            # The rows held, in the order in which they were given.
+            self.held_values_ = fitted.left_out[np.argsort(rows[held[rows]], kind="stable")]
+        self._finish(fitted, X.dtype)
         return self
 
-    def _solve(self, X, targets, labels, weights, like, known, keep):
+    def _distinct(self, X, labels, weights):
+        """Distinct rows in the order of their hash, and their total weights."""
         seed = seed_of(self.random_state)
         rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
-        targets = screened(targets, rows, ABSURD)
-        ends = targets.min(axis=0), targets.max(axis=0)
-        rows, totals = rows[:_MOST_ROWS], totals[:_MOST_ROWS]
-        X, y = X[rows], targets[rows]
-        found = Search(X, y, totals).result() if like is None else like._found()
-        self.parts_, self.relevance_, self.gamma_, self.saturated_, self.leaderboard_ = found
-        n, Z = len(rows), show(self.parts_, X)
-        most = min(_LEFT_OUT, max(1000, _MOST_LEFT_OUT // (len(ALPHAS) * y.shape[1])))
-        marks, sums = self._taken_over(like, known, rows, totals)
-        if sums is None:
-            marks, new = place(Z[: min(self._size(n), n)], self.gamma_), np.arange(n)
+        return rows[:_MOST_ROWS], totals[:_MOST_ROWS]
+
+    def _solve(self, X, y, weights, like, held):
+        n, share = len(X), weights / weights.sum()
+        level = share @ y
+        unit = np.sqrt(share @ np.square(y - level))
+        unit = np.where(unit > 0.0, unit, 1.0)
+        Y = (y - level) / unit
+        if held is None:
+            held = np.arange(n) >= (0 if n <= _LEFT_OUT else n - _HELD)
+        order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
+        X, Y, weights, r = X[order], Y[order], weights[order], int(held.sum())
+        self.view_ = coordinates(X, weights) if like is None else like.view_
+        Z = self.view_.show(X)
+        self.geometry_ = self._geometry(Z, Y, weights, like, r)
+        if self.kernel != "linear":
+            A = np.ascontiguousarray(self.geometry_.show(Z))
+        m = n if self.n_landmarks == "auto" and n <= _ALL else min(self._size(n), n)
+        intercept = np.zeros(Y.shape[1])
+        if self.kernel != "linear" and m == n:
+            coef, left_out, self.alpha_ = exact(self.geometry_, A, Y, weights, r)
+            self.landmarks_ = Landmarks(A, self.geometry_, np.empty((0, 0)))
         else:
-            new = np.flatnonzero(~known[rows])
-        sums = gather(marks, lambda a, b: Z[new[a:b]], len(new), y[new], totals[new], sums)
-        solution = solve(marks, lambda a, b: Z[a:b], n, y, totals, most=most, sums=sums)
-        self._sums = (marks, sums) if keep else None
-        risk = risks(solution, y, totals)
-        i = int(np.argmin(risk.mean(axis=0)))
-        self.landmarks_ = marks._replace(basis=np.empty((0, 0)))
-        self.alpha_ = float(ALPHAS[i])
-        self.leave_one_out_risk_ = float(risk[:, i].mean())
-        left_out = solution.left_out[:, i]
-        coef, intercept = solution.coef[:, i], solution.intercept[i]
-        return _Fitted(coef, intercept, ends, left_out, y[:most], totals[:most])
+            if self.kernel == "linear":
+                marks, A = Columns(Z.shape[1]), Z
+            else:
+                marks = place(A[:m], self.geometry_)
+            last = lambda part: np.roll(part, r, axis=0)  # noqa: E731
+            A, back, heavy = last(A), last(Y), last(weights)
+            found = solve(marks, lambda a, b: A[a:b], n, back, heavy, most=r)
+            risk = np.square(found.left_out - back[:r, None]).sum(axis=2)
+            i = int(np.argmin(heavy[:r] @ risk))
+            coef, intercept, self.alpha_ = found.coef[:, i], found.intercept[i], float(ALPHAS[i])
+            left_out = found.left_out[:, i]
+            self.landmarks_ = (
+                marks._replace(basis=np.empty((0, 0))) if isinstance(marks, Landmarks) else marks
+            )
+        square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
+        self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
+        self.relevance_ = self._relevance(Z, coef, X.shape[1])
+        back = np.argsort(order[-r:], kind="stable")
+        return _Fitted(
+            coef * unit, level + intercept * unit, (y.min(axis=0), y.max(axis=0)),
+            (left_out * unit + level)[back], (Y[-r:] * unit + level)[back], weights[-r:][back],
+        )  # fmt: skip
+
+    def _geometry(self, Z, Y, weights, like, held):
+        if self.kernel == "linear":
+            return None
+        kernel, near = KERNELS[self.kernel], None if like is None else like.geometry_
+        if near is not None and near.kernel == kernel:
+            return near
+        # The rows held come last: they are searched only where there are few others.
+        n = ROWS if len(Z) - held >= ROWS else None
+        return search(kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate, near)
+
+    def _relevance(self, Z, coef, d):
+        """The columns' shares of the distances, or of a linear model's spread."""
+        spread = Z.std(axis=0, dtype=np.float64)
+        if self.kernel == "linear":
+            each = np.sqrt(np.square(coef).sum(axis=1)) * spread
+        else:
+            each = self.geometry_.rates * spread**self.geometry_.kernel.power
+        total = np.bincount(self.view_.source, each, d)
+        return total / total.sum() if total.any() else total
 
     def _size(self, n):
         """How many landmarks."""
-        if self.n_landmarks != "auto":
-            return int(self.n_landmarks)
-        if self.saturated_:
-            return min(_SATURATED, _affordable(n))
-        return _affordable(n)
-
-    def _taken_over(self, like, known, rows, totals):
-        """Landmarks of another fit, and its sums in units of the weights here; else two None."""
-        if known is None or len(known) > _MOST_ROWS:
-            return None, None
-        if like._sums is None:
-            raise ValueError("like has kept no sums of the rows known: fit it with keep=True.")
-        marks, sums = like._sums
-        shift, unit = sums.shift, totals[known[rows]].sum() / sums.total
-        return marks, type(sums)(*(unit * part for part in sums))._replace(shift=shift)
-
-    def _found(self):
-        check_is_fitted(self, "landmarks_")
-        return self.parts_, self.relevance_, self.gamma_, self.saturated_, self.leaderboard_
+        return _affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
 
     @one_blas_thread()
     def _scores(self, X):
@@ -150,8 +187,11 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         coef = self.dual_coef_.astype(dtype, copy=False)
         for start in range(0, X.shape[0], 2048):
             Z = X[start : start + 2048]
-            Z = (Z.toarray() if sparse.issparse(Z) else Z).astype(dtype, copy=False)
-            Z = show(self.parts_, Z)
+            Z = self.view_.show(
+                (Z.toarray() if sparse.issparse(Z) else Z).astype(dtype, copy=False)
+            )
+            if self.geometry_ is not None:
+                Z = np.ascontiguousarray(self.geometry_.show(Z))
             values = self.landmarks_.values(Z) @ coef
             out[start : start + 2048] = values + np.atleast_1d(self.intercept_)
         return out
@@ -178,40 +218,48 @@ def _affordable(n):
     return int(m[np.searchsorted(4 * n * m**2 + 20 * m**3, 1e10 + 2e6 * n) - 1])
 
 
-class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
-    r"""Kernel ridge regression on landmarks, in which leave-one-out errors choose everything.
+# Kernels whose columns have rates.
+_GEOMETRIC = ("rbf", "laplacian")
 
-    :math:`f(x) = b + \sum_j a_j \exp(-\gamma \|v(x) - v(c_j)\|^2)` with rows of the data as
-    landmarks c_j. A search on at most 3,000 rows picks the view v (standardised columns, or columns
-    on a robust logarithmic scale first, each then weighted by how much the function found so far
-    depends on it) and the bandwidth gamma; one eigendecomposition on all rows
-    then gives the leave-one-out error of every ridge penalty, and the best is taken.
+
+class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
+    r"""Kernel ridge regression with a learned geometry; nothing is to be tuned.
+
+    :math:`f(x) = b + \sum_j a_j k(x, c_j)` with rows of the data as landmarks :math:`c_j` (all of
+    them, up to 4,000) and :math:`k(x, c) = e^{-D} + \beta (b(x) + b(c) - D) + 1`, where
+    :math:`D = \sum_i S_i |v_i(x) - v_i(c)|^p`, :math:`b(x) = \sum_i S_i |v_i(x)|^p`. The view v has
+    every column as a number, as ranks and, where its values may be codes, as levels; its rates S,
+    beta and the penalty maximize the evidence of 700 rows (`tunefree.learners.kernel.geometry`).
+    Beyond 4,000 rows leave-one-out errors choose the penalty.
 
     Parameters
     ----------
+    kernel : {'rbf', 'laplacian', 'linear'}, default='rbf'
+        p = 2: smooth functions and lines; p = 1: rough functions and sums of piecewise linear
+        functions of single columns; 'linear': ridge regression on the view.
     n_landmarks : int or 'auto', default='auto'
-        'auto': 500 if the last third of the search's gained no standard error, else as many as
-        1e10 + 2e6 n multiply-adds allow (about 700).
+        'auto': all of up to 4,000 distinct rows, else as many as 1e10 + 2e6 n multiply-adds allow
+        (about 700).
     random_state : int, RandomState or None, default=None
-        Seed of the hash that picks the landmarks.
+        Seed of the hash that orders rows.
 
     Attributes
     ----------
     dual_coef_ : ndarray of shape (n_landmarks, n_targets)
     intercept_ : float or ndarray of shape (n_targets,)
+    view_ : part
+        The readings of the columns (`tunefree.columns.Coordinates`).
+    geometry_ : part or None
+        Kernel, rates, slope and penalty.
     landmarks_ : part
-        Landmarks under the view, and gamma.
-    parts_ : tuple of parts
-        The view: a squash where it helped, standardised columns, and their relevance.
+        Landmarks in the units of the kernel.
     relevance_ : ndarray of shape (n_features,)
-        Weights of the standardised columns in the view.
-    saturated_ : bool
-        Whether the landmarks of the search were no better than two thirds of them.
-    gamma_, alpha_ : float
+        The columns' shares of the distances (of the linear model's spread), without units; sum 1.
+    alpha_ : float
+        The penalty, of targets of unit variance.
     leave_one_out_risk_ : float
-        Mean squared leave-one-out error, summed over targets.
-    leaderboard_ : list of dict
-        What the search tried.
+        Mean squared leave-one-out error, summed over targets (from 2,000 rows on, of 1,000 which
+        the search has not seen).
     n_features_in_ : int
 
     Raises
@@ -221,10 +269,9 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
 
     References
     ----------
-    Williams and Seeger 2001, "Using the Nystroem method to speed up kernel machines";
-    Radhakrishnan, Beaglehole, Pandit and Belkin 2024, "Mechanism for feature learning in neural
-    networks and backpropagation-free machine learning models" (relevance by average squared
-    gradients; here of columns only). The rules of choice are this library's.
+    Rasmussen and Williams 2006, "Gaussian processes for machine learning", chapter 5 (evidence);
+    Williams and Seeger 2001, "Using the Nystroem method to speed up kernel machines". The kernel,
+    the view and the search are this library's.
 
     Examples
     --------
@@ -256,7 +303,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
 
 
 class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
-    r"""Kernel least squares on landmarks, with calibrated probabilities.
+    r"""Kernel least squares with a learned geometry, and calibrated probabilities.
 
     One output a class (one for two classes), +1 or -1, learned as in `LandmarkRegressor`; the class
     of the largest output wins, and a temperature fitted to the leave-one-out outputs turns them
@@ -264,6 +311,7 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
 
     Parameters
     ----------
+    kernel : {'rbf', 'laplacian', 'linear'}, default='rbf'
     n_landmarks : int or 'auto', default='auto'
         See `LandmarkRegressor`.
     random_state : int, RandomState or None, default=None
@@ -274,7 +322,7 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_landmarks, n_outputs)
     intercept_ : ndarray of shape (n_outputs,)
-    landmarks_, parts_, relevance_, gamma_, alpha_, leaderboard_, leave_one_out_risk_
+    view_, geometry_, landmarks_, relevance_, alpha_, leave_one_out_risk_
         See `LandmarkRegressor`.
     n_features_in_ : int
 
@@ -302,6 +350,8 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
 
     def _finish(self, fitted, dtype):
         a = temperature(fitted.left_out, fitted.targets, fitted.weights)
+        if hasattr(self, "held_values_"):
+            self.held_values_ = a * self.held_values_
         self.dual_coef_ = _rounded(a * fitted.coef, dtype, 2.0 * a)
         self.intercept_ = (a * fitted.intercept).astype(dtype)
 

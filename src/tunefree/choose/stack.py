@@ -1,0 +1,164 @@
+r"""Stacking: models joined by what they said of rows that they had not learned.
+
+Classes: log-odds :math:`\sum_k a_k F_k(x) + b` with :math:`a_k \ge 0` of least log-loss on the
+scores left out, plus :math:`10^{-3} |b|^2`. Targets: :math:`m + \sum_k a_k (F_k(x) - m)` about
+their mean m, with :math:`a_k \ge 0` of least squared error. A model stays out if the others lose
+less than a quarter of a standard error without it.
+
+Source: Wolpert 1992 (stacked generalization); Breiman 1996 (non-negative weights).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize, nnls
+from scipy.special import log_softmax
+
+_OFFSETS = 1e-3
+# Logarithms of the weights' ends, in units of one over the scores' size.
+_ENDS = (-7.0, 7.0)
+_NEGLIGIBLE = 0.25  # standard errors
+
+
+class Stack(NamedTuple):
+    """Weights of models.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_models,)
+    offsets : ndarray of shape (n_outputs,)
+    shares : ndarray of shape (n_models,)
+        The models' shares of the sum: weight times size; they add up to 1.
+    losses : ndarray of shape (n_rows,)
+        Log-losses or squared errors of the rows it was fitted to.
+    """
+
+    weights: np.ndarray
+    offsets: np.ndarray
+    shares: np.ndarray
+    losses: np.ndarray
+
+    def join(self, scores):
+        """The weighted sum of the models' scores."""
+        total = np.zeros_like(scores[0]) + self.offsets
+        for a, F in zip(self.weights, scores, strict=True):
+            total += a * F
+        return total
+
+
+def log_losses(scores, codes):
+    """Log-losses of log-odds of shape (n, 1), of the second class, or (n, n_classes)."""
+    if scores.shape[1] == 1:
+        return np.logaddexp(0.0, np.where(codes == 1, -1.0, 1.0) * scores[:, 0])
+    return -log_softmax(scores, axis=1)[np.arange(len(codes)), codes]
+
+
+def stack_classes(scores, codes, weights):
+    """The stack of least log-loss.
+
+    Parameters
+    ----------
+    scores : list of ndarray of shape (n, 1) or (n, n_classes)
+        Of every model, for rows that it had not learned.
+    codes : ndarray of int of shape (n,)
+    weights : ndarray of shape (n,)
+
+    Returns
+    -------
+    Stack
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(200) % 2
+    >>> good, noise = (2.0 * y - 1)[:, None] + rng.normal(size=(200, 1)), rng.normal(size=(200, 1))
+    >>> stack_classes([good, noise], y, np.ones(200)).shares.round(2)
+    array([1., 0.])
+    """
+    width = max(scores[0].shape[1], 2)
+    total = weights.sum()
+    # As if two more rows had been of every class in equal parts: separable data stay finite.
+    aims = (total * np.eye(width)[codes] + 2.0 / width) / (total + 2.0)
+    share = weights / total
+
+    def fit(part):
+        sizes = [max(_size(F, share), 1e-300) for F in part]
+        part = [F / size for F, size in zip(part, sizes, strict=True)]
+        m, k = len(part), part[0].shape[1]
+
+        def risk(theta):
+            a, b = np.exp(theta[:m]), theta[m:]
+            Z = sum(x * F for x, F in zip(a, part, strict=True)) + b
+            full = np.hstack([np.zeros_like(Z), Z]) if k == 1 else Z
+            logs = log_softmax(full, axis=1)
+            gap = (share[:, None] * (np.exp(logs) - aims))[:, -k:]
+            slope = [x * np.vdot(gap, F) for x, F in zip(a, part, strict=True)]
+            return (
+                -np.vdot(share[:, None] * aims, logs) + _OFFSETS * b @ b,
+                np.concatenate([slope, gap.sum(axis=0) + 2.0 * _OFFSETS * b]),
+            )
+
+        start = np.concatenate([np.full(m, np.log(1.5 / m)), np.zeros(k)])
+        ends = [_ENDS] * m + [(None, None)] * k
+        theta = minimize(risk, start, jac=True, method="L-BFGS-B", bounds=ends).x
+        a = np.exp(theta[:m])
+        a[theta[:m] <= _ENDS[0] + 1e-6] = 0.0
+        joined = sum(x * F for x, F in zip(a, part, strict=True)) + theta[m:]
+        return a / sizes, theta[m:], a / max(a.sum(), 1e-300), log_losses(joined, codes)
+
+    return _pruned(fit, scores, weights)
+
+
+def stack_targets(predictions, targets, weights, spread):
+    """The stack of least squared error, targets in units of their spreads.
+
+    Parameters
+    ----------
+    predictions : list of ndarray of shape (n, n_targets)
+    targets : ndarray of shape (n, n_targets)
+    weights : ndarray of shape (n,)
+    spread : ndarray of shape (n_targets,)
+
+    Returns
+    -------
+    Stack
+    """
+    share = weights / weights.sum()
+    mean, scale = share @ targets, np.sqrt(share[:, None] / spread)
+
+    def fit(part):
+        columns = np.column_stack([((F - mean) * scale).ravel() for F in part])
+        a, _ = nnls(columns, ((targets - mean) * scale).ravel())
+        sizes = a * np.sqrt(np.square(columns).sum(axis=0))
+        joined = mean + sum(x * (F - mean) for x, F in zip(a, part, strict=True))
+        losses = (np.square(joined - targets) / spread).sum(axis=1)
+        return a, mean * (1.0 - a.sum()), sizes / max(sizes.sum(), 1e-300), losses
+
+    return _pruned(fit, predictions, weights)
+
+
+def _pruned(fit, scores, weights):
+    """Fit; leave out what the others hardly miss, the least share first."""
+    kept = list(range(len(scores)))
+    a, b, shares, losses = fit(scores)
+    for i in np.argsort(shares)[:-1].tolist():
+        rest = [j for j in kept if j != i]
+        less = fit([scores[j] for j in rest])
+        gain, error = _mean(less[-1] - losses, weights)
+        if shares[kept.index(i)] == 0.0 or gain <= _NEGLIGIBLE * error:
+            kept, (a, b, shares, losses) = rest, less
+    out = np.zeros((2, len(scores)))
+    out[:, kept] = a, shares
+    return Stack(out[0], b, out[1], losses)
+
+
+def _size(F, share):
+    """Root mean square of scores about their means."""
+    return float(np.sqrt((share @ np.square(F - share @ F)).mean()))
+
+
+def _mean(values, weights):
+    """Mean and its standard error."""
+    share = weights / weights.sum()
+    mean = share @ values
+    return mean, np.sqrt(np.square(share * (values - mean)).sum())

@@ -1,0 +1,264 @@
+r"""The geometry of a kernel, learned from the data: how much each column counts.
+
+The kernel is :math:`k(x, z) = e^{-D} + \beta\,(b(x) + b(z) - D) + 1` with the distance
+:math:`D = \sum_j S_j |x_j - z_j|^p` and :math:`b(x) = \sum_j S_j |x_j|^p`: a product kernel, an
+additive one and a constant. The middle term is positive definite: for p = 1 it is a sum of
+Brownian motions (piecewise linear functions of single columns), for p = 2 the linear kernel. It
+costs nothing beside D. Rates S, the slope beta and the penalty lambda maximize the evidence of a
+Gaussian process, every output with the same kernel and a scale of its own size,
+
+.. math:: J = \tfrac{n c}{2} \left(\log \tfrac{q}{n c} + \tfrac1n \log\det A\right)
+    + \sum_j \tfrac{(\log S_j - \overline{\log S})^2}{2 \sigma^2},
+    \qquad A = K + \lambda\,\mathrm{diag}(1/w),\; q = \mathrm{tr}\,Y^\top A^{-1} Y,
+
+plus weak priors of lambda and beta. The log-normal prior of the rates keeps few rows from telling
+hundreds of columns apart. With :math:`G = A^{-1}/n - A^{-1} Y Y^\top A^{-1}/q` the slopes are
+:math:`\partial J / \partial\theta = \tfrac{n c}{2} \langle G, \partial A/\partial\theta\rangle`.
+
+Source: Rasmussen and Williams 2006, sections 4.2, 5.1 and 5.4.1 (automatic relevance
+determination); the mixture, the prior and the search are this library's.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.optimize import minimize
+
+from tunefree.kernels import decay
+
+# Spread of the logarithms of rates; the middles and the spread of those of penalty and slope.
+_RATES, _MIDDLE, _WIDTH = 1.5, np.log(0.1), 3.0
+_BOUNDS = {"rate": (-14.0, 4.0), "penalty": (np.log(1e-4), np.log(30.0)),
+           "slope": (np.log(1e-3), np.log(10.0))}  # fmt: skip
+# Starts: rate times the median distance, penalty. A target that is a parity wants the last one.
+_STARTS = ((1 / 16, 0.1), (1 / 2, 0.1), (4.0, 0.01))
+# Rows of a search, of its starts, and evaluations of both.
+ROWS, _FEW, _EARLY, _MOST = 700, 350, 6, 20
+# Single precision serves from this penalty on.
+_SINGLE = 3e-3
+
+
+class Geometry(NamedTuple):
+    """A kernel with a rate for each column.
+
+    Attributes
+    ----------
+    kernel : part
+        `tunefree.kernels.RBF` (p = 2) or `tunefree.kernels.Laplacian` (p = 1) with gamma = 1.
+    rates : ndarray of shape (d,)
+    slope, penalty : float
+    freedom : float
+        Share of the search's rows that the fit had as degrees of freedom.
+    """
+
+    kernel: Any
+    rates: np.ndarray
+    slope: float
+    penalty: float
+    freedom: float = 1.0
+
+    def show(self, Z):
+        """Rows in the units of the kernel, so that every rate is 1."""
+        return Z * (self.rates ** (1.0 / self.kernel.power)).astype(Z.dtype)
+
+    def values(self, A, B, out=None):
+        """Kernel values of rows so shown, shape (n, m)."""
+        a, b = self.kernel.sizes(A), self.kernel.sizes(B)
+        D = self.kernel.distances(A, B, a, b)
+        K = decay(D, 1.0, out)
+        slope = A.dtype.type(self.slope)
+        D -= a[:, None]
+        D -= b
+        D *= slope
+        K -= D
+        K += A.dtype.type(1.0)
+        return K
+
+
+def inverse(K, penalty, weights, last=None):
+    """The inverse of K + penalty diag(1 / weights), and the logarithm of its determinant.
+
+    With `last` the Cholesky factor and the inverse's trailing block of that size, which needs no
+    more of the inverse. None if rounding spoiled the factor.
+    """
+    A = np.array(K, order="F")
+    A[np.diag_indices_from(A)] += (penalty / weights).astype(A.dtype)
+    single = A.dtype == np.float32
+    factor, info = (lapack.spotrf if single else lapack.dpotrf)(A, 1, 0, 1)
+    size = np.diagonal(factor)
+    if info or not np.isfinite(size).all():
+        return None
+    block = factor if last is None else np.asfortranarray(factor[-last:, -last:])
+    logdet = 2.0 * np.log(size.astype(np.float64)).sum()
+    half, _ = (lapack.spotri if single else lapack.dpotri)(block, 1, int(last is None))
+    whole = np.tril(half)
+    whole = whole + np.tril(half, -1).T
+    return (whole, logdet) if last is None else (whole, factor)
+
+
+class _Evidence:
+    """The negative logarithm of the evidence, and its slopes, for some rows."""
+
+    def __init__(self, kernel, Z, Y, weights, shared):
+        self.kernel, self.Z, self.Y, self.weights, self.shared = kernel, Z, Y, weights, shared
+        self.q = int(shared.max()) + 1
+        self.outputs = max(Y.shape[1] - 1, 1)
+
+    def geometry(self, theta):
+        rates = np.exp(theta[: self.q])[self.shared]
+        return Geometry(self.kernel, rates, *np.exp(theta[[self.q + 1, self.q]]).tolist())
+
+    def __call__(self, theta):
+        g = self.geometry(theta)
+        (n, c), q, kernel = self.Y.shape, self.q, self.kernel
+        A = np.ascontiguousarray(g.show(self.Z))
+        sizes = kernel.sizes(A)
+        D = kernel.distances(A, A, sizes, sizes)
+        E = decay(D, 1.0)
+        B = sizes[:, None] + sizes
+        B -= D
+        K = np.float32(g.slope) * B
+        K += E
+        K += np.float32(1.0)
+        found = None
+        if g.penalty >= _SINGLE:
+            found = inverse(K, g.penalty, self.weights)
+        if found is None:
+            found = inverse(K.astype(np.float64), g.penalty, self.weights)
+        if found is None:
+            return 1e10, np.zeros_like(theta)
+        inv, logdet = found
+        alpha = inv @ self.Y
+        size = float(np.vdot(self.Y, alpha))
+        half = 0.5 * n * self.outputs
+        away = theta[:q] - theta[:q].mean()
+        weak = (theta[q:] - _MIDDLE) / _WIDTH
+        value = half * (np.log(size / (n * c)) + logdet / n)
+        value += 0.5 * np.sum(np.square(away / _RATES)) + 0.5 * np.sum(np.square(weak))
+        # G, then G times the kernel's derivative by D.
+        G = alpha @ (alpha.T / -size)
+        G += inv / n
+        slope = np.empty_like(theta)
+        slope[q] = (
+            half * g.penalty * float((np.diagonal(G) / self.weights).sum()) + weak[0] / _WIDTH
+        )
+        slope[q + 1] = half * g.slope * float(np.vdot(G, B)) + weak[1] / _WIDTH
+        row = G.sum(axis=1)
+        E += np.float32(g.slope)
+        E *= G
+        each = 2.0 * half * (g.slope * kernel.spread_from_zero(A, row) - kernel.spread(A, E))
+        slope[:q] = np.bincount(self.shared, each, q) + away / _RATES**2
+        return value, slope
+
+    def minimize(self, theta, most):
+        low, high = self.bounds()
+        return minimize(
+            self, np.clip(theta, low, high), jac=True, method="L-BFGS-B",
+            bounds=np.column_stack([low, high]), options={"maxfun": most, "maxcor": 10},
+        )  # fmt: skip
+
+    def bounds(self):
+        low, high = zip(
+            *[_BOUNDS["rate"]] * self.q, _BOUNDS["penalty"], _BOUNDS["slope"], strict=True
+        )
+        return np.array(low), np.array(high)
+
+    def freedom(self, g):
+        A = np.ascontiguousarray(g.show(self.Z))
+        K = g.values(A, A)
+        found = inverse(K.astype(np.float64), g.penalty, self.weights)
+        if found is None:
+            return 1.0
+        return 1.0 - g.penalty * float((np.diagonal(found[0]) / self.weights).mean())
+
+
+def search(kernel, Z, Y, weights, shared, like=None):
+    """The geometry of most evidence.
+
+    Parameters
+    ----------
+    kernel : part
+        With `power`, `sizes`, `distances`, `spread` and `spread_from_zero`.
+    Z : ndarray of float32 of shape (n, d)
+        Columns of about unit spread, rows in random order; the first 700 are used.
+    Y : ndarray of shape (n, c)
+        Targets of mean zero and about unit variance.
+    weights : ndarray of shape (n,)
+    shared : ndarray of int of shape (d,)
+        Which rate each column has: columns of the same number share one.
+    like : Geometry, optional
+        One of another kernel: its rates are one more start.
+
+    Examples
+    --------
+    >>> from tunefree.kernels import RBF
+    >>> Z = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    >>> g = search(RBF(), Z, np.sin(3 * Z[:, :1]), np.ones(200), np.arange(3))
+    >>> bool(g.rates[0] > 100 * g.rates[1:].max())
+    True
+    """
+    Z, Y, weights = Z[:ROWS], Y[:ROWS].astype(np.float32), weights[:ROWS]
+    whole = _Evidence(kernel, Z, Y, weights, shared)
+    few = _Evidence(kernel, Z[:_FEW], Y[:_FEW], weights[:_FEW], shared)
+    middle = _median(kernel, Z)
+    starts = [
+        np.append(np.full(whole.q, np.log(rate / middle)), [np.log(penalty), _MIDDLE])
+        for rate, penalty in _STARTS
+    ]
+    if like is not None:
+        # The same order of the columns in the other power of the differences.
+        logs = np.log(like.rates) * kernel.power / like.kernel.power
+        rates = np.exp(np.maximum(logs, logs.max() - 8.0)).astype(Z.dtype)
+        rates /= _median(kernel, Z * rates ** (1.0 / kernel.power))
+        own = np.zeros(whole.q)
+        own[shared] = np.log(rates)
+        starts.append(np.append(own, np.log([like.penalty, like.slope])))
+    best = min((few.minimize(theta, _EARLY) for theta in starts), key=lambda r: r.fun)
+    found = whole.geometry(whole.minimize(best.x, _MOST).x)
+    return found._replace(freedom=whole.freedom(found))
+
+
+def _median(kernel, A):
+    """The median distance of a few rows, and not less than a thousandth."""
+    A = np.ascontiguousarray(A[:200])
+    D = kernel.distances(A, A, kernel.sizes(A), kernel.sizes(A))
+    off = D[np.triu_indices(len(A), 1)]
+    return float(max(np.median(off), 1e-3)) if len(off) else 1.0
+
+
+def exact(geometry, A, Y, weights, held):
+    """Kernel ridge regression on all rows, and what it says of the last `held` without them.
+
+    :math:`\\alpha = A^{-1} Y`; left out, row i is predicted as :math:`y_i - \\alpha_i / A^{-1}_{ii}`.
+    Of the inverse only the trailing block of the rows held is needed, and that of a matrix is the
+    inverse of the trailing block of its Cholesky factor times its transpose.
+
+    Parameters
+    ----------
+    geometry : Geometry
+    A : ndarray of shape (n, d)
+        Placed rows.
+    Y : ndarray of shape (n, c)
+    weights : ndarray of shape (n,)
+    held : int
+
+    Returns
+    -------
+    coef : ndarray of shape (n, c)
+    left_out : ndarray of shape (held, c)
+    penalty : float
+        That of the geometry, or more if rounding spoiled the solution.
+    """
+    K, penalty = geometry.values(A, A), geometry.penalty
+    if penalty < 10.0 * _SINGLE:
+        K = K.astype(np.float64)
+    found = inverse(K, penalty, weights, held)
+    while found is None:
+        penalty *= 4.0
+        found = inverse(K.astype(np.float64), penalty, weights, held)
+    corner, factor = found
+    solve = lapack.spotrs if factor.dtype == np.float32 else lapack.dpotrs
+    coef = solve(factor, Y.astype(factor.dtype), 1)[0].astype(np.float64)
+    left_out = Y[-held:] - coef[-held:] / np.diagonal(corner)[:, None]
+    return coef, left_out, penalty
