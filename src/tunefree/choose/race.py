@@ -242,13 +242,16 @@ def finished(entries):
 
 
 def _pays(entries, weights):
-    """Whether the kernel that leads beat the best linear candidate by a standard error."""
-    kernels = [e for e in finished(entries) if e.candidate.leads and e.candidate.family == "kernel"]
-    others = [e for e in finished(entries) if e.candidate.family == "linear"]
-    if not kernels or not others:
+    """Whether a kernel beat the best linear candidate by a standard error."""
+    best = {}
+    for e in finished(entries):
+        told = best.get(e.candidate.family)
+        if told is None or weights[e.rows] @ e.losses < weights[told.rows] @ told.losses:
+            best[e.candidate.family] = e
+    if len(best) < 2:
         return True
-    best = min(others, key=lambda e: weights[e.rows] @ e.losses)
-    mean, error = weighted_mean(kernels[-1].losses - best.losses, weights[best.rows])
+    rows = best["kernel"].rows
+    mean, error = weighted_mean(best["kernel"].losses - best["linear"].losses, weights[rows])
     return mean < -error
 
 

@@ -161,7 +161,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         if near is not None and near.kernel == kernel:
             return near
         # The rows held come last: they are searched only where there are few others.
-        n = ROWS if len(Z) - held >= ROWS else None
+        n = len(Z) - held if len(Z) - held >= ROWS else None
         return search(kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate, near)
 
     def _relevance(self, Z, coef, d):

@@ -34,7 +34,7 @@ _BOUNDS = {"rate": (-14.0, 4.0), "penalty": (np.log(1e-4), np.log(30.0)),
 # Starts: rate times the median distance, penalty. A target that is a parity wants the last one.
 _STARTS = ((1 / 16, 0.1), (1 / 2, 0.1), (4.0, 0.01))
 # Rows of a search, of its starts, and evaluations of both.
-ROWS, _FEW, _EARLY, _MOST = 700, 350, 6, 20
+ROWS, _MORE_ROWS, _FEW, _EARLY, _MOST = 700, 1400, 350, 6, 20
 # Single precision serves from this penalty on.
 _SINGLE = 3e-3
 
@@ -173,6 +173,11 @@ class _Evidence:
         return 1.0 - g.penalty * float((np.diagonal(found[0]) / self.weights).mean())
 
 
+def rows_of(n):
+    """How many of n rows a search looks at: 700 at least, a quarter of them, at most 1,400."""
+    return int(np.clip(n // 4, ROWS, _MORE_ROWS))
+
+
 def search(kernel, Z, Y, weights, shared, like=None):
     """The geometry of most evidence.
 
@@ -181,7 +186,7 @@ def search(kernel, Z, Y, weights, shared, like=None):
     kernel : part
         With `power`, `sizes`, `distances`, `spread` and `spread_from_zero`.
     Z : ndarray of float32 of shape (n, d)
-        Columns of about unit spread, rows in random order; the first 700 are used.
+        Columns of about unit spread, rows in random order; the first `rows_of` so many are used.
     Y : ndarray of shape (n, c)
         Targets of mean zero and about unit variance.
     weights : ndarray of shape (n,)
@@ -198,7 +203,8 @@ def search(kernel, Z, Y, weights, shared, like=None):
     >>> bool(g.rates[0] > 100 * g.rates[1:].max())
     True
     """
-    Z, Y, weights = Z[:ROWS], Y[:ROWS].astype(np.float32), weights[:ROWS]
+    n = rows_of(len(Z))
+    Z, Y, weights = Z[:n], Y[:n].astype(np.float32), weights[:n]
     whole = _Evidence(kernel, Z, Y, weights, shared)
     few = _Evidence(kernel, Z[:_FEW], Y[:_FEW], weights[:_FEW], shared)
     middle = _median(kernel, Z)
@@ -228,9 +234,9 @@ def _median(kernel, A):
 
 
 def exact(geometry, A, Y, weights, held):
-    """Kernel ridge regression on all rows, and what it says of the last `held` without them.
+    r"""Kernel ridge regression on all rows, and what it says of the last `held` without them.
 
-    :math:`\\alpha = A^{-1} Y`; left out, row i is predicted as :math:`y_i - \\alpha_i / A^{-1}_{ii}`.
+    With :math:`\alpha = A^{-1} Y` the others say :math:`y_i - \alpha_i / A^{-1}_{ii}` of row i.
     Of the inverse only the trailing block of the rows held is needed, and that of a matrix is the
     inverse of the trailing block of its Cholesky factor times its transpose.
 

@@ -1,10 +1,10 @@
 r"""Ridge regression on features of few columns, with the leave-one-out error of every penalty.
 
-With m landmarks c_j and a kernel k the predictor is :math:`f(x) = b + \sum_j a_j k(x, c_j)` with the
-penalty :math:`\alpha \|f\|^2` in the kernel's norm. In the coordinates
-:math:`\phi(x) = L^{-1} k(c, x)`, with L L' the landmarks' Gram matrix, this is ridge regression in m
-columns; one eigendecomposition gives the solutions of all penalties, and with them every row's
-leverage. Rows are visited in blocks: memory is O(m^2). `Columns` are the features of a linear model.
+With m landmarks c_j and a kernel k the predictor is :math:`f(x) = b + \sum_j a_j k(x, c_j)`, with
+the penalty :math:`\alpha \|f\|^2` in the kernel's norm. In the coordinates
+:math:`\phi(x) = L^{-1} k(c, x)`, with L L' the landmarks' Gram matrix, this is ridge regression in
+m columns; one eigendecomposition gives the solutions of all penalties, and with them every row's
+leverage. Rows are visited in blocks: memory is O(m^2). `Columns` are a linear model's features.
 
 Source: Williams and Seeger 2001 (Nystroem); Allen 1974 (leave-one-out by leverages).
 """
