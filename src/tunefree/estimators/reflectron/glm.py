@@ -19,24 +19,27 @@ from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.labels import stream_labels
 from tunefree.estimators.pistol.fitting import new_columns
-from tunefree.estimators.reflectron.features import Columns, fitted_map, is_kernel
 from tunefree.estimators.reflectron.flow import SOLVERS, fit_flows
 from tunefree.estimators.reflectron.problem import (
+    Columns,
     Fitted,
     Problem,
+    Survey,
+    Surveyed,
     check_theorems,
     check_weight,
     combinations,
+    fitted_map,
+    is_kernel,
     link_range,
+    scheme_of,
     with_steps,
 )
-from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes, scheme_of
-from tunefree.estimators.reflectron.survey import Survey, Surveyed
+from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
 from tunefree.estimators.rereads import Reread, journal, runner
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
-from tunefree.links import LINKS, target_margin
+from tunefree.links import LINKS, check_increasing, target_margin
 from tunefree.potentials import Euclidean
-from tunefree.pseudogradient import check_increasing
 from tunefree.robust import guarded
 
 # Fewer distinct rows than this are too few to hold any out.

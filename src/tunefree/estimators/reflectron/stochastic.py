@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree import averaging
 from tunefree.choose.halving import HOPELESS, Halving, Run, better_half
 from tunefree.constraints.rules import is_separable
 from tunefree.engine.order import Visits, given_visits
@@ -13,20 +12,12 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.estimators.reflectron.problem import Fitted, paced
 from tunefree.estimators.restoring import require, same_form
-from tunefree.learners.reflectron.lazy import Lazy
-from tunefree.learners.reflectron.minibatches import MiniBatches, stochastic
 from tunefree.learners.reflectron.mirror import NONE
+from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, stochastic
 from tunefree.robust import Guard
 
 # Passes without progress before the runs end; at least as many as progress took.
 _PATIENCE = 5
-
-
-def scheme_of(average):
-    """The averaging scheme of a name; None and 'last' are none."""
-    if average is None or (isinstance(average, str) and average == "last"):
-        return None
-    return averaging.scheme_of(average, also=["last"], online=True)
 
 
 class Rule(NamedTuple):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from tunefree.pseudogradient import residuals
+from tunefree.links import residuals
 
 METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 SMALL = 1e-3  # standard deviation of a random start
