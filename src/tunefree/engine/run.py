@@ -51,6 +51,7 @@ def run(
     (2, 'The learner had what it was asked for.')
     """
     trace, epoch, ended = [], 0, "passes"
+    observed = isinstance(learner, Observed)
     if begun is not None:
         state, epoch, trace = begun.state, begun.n_passes, list(begun.trace)
     while ended == "passes" and (max_passes is None or epoch < max_passes):
@@ -58,7 +59,7 @@ def run(
             before_pass()
         state, done = learner.turn(source.sweep(learner, state, epoch, on_block))
         epoch += 1
-        if isinstance(learner, Observed):
+        if observed:
             trace.append(learner.observe(state))
         stopped = on_pass is not None and on_pass(state)
         ended = "converged" if done else "stopped" if stopped else "passes"

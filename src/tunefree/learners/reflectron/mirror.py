@@ -199,6 +199,8 @@ class State(NamedTuple):
         Mean squared errors of the accepted point, and the symmetric Bregman divergence
         <w+ - w, theta+ - theta> of the last move.
     passes : int
+    automatic, patience : ndarray of shape (C,)
+        Whether a configuration's step is, and how many points it waits for progress at least.
     chain : object
         What `Chained` remembers, of the L running ones.
     """
@@ -223,6 +225,8 @@ class State(NamedTuple):
     held_risk: np.ndarray
     move: np.ndarray
     passes: int
+    automatic: np.ndarray
+    patience: np.ndarray
     chain: object = None
 
 
@@ -287,6 +291,8 @@ class Mirror(NamedTuple):
         )  # fmt: skip
         start = Point(duals, thetas, offsets)
         steps = [self.first_step if c.step is None else c.step for c in self.configurations]
+        potentials = [c.potential for c in self.configurations]
+        way = [getattr(getattr(p, "base", p), "way", 1.0) for p in potentials]
         zeros, none, worst = np.zeros(n), np.zeros(n, int), np.full(n, np.inf)
         return State(
             live=np.arange(n), now=start, trial=start, gradient=np.zeros((n, *shape)),
@@ -294,6 +300,8 @@ class Mirror(NamedTuple):
             step=np.array(steps, dtype=float), sums=Sums(), accepted=none, score=worst,
             best_at=none, mark=worst, mark_at=none, begun=zeros, time=zeros, best_time=zeros,
             risk=worst, held_risk=worst, move=zeros, passes=0,
+            automatic=np.array([c.step is None for c in self.configurations]),
+            patience=self.patience * np.array(way),
         )  # fmt: skip
 
     def scan(self, state, block):
@@ -308,11 +316,9 @@ class Mirror(NamedTuple):
         measured, learns = block.weights[:, None] * held, block.weights[:, None] * ~held
         squares = squares.sum(axis=3)
         r = (r * learns[:, None, :, None]).reshape(len(r), -1)
-        gradient = np.zeros(theta.shape)
-        if learns.any():  # rows that are only measured have no gradient
-            gradient += block.design.adjoint(r).T.reshape(theta.shape)
         sums = Sums(
-            gradient,
+            # Rows that are only measured have no gradient.
+            block.design.adjoint(r).T.reshape(theta.shape) if learns.any() else 0.0,
             r.sum(axis=0).reshape(offset.shape),
             learns.sum(axis=0) / outputs,
             learns[:, 0] @ squares[:, :, 0],
@@ -377,13 +383,10 @@ class Mirror(NamedTuple):
 
     def _pace(self, state, accept, moved, move, bend):
         """The time that accepted trials took, the next steps, and what a chain remembers."""
-        step, automatic = state.step[state.live], self._automatic(state.live)
+        step, automatic = state.step[state.live], state.automatic[state.live]
         advance = np.where(moved, step, 0.0)
         step = np.where(moved & automatic, step * _GROWTH, step)
         return advance, np.where(~accept & automatic, step * _SHRINKAGE, step), None
-
-    def _automatic(self, live):
-        return np.array([self.configurations[c].step is None for c in live], dtype=bool)
 
     def _judge(self, state, gradient, slope):
         """Which trials to accept, which configurations end, <w+ - w, D> and <g+ - g, D>.
@@ -392,22 +395,24 @@ class Mirror(NamedTuple):
         of a fixed step that is not finite is the end.
         """
         now, trial, live = state.now, state.trial, state.live
-        step, automatic = state.step[live], self._automatic(live)
-        theta, offset = trial.theta - now.theta, trial.offset - now.offset
-        own, drift = _largest(trial.theta), _largest(trial.dual - now.dual)
+        step, automatic = state.step[live], state.automatic[live]
+        drift, theta, offset = (b - a for a, b in zip(now, trial, strict=True))
+        own, begins = _largest(trial.theta), state.accepted[live] == 0
         still = _largest(offset) <= _STILL * np.maximum(own, _largest(trial.offset))
-        still |= _largest(np.abs(state.offset_gradient)) <= _STILL * np.sqrt(state.risk[live])
+        still |= _largest(state.offset_gradient) <= _STILL * np.sqrt(state.risk[live])
         offset = np.where(still[:, None, None], 0.0, offset)  # rounding tells nothing of the step
-        still &= _largest(theta) <= _STILL * own
-        move = inner(trial.dual - now.dual, theta) + inner(offset, offset)
+        if still.any():
+            still &= _largest(theta) <= _STILL * own
+        move = inner(drift, theta) + inner(offset, offset)
         with np.errstate(invalid="ignore", over="ignore"):
             bend = inner(gradient - state.gradient, theta)
             bend += inner(slope - state.offset_gradient, offset)
             good = self._good(state, gradient, slope, step * bend, move)
-        finite, begins = np.isfinite(bend), state.accepted[live] == 0
+        finite = np.isfinite(bend)
         accept = finite & (begins | still | good | ~automatic)
         # Parameters far below the largest may be on their way, as hypentropy's are from beta.
-        still &= ~begins & (drift <= _STILL * _largest(trial.dual))
+        if still.any():
+            still &= ~begins & (_largest(drift) <= _STILL * _largest(trial.dual))
         return accept, np.where(finite, still, begins | ~automatic), move, bend
 
     def _good(self, state, gradient, slope, bend, move):
@@ -418,9 +423,7 @@ class Mirror(NamedTuple):
         """Which running configurations have waited for progress for too long."""
         at = state.mark_at[state.live]
         waited = state.accepted[state.live] - at
-        potentials = [self.configurations[c].potential for c in state.live]
-        way = [getattr(getattr(p, "base", p), "way", 1.0) for p in potentials]
-        tired = waited > np.maximum(self.patience * np.array(way), at // 2)
+        tired = waited > np.maximum(state.patience[state.live], at // 2)
         if self.behind is not None and len(self.configurations) > 1:
             lagging = (at > 0) & (state.score[state.live] > state.score.min())
             tired |= lagging & (waited > self.behind)
@@ -431,25 +434,23 @@ class Mirror(NamedTuple):
         step, score = state.step.copy(), state.score.copy()
         duals, thetas = np.empty_like(state.now.dual), np.empty_like(state.now.theta)
         plain = np.zeros(len(state.live), dtype=bool)
+        onward, offsets = self._onward(state, step[state.live], plain)
         for i in np.flatnonzero(goes):
             c = state.live[i]
             configuration = self.configurations[c]
             for _ in range(_MOST_SHRINKAGES):
                 with np.errstate(invalid="ignore", over="ignore"):
-                    dual = self._onward(state, i, step[c], plain[i])[0]
-                    thetas[i], duals[i] = configuration.place(dual, state.now.theta[i])
+                    thetas[i], duals[i] = configuration.place(onward[i], state.now.theta[i])
                 goes[i] = np.isfinite(thetas[i]).all() and np.isfinite(duals[i]).all()
                 if goes[i] or configuration.step is not None:
                     break
                 step[c] *= _SHRINKAGE
                 plain[i] = True
+                onward, offsets = self._onward(state, step[state.live], plain)
             if not goes[i] and state.accepted[c] <= 1:
                 score[c] = np.inf  # it never left the start
-        offsets = state.now.offset
-        if self.intercept and len(goes):
-            each = enumerate(state.live)
-            with np.errstate(invalid="ignore", over="ignore"):
-                offsets = np.array([self._onward(state, i, step[c], plain[i])[1] for i, c in each])
+        if not self.intercept:
+            offsets = state.now.offset
         state = self._begun_anew(state, plain)
         state = state._replace(step=step, score=score, trial=Point(duals, thetas, offsets))
         if not goes.all():
@@ -460,12 +461,12 @@ class Mirror(NamedTuple):
             )  # fmt: skip
         return state, len(state.live) == 0
 
-    def _onward(self, state, i, step, plain):
-        """The dual and the intercepts that come next; `plain` after a step to infinity."""
-        now = state.now
-        return now.dual[i] - step * state.gradient[i], now.offset[i] - step * (
-            state.offset_gradient[i]
-        )
+    def _onward(self, state, step, plain):
+        """The duals and the intercepts that come next; `plain` after a step to infinity."""
+        now, step = state.now, step[:, None, None]
+        with np.errstate(invalid="ignore", over="ignore"):
+            dual = now.dual - step[..., None] * state.gradient
+            return dual, now.offset - step * state.offset_gradient
 
     def _begun_anew(self, state, plain):
         """The state after steps to infinity were shortened."""
@@ -552,7 +553,7 @@ class Chained(Mirror):
 
     def _pace(self, state, accept, moved, move, bend):
         chain, live = state.chain, state.live
-        step, j, automatic = state.step[live], chain.number, self._automatic(live)
+        step, j, automatic = state.step[live], chain.number, state.automatic[live]
         advance = np.where(moved, step * j, 0.0)
         with np.errstate(all="ignore"):
             steep = np.where(move > 0.0, step * bend / move, 0.0)
@@ -577,16 +578,14 @@ class Chained(Mirror):
         )
         return advance, np.where(automatic, step * factor, step), chain
 
-    def _onward(self, state, i, step, plain):
-        now, before = state.now, state.chain.before
-        j = 1 if plain else state.chain.number[i]
-        keep, length = 1.0 - 1.0 / j, (2.0 - 1.0 / j) * step
-        return (
-            now.dual[i] + keep * (now.dual[i] - before.dual[i]) - length * state.gradient[i],
-            now.offset[i]
-            + keep * (now.offset[i] - before.offset[i])
-            - length * state.offset_gradient[i],
-        )
+    def _onward(self, state, step, plain):
+        now, before, j = state.now, state.chain.before, np.where(plain, 1, state.chain.number)
+        keep, length = (a[:, None, None] for a in (1.0 - 1.0 / j, (2.0 - 1.0 / j) * step))
+        with np.errstate(invalid="ignore", over="ignore"):
+            dual = now.dual + keep[..., None] * (now.dual - before.dual)
+            offset = now.offset + keep * (now.offset - before.offset)
+            dual -= length[..., None] * state.gradient
+            return dual, offset - length * state.offset_gradient
 
     def _begun_anew(self, state, plain):
         chain = state.chain
