@@ -10,7 +10,7 @@ from tunefree._version import __version__
 from tunefree.columns import Scaling
 from tunefree.estimators.auto import _TuneFree as TuneFree
 from tunefree.estimators.kernel.pistol import KernelEstimator
-from tunefree.io.atomic import write_atomically
+from tunefree.io.files import write_atomically
 from tunefree.io.model import ModelError, name_type, public_estimators
 from tunefree.kernels import RBF
 

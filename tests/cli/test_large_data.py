@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app, data
-from tunefree.cli.scores import Scores
+from tunefree.cli.apply import Scores
 from tunefree.io.model import describe_model, load_model
 
 RNG = np.random.default_rng(0)
@@ -154,7 +154,7 @@ def test_scores_of_parts_are_those_of_all_rows(monkeypatch):
         whole, wholes = Scores(classes), Scores()
         whole.add(y, y // 2, p, decisions, w)
         wholes.add(y, decisions, weight=w)
-        monkeypatch.setattr("tunefree.cli.scores._HELD", held)
+        monkeypatch.setattr("tunefree.cli.apply._HELD", held)
         running, values = Scores(classes), Scores()
         for s in parts:
             mine = None if w is None else w[s]

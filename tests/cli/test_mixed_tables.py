@@ -130,8 +130,8 @@ def test_large_files_are_predicted_in_parts(here, monkeypatch):
     run("train", "houses.csv", "m", "--passes", 40)
     expected = run("predict", "m", "houses.csv").stdout
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
-    monkeypatch.setattr("tunefree.cli.data._LARGE", 1000)
-    monkeypatch.setattr("tunefree.cli.data._HELD", 1000)
+    monkeypatch.setattr("tunefree.cli.train._LARGE", 1000)
+    monkeypatch.setattr("tunefree.cli.train._HELD", 1000)
     monkeypatch.setattr("tunefree.io.mixed._PART", 1000)
     assert run("predict", "m", "houses.csv").stdout == expected
     assert run("predict", "m", "-", stdin=(here / "houses.csv").read_bytes()).stdout == expected

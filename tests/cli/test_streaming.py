@@ -133,7 +133,7 @@ def test_malformed_rows_stop_the_training_or_are_counted(here, more):
 
 
 def test_a_truncated_archive_leaves_the_checkpoint(here, expected, monkeypatch):
-    monkeypatch.setattr("tunefree.io.opening.CHUNK", 4096)
+    monkeypatch.setattr("tunefree.io.files.CHUNK", 4096)
     options = ["--checkpoint", "c", "--every", 100, "--seed", 1]
     packed = gzip.compress(TEXT.encode())
     (here / "d.gz").write_bytes(packed[: len(packed) // 2])
@@ -227,7 +227,7 @@ def test_other_formats_train_predict_and_score(here, kind):
 
 @pytest.mark.parametrize("name", ["separator", "reflectron"])
 def test_batch_learners_are_saved_between_passes(here, monkeypatch, name):
-    monkeypatch.setattr("tunefree.cli.data._LARGE", 100)
+    monkeypatch.setattr("tunefree.cli.train._LARGE", 100)
     clear = np.flatnonzero(np.abs(X[:, 0] + 0.2 * X[:, 1]) > 0.5)[:300].tolist()
     (here / "data.svm").write_text("".join(LINES[i] for i in clear))
     options = ["--estimator", name, "--passes", 60]

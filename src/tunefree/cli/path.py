@@ -17,8 +17,8 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.data import read_rows
-from tunefree.io.atomic import write_atomically
+from tunefree.cli.train import read_rows
+from tunefree.io.files import write_atomically
 
 
 def parse_alphas(text):

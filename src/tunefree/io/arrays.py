@@ -13,7 +13,7 @@ import zlib
 import numpy as np
 from scipy import sparse
 
-from tunefree.io.opening import DataError, chunks, whole_lines
+from tunefree.io.files import DataError, chunks, whole_lines
 from tunefree.io.tables import TARGET, WEIGHT, assign, sniff_delimiter
 
 _ENTRIES = 500_000

@@ -17,7 +17,7 @@ from pyarrow import compute, csv, types
 
 from tunefree.io import FORMATS, format_of, read, sniff_text
 from tunefree.io.arrays import frame_batches, targets_of
-from tunefree.io.opening import (
+from tunefree.io.files import (
     UTF16,
     DataError,
     Skipped,

@@ -54,7 +54,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree import _parts
 from tunefree._version import __version__
-from tunefree.io.atomic import write_atomically
+from tunefree.io.files import write_atomically
 
 FORMAT = 2
 _VERSIONS = {"tunefree": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}

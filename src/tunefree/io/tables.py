@@ -14,14 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree._jit import kernel
-from tunefree.io.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
-from tunefree.io.opening import (
+from tunefree.io.files import (
+    NOT_A_NUMBER,
+    SLOW,
     DataError,
     decoded,
     excerpt,
     fault,
     name_of,
     placed_lines,
+    python_number,
+    scan_number,
     sound_parts,
 )
 
