@@ -7,6 +7,7 @@ changes a result.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +52,7 @@ def run(
     (2, 'The learner had what it was asked for.')
     """
     trace, epoch, ended = [], 0, "passes"
-    observed = isinstance(learner, Observed)
+    observed = _observes(type(learner))
     if begun is not None:
         state, epoch, trace = begun.state, begun.n_passes, list(begun.trace)
     while ended == "passes" and (max_passes is None or epoch < max_passes):
@@ -66,6 +67,12 @@ def run(
         if keep is not None and ended == "passes":
             keep(Result(state, epoch, ended, list(trace)))
     return Result(state, epoch, ended, trace)
+
+
+@cache
+def _observes(cls):
+    """Whether a learner's class has something to say (to ask costs as much as a small chunk)."""
+    return issubclass(cls, Observed)
 
 
 # About 0.1 s of work at most: signals, checkpoints and progress are served between blocks.
@@ -128,18 +135,26 @@ class Batches(Source):
 
 @dataclass(frozen=True)
 class Rows(Source):
-    """Rows of an array in the order of their visits: what online learners pass over."""
+    """Rows of an array in the order of their visits: what online learners pass over.
+
+    A chunk of a stream is such a source, of one pass. `room` says how many rows a block may have at
+    most, which a stream's learner knows; by default it follows from the number of entries.
+    """
 
     X: object
     targets: np.ndarray
     visits: Visits
+    room: Callable | None = None
 
     def blocks(self, epoch):
         """The blocks of a pass."""
         rows, weights = self.visits.order(epoch)
         stored = self.X.nnz if sparse.issparse(self.X) else self.X.size
         per_row = max(1.0, stored / max(1, self.X.shape[0])) * self.targets.shape[1]
-        size = int(np.clip(_BLOCK_ENTRIES / per_row, 64, _MOST_ROWS))
-        for start in range(0, len(rows), size):
-            r = rows[start : start + size]
-            yield Block(self.X, r, self.targets[r], weights[start : start + size], start, epoch)
+        size = min(max(int(_BLOCK_ENTRIES / per_row), 64), _MOST_ROWS)
+        start = 0
+        while start < len(rows):
+            part = slice(start, start + (size if self.room is None else self.room()))
+            r = rows[part]
+            yield Block(self.X, r, self.targets[r], weights[part], start, epoch)
+            start += len(r)

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import seed_of
 from tunefree._threads import product
 from tunefree.constraints.rules import is_odd
-from tunefree.engine.order import hashed_visits, row_hash
-from tunefree.engine.sources import Batches, open_source
+from tunefree.engine.order import given_visits, hashed_visits, row_hash
+from tunefree.engine.run import Batches, Rows, run
+from tunefree.engine.sources import open_source
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSource
@@ -529,7 +530,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
                 if len(start[0]) != k:
                     raise ValueError(f"y has {k} outputs, and this model {len(start[0])}.")
             stream = rule.stream(d, k, start, self.standardize, is_open)
-        self._stream = rule.learn(stream, X, targets, weights)
+        chunk = Rows(X, targets, given_visits(weights))
+        self._stream = run(rule, stream, chunk, max_passes=1).state
         self._dtype, self._flat = X.dtype.name, flat
         self.link_, self.feature_map_ = rule.link, None
         self._forget_read()
