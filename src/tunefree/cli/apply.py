@@ -187,8 +187,6 @@ class Scores:
     classes : array of shape (n_classes,) or None
         The model's classes; None for regression.
 
-    Examples
-    --------
     >>> y, decisions = np.array([0, 0, 1]), np.array([-1.0, 1.0, 2.0])
     >>> scores = Scores(np.array([0, 1]))
     >>> for part in (slice(0, 2), slice(2, 3)):

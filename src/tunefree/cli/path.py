@@ -24,8 +24,6 @@ from tunefree.io.files import write_atomically
 def parse_alphas(text):
     """Penalties from the command line.
 
-    Examples
-    --------
     >>> parse_alphas("100,10,0.5")
     [100.0, 10.0, 0.5]
     """

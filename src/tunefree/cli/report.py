@@ -299,8 +299,6 @@ def largest_weights(estimator, notes, most):
 def column_name(name, names, first):
     """The user's name of a column where the model knows a position only, such as x0.
 
-    Examples
-    --------
     >>> column_name("x0", None, 1), column_name("x1 is missing", ["age", "income"], 1)
     ('feature 1', 'income is missing')
     """

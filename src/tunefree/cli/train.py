@@ -105,8 +105,6 @@ def guess_task(y):
     Text is classification, and so are one or two distinct whole numbers, or up to 20 that occur at
     least twice on average: class numbers repeat, measurements and large counts do not.
 
-    Examples
-    --------
     >>> guess_task(np.array([1.0, -1.0, 1.0]))
     ('classification', 'the target has 2 distinct values, all whole numbers')
     >>> guess_task(np.array([0.5, 1.0, 2.0]))[0]
@@ -450,8 +448,6 @@ def noted(table, task):
 def kinds_told(notes):
     """How many columns are of which kind; nothing if all are numbers.
 
-    Examples
-    --------
     >>> kinds_told({"kinds": ["number", "text", "number"]})
     '2 of numbers, 1 of text'
     """

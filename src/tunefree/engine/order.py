@@ -93,12 +93,6 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
     anchor : int, optional
         A row from which values and targets are measured in place of the middle.
 
-    Returns
-    -------
-    coarse, exact : ndarray of shape (n_rows,), uint64
-
-    Examples
-    --------
     >>> X, y = np.array([[0.0, 2.0], [0.0, 2.0], [0.0, 4.0]]), np.ones((3, 1))
     >>> coarse, exact = content_hash(X, y, 0)
     >>> bool(exact[0] == exact[1]), len(set(coarse.tolist()))
@@ -125,17 +119,6 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
 def row_hash(X, seed):
     """A 64-bit hash of every row alone, whatever rows it comes with.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n_rows, d)
-    seed : int
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), uint64
-
-    Examples
-    --------
     >>> X = np.array([[0.0, 2.0], [1.0, 0.0], [0.0, 2.0]])
     >>> a, b, c = row_hash(X, 0)
     >>> bool(a == c), bool(a == b), bool(b == row_hash(X[1:2], 0)[0])
@@ -215,8 +198,6 @@ def visit_weights(weights):
     Whole weights are divided by their greatest common divisor, others by their mean; a mean above
     64 is brought down to 64.
 
-    Examples
-    --------
     >>> visit_weights(np.array([2.0, 4.0])), visit_weights(np.array([0.25, 0.75]))
     (array([1., 2.]), array([0.5, 1.5]))
     """
@@ -239,10 +220,6 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     seed : int
     affine : bool, default=False
         See `content_hash`; CSR is made dense for it.
-
-    Returns
-    -------
-    Visits
     """
     X = X.toarray() if affine and sparse.issparse(X) else X
     coarse, exact = content_hash(X, targets, seed, affine=affine)
@@ -297,16 +274,7 @@ def _told_apart(X, targets, seed, affine, keys, exact, order, alike):
 
 
 def given_visits(weights):
-    """Visit the rows as they are given; a whole weight repeats its row, a fraction scales it.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_rows,)
-
-    Returns
-    -------
-    Visits
-    """
+    """Visit the rows as they are given; a whole weight repeats its row, a fraction scales it."""
     rows = np.flatnonzero(weights > 0.0)
     weights = weights[rows]
     whole = np.clip(np.floor(weights), 1, _MAX_MEAN).astype(np.int64)

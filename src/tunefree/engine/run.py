@@ -38,8 +38,6 @@ def run(
     each pass; a run ends where `on_pass` says True. `keep(result)` is called after each pass but
     the last: given as `begun`, such a result is gone on from.
 
-    Examples
-    --------
     >>> class Count:
     ...     def scan(self, state, block):
     ...         return (state[0] + len(block.targets),)

@@ -23,8 +23,6 @@ _START = (0, 1)
 class Replay:
     """An iterator that can be looked into: until it is read for good it can be read from the start.
 
-    Examples
-    --------
     >>> pieces = Replay("file", iter([1, 2, 3]))
     >>> next(iter(pieces)), list(pieces.for_good())
     (1, [1, 2, 3])

@@ -50,8 +50,6 @@ class Sample(NamedTuple):
 def natural_atol(potential, size):
     """The absolute tolerance of parameters whose duals are resolved to `RESOLUTION`.
 
-    Examples
-    --------
     >>> from tunefree.potentials import Power
     >>> natural_atol(Power(1.5), 10), bool(natural_atol(Power(1.1), 10) < 1e-40)
     (1e-09, True)
