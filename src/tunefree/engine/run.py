@@ -79,26 +79,14 @@ _MOST_ROWS = 4096
 
 
 class Block(NamedTuple):
-    """A stretch of rows in the order in which to learn them.
+    """A stretch of rows in the order in which to learn them."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR of shape (n, d)
-        The matrix the rows belong to.
-    rows : ndarray of shape (m,) or None
-        Which of its rows; None for all, in order.
-    targets : ndarray of shape (m, n_outputs)
-    weights : ndarray of shape (m,)
-    start, epoch : int
-        Position of the first row in its pass, and the number of the pass.
-    """
-
-    X: object
-    rows: np.ndarray | None
-    targets: np.ndarray
+    X: object  # the matrix the rows belong to
+    rows: np.ndarray | None  # which of its rows; None for all, in order
+    targets: np.ndarray  # (m, n_outputs)
     weights: np.ndarray
-    start: int
-    epoch: int
+    start: int  # of the first row in its pass
+    epoch: int  # the number of the pass
 
     @property
     def design(self):

@@ -26,28 +26,15 @@ _PIECE = 4096
 class Mark(NamedTuple):
     """Where reading goes on.
 
-    Attributes
-    ----------
-    place : tuple of int
-        Where the reader begins: what it means is the reader's own affair; () is the start.
-    rows : int
-        Rows before that place.
-    skip : int
-        Rows from there to the block that comes next, or of which some have been read.
-    done : int
-        Rows of that block that have been read.
-    skipped : int
-        Malformed rows left out before the place.
-
     >>> Mark((1024, 17), rows=16, skip=2).row
     18
     """
 
-    place: tuple = ()
-    rows: int = 0
-    skip: int = 0
-    done: int = 0
-    skipped: int = 0
+    place: tuple = ()  # where the reader begins: its own affair; () is the start
+    rows: int = 0  # before that place
+    skip: int = 0  # from there to the block that comes next, or of which some have been read
+    done: int = 0  # of that block
+    skipped: int = 0  # malformed rows left out before the place
 
     @property
     def row(self):
@@ -56,21 +43,12 @@ class Mark(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Some rows.
+    """Some rows."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR of shape (n, d)
-    y : ndarray of shape (n,) or (n, n_targets), or None
-    weight : ndarray of shape (n,) or None
-    mark : Mark
-        Where reading goes on after them.
-    """
-
-    X: object
-    y: np.ndarray | None
+    X: object  # ndarray or CSR of shape (n, d)
+    y: np.ndarray | None  # (n,) or (n, n_targets)
     weight: np.ndarray | None
-    mark: Mark
+    mark: Mark  # where reading goes on after them
 
     def __len__(self):
         """How many rows."""

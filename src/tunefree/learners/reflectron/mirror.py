@@ -171,114 +171,57 @@ class Sums(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything a run knows; L of the C configurations are still running.
+    """Everything a run knows; L of the C configurations are still running."""
 
-    Attributes
-    ----------
-    live : ndarray of shape (L,), int
-        Their numbers.
-    now, trial : Point
-        Accepted and on trial: of the running configurations, all members, (L, M, k, d).
-    gradient, offset_gradient : ndarray
-        At the accepted points.
-    best : Point
-        Of the first member, (C, k, d): where the risk was lowest, or the last.
-    step : ndarray of shape (C,)
-    sums : Sums
-    accepted : ndarray of shape (C,)
-        Points accepted so far, the start included.
-    score, best_at : ndarray of shape (C,)
-        The lowest risk and the accepted point that had it.
-    mark, mark_at : ndarray of shape (C,)
-        The same, counting only improvements worth waiting for.
-    begun : ndarray of shape (C,)
-        The risk of the start.
-    time, best_time : ndarray of shape (C,)
-        The sum of the accepted steps, now and at the best point.
-    risk, held_risk, move : ndarray of shape (C,)
-        Mean squared errors of the accepted point, and the symmetric Bregman divergence
-        <w+ - w, theta+ - theta> of the last move.
-    passes : int
-    automatic, patience : ndarray of shape (C,)
-        Whether a configuration's step is, and how many points it waits for progress at least.
-    chain : object
-        What `Chained` remembers, of the L running ones.
-    """
-
-    live: np.ndarray
-    now: Point
-    trial: Point
-    gradient: np.ndarray
+    live: np.ndarray  # (L,): their numbers
+    now: Point  # accepted: of the running configurations, all members, (L, M, k, d)
+    trial: Point  # the same on trial
+    gradient: np.ndarray  # at the accepted points
     offset_gradient: np.ndarray
-    best: Point
-    step: np.ndarray
+    best: Point  # of the first member, (C, k, d): where the risk was lowest, or the last
+    step: np.ndarray  # (C,), like all that follows
     sums: Sums
-    accepted: np.ndarray
-    score: np.ndarray
-    best_at: np.ndarray
-    mark: np.ndarray
+    accepted: np.ndarray  # points accepted so far, the start included
+    score: np.ndarray  # the lowest risk
+    best_at: np.ndarray  # ... and the accepted point that had it
+    mark: np.ndarray  # the same, counting only improvements worth waiting for
     mark_at: np.ndarray
-    begun: np.ndarray
-    time: np.ndarray
-    best_time: np.ndarray
-    risk: np.ndarray
+    begun: np.ndarray  # the risk of the start
+    time: np.ndarray  # the sum of the accepted steps, now
+    best_time: np.ndarray  # ... and at the best point
+    risk: np.ndarray  # mean squared errors of the accepted point
     held_risk: np.ndarray
-    move: np.ndarray
+    move: np.ndarray  # symmetric Bregman divergence <w+ - w, theta+ - theta> of the last move
     passes: int
-    automatic: np.ndarray
-    patience: np.ndarray
-    chain: object = None
+    automatic: np.ndarray  # whether the step is
+    patience: np.ndarray  # points to wait for progress, at least
+    chain: object = None  # what `Chained` remembers, of the L running ones
 
 
 class Mirror(NamedTuple):
     """Batch learner of one or more configurations.
 
-    Attributes
-    ----------
-    link : a part of `tunefree.links`
-    configurations : tuple of Configuration
-    weight : None, 'slope' or callable
-        The pseudogradient's weight; other than None it needs fixed steps.
-    intercept : bool
-        Learn an intercept, outside potential and constraint.
-    members : int
-        How many members a configuration has.
-    first_step : float
-        Where automatic steps start; any value does.
-    patience : int
-        Accepted points without progress before a configuration ends; at least half as many as
-        progress took, and as many times more as the potential's duals have a longer `way`.
-    behind : int or None
-        The same for a configuration that has made progress, but not as far as another; None does
-        not compare.
-    tol : float
-        Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
-    last : bool
-        Read the last point, not the best.
+    A configuration ends after `patience` accepted points without progress (at least half as many as
+    progress took, and as many times more as the potential's duals have a longer `way`), or after
+    `behind` points once it has made progress, but not as far as another; None does not compare.
     """
 
     link: object
     configurations: tuple
-    weight: object = None
-    intercept: bool = True
-    members: int = 1
-    first_step: float = 1.0
+    weight: object = None  # or 'slope' or a function, which need fixed steps
+    intercept: bool = True  # outside potential and constraint
+    members: int = 1  # of each configuration
+    first_step: float = 1.0  # where automatic steps start; any value does
     patience: int = 50
     behind: int | None = None
-    tol: float = 1e-3
-    last: bool = False
+    tol: float = 1e-3  # the fall that is progress, relative to the risk and a tenth of the start's
+    last: bool = False  # read the last point, not the best
 
     def init(self, d, k=1, theta=None, offset=None):
         """The state before the first sweep.
 
-        Parameters
-        ----------
-        d, k : int
-            Columns and outputs.
-        theta : ndarray of shape (k, d), optional
-            Where to start; the potential's minimiser by default.
-        offset : ndarray of shape (k,) or (members, k), optional
-            Intercepts to start from.
+        `theta` (k, d), by default the potential's minimiser, and `offset` (k,) or (members, k) are
+        where to start.
         """
         n, shape = len(self.configurations), (self.members, k, d)
         duals, thetas = np.zeros((n, *shape)), np.zeros((n, *shape))
