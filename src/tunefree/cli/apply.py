@@ -182,10 +182,7 @@ class Scores:
     that the model does not know is an error and costs the log-loss of a probability of 1e-15
     (scikit-learn's `log_loss` refuses it).
 
-    Parameters
-    ----------
-    classes : array of shape (n_classes,) or None
-        The model's classes; None for regression.
+    `classes` are the model's; None for regression.
 
     >>> y, decisions = np.array([0, 0, 1]), np.array([-1.0, 1.0, 2.0])
     >>> scores = Scores(np.array([0, 1]))

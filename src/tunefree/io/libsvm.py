@@ -33,23 +33,11 @@ _SMALLEST_ENTRY = 4  # bytes: " 1:1"
 
 
 class Block(NamedTuple):
-    """Some consecutive rows, as read: indices are not yet shifted to start from zero.
+    """Some consecutive rows, as read: indices are not yet shifted to start from zero."""
 
-    Attributes
-    ----------
-    labels : float64 array of shape (rows,)
-        The labels, NaN where a row has none.
-    starts : int64 array of shape (rows + 1,)
-        Where each row starts in `indices` and `values`.
-    indices : int64 array of shape (entries,)
-        Feature numbers, increasing within a row.
-    values : float64 array of shape (entries,)
-        Their values.
-    """
-
-    labels: np.ndarray
-    starts: np.ndarray
-    indices: np.ndarray
+    labels: np.ndarray  # NaN where a row has none
+    starts: np.ndarray  # where each row starts in `indices` and `values`
+    indices: np.ndarray  # increasing within a row
     values: np.ndarray
 
 
