@@ -38,7 +38,7 @@ from tunefree import (
 from tunefree.io import (
     DataError,
     Skipped,
-    numbers,
+    files,
     read,
     tables,
 )
@@ -53,7 +53,7 @@ from tunefree.io.mixed import read_mixed
 from tunefree.io.model import ModelError, load_model, save_model
 
 _FOLDER = tempfile.mkdtemp()
-MODULES = (models, libsvm_reader, numbers, tables, mixed_reader)
+MODULES = (models, libsvm_reader, files, tables, mixed_reader)
 
 
 def instrument():

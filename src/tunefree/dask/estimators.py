@@ -26,7 +26,7 @@ from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, pe
 from tunefree.estimators.pistol import classifier as pistol_classifier
 from tunefree.estimators.pistol import regressor as pistol_regressor
 from tunefree.estimators.reflectron import glm
-from tunefree.estimators.reflectron.features import Columns, Moments
+from tunefree.estimators.reflectron.problem import Columns, Moments
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
