@@ -204,6 +204,10 @@ class RBF(NamedTuple):
         square = g("Sub", g("Add", squares, squared_norms(B)), g("Mul", g("MatMul", X, B.T), 2.0))
         return g("Exp", g("Mul", g("Max", square, 0.0), -float(self.gamma)))
 
+    def onnx_lines(self, g, X, B):
+        """|x|^2 + |b|^2 - |x - b|^2, which is 2 <x, b>, as nodes of a graph."""
+        return g("Mul", g("MatMul", X, B.T.astype(np.float64)), 2.0)
+
 
 @part
 class Laplacian(NamedTuple):
@@ -261,6 +265,13 @@ class Laplacian(NamedTuple):
         return g(
             "Exp", g("Mul", g("ReduceSum", gap, np.array([2]), keepdims=0), -float(self.gamma))
         )
+
+    def onnx_lines(self, g, X, B):
+        """|x| + |b| - |x - b|, as nodes of a graph."""
+        gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
+        size = g("ReduceSum", g("Abs", X), np.array([1]), keepdims=1)
+        both = g("Add", size, np.abs(B).sum(axis=1))
+        return g("Sub", both, g("ReduceSum", gap, np.array([2]), keepdims=0))
 
 
 @part

@@ -11,7 +11,6 @@ from tunefree.estimators.auto import _TuneFree as TuneFree
 from tunefree.estimators.kernel.pistol import KernelEstimator
 from tunefree.io.files import write_atomically
 from tunefree.io.model import ModelError, name_type, public_estimators
-from tunefree.kernels import RBF
 
 _OPSET = 17
 
@@ -116,23 +115,34 @@ def to_onnx(estimator, path=None):
     d = getattr(estimator, "n_features_in_", None)
     if d is None:
         raise ModelError(f"this {name} is not fitted")
-    graph, inner = _Graph(), estimator
+    graph = _Graph()
     X = graph.cast("X", np.float64)
     if isinstance(estimator, TuneFree):
-        X = _shown(graph, estimator.view_, _numbers(graph, estimator.table_, X, name))
-        inner = estimator.model_
-    scores = _scores(graph, inner, X, name)
-    dtype = _dtype(inner)
+        scores, dtype = _stacked(graph, estimator, X, name), np.dtype(np.float64)
+    else:
+        scores, dtype = _scores(graph, estimator, X, name), _dtype(estimator)
     example = np.zeros((1, d), dtype)
     if hasattr(estimator, "classes_"):
-        power = getattr(estimator, "power_", 1.0)
-        outputs = _classify(graph, inner, scores, dtype, np.asarray(estimator.classes_), power)
+        outputs = _classify(graph, estimator, scores, dtype, np.asarray(estimator.classes_))
     else:
         outputs = _regress(graph, inner, scores, dtype, estimator.predict(example))
     model = graph.model(d, dtype, outputs)
     if path is not None:
         write_atomically(path, [model.SerializeToString()])
     return model
+
+
+def _stacked(g, estimator, X, name):
+    """The weighted sum of the scores of a stack's models."""
+    X, terms = _numbers(g, estimator.table_, X, name), []
+    for a, view, model in zip(estimator.weights_, estimator.views_, estimator.models_, strict=True):
+        scores = _scores(g, model, _shown(g, view, X), name)
+        if hasattr(estimator, "classes_"):
+            scores, _ = _decisions(g, model, scores, len(estimator.classes_) == 2)
+        else:
+            scores = _predicted(g, model, scores)
+        terms.append(g("Mul", scores, float(a)))
+    return g("Add", terms[0] if len(terms) == 1 else g("Sum", *terms), estimator.offsets_)
 
 
 def _dtype(estimator):
@@ -171,10 +181,11 @@ def _scores(g, estimator, X, name):
         out = g("Mul", out, estimator.scale_.astype(np.float64))  # targets in their own units
         return g("Add", out, np.atleast_1d(estimator.intercept_).astype(np.float64))
     if hasattr(estimator, "landmarks_"):
-        X = _shown(g, estimator.parts_, X)
-        landmarks = estimator.landmarks_
-        values = _gram(g, RBF(landmarks.gamma), X, landmarks.centers, name)
-        out = g("MatMul", values, estimator.dual_coef_)
+        X = _shown(g, (estimator.view_,), X)
+        if estimator.geometry_ is not None:
+            X = _shown(g, (estimator.geometry_,), X)
+            X = estimator.geometry_.onnx_values(g, X, estimator.landmarks_.centers)
+        out = g("MatMul", X, estimator.dual_coef_.astype(np.float64))
         return g("Add", out, np.atleast_1d(estimator.intercept_))
     if hasattr(estimator, "X_fit_"):
         kernel = estimator._kernel()
@@ -213,28 +224,38 @@ def _mean(g, link, s, name):
     return link.onnx(g, s)
 
 
-def _regress(g, estimator, scores, dtype, y):
+def _predicted(g, estimator, scores):
+    """What a regressor predicts, within the range of the targets."""
     if hasattr(estimator, "link_"):
         scores = _mean(g, estimator.link_, scores, type(estimator).__name__)
     if getattr(estimator, "range_", None) is not None:
         low, high = np.reshape(estimator.range_, (2, -1)).astype(np.float64)
         scores = g("Min", g("Max", scores, low), high)
+    return scores
+
+
+def _regress(g, estimator, scores, dtype, y):
+    scores = _predicted(g, estimator, scores)
     if y.ndim == 1:
         scores = g("Squeeze", scores, np.array([1]))
     return [(g.cast(scores, dtype, "variable"), y.astype(dtype))]
 
 
-def _classify(g, estimator, scores, dtype, classes, power):
-    binary, name = len(classes) == 2, type(estimator).__name__
-    decisions, p = scores, None
+def _decisions(g, estimator, scores, binary):
+    """What a classifier decides by, and the means of its link, if it has one."""
+    if not hasattr(estimator, "link_"):
+        return scores, None
+    means = _mean(g, estimator.link_, scores, type(estimator).__name__)
+    return g("Sub", means, 0.5 * sum(estimator._ends())) if binary else scores, means
+
+
+def _classify(g, estimator, scores, dtype, classes):
+    binary, name, p = len(classes) == 2, type(estimator).__name__, None
     proper = hasattr(estimator, "predict_proba")
-    if hasattr(estimator, "link_"):
+    decisions, means = _decisions(g, estimator, scores, binary)
+    if means is not None and proper:
         low, high = estimator._levels()
-        middle = 0.5 * sum(estimator._ends())
-        means = _mean(g, estimator.link_, scores, name)
-        decisions = g("Sub", means, middle) if binary else scores
-        if proper:
-            p = g("Div", g("Sub", means, float(low)), float(high - low))
+        p = g("Div", g("Sub", means, float(low)), float(high - low))
     elif proper:
         joint = getattr(estimator, "setting", "auto") == "auto" or estimator.loss == "multinomial"
         p = g("Softmax", scores, axis=1) if joint and not binary else g("Sigmoid", scores)
@@ -243,9 +264,6 @@ def _classify(g, estimator, scores, dtype, classes, power):
     elif proper:
         total = g("ReduceSum", p, np.array([1]), keepdims=1)
         p = g("Div", p, g("Max", total, 1e-300))
-    if proper and power != 1.0:
-        p = g("Pow", g("Max", p, np.finfo(dtype).tiny), power)
-        p = g("Div", p, g("ReduceSum", p, np.array([1]), keepdims=1))
     if binary:
         codes = g.cast(g("Squeeze", g("Greater", decisions, 0.0), np.array([1])), np.int64)
     else:

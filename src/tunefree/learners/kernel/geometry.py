@@ -75,6 +75,15 @@ class Geometry(NamedTuple):
         K += A.dtype.type(1.0)
         return K
 
+    def onnx(self, g, X):
+        """Rows in the units of the kernel, as nodes of a graph."""
+        return g("Mul", X, self.rates ** (1.0 / self.kernel.power))
+
+    def onnx_values(self, g, X, B):
+        """Kernel values of rows so shown with the rows of the array B, as nodes of a graph."""
+        E, lines = self.kernel.onnx(g, X, B), self.kernel.onnx_lines(g, X, B)
+        return g("Add", g("Add", E, 1.0), g("Mul", lines, float(self.slope)))
+
 
 def inverse(K, penalty, weights, last=None):
     """The inverse of K + penalty diag(1 / weights), and the logarithm of its determinant.
