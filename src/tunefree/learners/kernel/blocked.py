@@ -293,23 +293,23 @@ class Blocked:
                     H = np.zeros((n, width))
                 else:
                     H = known[level][:, place * width : (place + 1) * width]
-                jobs.append((i, K, H[:, :k], H[:, width - k :]))
+                jobs.append((i, K, H))
 
         def solve(job):
-            i, K, known, lagged = job
+            i, K, known = job
             own = block.squares, block.targets, weights[i]
             learner, state = self.members[i].learner, self.states[i]
-            return i, single.learn(learner, state, own, K, known, lagged, scored)
+            return i, single.learn(learner, state, own, K, known, scored)
 
         found = dict(team.map(solve, jobs))
         slots = self._place(block, found.values())
-        for i, (step, lag, _) in found.items():
-            self.updates[i] += np.count_nonzero(step, axis=1)
-            single.deposit(self.states[i], slots, step, lag)
+        for i, (new, _) in found.items():
+            self.updates[i] += np.count_nonzero(new[0], axis=1)
+            single.deposit(self.states[i], slots, new)
         slots = slots[slots >= 0]
         for table, members in zip(self._mirror(), layout, strict=True):
             table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
-        return [found[i][2] for i in range(len(self.members))]
+        return [found[i][1] for i in range(len(self.members))]
 
     def _values(self, team, block):
         """Values within the block, and with tiles of the support (see `products`)."""
@@ -338,7 +338,7 @@ class Blocked:
         if self.cache is not None:
             self._grow(int(numbers.max()) + 1)
             return numbers
-        moved = np.flatnonzero(np.any([step.any(axis=0) for step, _, _ in found], axis=0))
+        moved = np.flatnonzero(np.any([new[0].any(axis=0) for new, _ in found], axis=0))
         if numbers is None or self.apart:
             slots, new = np.full(len(block.targets), -1), moved
             slots[new] = self.n_slots + np.arange(len(new))

@@ -49,35 +49,35 @@ class Gram(NamedTuple):
     gram : ndarray of shape (n, n)
     squares : ndarray of shape (n,)
         Its diagonal, in double precision.
-    known : tuple of ndarray of shape (n, n_outputs)
+    known : ndarray of shape (n, 2 n_outputs)
         g(x) and u(x) of the rows before the block.
-    new : tuple of ndarray of shape (n_outputs, n)
+    new : ndarray of shape (2, n_outputs, n)
         What is added to the rows' z and u.
     """
 
     gram: np.ndarray
     squares: np.ndarray
-    known: tuple
-    new: tuple
+    known: np.ndarray
+    new: np.ndarray
 
+    # Arrays are named where an entry is read: held in a variable, each costs two atomic operations.
     def square(self, i):
         """The squared norm of row i."""
         return self.squares[i]
 
     def inner(self, i, field, out):
         """The inner products of row i with g or u of every output."""
-        gram, known, new = self.gram, self.known[field], self.new[field]
         for k in range(out.shape[0]):
             total = 0.0
             for j in range(i):
-                total += gram[i, j] * new[k, j]
-            out[k] = known[i, k] + total
+                total += self.gram[i, j] * self.new[field, k, j]
+            out[k] = self.known[i, field * out.shape[0] + k] + total
 
     def move(self, i, step, lag):
         """Add multiples of row i to g and u."""
         for k in range(step.shape[0]):
-            self.new[0][k, i] = step[k]
-            self.new[1][k, i] = lag[k]
+            self.new[0, k, i] = step[k]
+            self.new[1, k, i] = lag[k]
 
 
 _learn = Kernel(recursion, fastmath=REASSOCIATE)
@@ -93,35 +93,34 @@ def start(capacity, n_outputs):
     )
 
 
-def learn(learner, state, block, gram, known, lagged, scored=False):
+def learn(learner, state, block, gram, known, scored=False):
     """Learn a block in order; the state's scalars advance, its coefficients are left to `deposit`.
 
     `block` holds the rows' values with themselves, targets and weights; `gram` the values among
-    them; `known` and `lagged` the sums of z and u times the kernel over the rows before. Gives what
-    is added to the rows' z and u, both of shape (n_outputs, n), and, if `scored`, what the running
-    average and the iterate predicted before they saw each row, of shape (2, n, n_outputs).
+    them; `known` the sums of z and, if `scored`, of u times the kernel over the rows before. Gives
+    what is added to the rows' z and u, of shape (2, n_outputs, n), and, if `scored`, what the
+    running average and the iterate predicted before they saw each row, (2, n, n_outputs).
     """
     squares, targets, weights = block
     n, k = targets.shape
-    step, lag = np.zeros((k, n)), np.zeros((k, n))
-    scores = np.empty((2, n if scored else 0, k))
-    space = Gram(gram, squares, (known, lagged), (step, lag))
+    new, scores = np.zeros((2, k, n)), np.empty((2, n if scored else 0, k))
+    space = Gram(gram, squares, known, new)
     _learn(learner, space, targets, weights, state.scalars, state.shared, scores)
-    return step, lag, scores
+    return new, scores
 
 
 @kernel
-def _deposit(z, u, slots, step, lag):
-    for k in range(step.shape[0]):
+def _deposit(z, u, slots, new):
+    for k in range(new.shape[1]):
         for i in range(len(slots)):
             if slots[i] >= 0:
-                z[slots[i], k] += step[k, i]
-                u[slots[i], k] += lag[k, i]
+                z[slots[i], k] += new[0, k, i]
+                u[slots[i], k] += new[1, k, i]
 
 
-def deposit(state, slots, step, lag):
+def deposit(state, slots, new):
     """Add new coefficients to the slots of their rows, but those of negative slots."""
-    _deposit(state.z, state.u, slots, step, lag)
+    _deposit(state.z, state.u, slots, new)
 
 
 def mean(state, n):
