@@ -5,7 +5,8 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from tunefree import LandmarkClassifier, LandmarkRegressor, load_model, save_model
-from tunefree.learners.kernel.nystroem import place, show, solve
+from tunefree.columns import show
+from tunefree.learners.kernel.nystroem import place, solve
 
 
 def curve(n=150, d=2, seed=0):

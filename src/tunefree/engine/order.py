@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import mix, number_hash, scramble
-from tunefree._jit import kernel
+from tunefree._jit import _as_integer, kernel
 
 # A heavy row is spread over at most this many separate visits of a pass ...
 _MAX_VISITS = 16
@@ -20,6 +19,29 @@ _MAX_MEAN = 64.0
 # The coarse hash rounds values to 1 / _STEPS of the largest: an irrational number of steps, so that
 # simple fractions of the largest (a half, a third) do not lie right between two.
 _STEPS = 1e6 + np.sqrt(2.0)
+
+
+@kernel
+def mix(x):
+    """Scramble a 64-bit integer (the finaliser of splitmix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def number_hash(value, position):
+    """Hash of a number at a position."""
+    return mix(np.uint64(_as_integer(np.float64(value) + 0.0)) ^ mix(np.uint64(position)))
+
+
+@kernel
+def scramble(keys, salt):
+    """A new key for every key, for a new order."""
+    out = np.empty_like(keys)
+    for i in range(keys.shape[0]):
+        out[i] = mix(keys[i] + np.uint64(salt))
+    return out
 
 
 @kernel
@@ -322,3 +344,12 @@ def given_visits(weights):
         None,
         np.concatenate([whole, np.ones(len(extra), np.int64)])[order],
     )
+
+
+def visits_of(X, labels, weights, shuffle, seed, affine=False):
+    """Visits in the order of the rows' content, or as given; distinct rows and their weights."""
+    if shuffle:
+        visits = hashed_visits(X, labels, weights, seed, affine=affine)
+    else:
+        visits = given_visits(weights)
+    return visits, *visits.unique()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tunefree.protocols import Learner, Observed, Result, Source, State
+from tunefree.protocols import Learner, Observed, Remote, Result, Source, State
 
 __all__ = ["Result", "run"]
 
@@ -10,7 +10,7 @@ __all__ = ["Result", "run"]
 def run(
     learner: Learner,
     state: State,
-    source: Source,
+    source: Source | Remote,
     *,
     max_passes: int | None = None,
     on_block: Callable | None = None,
@@ -45,7 +45,14 @@ def run(
     while ended == "passes" and (max_passes is None or epoch < max_passes):
         if before_pass is not None:
             before_pass()
-        state, done = learner.turn(source.sweep(learner, state, epoch, on_block))
+        if isinstance(source, Remote):
+            state = source.sweep(learner, state, epoch, on_block)
+        else:
+            for block in source.blocks(epoch):
+                state = learner.scan(state, block)
+                if on_block is not None:
+                    on_block(state, block)
+        state, done = learner.turn(state)
         epoch += 1
         if isinstance(learner, Observed):
             trace.append(learner.observe(state))

@@ -19,7 +19,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
+from tunefree._parameters import seed_of
 from tunefree.choose.race import (
     Budget,
     Mistakes,
@@ -33,11 +33,10 @@ from tunefree.choose.race import (
     weighted_mean,
 )
 from tunefree.choose.tournament import SCOUTED, VISITS
-from tunefree.columns import asinh_scaling
+from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.learners.kernel.nystroem import show
+from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.preprocessing import TablePreprocessor
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import is_number
-from tunefree._threads import one_blas_thread
+from tunefree._process import one_blas_thread
 from tunefree.estimators import base
 from tunefree.estimators.kernel.pistol import (
     KernelClassifier,
@@ -12,7 +12,7 @@ from tunefree.estimators.kernel.pistol import (
     KernelRegressor,
     Standard,
 )
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import SUM, ConstantStep
 from tunefree.losses import Mistake, make_loss
 

@@ -7,13 +7,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
-from tunefree._threads import one_blas_thread
+from tunefree._parameters import seed_of
+from tunefree._process import one_blas_thread
 from tunefree.choose.risk import temperature
+from tunefree.columns import show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.learners.kernel.nystroem import ALPHAS, Search, gather, place, risks, show, solve
+from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.learners.kernel.nystroem import ALPHAS, Search, gather, place, risks, solve
 from tunefree.robust import ABSURD, screened
 
 # Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from tunefree.choose.risk import curve, risks
 from tunefree.choose.tournament import CACHED, SCOUTED, Data, Passes, pairs, shortlist
-from tunefree.columns import Scaling, asinh_scaling, standard_scaling
+from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
 from tunefree.engine.run import run
 from tunefree.estimators import base
 from tunefree.kernels import (
@@ -22,7 +22,6 @@ from tunefree.kernels import (
     resolve_gamma,
 )
 from tunefree.learners.kernel.blocked import Cache, Facts, Member
-from tunefree.learners.kernel.nystroem import show
 
 # The grid of bandwidths, in units of 1 / median distance.
 GRID = 2.0 ** np.arange(-2, 6)

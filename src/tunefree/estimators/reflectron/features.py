@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from tunefree._threads import one_blas_thread
+from tunefree._process import one_blas_thread
 from tunefree.designs import CSR, Centred, Dense
 from tunefree.estimators.base import canonical
 from tunefree.kernels import KERNELS, check_gram, make_kernel, median_gamma

@@ -9,16 +9,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
-from tunefree._threads import product
+from tunefree._parameters import seed_of
+from tunefree._process import product
 from tunefree.constraints.rules import is_odd
 from tunefree.engine.order import hashed_visits, row_hash
 from tunefree.engine.sources import Batches, open_source
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.from_source import FitsSource
-from tunefree.estimators.labels import stream_labels
-from tunefree.estimators.pistol.fitting import new_columns
+from tunefree.estimators.base import TellsCallbacks, new_columns, runner, stream_labels, told
+from tunefree.estimators.from_source import FitsSource, Reread, journal
 from tunefree.estimators.reflectron.features import Columns, fitted_map, is_kernel
 from tunefree.estimators.reflectron.flow import SOLVERS, fit_flows
 from tunefree.estimators.reflectron.problem import (
@@ -32,7 +30,6 @@ from tunefree.estimators.reflectron.problem import (
 )
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes, scheme_of
 from tunefree.estimators.reflectron.survey import Survey, Surveyed
-from tunefree.estimators.rereads import Reread, journal, runner
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
 from tunefree.links import LINKS, target_margin
 from tunefree.potentials import Euclidean

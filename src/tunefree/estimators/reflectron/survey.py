@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tunefree.estimators.from_source import Reread
 from tunefree.estimators.reflectron.features import Columns, Moments
-from tunefree.estimators.rereads import Reread
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Source
 

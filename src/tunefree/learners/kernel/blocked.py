@@ -1,4 +1,4 @@
-"""The blocked engine: several kernel learners, one sweep over the rows.
+r"""The blocked engine: several kernel learners, one sweep over the rows.
 
 Members may differ in bandwidth, rule, loss, and in the rows that they learn (a weight of 0 leaves a
 row out); they share the rows, the distances, and the values of their bandwidth. The only expensive
@@ -6,7 +6,16 @@ thing is the table of values k(row, support row). It is made in tiles that fit a
 by one matrix product each; a tile serves a whole grid of bandwidths (twice the bandwidth is the
 square) and all outputs, and is gone before the next one. Tiles are spread over threads and added in
 a fixed order, so results do not depend on how many. Rows come in blocks of `BLOCK`: the past by
-matrix products, the block itself exactly (`learners.pistol.kernel`).
+matrix products, the block itself exactly:
+
+    h_i = h0_i + sum_(j<i) dz_j k(x_j, x_i),      |g|^2 += dz_i (2 h_i + dz_i k(x_i, x_i)).
+
+A vector of the feature space is a sum over rows: g = sum_s z_s k(x_s, .), and the average of the
+iterates needs a second coefficient u_s = sum C dz_s per row (see `learners.pistol.linear`):
+
+    g(x) = sum_s z_s k(x_s, x),    average(x) = sum_s (C z_s - u_s) k(x_s, x) / mass.
+
+Source: Orabona 2014, Algorithm 3; the blocked form is ours.
 """
 
 import math
@@ -21,10 +30,12 @@ import joblib
 import numpy as np
 from scipy import sparse
 
+from tunefree._jit import REASSOCIATE, Kernel, part
 from tunefree._jit import kernel as compiled
-from tunefree._threads import one_blas_thread
+from tunefree._process import one_blas_thread
 from tunefree.kernels import decay
-from tunefree.learners.pistol import kernel as single
+from tunefree.learners.pistol.linear import IsotropicState, coefficients, recursion
+from tunefree.learners.pistol.rules import MASS, N_SCALARS, SUM
 
 BLOCK, TILE = 128, 1024
 
@@ -228,6 +239,121 @@ def _gather(table, rows, out):
             out[i, j] = table[r, j]
 
 
+class Gram(NamedTuple):
+    """A block of rows in place of a design: what is known of them before the block.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, n)
+        Of the kernel.
+    squares : ndarray of shape (n,)
+        Their diagonal, in double precision.
+    known : ndarray of shape (n, 2 n_outputs)
+        g(x) and u(x) of the rows before the block; u only if it is asked for.
+    """
+
+    values: np.ndarray
+    squares: np.ndarray
+    known: np.ndarray
+
+
+@part
+class FeatureSpace(NamedTuple):
+    """What `One` and `Many` are for columns: rows of a `Gram`, g and u as coefficients to come.
+
+    The table holds, of shape (2, n_outputs, n), what is added to the rows' z and u.
+    """
+
+    def square(self, gram, i):
+        """The squared norm of row i."""
+        return gram.squares[i]
+
+    def dot(self, gram, i, table, field, out):
+        """The inner products of row i with g or u of every output."""
+        for k in range(out.shape[0]):
+            total = 0.0
+            for j in range(i):
+                total += gram.values[i, j] * table[field, k, j]
+            out[k] = gram.known[i, field * out.shape[0] + k] + total
+
+    def axpy2(self, gram, i, table, first, second):
+        """Add multiples of row i to g and u."""
+        for k in range(first.shape[0]):
+            table[0, k, i] = first[k]
+            table[1, k, i] = second[k]
+
+
+_learn = Kernel(recursion, fastmath=REASSOCIATE)
+
+
+@compiled
+def _deposit(z, u, slots, new):
+    for k in range(new.shape[1]):
+        for i in range(len(slots)):
+            if slots[i] >= 0:
+                z[slots[i], k] += new[0, k, i]
+                u[slots[i], k] += new[1, k, i]
+
+
+class KernelState(NamedTuple):
+    """State of a run, but for the rows themselves.
+
+    Attributes
+    ----------
+    z, u : ndarray of shape (capacity, n_outputs)
+        Coefficients of the rows, by slot.
+    scalars : ndarray of shape (n_outputs, N_SCALARS)
+    shared : ndarray of shape (3,)
+        The largest norm X, the rounds t, the Lipschitz bound L.
+    """
+
+    z: np.ndarray
+    u: np.ndarray
+    scalars: np.ndarray
+    shared: np.ndarray
+
+    @classmethod
+    def empty(cls, n_outputs):
+        """Before the first row."""
+        z, u = np.zeros((2, 0, n_outputs))
+        return cls(z, u, np.zeros((n_outputs, N_SCALARS)), np.zeros(3))
+
+    def learn(self, learner, block, gram, known, scored):
+        """Learn a block in order; the scalars advance, the coefficients are left to `deposit`.
+
+        `block` holds the rows' values with themselves, targets and weights; `gram` the values among
+        them; `known` the sums of z and, if `scored`, of u times the kernel over the rows before.
+        Gives what is added to the rows' z and u, of shape (2, n_outputs, n), and, if `scored`, what
+        the running average and the iterate predicted before they saw each row, (2, n, n_outputs).
+        """
+        squares, targets, weights = block
+        n, k = targets.shape
+        new, scores = np.zeros((2, k, n)), np.empty((2, n if scored else 0, k))
+        run = IsotropicState(new, self.scalars, self.shared)
+        _learn(learner, FeatureSpace(), Gram(gram, squares, known), targets, weights, run, scores)
+        return new, scores
+
+    def deposit(self, slots, new):
+        """Add new coefficients to the slots of their rows, but those of negative slots."""
+        _deposit(self.z, self.u, slots, new)
+
+    def mean(self, n):
+        """Coefficients of the average iterate of the first n rows, shape (n, n_outputs)."""
+        total = self.scalars[:, MASS]
+        raw = self.scalars[:, SUM] * self.z[:n] - self.u[:n]
+        return raw / np.where(total > 0.0, total, 1.0)
+
+    def last(self, learner, n):
+        """Coefficients of the current iterate of the first n rows, shape (n, n_outputs)."""
+        return coefficients(learner, self.scalars, self.shared) * self.z[:n]
+
+    def restart(self):
+        """Forget the average, not what was learned: the next average is that of a tail."""
+        self.u[:] = 0.0
+        self.scalars[:, SUM] = 0.0
+        self.scalars[:, MASS] = 0.0
+
+
 class Blocked:
     """Members that learn together.
 
@@ -241,7 +367,7 @@ class Blocked:
     def __init__(self, kernel, members, n_outputs, like, n_rows=None, cache=None, apart=False):
         self.kernel, self.members, self.n_outputs = kernel, list(members), n_outputs
         self.support, self.cache, self.dtype = Support(like), cache, like.dtype
-        self.states = [single.start(0, n_outputs) for _ in self.members]
+        self.states = [KernelState.empty(n_outputs) for _ in self.members]
         # How many slots have coefficients, and the slot of each row in memory.
         self.n_slots, self.slot_of = 0, None
         self.root = root_of(self.gammas) if cache is None else cache.root
@@ -299,13 +425,13 @@ class Blocked:
             i, K, known = job
             own = block.squares, block.targets, weights[i]
             learner, state = self.members[i].learner, self.states[i]
-            return i, single.learn(learner, state, own, K, known, scored)
+            return i, state.learn(learner, own, K, known, scored)
 
         found = dict(team.map(solve, jobs))
         slots = self._place(block, found.values())
         for i, (new, _) in found.items():
             self.updates[i] += np.count_nonzero(new[0], axis=1)
-            single.deposit(self.states[i], slots, new)
+            self.states[i].deposit(slots, new)
         slots = slots[slots >= 0]
         for table, members in zip(self._mirror(), layout, strict=True):
             table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
@@ -371,7 +497,7 @@ class Blocked:
     def restart(self):
         """Start the averages of all members anew."""
         for s in self.states:
-            single.restart(s)
+            s.restart()
         self._tables = None
 
     def keep(self, chosen):
@@ -413,11 +539,11 @@ class Blocked:
 
     def mean(self, i):
         """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""
-        return single.mean(self.states[i], self.n_slots)
+        return self.states[i].mean(self.n_slots)
 
     def last(self, i):
         """A member's last iterate."""
-        return single.last(self.members[i].learner, self.states[i], self.n_slots)
+        return self.states[i].last(self.members[i].learner, self.n_slots)
 
     def branch(self):
         """A copy that learns on its own; the rows held so far are shared."""

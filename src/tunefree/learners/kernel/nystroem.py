@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsyrk, dtrmm
 
-from tunefree.columns import Scaling, asinh_scaling, standard_scaling
+from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
 from tunefree.kernels import decay, squared_distances
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
@@ -170,13 +170,6 @@ def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None, sums=None)
         fit *= rest > 1e-8
         fit += level
     return Solution(coef.reshape(len(coef), *shape), intercept, left_out)
-
-
-def show(parts, X):
-    """Rows under all parts of a view, one after the other."""
-    for part in parts:
-        X = part.show(X)
-    return X
 
 
 def risks(solution, y, weights):

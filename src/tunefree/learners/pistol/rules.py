@@ -30,6 +30,18 @@ N_SCALARS = 7
 HEAVIEST = 1.0 + 1e-6
 
 
+class Regret(NamedTuple):
+    """What a run under a proved rule keeps for the bound of its regret (`bounds.run_regret`)."""
+
+    a: float
+    b: float
+    root: bool  # whether b is multiplied by sqrt(alpha)
+    lipschitz: float
+    largest: float  # norm of a row
+    alpha: np.ndarray  # of shape (n_outputs,), as `bounds.pistol_regret_seen` takes it
+    growth: np.ndarray
+
+
 @part
 class PiSTOL(NamedTuple):
     r"""Parameter-free stochastic learning: f = (b/D) exp(\|g\|^2 / (2 D)) g.
@@ -76,6 +88,15 @@ class PiSTOL(NamedTuple):
         if self.squares:
             return accumulator + self.a * (z * x) * (z * x)
         return accumulator + self.a * abs(z) * x
+
+    def regret(self, scalars, shared, lipschitz):
+        """What the bound of a run's regret needs, for a loss of this Lipschitz bound, or None."""
+        if self.squares or self.a < 2.25 * lipschitz:
+            return None
+        largest, _, lipschitz = map(float, shared)
+        alpha, growth = scalars[:, ACCUMULATOR] / (largest or 1.0), scalars[:, GROWTH].copy()
+        a, b, root = float(self.a), float(self.b), bool(self.root)
+        return Regret(a, b, root, lipschitz, largest, alpha, growth)
 
     def variance(self, accumulator, largest):
         """D."""
@@ -142,6 +163,10 @@ class DoWG(NamedTuple):
 
     first: float = 1e-4
 
+    def regret(self, scalars, shared, lipschitz):
+        """Nothing is proved."""
+        return None
+
     def enter(self, s, k, old, new, lipschitz):
         """Start the distance at the first row that is not zero."""
         if s[k, RADIUS] == 0.0:
@@ -184,6 +209,10 @@ class ConstantStep(NamedTuple):
     """
 
     step: float = 0.25
+
+    def regret(self, scalars, shared, lipschitz):
+        """Nothing is proved."""
+        return None
 
     def enter(self, s, k, old, new, lipschitz):
         """The step does not depend on the rows."""

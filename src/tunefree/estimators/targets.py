@@ -15,9 +15,9 @@ target opens nothing. An open limit lies ten times as far as anything seen.
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import resized
 from tunefree._jit import kernel
 from tunefree.choose.risk import recent_rows
+from tunefree.designs import resized
 from tunefree.losses import within
 from tunefree.robust import DELTA, column_caps, few_beyond, location_and_scale
 
