@@ -147,15 +147,18 @@ def _doublings(low, high):
     return j - i if a == b and j >= i else None
 
 
-def bandwidths(values, gammas, root=None):
+def bandwidths(values, gammas, root=None, memory=None):
     """Yield the kernel's values for each bandwidth, ascending, in the memory of `values` at last.
 
     `values` are those of the bandwidth `root`; without a root the distances, or all there is of a
-    kernel without bandwidths. They are overwritten.
+    kernel without bandwidths. They are overwritten. With `memory` what was yielded is, too.
     """
-    for gamma in gammas:
+    for i, gamma in enumerate(gammas):
         if gamma is not None and root is None:
-            yield decay(values, gamma, values if gamma == gammas[-1] else None)
+            out = values if i + 1 == len(gammas) else None
+            if out is None and memory is not None:
+                out = memory(values.shape, values.dtype, "bandwidth")
+            yield decay(values, gamma, out)
             continue
         if gamma is not None:
             for _ in range(_doublings(root, gamma)):
@@ -195,13 +198,17 @@ def products(team, gammas, root, tile_of, n, tables):
 
     def tile(start):
         stop = min(n, start + TILE)
-        values = bandwidths(tile_of(start, stop), gammas, root)
+        values = bandwidths(tile_of(start, stop), gammas, root, team.memory)
         return [K @ table[start:stop] for K, table in zip(values, tables, strict=True)]
 
     parts = team.map(tile, range(0, n, TILE))
     if not parts:
         return [None] * len(tables)
-    return [np.sum([p[g] for p in parts], axis=0, dtype=np.float64) for g in range(len(tables))]
+    totals = [values.astype(np.float64) for values in parts[0]]
+    for found in parts[1:]:
+        for total, values in zip(totals, found, strict=True):
+            total += values
+    return totals
 
 
 class Member(NamedTuple):
