@@ -82,12 +82,7 @@ def _rules(cls):
 
 
 def check_values(estimator):
-    """Refuse values of parameters that mean nothing in any estimator, by name.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse values of parameters that mean nothing in any estimator, by name."""
     for name, (right, wrong) in _rules(type(estimator)).items():
         value = getattr(estimator, name)
         if not right(value):
@@ -102,11 +97,6 @@ def check_passes(max_iter):
 
 def seed_of(random_state):
     """A 32-bit seed from anything scikit-learn takes as `random_state`, or a Generator.
-
-    Raises
-    ------
-    ValueError
-        For what is no seed.
 
     Examples
     --------

@@ -85,24 +85,12 @@ ENDED = {
 
 
 class Result(NamedTuple):
-    """What a run leaves behind.
+    """What a run leaves behind."""
 
-    Attributes
-    ----------
-    state : NamedTuple
-        The learner's last state.
-    n_passes : int
-        Passes over the source.
-    ended : {'converged', 'stopped', 'passes'}
-        Why: see `ENDED`.
-    trace : list
-        What the learner observed after each pass; empty if it observes nothing.
-    """
-
-    state: State
-    n_passes: int
-    ended: str
-    trace: list
+    state: State  # the learner's last state
+    n_passes: int  # passes over the source
+    ended: str  # why: see `ENDED`
+    trace: list  # what the learner observed after each pass; empty if it observes nothing
 
     @property
     def converged(self) -> bool:

@@ -41,3 +41,13 @@ def check_increasing(link):
             f"The link {link!r} decreases, or is not finite, between -30 and 30: give a "
             "nondecreasing one (for a decreasing link, change the sign of the features)."
         )
+
+
+# The clock of a stochastic run: rounds, the average's mass, the discounted squared error of
+# predictions made before rows were learned, its weight, and the round at which to halve these two.
+ROUNDS, MASS, RISK, WEIGHT, HALF = 0, 1, 2, 3, 4
+
+
+def fresh_clock():
+    """The clock before the first round."""
+    return np.array([0.0, 0.0, 0.0, 0.0, 64.0])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree._jit import kernel
+from tunefree.pseudogradient import RISK, WEIGHT
 
 N_SLOTS = 512
 _RECENT = 8192
@@ -202,3 +203,9 @@ def rms(x):
     """Root mean square, 1 if that is 0."""
     size = float(np.sqrt(np.mean(np.square(x))))
     return size if size > 0.0 else 1.0
+
+
+def discounted_risk(clock):
+    """The mean squared error that the clock of a stochastic run has counted."""
+    value = clock[RISK] / max(clock[WEIGHT], 1e-300)
+    return float(value) if np.isfinite(value) else np.inf

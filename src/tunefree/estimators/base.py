@@ -53,11 +53,6 @@ def unharmed(estimator):
     """Leave the estimator's attributes as they were if what is done within raises.
 
     BLAS has one thread within.
-
-    Raises
-    ------
-    ValueError
-        For parameters that mean nothing, before anything is done.
     """
     check_values(estimator)
     before = vars(estimator).copy()
@@ -132,13 +127,7 @@ class Told(Silent):
         self.task.call_on_fit_task_begin(**self.shown)
 
     def end(self, publish=None):
-        """End the task; `publish(model)` sets what is fitted on a copy of the estimator.
-
-        Returns
-        -------
-        bool
-            Whether to stop.
-        """
+        """End the task; `publish(model)` sets what is fitted on a copy of the estimator."""
 
         def attributes():
             model = copy.copy(self.estimator)
@@ -152,14 +141,7 @@ class Told(Silent):
         return self.stopped
 
     def passes(self, most, publish=None):
-        """What `engine.run.run` calls around each of at most so many passes.
-
-        Parameters
-        ----------
-        most : int
-        publish : callable, optional
-            (model, state) -> None sets what is fitted.
-        """
+        """What `engine.run.run` calls around each of at most so many passes."""
         size, made = -(-most // _MOST), 0
         self.expect(-(-most // size))
 
@@ -264,13 +246,7 @@ class ReadOnDemand:
 
 
 def check_rows(estimator, X, *, reset=False):
-    """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes.
-
-    Raises
-    ------
-    ValueError
-        For NaN, infinity, text, or another number of columns than in `fit`.
-    """
+    """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes."""
     X = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True,
@@ -289,12 +265,7 @@ def check_rows_and_targets(estimator, X, y, *, reset=True, multi_output=False, n
 
 
 def check_size(X):
-    """Refuse rows with entries whose squares overflow.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse rows with entries whose squares overflow."""
     if largest_entry(X) > _HUGE:
         raise ValueError(f"Input X contains values beyond {_HUGE:g}: their squares overflow.")
 
@@ -331,13 +302,7 @@ def take(X, rows):
 
 
 def check_weights(sample_weight, X):
-    """Weights as float64, one a row; None means 1.
-
-    Raises
-    ------
-    ValueError
-        For NaN, infinite or negative weights, a wrong length, or weights that are all zero.
-    """
+    """Weights as float64, one a row; None means 1."""
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError(
@@ -348,13 +313,7 @@ def check_weights(sample_weight, X):
 
 
 def encode_labels(y, fewest=1):
-    """Sorted classes and the class number of every label.
-
-    Raises
-    ------
-    ValueError
-        For continuous targets, or labels of fewer classes.
-    """
+    """Sorted classes and the class number of every label."""
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind not in ("binary", "multiclass"):
@@ -390,33 +349,11 @@ def signs(codes, n_classes):
 
 
 def stream_labels(estimator, y, weights, classes, known):
-    """Take in the labels of the next chunk.
+    """Take in the labels of a stream's next chunk.
 
-    Parameters
-    ----------
-    estimator : estimator
-        With `class_weight`, and `class_count_` if it has learned.
-    y, weights : ndarray of shape (n,)
-    classes : array-like or None
-        Classes announced with this chunk.
-    known : ndarray or None
-        The classes so far.
-
-    Returns
-    -------
-    classes : ndarray
-        All classes now, sorted.
-    codes : ndarray of shape (n,)
-        The class number of every row.
-    weights : ndarray of shape (n,)
-        Times those of the classes.
-    counts : ndarray of shape (n_classes,)
-        The weight of all rows of each class, before those.
-
-    Raises
-    ------
-    ValueError
-        If there is only one class so far.
+    `classes` are announced with it, or None; `known` are those so far, or None. Gives all classes
+    now, sorted; the class number of every row; the rows' weights times those of the classes; and
+    the weight of all rows of each class, before those.
     """
     seen, _ = encode_labels(y)
     every = np.unique(np.concatenate([c for c in (known, classes, seen) if c is not None]))
@@ -474,13 +411,7 @@ def new_columns(known, every):
 
 
 def validation(estimator, X_val, y_val):
-    """The error of coefficients and intercepts on validation rows, as a function.
-
-    Raises
-    ------
-    ValueError
-        If the labels are not those of the training classes, one a row.
-    """
+    """The error of coefficients and intercepts on validation rows, as a function."""
     if y_val is None:
         raise ValueError("X_val is given without y_val.")
     X, y = check_rows(estimator, X_val), np.asarray(y_val)

@@ -193,11 +193,6 @@ class Reread:
     Blocks end where the rows say, not where the source's chunks do. Rows of weight 0 are left out.
     `width`, `rows` and `entries` (columns, rows and stored entries) are known after a `survey`;
     `dtype` is that of the first rows, `flat` whether targets are a vector.
-
-    Raises
-    ------
-    ValueError
-        If the source can be read once only, or has no rows or no targets.
     """
 
     def __init__(self, source):

@@ -145,38 +145,21 @@ def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
 
 
 class Problem(NamedTuple):
-    """Rows in memory, their targets, and the order in which to learn them.
+    """Rows in memory, their targets, and the order in which to learn them."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR of shape (n, d)
-    targets : ndarray of shape (n, n_outputs)
-    visits : Visits
-    rows, totals : ndarray of shape (m,)
-        Distinct rows, and the weight of each.
-    """
-
-    X: object
-    targets: np.ndarray
+    X: object  # of shape (n, d)
+    targets: np.ndarray  # of shape (n, n_outputs)
     visits: Visits
-    rows: np.ndarray
+    rows: np.ndarray  # distinct ones, of shape (m,), and the weight of each
     totals: np.ndarray
 
 
 class Run(NamedTuple):
-    """What a fit goes on from.
-
-    Attributes
-    ----------
-    portfolio : Portfolio
-    state : PortfolioState
-    scale : TargetScale or None
-        Of real targets.
-    """
+    """What a fit goes on from."""
 
     portfolio: Portfolio
     state: tuple
-    scale: object = None
+    scale: object = None  # of real targets
 
 
 def run_passes(portfolio, state, source, read, validate=None, watch=None):
@@ -208,13 +191,7 @@ def run_passes(portfolio, state, source, read, validate=None, watch=None):
 
 
 def resume(run, n_columns, guarded):
-    """A stream that goes on where `fit` ended, with the columns' statistics of `fit`.
-
-    Raises
-    ------
-    ValueError
-        If there is no learner to go on from.
-    """
+    """A stream that goes on where `fit` ended, with the columns' statistics of `fit`."""
     if run is None:
         raise ValueError(
             "This model holds a predictor but no learner to go on from: save it with "

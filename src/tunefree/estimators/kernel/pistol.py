@@ -267,13 +267,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self.support_ = self.support_[kept]
 
     def _opened(self, recipe, X, units=None):
-        """The stream, a new one if there is none yet.
-
-        Raises
-        ------
-        ValueError
-            For a precomputed kernel.
-        """
+        """The stream, a new one if there is none yet."""
         stream = getattr(self, "_stream", None)
         if stream is not None:
             return stream

@@ -247,20 +247,11 @@ def _gather(table, rows, out):
 
 
 class Gram(NamedTuple):
-    """A block of rows in place of a design: what is known of them before the block.
+    """A block of rows in place of a design: what is known of them before the block."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n, n)
-        Of the kernel.
-    squares : ndarray of shape (n,)
-        Their diagonal, in double precision.
-    known : ndarray of shape (n, 2 n_outputs)
-        g(x) and u(x) of the rows before the block; u only if it is asked for.
-    """
-
-    values: np.ndarray
-    squares: np.ndarray
+    values: np.ndarray  # of the kernel, of shape (n, n)
+    squares: np.ndarray  # their diagonal, in double precision; of shape (n,)
+    # g(x) and, if it is asked for, u(x) by the rows before the block, of shape (n, 2 n_outputs).
     known: np.ndarray
 
 
@@ -303,21 +294,12 @@ def _deposit(z, u, slots, new):
 
 
 class KernelState(NamedTuple):
-    """State of a run, but for the rows themselves.
+    """State of a run, but for the rows themselves."""
 
-    Attributes
-    ----------
-    z, u : ndarray of shape (capacity, n_outputs)
-        Coefficients of the rows, by slot.
-    scalars : ndarray of shape (n_outputs, N_SCALARS)
-    shared : ndarray of shape (3,)
-        The largest norm X, the rounds t, the Lipschitz bound L.
-    """
-
-    z: np.ndarray
+    z: np.ndarray  # coefficients of the rows, by slot: z and u have shape (capacity, n_outputs)
     u: np.ndarray
-    scalars: np.ndarray
-    shared: np.ndarray
+    scalars: np.ndarray  # of shape (n_outputs, N_SCALARS)
+    shared: np.ndarray  # the largest norm X, the rounds t, the Lipschitz bound L; of shape (3,)
 
     @classmethod
     def empty(cls, n_outputs):

@@ -21,14 +21,6 @@ DENSE = 0.05
 class Expansion(NamedTuple):
     """One function, or several, over support rows.
 
-    Parameters
-    ----------
-    kernels : tuple of kernel parts
-    support : ndarray or CSR of shape (m, d)
-        Their type is that of the arithmetic. For a precomputed kernel: the numbers of the rows.
-    coefs : tuple of ndarray of shape (m, n_outputs)
-        One for each kernel.
-
     Examples
     --------
     >>> support, coef = np.array([[0.0], [2.0]]), np.array([[1.0], [-1.0]])
@@ -38,8 +30,9 @@ class Expansion(NamedTuple):
     """
 
     kernels: tuple
+    # Of shape (m, d), in the type of the arithmetic; of a precomputed kernel the rows' numbers.
     support: Any
-    coefs: tuple
+    coefs: tuple  # one for each kernel, of shape (m, n_outputs)
 
     def __call__(self, X, n_jobs=None):
         """Values of the functions on rows, float64 of shape (n, n_outputs).

@@ -49,20 +49,11 @@ _NOTHING = 1e-150
 
 
 class IsotropicState(NamedTuple):
-    """State of a run.
+    """State of a run."""
 
-    Attributes
-    ----------
-    vectors : ndarray of shape (d, 2, n_outputs)
-        g and u.
-    scalars : ndarray of shape (n_outputs, N_SCALARS)
-    shared : ndarray of shape (3,)
-        The largest norm X, the rounds t, the Lipschitz bound L.
-    """
-
-    vectors: np.ndarray
-    scalars: np.ndarray
-    shared: np.ndarray
+    vectors: np.ndarray  # g and u; of shape (d, 2, n_outputs)
+    scalars: np.ndarray  # of shape (n_outputs, N_SCALARS)
+    shared: np.ndarray  # the largest norm X, the rounds t, the Lipschitz bound L; of shape (3,)
 
 
 def recursion(learner, space, design, targets, weights, state, scores):
@@ -150,17 +141,6 @@ def coefficients(learner, scalars, shared):
 class Isotropic(NamedTuple):
     """Learn linear predictors with one scale for all columns.
 
-    Parameters
-    ----------
-    rule : PiSTOL or DoWG
-        How gradients become a predictor.
-    loss : part
-        A loss of `tunefree.losses`.
-    average : part
-        A scheme of `tunefree.averaging`.
-    negligible : float, default=0
-        Slopes up to this fraction of their bound count as zero and cost no update.
-
     Examples
     --------
     >>> from tunefree.designs import Dense
@@ -172,9 +152,10 @@ class Isotropic(NamedTuple):
     True
     """
 
-    rule: NamedTuple = rules.PiSTOL()
-    loss: NamedTuple = SmoothedHinge()
-    average: NamedTuple = Uniform()
+    rule: NamedTuple = rules.PiSTOL()  # how gradients become a predictor
+    loss: NamedTuple = SmoothedHinge()  # a loss of `tunefree.losses`
+    average: NamedTuple = Uniform()  # a scheme of `tunefree.averaging`
+    # Slopes up to this fraction of their bound count as zero and cost no update.
     negligible: float = 0.0
 
     def init(self, n_columns, n_outputs):
@@ -238,18 +219,11 @@ class Isotropic(NamedTuple):
 
 
 class DiagonalState(NamedTuple):
-    """State of a run.
+    """State of a run."""
 
-    Attributes
-    ----------
-    records : ndarray of shape (d, n_fields, n_outputs)
-        The six fields above; a single output pads them to a cache line of 64 bytes.
-    shared : ndarray of shape (2,)
-        The rounds t and the Lipschitz bound L.
-    """
-
+    # The six fields above, of shape (d, n_fields, n_outputs); one output pads them to 64 bytes.
     records: np.ndarray
-    shared: np.ndarray
+    shared: np.ndarray  # the rounds t and the Lipschitz bound L; of shape (2,)
 
 
 @kernel
@@ -362,17 +336,6 @@ def _scan_diagonal(learner, outs, design, targets, weights, state, longest, scor
 class Diagonal(NamedTuple):
     """Learn linear predictors with a scale of its own for each column.
 
-    Parameters
-    ----------
-    rule : PiSTOL
-        How gradients become a predictor.
-    loss : part
-        A loss of `tunefree.losses`.
-    average : part
-        A scheme of `tunefree.averaging`.
-    negligible : float, default=0
-        Slopes up to this fraction of their bound count as zero and cost no update.
-
     Examples
     --------
     >>> from tunefree.designs import Dense
@@ -384,9 +347,10 @@ class Diagonal(NamedTuple):
     (2, 1)
     """
 
-    rule: NamedTuple = rules.PiSTOL(a=1.0, b=0.1, squares=True)
-    loss: NamedTuple = SmoothedHinge()
-    average: NamedTuple = Uniform()
+    rule: NamedTuple = rules.PiSTOL(a=1.0, b=0.1, squares=True)  # how gradients become a predictor
+    loss: NamedTuple = SmoothedHinge()  # a loss of `tunefree.losses`
+    average: NamedTuple = Uniform()  # a scheme of `tunefree.averaging`
+    # Slopes up to this fraction of their bound count as zero and cost no update.
     negligible: float = 0.0
 
     def init(self, n_columns, n_outputs):

@@ -46,19 +46,6 @@ class Regret(NamedTuple):
 class PiSTOL(NamedTuple):
     r"""Parameter-free stochastic learning: f = (b/D) exp(\|g\|^2 / (2 D)) g.
 
-    Parameters
-    ----------
-    a : float, default=0.25
-        Multiplies the growth of the variance bound D. The theorems need a >= 2.25 L.
-    b : float, default=1.0
-        Scale of the first predictions.
-    root : bool, default=True
-        Multiply b by sqrt(D) / X, which removes the need to know the number of rows.
-    squares : bool, default=False
-        Grow D by z^2 x^2 (as an empirical variance) instead of a |z| X |x| (the paper).
-    cap : float, default=700.0
-        Largest exponent.
-
     Notes
     -----
     D = X A with A = a L X + a sum |z| |x| (Orabona 2014, Algorithm 3, made free of the data's
@@ -71,11 +58,13 @@ class PiSTOL(NamedTuple):
     36.0
     """
 
-    a: float = 0.25
-    b: float = 1.0
+    a: float = 0.25  # multiplies the growth of the variance bound D. The theorems need a >= 2.25 L
+    b: float = 1.0  # scale of the first predictions
+    # Multiply b by sqrt(D) / X, which removes the need to know the number of rows.
     root: bool = True
+    # Grow D by z^2 x^2 (as an empirical variance) instead of a |z| X |x| (the paper).
     squares: bool = False
-    cap: float = 700.0
+    cap: float = 700.0  # largest exponent
 
     def grow(self, accumulator, old, new, lipschitz):
         """The accumulator after the largest value X went from old to new."""
@@ -150,18 +139,13 @@ class DoWG(NamedTuple):
     averaged with weight r^2. The vector kept is w n, and n r^2 is what counts in the average: for
     rows of any size all sums then stay within the range of numbers.
 
-    Parameters
-    ----------
-    first : float, default=1e-4
-        First distance.
-
     Examples
     --------
     >>> DoWG().first
     0.0001
     """
 
-    first: float = 1e-4
+    first: float = 1e-4  # first distance
 
     def regret(self, scalars, shared, lipschitz):
         """Nothing is proved."""
@@ -197,10 +181,6 @@ class DoWG(NamedTuple):
 @part
 class ConstantStep(NamedTuple):
     """Stochastic gradient descent with a constant step: w -= step * slope * x.
-
-    Parameters
-    ----------
-    step : float, default=0.25
 
     Examples
     --------

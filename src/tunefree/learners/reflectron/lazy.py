@@ -29,15 +29,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree import _special
 from tunefree._jit import Kernel, kernel, verb
 from tunefree.averaging import mass
 from tunefree.designs import CSR, Dense, count, entry, index
-from tunefree.learners.clock import HALF, MASS, RISK, ROUNDS, WEIGHT, fresh_clock
 from tunefree.potentials.coordinates import coordinate, factor, reference, stat
-
-# Importing it teaches kernels the special functions of the links.
-_TAUGHT = _special.__name__
+from tunefree.pseudogradient import HALF, MASS, RISK, ROUNDS, WEIGHT, fresh_clock
 
 mean, slope = verb("mean", 1), verb("slope", 1)
 

@@ -15,9 +15,16 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.designs import CSR, Dense
-from tunefree.learners.clock import HALF, MASS, RISK, ROUNDS, WEIGHT, fresh_clock
 from tunefree.learners.reflectron.lazy import Lazy
-from tunefree.pseudogradient import residuals
+from tunefree.pseudogradient import (
+    HALF,
+    MASS,
+    RISK,
+    ROUNDS,
+    WEIGHT,
+    fresh_clock,
+    residuals,
+)
 
 
 class MiniBatchState(NamedTuple):
