@@ -203,7 +203,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     landmarks_ : part
         Landmarks under the view, and gamma.
     parts_ : tuple of parts
-        The view: a squash where it helped, standardised columns, and their relevance.
+        The view: an asinh scale where it helped, standardised columns, and their relevance.
     relevance_ : ndarray of shape (n_features,)
         Weights of the standardised columns in the view.
     saturated_ : bool

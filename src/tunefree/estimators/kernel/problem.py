@@ -34,7 +34,7 @@ _SINGLE = 1e-15, 1e15
 class Coordinates(NamedTuple):
     """How rows are shown to the kernel."""
 
-    name: str  # 'raw', 'standardised' or 'squashed' (standardised on a logarithmic scale)
+    name: str  # 'raw', 'standardised' or 'asinh' (standardised on an asinh scale)
     parts: tuple  # applied in turn; none leave the rows as they are
     dense: bool  # fill sparse rows
     single: bool  # in single precision
@@ -134,7 +134,7 @@ class Recipe(NamedTuple):
             return [standardised]
         bent = asinh_scaling(rows)
         parts = (bent, standard_scaling(bent.show(rows), problem.weights))
-        return [raw, standardised, Coordinates("squashed", parts, True, single)]
+        return [raw, standardised, Coordinates("asinh", parts, True, single)]
 
     @property
     def scaled(self):

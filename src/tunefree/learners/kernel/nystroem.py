@@ -224,10 +224,10 @@ class Search:
 
     def __init__(self, X, y, weights):
         s = min(len(X), _SCOUTS)
-        squash = asinh_scaling(X)
+        bent = asinh_scaling(X)
         self.views = [
             (standard_scaling(X, weights),),
-            (squash, standard_scaling(squash.show(X), weights)),
+            (bent, standard_scaling(bent.show(X), weights)),
         ]
         self.rows, self.y, self.weights = X[:s].astype(np.float64), y[:s], weights[:s]
         self.more = min(_MOST, max(_FEWEST, s // 2))
@@ -264,7 +264,7 @@ class Search:
             best, saturated = trial, False
         board = [
             {
-                "view": ("standardised", "squashed")[t.parts[0].asinh],
+                "view": ("standardised", "asinh")[t.parts[0].asinh],
                 "rounds": len(t.parts) - 1 - t.parts[0].asinh,
                 "gamma": t.gamma,
                 "landmarks": min(t.m, len(t.Z)),
