@@ -79,7 +79,7 @@ def all_or_nothing(method):
 class Silent:
     """A fit that nobody follows."""
 
-    stopped = False
+    stopped = False  # whether a callback has asked to end the fit
 
     def passes(self, most, publish=None):
         """Nothing for `engine.run.run` to call."""
@@ -97,19 +97,7 @@ class Silent:
 
 
 class Told(Silent):
-    """A fit that callbacks follow.
-
-    Parameters
-    ----------
-    estimator : estimator
-    shown : dict
-        `X`, `y` and `metadata`, as given to `fit`.
-
-    Attributes
-    ----------
-    stopped : bool
-        Whether a callback has asked to end the fit.
-    """
+    """A fit that callbacks follow; they are shown `X`, `y` and `metadata`, as given to `fit`."""
 
     def __init__(self, estimator, shown):
         self.estimator, self.shown = estimator, {"estimator": estimator, **shown}

@@ -92,20 +92,12 @@ class FitsSource(base.ReadOnDemand):
 
 
 class _Run:
-    """The passes of a `fit_source`, and where they are.
+    """The passes of a `fit_source`, and where they are: what a checkpoint saves of them.
 
-    Attributes
-    ----------
-    state : None
-        What a checkpoint is to hold besides: the estimator has it all.
-    mark : Mark or None
-        Where reading goes on; None while rows are held back.
-    epoch : int
-    width : int
-        Columns of the rows so far.
+    `mark` is where reading goes on, None while rows are held back; `width` the columns so far.
     """
 
-    state = None
+    state = None  # the estimator has all there is to save
 
     def __init__(self, estimator, source, n_passes, classes, on_chunk):
         self.estimator, self.source, self.n_passes = estimator, source, n_passes

@@ -128,11 +128,6 @@ def is_dense(X):
     return small or base.share_stored(X) >= 0.25
 
 
-def view_set(members, intercept):
-    """The views that members need."""
-    return ViewSet(tuple(dict.fromkeys(m.view for m in members)), intercept)
-
-
 def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
     """How many passes: enough visits of rows for small data, 3 (several classes: 4) to 12.
 
@@ -339,6 +334,9 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
             stream = resume(vars(self).get("_run"), self.n_features_in_, self._guarded)
         return stream
 
+    def _views(self, members):
+        return ViewSet(tuple(dict.fromkeys(m.view for m in members)), self.fit_intercept)
+
     def _averaged(self, members, tail, stream=False):
         """Members with the scheme that `average` names, and the share of passes to average."""
         if self.average == "auto":
@@ -357,7 +355,7 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
         members, tail = self._averaged(members, 1.0, stream=True)
         return Stream(
             Portfolio(members, scale is None, 1, tail=tail, unseen=unseen),
-            view_set(members, self.fit_intercept),
+            self._views(members),
             sparse=sparse.issparse(X),
             renew=scale is None,
             scale=scale,
@@ -612,7 +610,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         whiten = d <= MOST_WHITENED and d * d <= 100 * n
         members = self._members(self.horizon or n_visits, n_outputs, sparse_data, whiten)
         members, tail = self._averaged(members, 0.5)
-        views, centred, caps = view_set(members, self.fit_intercept), self.fit_intercept, None
+        views, centred, caps = self._views(members), self.fit_intercept, None
         if sparse_data:
             X, centred = base.canonical(sparse.csr_array(X)) if density < 0.25 else X, False
             X = screened(X, rows) if self.setting == "auto" else X
@@ -811,16 +809,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
     True
     """
 
-    _ON_DEMAND = (
-        "coef_",
-        "intercept_",
-        "limits_",
-        "range_",
-        "n_iter_",
-        "leaderboard_",
-        "trace_",
-        "regret_",
-    )
+    _ON_DEMAND = (*PiSTOLClassifier._ON_DEMAND, "limits_", "range_")
 
     def __init__(
         self,
@@ -889,7 +878,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         scale = self._scale().open(X[rows], targets[rows])
         members = self._members(self.horizon or n_visits, d, sparse_data, d <= MOST_WHITENED)
         members, tail = self._averaged(members, 1.0)
-        views, centred = view_set(members, self.fit_intercept), self.fit_intercept
+        views, centred = self._views(members), self.fit_intercept
         caps = None if sparse_data else (scale.low, scale.high)
         centred = centred and not sparse_data
         m = moments(X, rows, totals, centred=centred, products=views.products, caps=caps)
