@@ -52,6 +52,11 @@ def one_blas_thread():
             raise
 
 
+def in_threads(function):
+    """The function for a pool's threads, whose owner has limited BLAS for all but their own."""
+    return one_blas_thread()(function) if _libraries()[1] else function
+
+
 def product(A, B):
     """A @ B on one BLAS thread; what BLAS does on one anyway does not pay for the limit."""
     if A.shape[0] * B.size < _SMALL:

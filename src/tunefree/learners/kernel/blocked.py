@@ -32,7 +32,7 @@ from scipy import sparse
 
 from tunefree._jit import REASSOCIATE, Kernel, part
 from tunefree._jit import kernel as compiled
-from tunefree._process import one_blas_thread
+from tunefree._process import in_threads, one_blas_thread
 from tunefree.kernels import decay
 from tunefree.learners.pistol.linear import IsotropicState, coefficients, recursion
 from tunefree.learners.pistol.rules import MASS, N_SCALARS, SUM
@@ -68,7 +68,7 @@ class Workers:
         items = list(items)
         if self._pool is None or len(items) < 2:
             return [function(item) for item in items]
-        return list(self._pool.map(one_blas_thread()(function), items))
+        return list(self._pool.map(in_threads(function), items))
 
 
 @contextmanager
