@@ -7,13 +7,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
-from tunefree._threads import one_blas_thread
+from tunefree._parameters import seed_of
+from tunefree._process import one_blas_thread
 from tunefree.choose.risk import temperature
+from tunefree.columns import show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.learners.kernel.nystroem import ALPHAS, Search, gather, place, risks, show, solve
+from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.learners.kernel.nystroem import ALPHAS, Search, gather, place, risks, solve
 from tunefree.robust import ABSURD, screened
 
 # Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.
@@ -202,7 +203,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     landmarks_ : part
         Landmarks under the view, and gamma.
     parts_ : tuple of parts
-        The view: a squash where it helped, standardised columns, and their relevance.
+        The view: an asinh scale where it helped, standardised columns, and their relevance.
     relevance_ : ndarray of shape (n_features,)
         Weights of the standardised columns in the view.
     saturated_ : bool
