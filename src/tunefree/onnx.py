@@ -125,7 +125,7 @@ def to_onnx(estimator, path=None):
     if hasattr(estimator, "classes_"):
         outputs = _classify(graph, estimator, scores, dtype, np.asarray(estimator.classes_))
     else:
-        outputs = _regress(graph, inner, scores, dtype, estimator.predict(example))
+        outputs = _regress(graph, estimator, scores, dtype, estimator.predict(example))
     model = graph.model(d, dtype, outputs)
     if path is not None:
         write_atomically(path, [model.SerializeToString()])

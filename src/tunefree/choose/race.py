@@ -176,7 +176,7 @@ def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
     score : Classes or Targets
     budget : Budget
     callbacks
-        Hear of every candidate, and may end the race (`tunefree.estimators.callbacks`).
+        Hear of every candidate, and may end the race (`tunefree.estimators.base`).
 
     Returns
     -------

@@ -27,8 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree.choose.portfolio import rms
-from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, start_progress
+from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, rms, start_progress
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Facts, Rows, base, root_of
 from tunefree.protocols import Source
 

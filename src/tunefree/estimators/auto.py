@@ -20,7 +20,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 import tunefree
-from tunefree._array import seed_of
+from tunefree._parameters import seed_of
 from tunefree.choose.race import (
     FEW_ROWS,
     Budget,
@@ -33,11 +33,10 @@ from tunefree.choose.race import (
     weighted_mean,
 )
 from tunefree.choose.tournament import SCOUTED, VISITS
-from tunefree.columns import asinh_scaling
+from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.learners.kernel.nystroem import show
+from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.preprocessing import TablePreprocessor
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
@@ -517,7 +516,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     r"""Classification in one call: candidates race on rows that they have not seen.
 
     Any table goes in: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow columns
-    with categories and missing values. Linear PiSTOL, the same on squashed columns, a kernel on
+    with categories and missing values. Linear PiSTOL, the same on asinh columns, a kernel on
     landmarks and kernel PiSTOL are judged from cheap to dear on left-out rows: below 2,000 rows by
     their log-losses on five folds, else by their errors on one hold-out of at most 5,000.
     Candidates that can no longer win are stopped; ties within one standard error of the difference

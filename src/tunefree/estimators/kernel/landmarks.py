@@ -7,13 +7,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
-from tunefree._threads import one_blas_thread
+from tunefree._parameters import seed_of
+from tunefree._process import one_blas_thread
 from tunefree.choose.risk import temperature
 from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve

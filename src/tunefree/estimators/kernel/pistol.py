@@ -11,31 +11,24 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
+from tunefree._parameters import check_passes, seed_of
 from tunefree.averaging import AVERAGES, Polynomial, scheme_of
 from tunefree.averaging import within as placed
+from tunefree.bounds.pistol import run_regret
 from tunefree.choose.risk import temperature
 from tunefree.choose.tournament import Alone, HoldOut, Rivals, read_outs
+from tunefree.engine.order import visits_of
 from tunefree.engine.run import run
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.from_source import ReadOnDemand
+from tunefree.estimators.base import ReadOnDemand, TellsCallbacks, told
 from tunefree.estimators.kernel.problem import Choice, Problem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
-from tunefree.estimators.labels import stream_labels
-from tunefree.estimators.pistol.fitting import (
-    SETTINGS,
-    check_horizon,
-    is_dense,
-    new_columns,
-    visits_of,
-)
-from tunefree.estimators.regret import KernelRegretBound, kernel_regret
+from tunefree.estimators.pistol import NO_RULE, is_dense
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.blocked import Member, n_threads, workers
 from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.projection import TOLERANCE, compress
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import SETTINGS, Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
 from tunefree.robust import ABSURD, DELTA, location_and_scale, screened
@@ -49,13 +42,6 @@ _STREAM = "Nothing is kept of a stream for a bound: use fit."
 _ALIGNED = 16
 # Rows of training, evenly spaced in the order of learning, on which a compression is judged.
 _CHECKED = 4096
-
-
-def check_passes(max_iter):
-    """Refuse a number of passes that is none."""
-    whole = isinstance(max_iter, int | np.integer) and not isinstance(max_iter, bool)
-    if max_iter != "auto" and (not whole or max_iter < 1):
-        raise ValueError(f"max_iter={max_iter!r} is neither 'auto' nor a positive integer.")
 
 
 def _check_compress(value):
@@ -281,13 +267,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self.support_ = self.support_[kept]
 
     def _opened(self, recipe, X, units=None):
-        """The stream, a new one if there is none yet.
-
-        Raises
-        ------
-        ValueError
-            For a precomputed kernel.
-        """
+        """The stream, a new one if there is none yet."""
         stream = getattr(self, "_stream", None)
         if stream is not None:
             return stream
@@ -387,7 +367,20 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
-class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
+def _regret(engine):
+    """For each member that learned all rows its bandwidth and regret; or a sentence."""
+    found = tuple(
+        (
+            None if m.gamma is None else float(m.gamma),
+            m.learner.rule.regret(s.scalars, s.shared, m.learner.loss.bound()),
+        )
+        for m, s in zip(engine.members, engine.states, strict=True)
+        if m.name != "part"
+    )
+    return NO_RULE if any(regret is None for _, regret in found) else found
+
+
+class KernelPiSTOLClassifier(KernelClassifier):
     r"""Kernel classifier that needs no tuning: parameter-free learning in feature space.
 
     The predictor of each class is :math:`f(x) = \sum_i c_i k(x_i, x)`, trained by PiSTOL: with the
@@ -539,7 +532,6 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
         if self.setting not in ("auto", *_NAMED):
             raise ValueError(f"setting={self.setting!r} is none of auto, {', '.join(_NAMED)}.")
         self._loss()
-        check_horizon(self.horizon)
         return super()._check()
 
     def _loss(self):
@@ -557,7 +549,7 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
         return super()._rivals(learner) if self.setting == "auto" else [learner]
 
     def _finish(self, engine, outcome):
-        self.regret_, (_, f, y, weights, _) = kernel_regret(engine), outcome
+        self.regret_, (_, f, y, weights, _) = _regret(engine), outcome
         a = temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
         return a, a * f
 
@@ -585,10 +577,10 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
         X, y = base.check_rows_and_targets(self, X, y, reset=old is None)
         weights = base.check_weights(sample_weight, X)
         known = None if old is None else self.classes_
-        every, codes, weights, counts = stream_labels(self, y, weights, classes, known)
+        every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         stream = self._opened(recipe, X)
         if old is not None and len(every) > len(known):
-            stream.outputs(*new_columns(known, every))
+            stream.outputs(*base.new_columns(known, every))
         targets = np.hstack([base.signs(codes, len(every)), np.full((len(y), 1), -1.0)])
         stream.learn(X, targets, weights, self.n_jobs)
         self._stream, self.classes_, self.class_count_ = stream, every, counts
@@ -607,6 +599,39 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
         They are calibrated on rows that the predictor had not learned, if `calibrate` says so.
         """
         return base.probabilities(self.decision_function(X), joint=True)
+
+    def regret_bound(self, norm):
+        """Largest sum of losses by which each learner can have lost to a function of this norm.
+
+        The norm is that of the reproducing kernel Hilbert space of the learner's kernel. See
+        `PiSTOLClassifier.regret_bound`; kernel values of single precision add their rounding.
+
+        Parameters
+        ----------
+        norm : float or array-like of shape (n_outputs,)
+            Of the competitor for every output.
+
+        Returns
+        -------
+        dict of float or None to float
+            The bound for each bandwidth that learned all rows to the end.
+
+        Raises
+        ------
+        ValueError
+            Where nothing is proved: settings other than 'theorem-1' and 'guaranteed', visits that
+            weigh more than 1, streams.
+        """
+        check_is_fitted(self, "expansion_")
+        if isinstance(self.regret_, str):
+            raise ValueError(self.regret_.format(self.setting))
+        norms = np.asarray(norm, dtype=float)
+        if not (norms >= 0.0).all():
+            raise ValueError(f"norm={norm!r} is not a norm: it must not be negative.")
+        return {
+            gamma: run_regret(regret, np.broadcast_to(norms, regret.alpha.shape))
+            for gamma, regret in self.regret_
+        }
 
 
 class Standard(NamedTuple):

@@ -168,17 +168,3 @@ def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None):
         fit *= rest > 1e-8
         fit += level
     return Solution(coef.reshape(len(coef), *shape), intercept, left_out)
-
-
-def show(parts, X):
-    """Rows under all parts of a view, one after the other."""
-    for part in parts:
-        X = part.show(X)
-    return X
-
-
-def risks(solution, y, weights):
-    """Squared leave-one-out errors of every row and penalty, times the rows' shares of weight."""
-    n = len(solution.left_out)
-    square = np.square(solution.left_out - y[:n, None]).sum(axis=2)
-    return square * (weights[:n] / weights[:n].mean())[:, None]
