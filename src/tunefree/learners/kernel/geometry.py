@@ -25,6 +25,8 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
+from tunefree._jit import REASSOCIATE
+from tunefree._jit import kernel as compiled
 from tunefree.kernels import decay
 
 # Spread of the logarithms of rates; the middles and the spread of those of penalty and slope.
@@ -34,7 +36,7 @@ _BOUNDS = {"rate": (-14.0, 4.0), "penalty": (np.log(1e-4), np.log(30.0)),
 # Starts: rate times the median distance, penalty. A target that is a parity wants the last one.
 _STARTS = ((1 / 16, 0.1), (1 / 2, 0.1), (4.0, 0.01))
 # Rows of a search, of its starts, and evaluations of both.
-ROWS, _MORE_ROWS, _FEW, _EARLY, _MOST = 700, 1400, 350, 6, 20
+ROWS, _MORE_ROWS, _FEW, _EARLY, _MOST = 700, 1400, 300, 6, 16
 # Single precision serves from this penalty on.
 _SINGLE = 3e-3
 
@@ -48,15 +50,12 @@ class Geometry(NamedTuple):
         `tunefree.kernels.RBF` (p = 2) or `tunefree.kernels.Laplacian` (p = 1) with gamma = 1.
     rates : ndarray of shape (d,)
     slope, penalty : float
-    freedom : float
-        Share of the search's rows that the fit had as degrees of freedom.
     """
 
     kernel: Any
     rates: np.ndarray
     slope: float
     penalty: float
-    freedom: float = 1.0
 
     def show(self, Z):
         """Rows in the units of the kernel, so that every rate is 1."""
@@ -91,19 +90,54 @@ def inverse(K, penalty, weights, last=None):
     With `last` the Cholesky factor and the inverse's trailing block of that size, which needs no
     more of the inverse. None if rounding spoiled the factor.
     """
-    A = np.array(K, order="F")
+    A = K.T.copy(order="F")  # symmetric
     A[np.diag_indices_from(A)] += (penalty / weights).astype(A.dtype)
     single = A.dtype == np.float32
     factor, info = (lapack.spotrf if single else lapack.dpotrf)(A, 1, 0, 1)
     size = np.diagonal(factor)
     if info or not np.isfinite(size).all():
         return None
-    block = factor if last is None else np.asfortranarray(factor[-last:, -last:])
+    block = factor if last is None else np.array(factor[-last:, -last:], order="F")
     logdet = 2.0 * np.log(size.astype(np.float64)).sum()
-    half, _ = (lapack.spotri if single else lapack.dpotri)(block, 1, int(last is None))
-    whole = np.tril(half)
-    whole = whole + np.tril(half, -1).T
+    whole, _ = (lapack.spotri if single else lapack.dpotri)(block, 1, int(last is None))
+    _mirror(whole.T)
     return (whole, logdet) if last is None else (whole, factor)
+
+
+@compiled
+def _mirror(A):
+    # Squares of 32 numbers a side: both triangles stay in the cache.
+    n = len(A)
+    for top in range(0, n, 32):
+        for left in range(top, n, 32):
+            for i in range(top, min(n, top + 32)):
+                for j in range(max(left, i + 1), min(n, left + 32)):
+                    A[j, i] = A[i, j]
+
+
+@compiled(fastmath=REASSOCIATE)
+def _mix(D, E, sizes, slope, K):
+    one = D.dtype.type(1.0)
+    for i in range(len(D)):
+        for k in range(len(D)):
+            K[i, k] = E[i, k] + slope * (sizes[i] + sizes[k] - D[i, k]) + one
+
+
+@compiled(fastmath=REASSOCIATE)
+def _weigh(W, inv, D, E, sizes, slope, row):
+    n = len(D)
+    share = W.dtype.type(1.0 / n)
+    lines = 0.0
+    for i in range(n):
+        total = line = W.dtype.type(0.0)
+        for k in range(n):
+            g = W[i, k] + share * inv[i, k]
+            total += g
+            line += g * (sizes[i] + sizes[k] - D[i, k])
+            W[i, k] = g * (E[i, k] + slope)
+        row[i] = total
+        lines += line
+    return lines
 
 
 class _Evidence:
@@ -124,12 +158,8 @@ class _Evidence:
         A = np.ascontiguousarray(g.show(self.Z))
         sizes = kernel.sizes(A)
         D = kernel.distances(A, A, sizes, sizes)
-        E = decay(D, 1.0)
-        B = sizes[:, None] + sizes
-        B -= D
-        K = np.float32(g.slope) * B
-        K += E
-        K += np.float32(1.0)
+        E, K = decay(D, 1.0), np.empty_like(D)
+        _mix(D, E, sizes, np.float32(g.slope), K)
         found = None
         if g.penalty >= _SINGLE:
             found = inverse(K, g.penalty, self.weights)
@@ -137,26 +167,23 @@ class _Evidence:
             found = inverse(K.astype(np.float64), g.penalty, self.weights)
         if found is None:
             return 1e10, np.zeros_like(theta)
-        inv, logdet = found
-        alpha = inv @ self.Y
+        inv, logdet = found[0].T, found[1]  # symmetric: rows in a row
+        alpha = (inv @ self.Y).astype(np.float32)
         size = float(np.vdot(self.Y, alpha))
         half = 0.5 * n * self.outputs
         away = theta[:q] - theta[:q].mean()
         weak = (theta[q:] - _MIDDLE) / _WIDTH
         value = half * (np.log(size / (n * c)) + logdet / n)
         value += 0.5 * np.sum(np.square(away / _RATES)) + 0.5 * np.sum(np.square(weak))
-        # G, then G times the kernel's derivative by D.
-        G = alpha @ (alpha.T / -size)
-        G += inv / n
+        # Of G: the sums by the slope and by rows; times the kernel's derivative by D it is W.
+        W = alpha @ (alpha.T / -size)
+        row = np.empty(n)
+        diagonal = np.diagonal(W) + np.diagonal(inv) / n
         slope = np.empty_like(theta)
-        slope[q] = (
-            half * g.penalty * float((np.diagonal(G) / self.weights).sum()) + weak[0] / _WIDTH
-        )
-        slope[q + 1] = half * g.slope * float(np.vdot(G, B)) + weak[1] / _WIDTH
-        row = G.sum(axis=1)
-        E += np.float32(g.slope)
-        E *= G
-        each = 2.0 * half * (g.slope * kernel.spread_from_zero(A, row) - kernel.spread(A, E))
+        slope[q] = half * g.penalty * float((diagonal / self.weights).sum()) + weak[0] / _WIDTH
+        lines = _weigh(W, inv, D, E, sizes, np.float32(g.slope), row)
+        slope[q + 1] = half * g.slope * lines + weak[1] / _WIDTH
+        each = 2.0 * half * (g.slope * kernel.spread_from_zero(A, row) - kernel.spread(A, W))
         slope[:q] = np.bincount(self.shared, each, q) + away / _RATES**2
         return value, slope
 
@@ -172,14 +199,6 @@ class _Evidence:
             *[_BOUNDS["rate"]] * self.q, _BOUNDS["penalty"], _BOUNDS["slope"], strict=True
         )
         return np.array(low), np.array(high)
-
-    def freedom(self, g):
-        A = np.ascontiguousarray(g.show(self.Z))
-        K = g.values(A, A)
-        found = inverse(K.astype(np.float64), g.penalty, self.weights)
-        if found is None:
-            return 1.0
-        return 1.0 - g.penalty * float((np.diagonal(found[0]) / self.weights).mean())
 
 
 def rows_of(n):
@@ -230,8 +249,7 @@ def search(kernel, Z, Y, weights, shared, like=None):
         own[shared] = np.log(rates)
         starts.append(np.append(own, np.log([like.penalty, like.slope])))
     best = min((few.minimize(theta, _EARLY) for theta in starts), key=lambda r: r.fun)
-    found = whole.geometry(whole.minimize(best.x, _MOST).x)
-    return found._replace(freedom=whole.freedom(found))
+    return whole.geometry(whole.minimize(best.x, _MOST).x)
 
 
 def _median(kernel, A):
