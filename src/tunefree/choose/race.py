@@ -65,7 +65,7 @@ class Candidate(Protocol):
         """A small one of its kind, for a pilot."""
         ...
 
-    def after_pilot(self, fitted, seconds, risk) -> Any:
+    def after_pilot(self, fitted, seconds, risk, alone) -> Any:
         """Itself, going on from what a pilot found."""
         ...
 
@@ -258,7 +258,8 @@ def _pays(entries, weights):
 def _piloted(candidate, entries, X, y, weights, fold, groups, score):
     """Whether a candidate is ahead of the kernel on landmarks after few rows, which both learn.
 
-    They are judged on the hold-out. The candidate goes on from what it found.
+    They are judged on the hold-out, the candidate with that kernel's view of the columns and with
+    its own. It goes on with the better one, from what it found.
     """
     leader = leader_of(entries)
     if leader is None or len(y) < 3 * _PILOT:
@@ -267,14 +268,14 @@ def _piloted(candidate, entries, X, y, weights, fold, groups, score):
     if not _learnable(groups[few], fold[few], [0]):
         return True, candidate
     leading = next(e.candidate for e in reversed(entries) if e.candidate.leads)
-    start, losses, fits = time.perf_counter(), [], []
-    for one in (candidate, leading.small(_FEW_MARKS)):
-        fits.append(one.fit(X[few], y[few], weights[few], leader))
-        losses.append(score.judge(score.of(fits[-1], X[held]), y[held], weights[held])[0])
-    mean, _ = weighted_mean(losses[0] - losses[1], weights[held])
-    early, _ = weighted_mean(losses[0], weights[held])
-    spent = time.perf_counter() - start
-    return mean < 0.0, candidate.after_pilot(fits[0], spent, early)
+    start, risks, fits = time.perf_counter(), [], []
+    for one, view in ((candidate, leader), (candidate, None), (leading.small(_FEW_MARKS), leader)):
+        fits.append(one.fit(X[few], y[few], weights[few], view))
+        told = score.judge(score.of(fits[-1], X[held]), y[held], weights[held])[0]
+        risks.append(weighted_mean(told, weights[held])[0])
+    alone, spent = bool(risks[1] < risks[0]), time.perf_counter() - start
+    early = min(risks[:2])
+    return bool(early < risks[2]), candidate.after_pilot(fits[alone], spent, early, alone)
 
 
 def _judge(candidate, X, y, weights, fold, used, score, entries):

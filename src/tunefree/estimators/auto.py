@@ -47,7 +47,7 @@ _KERNELS = {"linear": "ridge on ranks and levels", "laplacian": "Laplace kernel"
 LEADER = _KERNELS["rbf"]
 # Ridge regression on the view is tried up to so many columns; kernels are solved exactly, and
 # nothing else is needed, up to so many rows.
-_FEW_COLUMNS, EXACT = 1000, 4000
+_FEW_COLUMNS, EXACT = 1000, 8000
 # The Reflectron, which looks for few weights, takes part from so many columns on, and with
 # fewer rows a column.
 _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
@@ -71,6 +71,8 @@ class Candidate(NamedTuple):
         Whether others take over its view of the columns, and it that of those before it.
     follows : bool
         Whether it is shown the columns as the kernel that leads is.
+    alone : bool
+        Whether its own view of the columns turned out better.
     at_once : bool
         Whether it learns all rows while it says what it thinks of those held.
     known : estimator or None
@@ -87,6 +89,7 @@ class Candidate(NamedTuple):
     leads: bool = False
     follows: bool = False
     at_once: bool = False
+    alone: bool = False
     known: Any = None
     pilot_seconds: float = 0.0
     pilot_risk: float = np.nan
@@ -102,9 +105,10 @@ class Candidate(NamedTuple):
         if self.leads:
             more["like"] = leader
         elif self.follows and leader is not None:
-            view = (leader.view_, leader.geometry_)
-            model.set_params(standardize=False)
             more["like"] = self.known
+            if not self.alone:
+                view = (leader.view_, leader.geometry_)
+                model.set_params(standardize=False)
         elif self.asinh:
             view = (asinh_scaling(X),)
         fitted = Fitted(view, model)
@@ -119,9 +123,11 @@ class Candidate(NamedTuple):
         """The kernel on landmarks with few of these, for a pilot."""
         return self._replace(estimator=clone(self.estimator).set_params(n_landmarks=n_landmarks))
 
-    def after_pilot(self, fitted, seconds, risk):
-        """Itself, with the bandwidths that the pilot found."""
-        return self._replace(known=fitted.model, pilot_seconds=seconds, pilot_risk=risk)
+    def after_pilot(self, fitted, seconds, risk, alone):
+        """Itself, with the bandwidths and the view that the pilot found better."""
+        return self._replace(
+            known=fitted.model, pilot_seconds=seconds, pilot_risk=risk, alone=alone
+        )
 
 
 class Fitted(NamedTuple):
@@ -181,7 +187,7 @@ def _columns_work(shape):
 def _landmark_work(shape):
     n, few = min(shape.n, 50_000), min(shape.n, 700)
     search = 60 * few**2 * (few + 2 * shape.d)
-    last = n**3 / 3 if n <= 4000 else 1e10 + 2e6 * n
+    last = n**3 / 3 if n <= EXACT else 1e10 + 2e6 * n
     return search + last + n * min(n, 700) * 2 * shape.d
 
 

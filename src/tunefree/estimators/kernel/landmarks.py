@@ -20,7 +20,7 @@ from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place,
 from tunefree.robust import ABSURD, screened
 
 # Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
-_ALL, _MOST_ROWS = 4000, 50_000
+_ALL, _MOST_ROWS = 8000, 50_000
 # Rows that are left out to judge, of all and of those that the search has not seen.
 _LEFT_OUT, _HELD = 2000, 1000
 # Rounding may move a prediction by so much of the range of the targets.
@@ -226,11 +226,11 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     r"""Kernel ridge regression with a learned geometry; nothing is to be tuned.
 
     :math:`f(x) = b + \sum_j a_j k(x, c_j)` with rows of the data as landmarks :math:`c_j` (all of
-    them, up to 4,000) and :math:`k(x, c) = e^{-D} + \beta (b(x) + b(c) - D) + 1`, where
+    them, up to 8,000) and :math:`k(x, c) = e^{-D} + \beta (b(x) + b(c) - D) + 1`, where
     :math:`D = \sum_i S_i |v_i(x) - v_i(c)|^p`, :math:`b(x) = \sum_i S_i |v_i(x)|^p`. The view v has
     every column as a number, as ranks and, where its values may be codes, as levels; its rates S,
     beta and the penalty maximize the evidence of 700 rows (`tunefree.learners.kernel.geometry`).
-    Beyond 4,000 rows leave-one-out errors choose the penalty.
+    Beyond 8,000 rows leave-one-out errors choose the penalty.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         p = 2: smooth functions and lines; p = 1: rough functions and sums of piecewise linear
         functions of single columns; 'linear': ridge regression on the view.
     n_landmarks : int or 'auto', default='auto'
-        'auto': all of up to 4,000 distinct rows, else as many as 1e10 + 2e6 n multiply-adds allow
+        'auto': all of up to 8,000 distinct rows, else as many as 1e10 + 2e6 n multiply-adds allow
         (about 700).
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.

@@ -37,8 +37,9 @@ _BOUNDS = {"rate": (-14.0, 4.0), "penalty": (np.log(1e-4), np.log(30.0)),
 _STARTS = ((1 / 16, 0.1), (1 / 2, 0.1), (4.0, 0.01))
 # Rows of a search, of its starts, and evaluations of both.
 ROWS, _MORE_ROWS, _FEW, _EARLY, _MOST = 700, 1400, 300, 6, 16
-# Single precision serves from this penalty on.
+# Single precision serves from this penalty on; for a fit of so many rows, from the second.
 _SINGLE = 3e-3
+_MANY, _SINGLE_MANY = 1000, 0.03
 
 
 class Geometry(NamedTuple):
@@ -283,9 +284,10 @@ def exact(geometry, A, Y, weights, held):
     penalty : float
         That of the geometry, or more if rounding spoiled the solution.
     """
-    K, penalty = geometry.values(A, A), geometry.penalty
-    if penalty < 10.0 * _SINGLE:
-        K = K.astype(np.float64)
+    penalty = geometry.penalty
+    single = len(A) >= _MANY and penalty >= _SINGLE_MANY
+    A = A.astype(np.float32 if single else np.float64, copy=False)
+    K = geometry.values(A, A)
     found = inverse(K, penalty, weights, held)
     while found is None:
         penalty *= 4.0
