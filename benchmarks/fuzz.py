@@ -38,16 +38,12 @@ from tunefree import (
 from tunefree.io import (
     DataError,
     Skipped,
+    libsvm as libsvm_reader,
+    mixed as mixed_reader,
+    model as models,
     numbers,
     read,
     tables,
-)
-from tunefree.io import libsvm as libsvm_reader
-from tunefree.io import (
-    mixed as mixed_reader,
-)
-from tunefree.io import (
-    model as models,
 )
 from tunefree.io.mixed import read_mixed
 from tunefree.io.model import ModelError, load_model, save_model

@@ -1,5 +1,7 @@
 """Arrays: tables of other widths, and random numbers that are a function of content and seed."""
 
+from typing import Any
+
 import numpy as np
 
 from tunefree._jit import _as_integer, kernel
@@ -28,7 +30,7 @@ def scramble(keys, salt):
     return out
 
 
-def seed_of(random_state):
+def seed_of(random_state: Any) -> int:
     """A 32-bit seed from anything scikit-learn takes as `random_state`, or a Generator.
 
     Raises
@@ -47,8 +49,9 @@ def seed_of(random_state):
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
-    if hasattr(random_state, "randint"):
-        return int(random_state.randint(2**31 - 1))
+    other: Any = random_state
+    if hasattr(other, "randint"):
+        return int(other.randint(2**31 - 1))
     raise ValueError(
         f"random_state={random_state!r} is neither None nor a nonnegative integer nor a "
         "RandomState or Generator."

@@ -53,7 +53,7 @@ class _Patient:
 
 def _send_again(number):
     if hasattr(signal, "pthread_kill"):  # wakes a main thread that sleeps or waits, too
-        signal.pthread_kill(threading.main_thread().ident, number)
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
     else:
         _thread.interrupt_main(number)
 

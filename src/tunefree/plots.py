@@ -223,7 +223,7 @@ class LeaderboardDisplay:
             risks,
             errors=None if error is None else np.array([e[error] for e in board], dtype=float),
             chosen=[bool(e.get("chosen", i == best)) for i, e in enumerate(board)],
-            label=score.replace("_", " "),
+            label=str(score).replace("_", " "),
         )
 
     def plot(self, ax=None, *, most=15):
@@ -477,7 +477,9 @@ class WeightsDisplay:
             reach = max(np.abs(values).max() for _, values, _ in drawn) or 1.0
             edges = np.linspace(-reach, reach, bins + 1)
             for name, values, colour in drawn:
-                ax.hist(values, edges, histtype="step", color=colour, label=name, linewidth=1.4)
+                ax.hist(
+                    values, edges.tolist(), histtype="step", color=colour, label=name, linewidth=1.4
+                )
             ax.set(xlabel="weight", ylabel="columns", yscale="log")
         else:
             shifts = (0.0,) if len(drawn) == 1 else (-0.15, 0.15)

@@ -99,7 +99,7 @@ class Entry(NamedTuple):
         Of its probabilities, for the proper scores.
     """
 
-    candidate: object
+    candidate: Any
     losses: np.ndarray
     second: np.ndarray
     rows: np.ndarray
@@ -107,7 +107,7 @@ class Entry(NamedTuple):
     status: str
     leaders: tuple = ()
     trace: dict | None = None
-    fitted: object = None
+    fitted: Any = None
     power: float = 1.0
 
 

@@ -6,15 +6,14 @@ A round is a task for each partition, a tree of merges, a time limit, and state 
 import pickle
 import uuid
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from distributed import Client, default_client, wait
-from distributed import TimeoutError as _DistributedTimeout
+from dask.delayed import delayed
+from distributed import Client, TimeoutError as _DistributedTimeout, default_client, wait
 from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
-from dask import delayed
 from tunefree._threads import one_blas_thread
 from tunefree.estimators import base
 from tunefree.protocols import Source
@@ -27,7 +26,7 @@ _OFTEN = 1.0  # seconds between two looks at where batches lie
 class Part(NamedTuple):
     """The rows of one partition, checked, on a worker."""
 
-    X: object
+    X: Any
     y: np.ndarray
     weights: np.ndarray
 
@@ -43,7 +42,7 @@ class Facts(NamedTuple):
     n_columns: int
     n_outputs: int  # 0 for a vector of targets
     weight: float
-    dtype: object
+    dtype: Any
     labels: np.ndarray | None  # the targets' distinct values, for classifiers
     largest: float  # the largest squared norm of a row with a weight
     sparse: bool
@@ -177,7 +176,7 @@ class Cluster:
     def __init__(self, X, y, sample_weight=None, *, classify=False, client=None, timeout=600.0):
         if not timeout > 0.0:
             raise ValueError(f"timeout={timeout!r} is not a positive number of seconds.")
-        self.client = _client(client)
+        self.client: Any = _client(client)  # asynchronous or not: both have one type
         self.timeout = timeout
         self.parts = self.client.compute(aligned(X, y, sample_weight, classify))
         self.names = range(len(self.parts))

@@ -7,7 +7,8 @@ what is merged are the predictors of independent runs, each an average of iterat
 weight of the rows behind them.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -23,8 +24,10 @@ from tunefree.dask.cluster import Batches, Cluster, added, joined
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import least_squares, perceptron, ridge
 from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, penalties
-from tunefree.estimators.pistol import classifier as pistol_classifier
-from tunefree.estimators.pistol import regressor as pistol_regressor
+from tunefree.estimators.pistol import (
+    classifier as pistol_classifier,
+    regressor as pistol_regressor,
+)
 from tunefree.estimators.reflectron import glm
 from tunefree.estimators.reflectron.features import Columns, Moments
 from tunefree.learners.reflectron.mirror import NONE, Batch
@@ -101,6 +104,7 @@ class Distributed:
     def _none(self):
         raise AttributeError("Rows on a cluster are learned by fit.")
 
+    get_params: Callable[..., dict]  # of the estimator that this is mixed into
     partial_fit = property(_none, doc="Rows on a cluster are learned by `fit`.")
     fit_source = property(_none, doc="Rows on a cluster are learned by `fit`.")
 
@@ -148,10 +152,10 @@ class Distributed:
         """The local estimator's score; of Dask collections one number, computed now."""
         if not hasattr(X, "dask"):
             return self.to_local().score(X, y, sample_weight)
-        import dask
+        from dask.base import compute
 
         rows = [y] if sample_weight is None else [y, sample_weight]
-        predicted, y, *weights = dask.compute(self.predict(X), *rows)
+        predicted, y, *weights = compute(self.predict(X), *rows)
         measure = accuracy_score if is_classifier(self) else r2_score
         return float(measure(y, predicted, sample_weight=weights[0] if weights else None))
 
@@ -291,7 +295,7 @@ class ReflectronClassifier(DistributedClassifier, glm.ReflectronClassifier):
 
 def _signed(part, classes, k):
     perceptron.check_range(part.X)
-    return [perceptron.signed(*part, classes[k])]
+    return [perceptron.signed(*part, positive=classes[k])]
 
 
 class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
@@ -459,7 +463,7 @@ def _extent(part):
 class Listed(NamedTuple):
     """The distinct rows of a partition with their total weights: where they are, not a copy."""
 
-    X: object
+    X: Any
     targets: np.ndarray
     rows: np.ndarray
     weights: np.ndarray

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import threading
+from typing import Any
 
 from tunefree._version import __version__
 from tunefree.engine.sources import Mark
@@ -52,7 +53,8 @@ class Checkpoint:
         if not every >= 1:
             raise ValueError(f"every={every!r} is not a positive number of rows.")
         self.path, self.every, self.resume = os.fspath(path), int(every), resume
-        self._saved, self._run, self._busy, self._signal = (0, 0), None, False, None
+        self._saved, self._busy, self._signal = (0, 0), False, None
+        self._run: Any = None
 
     @contextlib.contextmanager
     def watch(self, run):

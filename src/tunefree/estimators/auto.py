@@ -135,7 +135,7 @@ class Fitted(NamedTuple):
     """A fitted model and what its columns go through first."""
 
     view: tuple
-    model: object
+    model: Any
 
     def show(self, X):
         """Rows as the model takes them."""
@@ -346,7 +346,9 @@ class Report(NamedTuple):
         classify = self.task == "classification"
         kind = "error" if classify else "squared error"
         scores = ("log-loss",) if classify else ()
-        rows = [("candidate", f"validation {kind}", "standard error", *scores, "seconds", "")]
+        rows: list[tuple] = [
+            ("candidate", f"validation {kind}", "standard error", *scores, "seconds", "")
+        ]
         for r in self.leaderboard:
             cells = [_told(r["risk"], ".4g"), _told(r["risk_se"], ".2g")]
             cells += [_told(r["log_loss"], ".4g")] if classify else []
@@ -526,7 +528,7 @@ def _leaderboard(entries, winner, weights, shape, task):
     board = []
     for e in entries:
         known = len(e.losses) > 0
-        risk, error = weighted_mean(e.losses, weights[e.rows]) if known else (None, None)
+        risk, error = weighted_mean(e.losses, weights[e.rows]) if known else (np.nan, np.nan)
         score = {}
         if task == "classification":
             mean = weighted_mean(e.second, weights[e.rows])[0] if known else None

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -44,9 +44,9 @@ class MarginBounds(NamedTuple):
         `margin`.
     """
 
-    lower: float
-    upper: float
-    certified: bool
+    lower: Any
+    upper: Any
+    certified: Any
 
 
 class Fit(NamedTuple):
@@ -85,7 +85,7 @@ class Problem(NamedTuple):
     `dtype` is the input's, `n_rows` its length.
     """
 
-    X: object
+    X: Any
     signs: np.ndarray
     weights: np.ndarray
     rows: np.ndarray
@@ -289,8 +289,8 @@ class Separator(Hyperplanes):
     def _publish(self, fits, rows=None, n_rows=0):
         """The fitted attributes that both forms share; `rows` of the input have weights p."""
         single = len(fits) == 1
-        columns = (np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields)
-        columns = MarginBounds(*columns)
+        table: Any = (np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields)
+        columns = MarginBounds(*table)
         self.margin_bounds_ = MarginBounds(*(c[0].item() if single else c for c in columns))
         self.separated_ = bool(columns.lower[0] > 0.0) if single else columns.lower > 0.0
         self.status_ = fits[0].status if single else [f.status for f in fits]
@@ -538,7 +538,7 @@ class Signed(Source):
     """The rows of a `Reread` as one class against the rest, a block a piece."""
 
     rows: Reread
-    positive: object
+    positive: Any
 
     def blocks(self, epoch):
         """The blocks of a pass."""

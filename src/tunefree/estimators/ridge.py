@@ -1,5 +1,7 @@
 """Least squares by averaged SGD: a whole regularization path from one run, or exactly."""
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -122,6 +124,11 @@ class AveragedSGDRegressor(
     """
 
     _ON_DEMAND = ("coef_", "intercept_", "range_", "average_", "leaderboard_")
+    coef_: Any
+    intercept_: Any
+    range_: Any
+    _path: Any
+    _stream: Any
 
     def __init__(
         self, average="auto", *, solver="auto", alphas=None, max_iter="auto", scaling="auto",
@@ -304,7 +311,7 @@ class AveragedSGDRegressor(
         if stream is None:
             first = int(np.argmax(weights > 0))
             centred = self.fit_intercept and not sparse.issparse(X)
-            origin = X[first].astype(np.float64) if centred else None
+            origin: Any = X[first].astype(np.float64) if centred else None
             coef, start = None, targets[first] * bool(self.fit_intercept)
             if fitted:
                 coef = np.atleast_2d(self.coef_).T.astype(np.float64)

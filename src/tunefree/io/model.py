@@ -45,7 +45,7 @@ import math
 import os
 import re
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn
@@ -285,7 +285,7 @@ class Encoder:
         self._learner, self._kept = learner, {}
         self._estimators, self._classes = public_estimators(), _known_classes()
 
-    def encode(self, value, where):
+    def encode(self, value: Any, where: str) -> Any:
         """What `json` can write; `where` names the value if it is not on the list."""
         kind = type(value)
         if value is None or kind in (bool, int, str):
@@ -308,7 +308,7 @@ class Encoder:
             return {"strings": [list(value.shape), items]}
         if kind is np.ndarray:
             return {"array": self._set_aside(value, where)}
-        if isinstance(value, np.dtype) and value.str in _NAMES:
+        if issubclass(kind, np.dtype) and value.str in _NAMES:
             return {"dtype": value.str}
         if sparse.issparse(value) and value.format == "csr":
             arrays = (value.data, value.indices, value.indptr)
@@ -410,7 +410,7 @@ class Decoder:
         self._data, self._table, self._arrays = data, table, {}
         self._estimators, self._classes = public_estimators(), _known_classes()
 
-    def decode(self, value):
+    def decode(self, value) -> Any:
         """The value that was encoded."""
         if type(value) is list:
             return [self.decode(item) for item in value]

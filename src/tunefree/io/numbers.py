@@ -9,6 +9,7 @@ a buffer that ends in one needs no bounds checks.
 """
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -160,4 +161,5 @@ def python_number(text, at):
     >>> python_number(b"1:9007199254740993 2:1", 2)
     9007199254740992.0
     """
-    return float(_NUMBER.match(text, at)[0])
+    found: Any = _NUMBER.match(text, at)
+    return float(found[0])

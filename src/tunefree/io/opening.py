@@ -15,6 +15,7 @@ import os
 import stat
 import sys
 import zlib
+from typing import Any
 
 CHUNK = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -48,9 +49,11 @@ class DataError(ValueError):
     train.csv:3:7: not a number: 'abc'
     """
 
-    feature, hint = False, None
+    feature: bool = False
+    hint: str | None = None
+    at: int  # the byte of the text at hand, of a fault in one that can be read without it
 
-    def __init__(self, message, path=None, line=None, column=None):
+    def __init__(self, message: str, path: str | None = None, line: Any = None, column: Any = None):
         super().__init__(message, path, line, column)
         self.message, self.path, self.line, self.column = message, path, line, column
 

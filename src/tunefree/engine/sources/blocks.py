@@ -5,7 +5,7 @@ cluster. Blocks follow a fixed grid of rows, so that chunking never changes a re
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -34,7 +34,7 @@ class Block(NamedTuple):
         Position of the first row in its pass, and the number of the pass.
     """
 
-    X: object
+    X: Any
     rows: np.ndarray | None
     targets: np.ndarray
     weights: np.ndarray
@@ -52,7 +52,7 @@ class Block(NamedTuple):
 class Whole(Source):
     """All rows as a single block: what batch learners sweep over."""
 
-    X: object
+    X: Any
     targets: np.ndarray
     weights: np.ndarray
 
@@ -76,7 +76,7 @@ class Batches(Source):
 class Rows(Source):
     """Rows of an array in the order of their visits: what online learners pass over."""
 
-    X: object
+    X: Any
     targets: np.ndarray
     visits: Visits
 

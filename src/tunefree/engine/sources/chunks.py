@@ -6,7 +6,7 @@ shuffled within windows; after either, reading can still go on from any chunk's 
 
 import queue
 import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -59,7 +59,7 @@ class Chunk(NamedTuple):
         Where reading goes on after them.
     """
 
-    X: object
+    X: Any
     y: np.ndarray | None
     weight: np.ndarray | None
     mark: Mark

@@ -1,6 +1,7 @@
 """`open_source`: files, pipes, arrays and iterators as one kind of thing, a `Source`."""
 
 import os
+from typing import Any
 
 from scipy import sparse
 from sklearn.feature_extraction import FeatureHasher
@@ -8,8 +9,7 @@ from sklearn.feature_extraction import FeatureHasher
 from tunefree.engine.sources import readers
 from tunefree.engine.sources.chunks import Chunk, Mark, ahead, on_grid, shuffled
 from tunefree.io import FORMATS, format_of, sniff_text
-from tunefree.io.opening import DataError, Skipped, fingerprint, name_of
-from tunefree.io.opening import chunks as text_pieces
+from tunefree.io.opening import DataError, Skipped, chunks as text_pieces, fingerprint, name_of
 
 
 class Source:
@@ -183,7 +183,7 @@ def open_source(
         path, name = None, name or data.name
     else:
         path, name = os.fspath(data), name or name_of(data)
-    kind = FORMATS.get(format) or (path and FORMATS.get(format_of(path)))
+    kind = FORMATS.get(format or "") or (path and FORMATS.get(format_of(path) or ""))
     if hasher and kind in ("parquet", "arrow", "csv"):
         reader = readers.Hashed(path, name, hasher, format=kind, **roles)
     elif hasher:
@@ -192,7 +192,7 @@ def open_source(
         reader = readers.Stored(path, name, format=kind, **named)
     else:
         lenient = on_bad_row == "skip"
-        text = readers.Replay(name, text_pieces(path)) if path == "-" else path or data
+        text: Any = readers.Replay(name, text_pieces(path)) if path == "-" else path or data
         if kind is None:
             kind, _ = sniff_text(text_pieces(text) if isinstance(text, str) else iter(text))
         if kind == "libsvm":
