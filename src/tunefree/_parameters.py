@@ -5,11 +5,12 @@ An estimator's own module refuses what only it can know to be wrong: a solver it
 
 import functools
 import inspect
+from typing import Any
 
 import numpy as np
 
 
-def is_number(value):
+def is_number(value: Any) -> bool:
     """Whether a value is a finite real number; True and False are none.
 
     Examples

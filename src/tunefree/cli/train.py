@@ -168,7 +168,7 @@ class Maker(NamedTuple):
             if value not in known:
                 stop(f"--{option} {value} is none of {', '.join(known)}", USAGE)
         passes: dict[str, Any] = {} if self.passes is None else {"max_iter": self.passes}
-        options = {"random_state": self.seed} | passes
+        options: dict[str, Any] = {"random_state": self.seed} | passes
         if name == "auto":
             return getattr(tunefree, f"TuneFree{kind}")(random_state=self.seed, budget=self.passes)
         if name == "separator":

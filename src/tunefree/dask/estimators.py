@@ -8,7 +8,7 @@ weight of the rows behind them.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -52,7 +52,15 @@ class Distributed:
         raise AttributeError("Estimators on a cluster have no callbacks.")
 
     @one_blas_thread()
-    def fit(self, X, y, sample_weight=None, *, client=None, timeout=600.0):
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        client: Any = None,
+        timeout: float = 600.0,
+    ) -> Self:
         """Learn from rows on a cluster.
 
         Parameters
@@ -108,7 +116,7 @@ class Distributed:
     partial_fit = property(_none, doc="Rows on a cluster are learned by `fit`.")
     fit_source = property(_none, doc="Rows on a cluster are learned by `fit`.")
 
-    def to_local(self):
+    def to_local(self) -> Any:
         """The same fitted model as an estimator of `tunefree`, without Dask.
 
         Returns
@@ -144,11 +152,11 @@ class Distributed:
         shape = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (X.chunks[0], meta.shape[1:])}
         return X.map_blocks(_call, local, method, dtype=meta.dtype, meta=meta, **shape)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Predictions, lazy and of the kind of X if X is a Dask collection."""
         return self._lazily("predict", X)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The local estimator's score; of Dask collections one number, computed now."""
         if not hasattr(X, "dask"):
             return self.to_local().score(X, y, sample_weight)
@@ -163,15 +171,15 @@ class Distributed:
 class DistributedClassifier(Distributed):
     """The methods that classifiers have, too."""
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> Any:
         """Probabilities, lazy and of the kind of X if X is a Dask collection."""
         return self._lazily("predict_proba", X)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of `predict_proba`."""
         return self._lazily("predict_log_proba", X)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Scores, lazy and of the kind of X if X is a Dask collection."""
         return self._lazily("decision_function", X)
 
@@ -315,7 +323,7 @@ class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
 
         self._fit_streams(source_of, max(f.largest for f in cluster.facts))
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Scores, lazy and of the kind of X if X is a Dask collection."""
         return self._lazily("decision_function", X)
 

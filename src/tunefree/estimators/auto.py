@@ -6,9 +6,10 @@ Prices of candidates are in passes: one is a multiply-add for every stored entry
 import time
 import warnings
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
@@ -39,6 +40,7 @@ from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.learners.kernel.nystroem import show
 from tunefree.preprocessing import TablePreprocessor
+from tunefree.protocols import MatrixLike, Seed
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
@@ -399,7 +401,13 @@ _FAMILIES = ("auto", "linear", "kernel")
 
 
 class _TuneFree(TellsCallbacks, BaseEstimator):
-    def __init__(self, family="auto", *, budget=None, random_state=None):
+    def __init__(
+        self,
+        family: str = "auto",
+        *,
+        budget: float | str | None = None,
+        random_state: Seed = None,
+    ):
         self.family = family
         self.budget = budget
         self.random_state = random_state
@@ -474,7 +482,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.report_ = self.report_.timed(times)
         self.leaderboard_, self.seconds_ = self.report_.leaderboard, times["all"]
 
-    def largest(self):
+    def largest(self) -> tuple[str, dict[str, float]]:
         """What the model makes of its columns, by name.
 
         Returns
@@ -621,7 +629,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     """
 
     @told
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Judge the candidates and fit the winner.
 
         Parameters
@@ -641,22 +649,22 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         self._race(table, X, codes, labels, weights, codes, Mistakes(k), 1 if k == 2 else k)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
         shown = self._show(X)
         return self.power_ * self.model_.decision_function(shown)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,)."""
         shown = self._show(X)
         return self.classes_[self.model_.predict(shown)]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
         shown = self._show(X)
         return raised(self.model_.predict_proba(shown), self.power_)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         return np.log(self.predict_proba(X))
 
@@ -706,7 +714,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
     """
 
     @told
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Judge the candidates and fit the winner.
 
         Parameters
@@ -731,7 +739,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         self._race(table, X, y, targets, weights, groups, Squares(spread), targets.shape[1])
         return self
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         shown = self._show(X)
         return self.model_.predict(shown)

@@ -1,8 +1,9 @@
 """Least squares by averaged SGD: a whole regularization path from one run, or exactly."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -27,6 +28,7 @@ from tunefree.estimators.least_squares import (
 )
 from tunefree.learners.sgd.path import decompose
 from tunefree.learners.sgd.stream import StreamSGD
+from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed
 from tunefree.robust import guarded
 
 # A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
@@ -131,9 +133,16 @@ class AveragedSGDRegressor(
     _stream: Any
 
     def __init__(
-        self, average="auto", *, solver="auto", alphas=None, max_iter="auto", scaling="auto",
-        fit_intercept=True, random_state=None,
-    ):  # fmt: skip
+        self,
+        average: str | Average | AverageWithin = "auto",
+        *,
+        solver: str = "auto",
+        alphas: ArrayLike | None = None,
+        max_iter: int | str = "auto",
+        scaling: bool | str = "auto",
+        fit_intercept: bool = True,
+        random_state: Seed = None,
+    ):
         self.average = average
         self.solver = solver
         self.alphas = alphas
@@ -143,7 +152,14 @@ class AveragedSGDRegressor(
         self.random_state = random_state
 
     @told
-    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: MatrixLike | None = None,
+        y_val: ArrayLike | None = None,
+    ) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -281,7 +297,9 @@ class AveragedSGDRegressor(
         return self
 
     @base.all_or_nothing
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from the next chunk of a stream, in the order given; after `fit`, go on from it.
 
         Dense columns count from the first row, scales follow the largest entries, every average is
@@ -357,12 +375,12 @@ class AveragedSGDRegressor(
         self.intercept_ = intercept[0] if self._flat else intercept
 
     @property
-    def coefs_(self):
+    def coefs_(self) -> np.ndarray:
         """Coefficients of the whole path."""
         return np.moveaxis(self._folded_path()[0], -1, 0)
 
     @property
-    def intercepts_(self):
+    def intercepts_(self) -> np.ndarray:
         """Intercepts of the whole path."""
         return np.moveaxis(self._folded_path()[1], -1, 0)
 
@@ -373,7 +391,7 @@ class AveragedSGDRegressor(
         coef, intercept = model.fold(view, stop=len(self.alphas_), dtype=self._dtype)
         return (coef[0], intercept[0]) if self._flat else (coef, intercept)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         check_is_fitted(self)
         X = base.check_rows(self, X)
@@ -404,9 +422,17 @@ def exact_path(problem, alphas, intercept):
 
 @one_blas_thread()
 def sgd_ridge_path(
-    X, y, *, alphas=None, sample_weight=None, solver="sgd", max_iter="auto", scaling="auto",
-    fit_intercept=True, random_state=None,
-):  # fmt: skip
+    X: MatrixLike,
+    y: ArrayLike,
+    *,
+    alphas: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    solver: str = "sgd",
+    max_iter: int | str = "auto",
+    scaling: bool | str = "auto",
+    fit_intercept: bool = True,
+    random_state: Seed = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""The ridge path by geometric averages of one run of SGD.
 
     The average with weights :math:`(1 + \eta\alpha/n)^{-t}` for every alpha, from the scalars of
@@ -460,4 +486,5 @@ def sgd_ridge_path(
         n_passes = passes(max_iter, int(problem.visits.repeats.sum()))
         path = read(problem, descend(problem, n_passes), problem.schemes(alphas))
     coef, intercept = path.fold(problem.columns, dtype=model._dtype)
-    return alphas, *((coef[0], intercept[0]) if model._flat else (coef, intercept))
+    coef, intercept = (coef[0], intercept[0]) if model._flat else (coef, intercept)
+    return alphas, coef, intercept

@@ -80,7 +80,13 @@ class ModelError(ValueError):
     """A model that cannot be saved, or a file that is not a sound model."""
 
 
-def save_model(estimator, path, *, learner="auto", notes=None):
+def save_model(
+    estimator: Any,
+    path: str | os.PathLike,
+    *,
+    learner: bool | str = "auto",
+    notes: dict | None = None,
+) -> None:
     """Write a fitted estimator to a file, whole or not at all.
 
     Parameters
@@ -153,7 +159,7 @@ def load_values(path, *, kind):
         return file.decoder.decode(file.header["values"])
 
 
-def load_model(path):
+def load_model(path: str | os.PathLike) -> Any:
     """Read an estimator back from a file.
 
     Nothing in the file is executed, and it is used only if its checksum is right.
@@ -189,7 +195,7 @@ def load_model(path):
         return file.decoder.decode({"estimator": file.header["model"]["estimator"]})
 
 
-def describe_model(path):
+def describe_model(path: str | os.PathLike) -> dict[str, Any]:
     """Tell what a model file holds, without building the model.
 
     Parameters
@@ -222,7 +228,7 @@ def describe_model(path):
         }
 
 
-def is_model(path):
+def is_model(path: str | os.PathLike) -> bool:
     """Whether a file begins as a model file does, of whatever format and whether sound or not."""
     with open(path, "rb") as stream:
         head = stream.read(256)
@@ -456,9 +462,11 @@ class Decoder:
     def _part(self, cls, fields, kind):
         partial = "_SAVED" in vars(cls)  # an object may not yet have all of its attributes
         missing = set(_field_names(cls)) - set(fields)
-        if partial != (kind == "object") or not set(fields) <= set(_field_names(cls)) or (
-            missing and not partial
-        ):  # fmt: skip
+        if (
+            partial != (kind == "object")
+            or not set(fields) <= set(_field_names(cls))
+            or (missing and not partial)
+        ):
             raise ValueError(f"the fields of {cls.__name__} differ")
         if not partial:
             return cls(**fields)

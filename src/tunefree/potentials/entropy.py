@@ -1,7 +1,7 @@
 """The entropy, a potential of the simplex; `tunefree.potentials` has the table."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -43,7 +43,7 @@ class Entropy(Potential):
         """Inverse Hessian of psi at x, within the simplex, times g."""
         return x * (g - np.sum(x * g))
 
-    def coordinates(self, size: int) -> NamedTuple | None:
+    def coordinates(self, size: int) -> Any:
         """One coordinate at a time."""
         return Exponential()
 

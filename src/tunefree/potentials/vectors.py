@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class Potential:
     value: Callable[..., float]
     mirror: Callable[..., np.ndarray]
 
-    def coordinates(self, size: int) -> NamedTuple | None:
+    def coordinates(self, size: int) -> Any:
         """The part of `tunefree.potentials.coordinates` for so many entries; None without one."""
         return None
 
@@ -54,7 +54,7 @@ class Euclidean(Potential):
 
     inverse = mirror
 
-    def coordinates(self, size: int) -> NamedTuple | None:
+    def coordinates(self, size: int) -> Any:
         """One coordinate at a time."""
         return Linear()
 
@@ -161,7 +161,7 @@ class PNorm(Potential):
         v = x / size
         return (np.abs(v) ** (2.0 - p) * g - (2.0 - p) * np.sum(v * g) * v) / (p - 1.0)
 
-    def coordinates(self, size: int) -> NamedTuple | None:
+    def coordinates(self, size: int) -> Any:
         """One coordinate at a time, while powers stay within floating point."""
         q = self._dual(size)
         return NormPower(q) if q <= _LARGEST_POWER else None
@@ -268,7 +268,7 @@ class Hypentropy(Potential):
         """Inverse Hessian of psi at x, times g."""
         return np.hypot(x, self.beta) * g
 
-    def coordinates(self, size: int) -> NamedTuple | None:
+    def coordinates(self, size: int) -> Any:
         """One coordinate at a time."""
         return Sinh(float(self.beta))
 
@@ -341,7 +341,7 @@ class Power(Potential):
         with np.errstate(over="ignore"):
             return np.sign(w) * (np.abs(w) / self.q) ** (1.0 / (self.q - 1.0))
 
-    def coordinates(self, size: int) -> NamedTuple | None:
+    def coordinates(self, size: int) -> Any:
         """One coordinate at a time."""
         return Root(float(self.q))
 

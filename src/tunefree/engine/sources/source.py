@@ -1,6 +1,7 @@
 """`open_source`: files, pipes, arrays and iterators as one kind of thing, a `Source`."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from scipy import sparse
@@ -92,23 +93,23 @@ class _Hasher:
 
 
 def open_source(
-    data,
+    data: Any,
     *,
-    name=None,
-    format=None,
-    target=None,
-    header=None,
-    weight_column=None,
-    n_features=None,
-    unseen="error",
-    columns=None,
-    zero_based="auto",
-    target_type=None,
-    hashed=None,
-    window=0,
-    seed=0,
-    on_bad_row="error",
-):
+    name: str | None = None,
+    format: str | None = None,
+    target: Any = None,
+    header: bool | None = None,
+    weight_column: Any = None,
+    n_features: int | None = None,
+    unseen: str = "error",
+    columns: Sequence[str] | None = None,
+    zero_based: bool | str = "auto",
+    target_type: type | None = None,
+    hashed: int | None = None,
+    window: int = 0,
+    seed: int = 0,
+    on_bad_row: str = "error",
+) -> Source:
     r"""Open data of any size for ``fit_source``.
 
     Parameters
@@ -174,7 +175,8 @@ def open_source(
     if format is not None and format not in FORMATS:
         raise ValueError(f"format={format!r} is none of {', '.join(sorted(FORMATS))}.")
     hasher = _Hasher(hashed) if hashed else None
-    width, roles = {"n_features": n_features}, {"target": target, "weight_column": weight_column}
+    width: dict[str, Any] = {"n_features": n_features}
+    roles = {"target": target, "weight_column": weight_column}
     named = roles | width | {"columns": columns, "target_type": target_type}
     options = {"window": window, "seed": seed, "on_bad_row": on_bad_row}
     if not isinstance(data, str | os.PathLike | readers.Replay):
