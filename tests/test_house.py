@@ -47,35 +47,37 @@ HOMES = (
 
 
 def _public():
-    """Public names and those of the parts' modules: (name, class or function)."""
-    yield from ((name, getattr(tunefree, name)) for name in PUBLIC)
+    """What the public names are, and the classes and functions of the parts' modules."""
+    yield from (getattr(tunefree, name) for name in PUBLIC)
     for home in HOMES:
         module = importlib.import_module(f"tunefree.{home}")
         for name in dir(module):
             value = getattr(module, name)
             ours = getattr(value, "__module__", "").startswith(f"tunefree.{home}")
             if ours and callable(value) and not name.startswith("_"):
-                yield f"{home}.{name}", value
+                yield value
 
 
-@pytest.mark.parametrize("name, value", _public(), ids=lambda v: v if isinstance(v, str) else "")
-def test_public_signatures_say_their_types(name, value):
-    functions = [value]
-    if inspect.isclass(value):
-        ours = [cls for cls in value.__mro__ if cls.__module__.startswith("tunefree")]
-        members = [(n, m) for cls in ours for n, m in vars(cls).items()]
-        wanted = [m for n, m in members if n == "__init__" or not n.startswith("_")]
-        functions = [getattr(m, "__func__", getattr(m, "fget", m)) for m in wanted]
+def _functions(value):
+    """A function, or what a class lets be called: methods of its own and of our mixins."""
+    if not inspect.isclass(value):
+        return [value]
+    ours = [cls for cls in value.__mro__ if cls.__module__.startswith("tunefree")]
+    members = [(name, m) for cls in ours for name, m in vars(cls).items()]
+    wanted = [m for name, m in members if name == "__init__" or not name.startswith("_")]
+    return [getattr(m, "__func__", getattr(m, "fget", m)) for m in wanted]
+
+
+def test_public_signatures_say_their_types():
+    functions = {inspect.unwrap(f) for value in _public() for f in _functions(value)}
     silent = []
-    for function in filter(inspect.isfunction, map(inspect.unwrap, functions)):
+    for function in filter(inspect.isfunction, functions):
         signature = inspect.signature(function)
-        told = [
-            p.annotation for p in signature.parameters.values() if p.name not in ("self", "cls")
-        ]
+        told = [p.annotation for n, p in signature.parameters.items() if n not in ("self", "cls")]
         if function.__name__ != "__init__":
             told.append(signature.return_annotation)
         if inspect.Signature.empty in told:
-            silent.append(f"{function.__qualname__}{signature}")
+            silent.append(f"{function.__module__}: {function.__qualname__}{signature}")
     assert silent == []
 
 

@@ -243,7 +243,7 @@ class Separator(Hyperplanes):
         return Goal(self.stop == "margin", self.tol, self.margin)
 
     def _game(self, space, goal):
-        named: dict[Any, float | None] = {"adaptive": None, "paper": 1.0}
+        named: dict[Any, Any] = {"adaptive": None, "paper": 1.0}
         step = named.get(self.step, self.step)
         return Optimistic(space, goal, PLAYERS.find(self.potential), step)
 
