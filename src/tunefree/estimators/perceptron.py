@@ -24,7 +24,7 @@ from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
 from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
 from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
-from tunefree.protocols import Kernel, MatrixLike, Source
+from tunefree.protocols import Kernel, MatrixLike, Numbers, Source
 
 # Up to here Wolfe's method is the fastest; with more support rows it hands over.
 _SMALL_SUPPORT = 300
@@ -46,9 +46,9 @@ class MarginBounds(NamedTuple):
         `margin`.
     """
 
-    lower: Any
-    upper: Any
-    certified: Any
+    lower: Numbers
+    upper: Numbers
+    certified: bool | np.ndarray
 
 
 class Fit(NamedTuple):
@@ -301,10 +301,9 @@ class Separator(Hyperplanes):
     def _publish(self, fits, rows=None, n_rows=0):
         """The fitted attributes that both forms share; `rows` of the input have weights p."""
         single = len(fits) == 1
-        table: Any = (np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields)
-        columns = MarginBounds(*table)
+        columns = [np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields]
         self.margin_bounds_ = MarginBounds(*(c[0].item() if single else c for c in columns))
-        self.separated_ = bool(columns.lower[0] > 0.0) if single else columns.lower > 0.0
+        self.separated_ = bool(columns[0][0] > 0.0) if single else columns[0] > 0.0
         self.status_ = fits[0].status if single else [f.status for f in fits]
         self.support_weights_ = None
         if rows is not None:
