@@ -38,10 +38,7 @@ from tunefree import (
 from tunefree.io import (
     DataError,
     Skipped,
-    libsvm as libsvm_reader,
-    mixed as mixed_reader,
-    model as models,
-    numbers,
+    files,
     read,
     tables,
 )
@@ -49,7 +46,7 @@ from tunefree.io.mixed import read_mixed
 from tunefree.io.model import ModelError, load_model, save_model
 
 _FOLDER = tempfile.mkdtemp()
-MODULES = (models, libsvm_reader, numbers, tables, mixed_reader)
+MODULES = (models, libsvm_reader, files, tables, mixed_reader)
 
 
 def instrument():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tunefree import PiSTOLRegressor
-from tunefree.io.atomic import write_atomically
+from tunefree.io.files import write_atomically
 from tunefree.io.model import save_model
 
 

@@ -408,6 +408,14 @@ class Scaling(NamedTuple):
         z = (X - self.center.astype(X.dtype)) / self.scale.astype(X.dtype)
         return np.arcsinh(z) if self.asinh else z
 
+    def onnx(self, g, X):
+        """The same in a graph (`tunefree.onnx`)."""
+        X = g("Div", g("Sub", X, self.center), self.scale)
+        if self.asinh:  # asinh(z) = sign(z) log(|z| + sqrt(z^2 + 1))
+            root = g("Sqrt", g("Add", g("Mul", X, X), 1.0))
+            X = g("Mul", g("Sign", X), g("Log", g("Add", g("Abs", X), root)))
+        return X
+
 
 def asinh_scaling(X):
     """Asinh scaling of rows in random order: median, and the 75 % quantile of the distance to it.

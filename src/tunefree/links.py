@@ -74,6 +74,40 @@ def target_margin(link: Any, y: ArrayLike) -> np.ndarray:
     return link.inverse(y)
 
 
+def residuals(link, weight, margins, targets):
+    """xi(s) (u(s) - y), of which the pseudogradient is the sum times x_i, and squared residuals.
+
+    xi is 1 (None, GLM-tron: the gradient of the convex matching loss), the link's slope ('slope':
+    ordinary mirror descent on the square loss) or a nonnegative function. Source: Boffi, Tu and
+    Slotine 2021, eq. 5-8.
+
+    Examples
+    --------
+    >>> residuals(Logistic(), None, np.zeros(1), np.ones(1))
+    (array([-0.5]), array([0.25]))
+    """
+    r = link.mean(margins) - targets
+    if weight is None:
+        return r, r * r
+    xi = link.slope(margins) if isinstance(weight, str) else weight(margins)
+    return xi * r, r * r
+
+
+def check_increasing(link):
+    """Refuse a link that decreases or is not finite somewhere on a grid of [-30, 30].
+
+    Examples
+    --------
+    >>> check_increasing(Tanh())
+    """
+    u = np.asarray(link.mean(np.linspace(-30.0, 30.0, 601)), dtype=float)
+    if not np.isfinite(u).all() or (np.diff(u) < -1e-12 * np.abs(u).max()).any():
+        raise ValueError(
+            f"The link {link!r} decreases, or is not finite, between -30 and 30: give a "
+            "nondecreasing one (for a decreasing link, change the sign of the features)."
+        )
+
+
 @part
 class Identity(NamedTuple):
     """u(s) = s: linear least squares.

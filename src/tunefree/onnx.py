@@ -7,10 +7,9 @@ A graph takes rows ``X`` of the model's type of float and computes in float64. C
 import numpy as np
 
 from tunefree._version import __version__
-from tunefree.columns import Scaling
 from tunefree.estimators.auto import _TuneFree as TuneFree
 from tunefree.estimators.kernel.pistol import KernelEstimator
-from tunefree.io.atomic import write_atomically
+from tunefree.io.files import write_atomically
 from tunefree.io.model import ModelError, name_type, public_estimators
 from tunefree.kernels import RBF
 
@@ -193,13 +192,9 @@ def _scores(g, estimator, X, name):
 def _shown(g, parts, X):
     """Rows under the parts of a view."""
     for part in parts:
-        if type(part) is not Scaling:
+        if not hasattr(part, "onnx"):
             raise ModelError(f"the view {part!r} cannot be exported")
-        X = g("Div", g("Sub", X, part.center), part.scale)
-        if part.asinh:  # asinh(z) = sign(z) log(|z| + sqrt(z^2 + 1))
-            size = g("Abs", X)
-            root = g("Sqrt", g("Add", g("Mul", X, X), 1.0))
-            X = g("Mul", g("Sign", X), g("Log", g("Add", size, root)))
+        X = part.onnx(g, X)
     return X
 
 

@@ -9,8 +9,8 @@ from sklearn import metrics
 from typer.testing import CliRunner
 
 from tunefree.cli import app
+from tunefree.cli.apply import Scores
 from tunefree.cli.demo import Outcome, contests, draw_png, methods, picture, warm_up
-from tunefree.cli.scores import Scores
 
 
 def test_the_data_are_the_same_in_other_units():

@@ -1,14 +1,17 @@
 """Large data are applied part by part: the same lines and scores as in one piece."""
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tunefree.cli import app, data
-from tunefree.cli.scores import Scores
+from tunefree.cli import app
+from tunefree.cli.apply import Scores
 from tunefree.io.model import describe_model, load_model
+
+TRAIN = import_module("tunefree.cli.train")  # the command has its name in the package
 
 RNG = np.random.default_rng(0)
 ROWS = 4000
@@ -51,8 +54,8 @@ def large(monkeypatch):
     """Makes every file count as large, and text come in small pieces."""
 
     def make():
-        monkeypatch.setattr(data, "_LARGE", 1000)
-        monkeypatch.setattr(data, "_HELD", 1000)
+        monkeypatch.setattr(TRAIN, "_LARGE", 1000)
+        monkeypatch.setattr(TRAIN, "_HELD", 1000)
 
     return make
 
@@ -154,7 +157,7 @@ def test_scores_of_parts_are_those_of_all_rows(monkeypatch):
         whole, wholes = Scores(classes), Scores()
         whole.add(y, y // 2, p, decisions, w)
         wholes.add(y, decisions, weight=w)
-        monkeypatch.setattr("tunefree.cli.scores._HELD", held)
+        monkeypatch.setattr(import_module("tunefree.cli.apply"), "_HELD", held)
         running, values = Scores(classes), Scores()
         for s in parts:
             mine = None if w is None else w[s]

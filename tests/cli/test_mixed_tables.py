@@ -2,6 +2,7 @@
 
 import csv
 import json
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,8 @@ from typer.testing import CliRunner
 
 from tunefree.cli import app
 from tunefree.io.model import load_model, save_model
+
+TRAIN = import_module("tunefree.cli.train")  # the command has its name in the package
 
 N = 90
 
@@ -130,8 +133,8 @@ def test_large_files_are_predicted_in_parts(here, monkeypatch):
     run("train", "houses.csv", "m", "--passes", 40)
     expected = run("predict", "m", "houses.csv").stdout
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
-    monkeypatch.setattr("tunefree.cli.data._LARGE", 1000)
-    monkeypatch.setattr("tunefree.cli.data._HELD", 1000)
+    monkeypatch.setattr(TRAIN, "_LARGE", 1000)
+    monkeypatch.setattr(TRAIN, "_HELD", 1000)
     monkeypatch.setattr("tunefree.io.mixed._PART", 1000)
     assert run("predict", "m", "houses.csv").stdout == expected
     assert run("predict", "m", "-", stdin=(here / "houses.csv").read_bytes()).stdout == expected

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree import ReflectronClassifier, ReflectronRegressor
 from tunefree.constraints import Box, L1Ball, NonNegative, NuclearBall
-from tunefree.estimators.reflectron.features import Columns
+from tunefree.estimators.reflectron.problem import Columns
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy, Spectral
 

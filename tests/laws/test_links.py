@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from tunefree.links import LINKS, target_margin
-from tunefree.pseudogradient import check_increasing
+from tunefree.links import LINKS, check_increasing, target_margin
 
 S = np.linspace(-6.0, 6.0, 241) + 0.0123  # no kink on the grid
 

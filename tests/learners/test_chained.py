@@ -8,8 +8,7 @@ from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.engine.sources import Batches
-from tunefree.learners.reflectron.chained import Chained
-from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
+from tunefree.learners.reflectron.mirror import Batch, Chained, Configuration, Mirror
 from tunefree.links import Identity, Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 

@@ -6,8 +6,7 @@ from scipy import sparse
 
 from tunefree.averaging import Geometric, Last, Polynomial, Tail, Uniform, Weighted, within
 from tunefree.engine.order import Visits, given_visits, hashed_visits
-from tunefree.engine.run import run
-from tunefree.engine.sources import Rows
+from tunefree.engine.run import Rows, run
 from tunefree.learners.sgd.coordinates import columns, squared_norms
 from tunefree.learners.sgd.path import SGD, averages
 from tunefree.learners.sgd.stream import StreamSGD
@@ -105,6 +104,12 @@ def stream_reference(X, y, rates):
     return w, means
 
 
+def learned(learner, state, X, y, weights=None):
+    """The state after a chunk."""
+    visits = given_visits(np.ones(len(y)) if weights is None else weights)
+    return run(learner, state, Rows(X, y, visits), max_passes=1).state
+
+
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_stream_equals_the_reference(n_outputs, kind):
@@ -112,7 +117,7 @@ def test_stream_equals_the_reference(n_outputs, kind):
     learner = StreamSGD()
     state = learner.init(5, y[0])
     data = X if kind == "dense" else sparse.csr_array(X)
-    state = learner.scan(state, data, np.arange(100), y, np.ones(100))
+    state = learned(learner, state, data, y)
     last, means = stream_reference(X, y, learner.rates)
     np.testing.assert_allclose(state.weights, last, rtol=1e-10, atol=1e-12)
     n_averages = len(learner.rates) + 1
@@ -129,8 +134,7 @@ def test_chunks_of_a_stream_make_no_difference(size):
         state = learner.init(5, y[0])
         for a in range(0, 100, chunk):
             part = slice(a, a + chunk)
-            rows, importance = given_visits(weights[part]).order(0)
-            state = learner.scan(state, X[part], rows, y[part][rows], importance)
+            state = learned(learner, state, X[part], y[part], weights[part])
         states.append(state)
     np.testing.assert_equal(*states)  # the guard's own arrays, too
 
@@ -140,9 +144,9 @@ def test_a_stream_counts_from_its_origin(kind):
     X, y, _ = problem(1, n=100)
     far, learner = X + 1e3, StreamSGD()
     data = far if kind == "dense" else sparse.csr_array(far)
-    plain = learner.scan(learner.init(5, y[0]), far - far[0], np.arange(100), y, np.ones(100))
+    plain = learned(learner, learner.init(5, y[0]), far - far[0], y)
     state = learner.init(5, y[0], origin=far[0])
-    state = learner.scan(state, data, np.arange(100), y, np.ones(100))
+    state = learned(learner, state, data, y)
     expected = learner.read(plain)
     np.testing.assert_allclose(learner.read(state)[:-1], expected[:-1], rtol=1e-12)
     predicted = far @ learner.read(state)[:-1] + learner.read(state)[-1]

@@ -8,10 +8,8 @@ from tunefree import bounds
 from tunefree.averaging import AVERAGES
 from tunefree.constraints import Box, L1Ball, LpBall, NonNegative, NuclearBall, Simplex
 from tunefree.designs import Dense
-from tunefree.learners.clock import risk
-from tunefree.learners.reflectron.lazy import Lazy
-from tunefree.learners.reflectron.minibatches import MiniBatches, stochastic
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
+from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, risk, stochastic
 from tunefree.links import LINKS, Logistic
 from tunefree.potentials import (
     POTENTIALS,

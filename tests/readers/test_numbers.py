@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tunefree.io.numbers import EXACT, NOT_A_NUMBER, SLOW, python_number, scan_number
+from tunefree.io.files import EXACT, NOT_A_NUMBER, SLOW, python_number, scan_number
 
 
 def scan(word):

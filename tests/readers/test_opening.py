@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from tunefree.io import DataError, read
-from tunefree.io.opening import chunks, whole_lines
+from tunefree.io.files import chunks, whole_lines
 
 TEXT = b"1 1:0.5 2:1\n-1 3:2\n" * 500
 

@@ -221,7 +221,7 @@ def test_a_checkpoint_of_something_else_is_refused_and_stays(tmp_path):
 
 
 def test_a_file_that_shrinks_while_it_is_read_leaves_the_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr("tunefree.io.opening.CHUNK", 4096)
+    monkeypatch.setattr("tunefree.io.files.CHUNK", 4096)
     data, path = tmp_path / "data.svm", tmp_path / "run"
     data.write_bytes(LABELS)
     model = PiSTOLClassifier()

@@ -123,7 +123,7 @@ def test_malformed_csv_lines_are_left_out_and_counted(size):
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path):
-    from tunefree.io.opening import chunks
+    from tunefree.io.files import chunks
 
     path = tmp_path / "shrinking.svm"
     path.write_bytes(b"1 1:1\n" * 100_000)

@@ -9,8 +9,8 @@ from scipy import sparse
 
 from tunefree import open_source
 from tunefree.engine.sources import Chunk, Mark
-from tunefree.engine.sources.chunks import ahead
 from tunefree.engine.sources.readers import Replay
+from tunefree.engine.sources.source import ahead
 from tunefree.io import DataError
 
 ROWS = 2500

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.designs import CSR, Dense
-from tunefree.learners.clock import risk
+from tunefree.learners.reflectron.stochastic import risk
 from tunefree.links import target_margin
 from tunefree.robust import Guard
 

@@ -286,7 +286,7 @@ def report(
 def inspect(model: ModelFile, json: Json = False):
     """Show what MODEL holds: estimator, data, choice of setting, versions, largest weights."""
     with outcomes():
-        from tunefree.cli.inspect import run_inspect
+        from tunefree.cli.report import run_inspect
 
         run_inspect(model, json)
 

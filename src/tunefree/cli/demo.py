@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree.cli.console import FAILED, USAGE, failing, note, stop, working
-from tunefree.io.atomic import write_atomically
+from tunefree.io.files import write_atomically
 
 _PICTURE = "tunefree-demo.png"
 

@@ -17,15 +17,13 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.data import read_rows
-from tunefree.io.atomic import write_atomically
+from tunefree.cli.train import read_rows
+from tunefree.io.files import write_atomically
 
 
 def parse_alphas(text):
     """Penalties from the command line.
 
-    Examples
-    --------
     >>> parse_alphas("100,10,0.5")
     [100.0, 10.0, 0.5]
     """

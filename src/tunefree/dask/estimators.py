@@ -29,7 +29,7 @@ from tunefree.estimators.pistol import (
     regressor as pistol_regressor,
 )
 from tunefree.estimators.reflectron import glm
-from tunefree.estimators.reflectron.features import Columns, Moments
+from tunefree.estimators.reflectron.problem import Columns, Moments
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum

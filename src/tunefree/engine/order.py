@@ -12,6 +12,7 @@ from scipy import sparse
 
 from tunefree._array import mix, number_hash, scramble
 from tunefree._jit import kernel
+from tunefree.designs import as_design, count, entry, index
 
 # A heavy row is spread over at most this many separate visits of a pass ...
 _MAX_VISITS = 16
@@ -23,38 +24,19 @@ _STEPS = 1e6 + np.sqrt(2.0)
 
 
 @kernel
-def _hash_dense(X, centre, scale, targets, measured, seed, signed):
-    coarse, exact = np.empty(X.shape[0], np.uint64), np.empty(X.shape[0], np.uint64)
-    for i in range(X.shape[0]):
-        a = b = mix(np.uint64(seed))
-        for j in range(X.shape[1]):
-            size = np.rint((X[i, j] - centre[j]) * scale[j])
-            size = size if signed else abs(size)
-            if size != 0.0:
-                a += number_hash(size, j)
-            if X[i, j] != 0.0:
-                b += number_hash(X[i, j], j)
-        for k in range(targets.shape[1]):
-            a += number_hash(targets[i, k] if signed else np.rint(measured[i, k]), -1 - k)
-            b += number_hash(targets[i, k], -1 - k)
-        coarse[i], exact[i] = mix(a), mix(b)
-    return coarse, exact
-
-
-@kernel
-def _hash_csr(data, indices, indptr, scale, targets, measured, seed, signed):
-    n = indptr.shape[0] - 1
+def _hash(design, centre, scale, targets, measured, seed, signed):
+    n = targets.shape[0]
     coarse, exact = np.empty(n, np.uint64), np.empty(n, np.uint64)
     for i in range(n):
         a = b = mix(np.uint64(seed))
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            size = np.rint(data[p] * scale[j])
+        for p in range(count(design, i)):
+            j, value = index(design, i, p), entry(design, i, p)
+            size = np.rint((value - centre[j]) * scale[j])
             size = size if signed else abs(size)
             if size != 0.0:
                 a += number_hash(size, j)
-            if data[p] != 0.0:
-                b += number_hash(data[p], j)
+            if value != 0.0:
+                b += number_hash(value, j)
         for k in range(targets.shape[1]):
             a += number_hash(targets[i, k] if signed else np.rint(measured[i, k]), -1 - k)
             b += number_hash(targets[i, k], -1 - k)
@@ -64,6 +46,7 @@ def _hash_csr(data, indices, indptr, scale, targets, measured, seed, signed):
 
 @kernel
 def _largest_csr(data, indices, d):
+    """Largest sizes of columns (NumPy's ``maximum.at`` takes ten times as long in float32)."""
     out = np.zeros(d)
     for p in range(data.shape[0]):
         out[indices[p]] = max(out[indices[p]], abs(data[p]))
@@ -80,25 +63,10 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
     For the coarse hash values are rounded to a millionth of the largest of their column, so that
     it, and with it the order of learning, stays when columns are rescaled.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n_rows, d)
-    targets : ndarray of shape (n_rows, n_targets)
-    seed : int
-    affine : bool, default=False
-        Measure values and targets from the middle of their range, so that the coarse hash stays
-        when they are shifted or change sign, too (dense data only).
-    signed : bool, default=False
-        Let signs, and all digits of targets, count in the coarse hash.
-    anchor : int, optional
-        A row from which values and targets are measured in place of the middle.
+    With `affine` values and targets (of dense data) are measured from the middle of their range, or
+    from the row number `anchor`, so that the coarse hash stays when they are shifted or change
+    sign, too. With `signed` signs, and all digits of targets, count in it.
 
-    Returns
-    -------
-    coarse, exact : ndarray of shape (n_rows,), uint64
-
-    Examples
-    --------
     >>> X, y = np.array([[0.0, 2.0], [0.0, 2.0], [0.0, 4.0]]), np.ones((3, 1))
     >>> coarse, exact = content_hash(X, y, 0)
     >>> bool(exact[0] == exact[1]), len(set(coarse.tolist()))
@@ -112,30 +80,20 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
         middle = 0.5 * high + 0.5 * low
         start = middle if anchor is None else targets[anchor]
         measured = np.abs(targets - start) * _steps(np.maximum(high - middle, middle - low))
+    d, design = X.shape[1], as_design(X)
     if sparse.issparse(X):
-        scale = _steps(_largest_csr(X.data, X.indices, X.shape[1]))
-        return _hash_csr(X.data, X.indices, X.indptr, scale, targets, measured, seed, signed)
-    low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
-    centre = 0.5 * low + 0.5 * high if affine else np.zeros(X.shape[1])
-    scale = _steps(np.maximum(high - centre, centre - low))
-    start = centre if anchor is None else X[anchor].astype(float)
-    return _hash_dense(X, start, scale, targets, measured, seed, signed)
+        start, scale = np.zeros(d), _steps(_largest_csr(X.data, X.indices, d))
+    else:
+        low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
+        centre = 0.5 * low + 0.5 * high if affine else np.zeros(d)
+        scale = _steps(np.maximum(high - centre, centre - low))
+        start = centre if anchor is None else X[anchor].astype(float)
+    return _hash(design, start, scale, targets, measured, seed, signed)
 
 
 def row_hash(X, seed):
     """A 64-bit hash of every row alone, whatever rows it comes with.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n_rows, d)
-    seed : int
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), uint64
-
-    Examples
-    --------
     >>> X = np.array([[0.0, 2.0], [1.0, 0.0], [0.0, 2.0]])
     >>> a, b, c = row_hash(X, 0)
     >>> bool(a == c), bool(a == b), bool(b == row_hash(X[1:2], 0)[0])
@@ -145,52 +103,28 @@ def row_hash(X, seed):
 
 
 @kernel
-def _equal_dense(X, targets, left, right):
+def _equal(design, targets, left, right):
+    """Whether rows of equal hash are equal (a collision is as good as impossible)."""
     out = np.empty(left.shape[0], np.bool_)
     for q in range(left.shape[0]):
         i, j = left[q], right[q]
-        out[q] = (X[i] == X[j]).all() and (targets[i] == targets[j]).all()
-    return out
-
-
-@kernel
-def _equal_csr(data, indices, indptr, targets, left, right):
-    out = np.empty(left.shape[0], np.bool_)
-    for q in range(left.shape[0]):
-        i, j = left[q], right[q]
-        a, b, n = indptr[i], indptr[j], indptr[i + 1] - indptr[i]
-        same = indptr[j + 1] - b == n and (targets[i] == targets[j]).all()
-        for p in range(n):
-            same = same and data[a + p] == data[b + p] and indices[a + p] == indices[b + p]
+        same = count(design, i) == count(design, j) and (targets[i] == targets[j]).all()
+        p = 0
+        while same and p < count(design, i):
+            same = index(design, i, p) == index(design, j, p)
+            same = same and entry(design, i, p) == entry(design, j, p)
+            p += 1
         out[q] = same
     return out
 
 
-def _equal(X, targets, left, right):
-    """Whether rows of equal hash are equal (a collision is as good as impossible)."""
-    if sparse.issparse(X):
-        return _equal_csr(X.data, X.indices, X.indptr, targets, left, right)
-    return _equal_dense(X, targets, left, right)
-
-
 class Visits(NamedTuple):
-    """Which rows a pass visits, how heavy each visit is, and the keys that order them.
+    """Which rows a pass visits, how heavy each visit is, and the keys that order them."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_visits,)
-        Row numbers; a heavy row appears several times.
-    weights : ndarray of shape (n_visits,)
-    keys : ndarray of shape (n_visits,) or None
-        Hash of each visit; None keeps the given order.
-    repeats : ndarray of shape (n_visits,)
-        How often the visit is repeated on the spot.
-    """
-
-    rows: np.ndarray
+    rows: np.ndarray  # a heavy row appears several times
     weights: np.ndarray
-    keys: np.ndarray | None
-    repeats: np.ndarray
+    keys: np.ndarray | None  # hashes; None keeps the given order
+    repeats: np.ndarray  # how often a visit is repeated on the spot
 
     def order(self, epoch):
         """Row numbers and weights of a pass, in the order in which to learn them."""
@@ -215,8 +149,6 @@ def visit_weights(weights):
     Whole weights are divided by their greatest common divisor, others by their mean; a mean above
     64 is brought down to 64.
 
-    Examples
-    --------
     >>> visit_weights(np.array([2.0, 4.0])), visit_weights(np.array([0.25, 0.75]))
     (array([1., 2.]), array([0.5, 1.5]))
     """
@@ -230,19 +162,7 @@ def visit_weights(weights):
 def hashed_visits(X, targets, weights, seed, *, affine=False):
     """Merge equal rows and spread them over a pass by the hash of their content.
 
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n_rows, d)
-    targets : ndarray of shape (n_rows, n_targets)
-    weights : ndarray of shape (n_rows,)
-        Rows of weight 0 are left out.
-    seed : int
-    affine : bool, default=False
-        See `content_hash`; CSR is made dense for it.
-
-    Returns
-    -------
-    Visits
+    Rows of weight 0 are left out. With `affine` (see `content_hash`) CSR is made dense.
     """
     X = X.toarray() if affine and sparse.issparse(X) else X
     coarse, exact = content_hash(X, targets, seed, affine=affine)
@@ -252,7 +172,7 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     near = np.flatnonzero(keys[1:] == keys[:-1])
     equal = near[exact[near + 1] == exact[near]]
     starts = np.ones(len(order), bool)
-    starts[equal + 1] = ~_equal(X, targets, order[equal], order[equal + 1])
+    starts[equal + 1] = ~_equal(as_design(X), targets, order[equal], order[equal + 1])
     first = np.flatnonzero(starts)
     total = np.add.reduceat(weights[order], first)
     keys, order = keys[first], order[first]
@@ -297,16 +217,7 @@ def _told_apart(X, targets, seed, affine, keys, exact, order, alike):
 
 
 def given_visits(weights):
-    """Visit the rows as they are given; a whole weight repeats its row, a fraction scales it.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_rows,)
-
-    Returns
-    -------
-    Visits
-    """
+    """Visit the rows as they are given; a whole weight repeats its row, a fraction scales it."""
     rows = np.flatnonzero(weights > 0.0)
     weights = weights[rows]
     whole = np.clip(np.floor(weights), 1, _MAX_MEAN).astype(np.int64)

@@ -1,10 +1,23 @@
-"""The only loop: passes over a source, blocks within a pass, until the learner is done."""
+"""The only loop: passes over a source, blocks within a pass, until the learner is done.
+
+A learner sees blocks and does not know where they come from: rows in memory, as here, a file
+(`tunefree.engine.sources`) or a cluster. Blocks follow a fixed grid of rows, so that chunking never
+changes a result.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
+import numpy as np
+from scipy import sparse
+
+from tunefree.designs import CSR, Dense
+from tunefree.engine.order import Visits
 from tunefree.protocols import Learner, Observed, Result, Source, State
 
-__all__ = ["Result", "run"]
+__all__ = ["Batches", "Block", "Result", "Rows", "Whole", "run"]
 
 
 def run(
@@ -25,21 +38,19 @@ def run(
     each pass; a run ends where `on_pass` says True. `keep(result)` is called after each pass but
     the last: given as `begun`, such a result is gone on from.
 
-    Examples
-    --------
     >>> class Count:
     ...     def scan(self, state, block):
     ...         return (state[0] + len(block.targets),)
     ...     def turn(self, state):
     ...         return state, state[0] >= 6
     >>> import numpy as np
-    >>> from tunefree.engine.sources import Whole
     >>> source = Whole(np.ones((3, 1)), np.ones((3, 1)), np.ones(3))
     >>> result = run(Count(), (0,), source)
     >>> result.n_passes, result.sentence
     (2, 'The learner had what it was asked for.')
     """
     trace, epoch, ended = [], 0, "passes"
+    observed = _observes(type(learner))
     if begun is not None:
         state, epoch, trace = begun.state, begun.n_passes, list(begun.trace)
     while ended == "passes" and (max_passes is None or epoch < max_passes):
@@ -47,10 +58,89 @@ def run(
             before_pass()
         state, done = learner.turn(source.sweep(learner, state, epoch, on_block))
         epoch += 1
-        if isinstance(learner, Observed):
+        if observed:
             trace.append(learner.observe(state))
         stopped = on_pass is not None and on_pass(state)
         ended = "converged" if done else "stopped" if stopped else "passes"
         if keep is not None and ended == "passes":
             keep(Result(state, epoch, ended, list(trace)))
     return Result(state, epoch, ended, trace)
+
+
+@cache
+def _observes(cls):
+    """Whether a learner's class has something to say (to ask costs as much as a small chunk)."""
+    return issubclass(cls, Observed)
+
+
+# About 0.1 s of work at most: signals, checkpoints and progress are served between blocks.
+_BLOCK_ENTRIES = 500_000
+_MOST_ROWS = 4096
+
+
+class Block(NamedTuple):
+    """A stretch of rows in the order in which to learn them."""
+
+    X: object  # the matrix the rows belong to
+    rows: np.ndarray | None  # which of its rows; None for all, in order
+    targets: np.ndarray  # (m, n_outputs)
+    weights: np.ndarray
+    start: int  # of the first row in its pass
+    epoch: int  # the number of the pass
+
+    @property
+    def design(self):
+        """The rows as a design, without a copy if they are all of the matrix."""
+        X = self.X if self.rows is None else self.X[self.rows]
+        return CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+
+
+@dataclass(frozen=True)
+class Whole(Source):
+    """All rows as a single block: what batch learners sweep over."""
+
+    X: object
+    targets: np.ndarray
+    weights: np.ndarray
+
+    def blocks(self, epoch):
+        """The one block of a pass."""
+        yield Block(self.X, None, self.targets, self.weights, 0, epoch)
+
+
+@dataclass(frozen=True)
+class Batches(Source):
+    """Blocks that are at hand: what batch learners sweep over when rows are held out."""
+
+    batches: tuple
+
+    def blocks(self, epoch):
+        """The blocks of a pass."""
+        return iter(self.batches)
+
+
+@dataclass(frozen=True)
+class Rows(Source):
+    """Rows of an array in the order of their visits: what online learners pass over.
+
+    A chunk of a stream is such a source, of one pass. `room` says how many rows a block may have at
+    most, which a stream's learner knows; by default it follows from the number of entries.
+    """
+
+    X: object
+    targets: np.ndarray
+    visits: Visits
+    room: Callable | None = None
+
+    def blocks(self, epoch):
+        """The blocks of a pass."""
+        rows, weights = self.visits.order(epoch)
+        stored = self.X.nnz if sparse.issparse(self.X) else self.X.size
+        per_row = max(1.0, stored / max(1, self.X.shape[0])) * self.targets.shape[1]
+        size = min(max(int(_BLOCK_ENTRIES / per_row), 64), _MOST_ROWS)
+        start = 0
+        while start < len(rows):
+            part = slice(start, start + (size if self.room is None else self.room()))
+            r = rows[part]
+            yield Block(self.X, r, self.targets[r], weights[part], start, epoch)
+            start += len(r)

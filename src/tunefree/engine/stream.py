@@ -13,7 +13,8 @@ from scipy import sparse
 from tunefree.choose.risk import risks
 from tunefree.columns import RunningMoments
 from tunefree.engine.order import given_visits
-from tunefree.engine.sources import Block, widened
+from tunefree.engine.run import Block, Rows, run
+from tunefree.engine.sources import widened
 from tunefree.robust import Guard, column_caps
 
 FIRST = 64
@@ -58,18 +59,20 @@ class Stream:
         """Take in rows, in the order in which they come."""
         if sparse.issparse(X) != self.sparse:
             X = sparse.csr_array(X) if self.sparse else X.toarray()
-        rows, weights = given_visits(weights).order(0)
-        start, most = 0, _MOST_SPARSE if self.sparse else _MOST
-        while start < len(rows):
-            limit = FIRST if self.state is None else self._grid()
-            stop = min(len(rows), start + limit - self.seen, start + most)
-            r = rows[start:stop]
-            self._take(X[r], targets[r], weights[start:stop])
-            start = stop
-        return self
+        source = Rows(X, targets, given_visits(weights), self._room)
+        return run(self, self, source, max_passes=1).state
+
+    def turn(self, state):
+        """Nothing: where a chunk ends makes no difference."""
+        return state, False
+
+    def _room(self):
+        """How many rows are taken in together: they may not go beyond the grid."""
+        grid = FIRST if self.state is None else self._grid()
+        return min(grid - self.seen, _MOST_SPARSE if self.sparse else _MOST)
 
     def _grid(self):
-        """Where the next chunk must end: the next doubling, or the next 64 rows."""
+        """Where the next block must end: the next doubling, or the next 64 rows."""
         if self.scale is not None:
             return (self.seen // FIRST + 1) * FIRST
         doubling = FIRST << (self.seen // FIRST).bit_length()
@@ -77,13 +80,15 @@ class Stream:
             return doubling
         return min(doubling, (self.seen // _SAMPLE + 1) * _SAMPLE)
 
-    def _take(self, X, targets, weights):
+    def scan(self, _, block):
+        """Take in a block: a stream is its own state."""
+        X, targets, weights = block.X[block.rows], block.targets, block.weights
         if self.state is None:
             self.pending.append((X, targets, weights))
             self.seen += len(targets)
             if self.seen == FIRST:
                 self._open()
-            return
+            return self
         self._scan(*self._guard(X, targets), weights)
         self.seen += len(targets)
         doubled = self.seen >= FIRST and (self.seen & (self.seen - 1)) == 0
@@ -93,6 +98,7 @@ class Stream:
             self.state = self.state._replace(views=self._make_views())
         if doubled:
             self._judge()
+        return self
 
     def _guard(self, X, targets):
         """Rows and targets without what is far beyond all before."""

@@ -20,6 +20,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+import tunefree
 from tunefree._array import seed_of
 from tunefree.choose.race import (
     Budget,
@@ -233,15 +234,7 @@ def _kernel_work(shape, most=None):
 
 
 def candidates(task, family, X, n_outputs, seed):
-    """The candidates for some data, from cheap to dear, and why others are left out.
-
-    Returns
-    -------
-    list of Candidate
-    dict of str to str
-    """
-    import tunefree
-
+    """The candidates for some data, from cheap to dear, and why others are left out."""
     shape, out, left = shape_of(X, n_outputs), [], {}
     kind = "Classifier" if task == "classification" else "Regressor"
     is_sparse = sparse.issparse(X)

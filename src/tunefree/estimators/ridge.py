@@ -12,6 +12,7 @@ from tunefree._array import seed_of
 from tunefree._threads import one_blas_thread, product
 from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.engine.order import given_visits
+from tunefree.engine.run import Rows, run
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSource
@@ -340,8 +341,9 @@ class AveragedSGDRegressor(
         known = stream.weights.shape[1]
         if targets.shape[1] != known:
             raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
-        rows, importance = given_visits(weights).order(0)
-        self._stream = learner.scan(stream, X, rows, targets[rows], importance)
+        # As a single block, of which nothing is copied.
+        chunk = Rows(X, targets, given_visits(weights), room=lambda: X.shape[0])
+        self._stream = run(learner, stream, chunk, max_passes=1).state
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         self._path = self.validation_scores_ = self.alpha_ = self.hint_ = None
         self.solver_, self.n_iter_ = "stream", 1

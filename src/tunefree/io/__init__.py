@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.io.arrays import row_blocks
+from tunefree.io.files import DataError, Skipped, chunks, name_of
 from tunefree.io.libsvm import read_libsvm
-from tunefree.io.opening import DataError, Skipped, chunks, name_of
 from tunefree.io.tables import TARGET, WEIGHT, Column, Table, read_table
 
 __all__ = ["Column", "DataError", "FORMATS", "Named", "Skipped", "Table", "format_of", "read"]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tunefree.io.opening import DataError, chunks, whole_lines
+from tunefree.io.files import DataError, chunks, whole_lines
 from tunefree.io.tables import TARGET, WEIGHT, assign, sniff_delimiter
 
 _ENTRIES = 500_000
@@ -138,19 +138,34 @@ def plain_batch(batch, path, leave=None):
     columns = []
     for column, field in zip(batch.columns, batch.schema, strict=True):
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        if field.name == leave or types.is_boolean(kind) or types.is_null(kind):
+        what = kind_of_type(kind)
+        if field.name == leave:
             pass
-        elif types.is_date(kind) or types.is_timestamp(kind):
+        elif what == "date":
             zone = getattr(kind, "tz", None)
             since = column.cast(pa.timestamp("us", zone)).cast(pa.int64()).cast(pa.float64())
             column = compute.divide(since, 86_400e6)
-        elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        elif what == "number":
             column = column.cast(pa.float64(), safe=False)
-        elif not (types.is_string(kind) or types.is_large_string(kind)):
+        elif what is None:
             words = f"column {field.name!r} holds {kind}"
             raise DataError(f"{words}: neither numbers, text, truth values nor dates", path)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def kind_of_type(kind):
+    """What pyarrow's type of a column is to us: a number, a date, ...; None for what is nothing."""
+    from pyarrow import types
+
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_boolean(kind):
+        return "truth"
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return "date"
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind)
+    return "text" if text else None
 
 
 def _frames(path, format, start, target_type=None, **columns):

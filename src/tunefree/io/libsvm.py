@@ -14,8 +14,18 @@ import numpy as np
 import scipy.sparse
 
 from tunefree._jit import kernel
-from tunefree.io.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
-from tunefree.io.opening import DataError, excerpt, fault, name_of, placed_lines, sound_parts
+from tunefree.io.files import (
+    NOT_A_NUMBER,
+    SLOW,
+    DataError,
+    excerpt,
+    fault,
+    name_of,
+    placed_lines,
+    python_number,
+    scan_number,
+    sound_parts,
+)
 
 _FINE, _LABEL, _INDEX, _NEGATIVE, _HUGE, _COLON, _VALUE, _ZERO = range(8)
 _MOST_DIGITS = 18  # of an index: what int64 holds without overflow
@@ -23,23 +33,11 @@ _SMALLEST_ENTRY = 4  # bytes: " 1:1"
 
 
 class Block(NamedTuple):
-    """Some consecutive rows, as read: indices are not yet shifted to start from zero.
+    """Some consecutive rows, as read: indices are not yet shifted to start from zero."""
 
-    Attributes
-    ----------
-    labels : float64 array of shape (rows,)
-        The labels, NaN where a row has none.
-    starts : int64 array of shape (rows + 1,)
-        Where each row starts in `indices` and `values`.
-    indices : int64 array of shape (entries,)
-        Feature numbers, increasing within a row.
-    values : float64 array of shape (entries,)
-        Their values.
-    """
-
-    labels: np.ndarray
-    starts: np.ndarray
-    indices: np.ndarray
+    labels: np.ndarray  # NaN where a row has none
+    starts: np.ndarray  # where each row starts in `indices` and `values`
+    indices: np.ndarray  # increasing within a row
     values: np.ndarray
 
 

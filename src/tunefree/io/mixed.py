@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyarrow import compute, csv, types
 
 from tunefree.io import FORMATS, format_of, read, sniff_text
-from tunefree.io.arrays import frame_batches, targets_of
-from tunefree.io.opening import (
+from tunefree.io.arrays import frame_batches, kind_of_type, targets_of
+from tunefree.io.files import (
     UTF16,
     DataError,
     Skipped,
@@ -499,7 +499,7 @@ def _typed(batch, start, layout, how):
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        kind = _kind_of_type(column.type)
+        kind = kind_of_type(column.type)
         if kind is None:
             words = f"{layout.describe(position)} holds {column.type}"
             raise DataError(f"{words}: neither numbers, text, truth values nor dates", how.path)
@@ -523,14 +523,3 @@ def _typed(batch, start, layout, how):
         weight = targets_of(batch, found.position, how.path, float)
         faults.add(~(weight >= 0.0), found.position, _weight_words)
     return _table(columns, kinds, y, weight, layout, how, faults)
-
-
-def _kind_of_type(kind):
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_boolean(kind):
-        return "truth"
-    if types.is_date(kind) or types.is_timestamp(kind):
-        return "date"
-    text = types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind)
-    return "text" if text else None

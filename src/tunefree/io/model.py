@@ -52,9 +52,10 @@ import sklearn
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+import tunefree
 from tunefree import _parts
 from tunefree._version import __version__
-from tunefree.io.atomic import write_atomically
+from tunefree.io.files import write_atomically
 
 FORMAT = 2
 _VERSIONS = {"tunefree": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
@@ -237,8 +238,6 @@ def is_model(path: str | os.PathLike) -> bool:
 
 def public_estimators():
     """Map the names of the public estimators of `tunefree` to their classes."""
-    import tunefree  # its table of public names: this floor imports none of the classes itself
-
     public = {name: getattr(tunefree, name) for name in tunefree.__all__}
     return {name: item for name, item in public.items() if hasattr(item, "get_params")}
 

@@ -14,14 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._jit import kernel
-from tunefree.io.numbers import NOT_A_NUMBER, SLOW, python_number, scan_number
-from tunefree.io.opening import (
+from tunefree.io.files import (
+    NOT_A_NUMBER,
+    SLOW,
     DataError,
     decoded,
     excerpt,
     fault,
     name_of,
     placed_lines,
+    python_number,
+    scan_number,
     sound_parts,
 )
 
@@ -43,58 +46,26 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What a data file holds.
+    """What a data file holds."""
 
-    Attributes
-    ----------
-    X : csr_array or float64 array of shape (n_rows, n_features)
-        The features: sparse from libsvm, dense from csv. (From `tunefree.io.mixed` perhaps
-        a pyarrow table.)
-    y : array of shape (n_rows,) or None
-        The targets: float64, or text from csv.
-    weight : float64 array of shape (n_rows,) or None
-    feature_names : list of str or None
-        The header's names of the features.
-    path : str
-        The file, for messages.
-    zero_based : bool or None
-        For libsvm, whether indices were understood to start from 0.
-    target, weight_column : Column or None
-        For csv, the columns that `y` and `weight` come from.
-    ignored : int
-        For libsvm, how many entries beyond `n_features` were left out.
-    kinds : list of str or None
-        What the features are ('number', 'truth', 'date', 'text'), where they need not be numbers.
-    """
-
-    X: Any
-    y: np.ndarray | None
+    X: Any  # (n_rows, n_features): CSR from libsvm, dense from csv; a pyarrow table from `mixed`
+    y: np.ndarray | None  # targets: float64, or text from csv
     weight: np.ndarray | None
-    feature_names: list | None
-    path: str
-    zero_based: bool | None = None
-    target: Column | None = None
+    feature_names: list | None  # the header's
+    path: str  # for messages
+    zero_based: bool | None = None  # libsvm: whether indices were understood to start from 0
+    target: Column | None = None  # the columns that `y` and `weight` come from
     weight_column: Column | None = None
-    ignored: int = 0
-    kinds: list | None = None
+    ignored: int = 0  # libsvm: how many entries beyond `n_features` were left out
+    kinds: list | None = None  # 'number', 'truth', 'date', 'text': of features not all numbers
 
 
 class Layout(NamedTuple):
-    """The meaning of the columns.
+    """The meaning of the columns."""
 
-    Attributes
-    ----------
-    delimiter : str
-        What separates two cells of text.
-    names : list of str or None
-        The header.
-    slots : int64 array of shape (n_columns,)
-        For each column of the file its feature number, or `IGNORED`, `TARGET`, `WEIGHT`.
-    """
-
-    delimiter: str
-    names: list | None
-    slots: np.ndarray
+    delimiter: str  # between two cells of text
+    names: list | None  # the header
+    slots: np.ndarray  # for each column its feature number, or `IGNORED`, `TARGET`, `WEIGHT`
 
     @property
     def features(self):
@@ -250,29 +221,14 @@ def _some(names):
 
 
 class Block(NamedTuple):
-    """Some consecutive rows.
-
-    Attributes
-    ----------
-    X : float64 array of shape (rows, n_features)
-    y : float64 array of shape (rows,)
-        The targets, NaN where one is text.
-    weight : float64 array of shape (rows,)
-        The weights, 1 without a weight column.
-    labels : bytes
-        The targets as text, each followed by a newline; empty where text is not allowed.
-    stray : DataError or None
-        What to raise if the first target that is text should have been a number.
-    layout : Layout
-        The same in every block of a file.
-    """
+    """Some consecutive rows."""
 
     X: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    labels: bytes
-    stray: DataError | None
-    layout: Layout
+    y: np.ndarray  # NaN where a target is text
+    weight: np.ndarray  # 1 without a weight column
+    labels: bytes  # the targets as text, each with a newline; empty where text is not allowed
+    stray: DataError | None  # to raise if the first target that is text should have been a number
+    layout: Layout  # the same in every block of a file
 
     def texts(self):
         """The targets as text."""

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from tunefree.io import Named
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
+from tunefree.io.files import DataError, Skipped
 from tunefree.io.libsvm import blocks as libsvm_blocks
-from tunefree.io.opening import DataError, Skipped
 from tunefree.io.tables import TARGET, WEIGHT, assign, blocks as table_blocks, looks_numeric
 
 _ENTRIES = 500_000
@@ -23,8 +23,6 @@ _START = (0, 1)
 class Replay:
     """An iterator that can be looked into: until it is read for good it can be read from the start.
 
-    Examples
-    --------
     >>> pieces = Replay("file", iter([1, 2, 3]))
     >>> next(iter(pieces)), list(pieces.for_good())
     (1, [1, 2, 3])

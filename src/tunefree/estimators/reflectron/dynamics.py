@@ -13,7 +13,7 @@ from tunefree._threads import product
 from tunefree.estimators.base import FLOATS
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.reflectron.glm import Reflectron
-from tunefree.learners.reflectron.chained import Chained
+from tunefree.learners.reflectron.mirror import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 
 # What potential='auto' tries together: no bias, and towards low rank by several degrees.
@@ -59,7 +59,7 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
     fit_intercept : bool, default=False
         Learn b, free of potential and constraint.
     step : 'auto', 'plain' or float > 0, default='auto'
-        'auto' chains steps (`tunefree.learners.reflectron.chained`), in half (20 units) to an
+        'auto' chains steps (`tunefree.learners.reflectron.mirror`), in half (20 units) to an
         eighth (100) of the passes of 'plain', the automatic step of the plain iteration. A number
         is fixed, as in the paper.
     init : array-like of shape (n_features, n_features), optional

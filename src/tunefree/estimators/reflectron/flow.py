@@ -13,9 +13,8 @@ from tunefree._threads import one_blas_thread
 from tunefree.designs import CSR, Dense, Shared
 from tunefree.estimators.reflectron.problem import Fitted, check_weight
 from tunefree.learners.reflectron import flow as flows
-from tunefree.links import LINKS
+from tunefree.links import LINKS, check_increasing
 from tunefree.potentials import POTENTIALS
-from tunefree.pseudogradient import check_increasing
 
 SOLVERS = ("flow", "natural-flow")
 _FIRST_TIME = 1.0  # a flow is followed to this time, then twice as far, and so on

@@ -12,31 +12,35 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import seed_of
 from tunefree._threads import product
 from tunefree.constraints.rules import is_odd
-from tunefree.engine.order import hashed_visits, row_hash
-from tunefree.engine.sources import Batches, open_source
+from tunefree.engine.order import given_visits, hashed_visits, row_hash
+from tunefree.engine.run import Batches, Rows, run
+from tunefree.engine.sources import open_source
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.labels import stream_labels
 from tunefree.estimators.pistol.fitting import new_columns
-from tunefree.estimators.reflectron.features import Columns, fitted_map, is_kernel
 from tunefree.estimators.reflectron.flow import SOLVERS, fit_flows
 from tunefree.estimators.reflectron.problem import (
+    Columns,
     Fitted,
     Problem,
+    Survey,
+    Surveyed,
     check_theorems,
     check_weight,
     combinations,
+    fitted_map,
+    is_kernel,
     link_range,
+    scheme_of,
     with_steps,
 )
-from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes, scheme_of
-from tunefree.estimators.reflectron.survey import Survey, Surveyed
+from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
 from tunefree.estimators.rereads import Reread, journal, runner
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
-from tunefree.links import LINKS, target_margin
+from tunefree.links import LINKS, check_increasing, target_margin
 from tunefree.potentials import Euclidean
-from tunefree.pseudogradient import check_increasing
 from tunefree.robust import guarded
 
 # Fewer distinct rows than this are too few to hold any out.
@@ -526,7 +530,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
                 if len(start[0]) != k:
                     raise ValueError(f"y has {k} outputs, and this model {len(start[0])}.")
             stream = rule.stream(d, k, start, self.standardize, is_open)
-        self._stream = rule.learn(stream, X, targets, weights)
+        chunk = Rows(X, targets, given_visits(weights))
+        self._stream = run(rule, stream, chunk, max_passes=1).state
         self._dtype, self._flat = X.dtype.name, flat
         self.link_, self.feature_map_ = rule.link, None
         self._forget_read()

@@ -9,9 +9,8 @@ from tunefree._threads import product
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.reflectron.features import Columns
 from tunefree.estimators.reflectron.glm import ReflectronRegressor
-from tunefree.estimators.reflectron.problem import link_range
+from tunefree.estimators.reflectron.problem import Columns, link_range
 from tunefree.learners.reflectron.mirror import Batch
 
 

@@ -5,28 +5,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree import averaging
 from tunefree.choose.halving import HOPELESS, Halving, Run, better_half
 from tunefree.constraints.rules import is_separable
-from tunefree.engine.order import Visits, given_visits
-from tunefree.engine.run import run
-from tunefree.engine.sources import Rows
+from tunefree.engine.order import Visits
+from tunefree.engine.run import Rows, run
 from tunefree.estimators.reflectron.problem import Fitted, paced
 from tunefree.estimators.restoring import require, same_form
-from tunefree.learners.reflectron.lazy import Lazy
-from tunefree.learners.reflectron.minibatches import MiniBatches, stochastic
 from tunefree.learners.reflectron.mirror import NONE
+from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, stochastic
 from tunefree.robust import Guard
 
 # Passes without progress before the runs end; at least as many as progress took.
 _PATIENCE = 5
-
-
-def scheme_of(average):
-    """The averaging scheme of a name; None and 'last' are none."""
-    if average is None or (isinstance(average, str) and average == "last"):
-        return None
-    return averaging.scheme_of(average, also=["last"], online=True)
 
 
 class Rule(NamedTuple):
@@ -66,17 +56,15 @@ class Rule(NamedTuple):
         halving = Halving.begin(self.runs(d, k), d, k, start)
         return halving._replace(is_open=is_open, start=start if standardize else None)
 
-    def learn(self, halving, X, targets, weights):
-        """Learn rows in the order given; a whole weight repeats its row.
-
-        What is far beyond all before counts as missing (`tunefree.robust`).
-        """
-        rows, importance = given_visits(weights).order(0)
+    def scan(self, halving, block):
+        """Learn rows of a stream; what is far beyond all before counts as missing."""
         of_rows, of_targets = halving.guards
-        halving = halving.take(
-            of_rows.screen(X[rows]), of_targets.screen(targets[rows]), importance
-        )
-        return self.measured(halving)
+        X, targets = of_rows.screen(block.X[block.rows]), of_targets.screen(block.targets)
+        return self.measured(halving.take(X, targets, block.weights))
+
+    def turn(self, halving):
+        """Nothing: where a chunk ends makes no difference."""
+        return halving, False
 
     def measured(self, halving, now=False):
         """The stream once its unit is known (`now`: as if it were), with what waited for it."""

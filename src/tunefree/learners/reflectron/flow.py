@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from tunefree.pseudogradient import residuals
+from tunefree.links import residuals
 
 METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 SMALL = 1e-3  # standard deviation of a random start
@@ -50,8 +50,6 @@ class Sample(NamedTuple):
 def natural_atol(potential, size):
     """The absolute tolerance of parameters whose duals are resolved to `RESOLUTION`.
 
-    Examples
-    --------
     >>> from tunefree.potentials import Power
     >>> natural_atol(Power(1.5), 10), bool(natural_atol(Power(1.1), 10) < 1e-40)
     (1e-09, True)

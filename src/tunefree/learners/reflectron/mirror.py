@@ -20,20 +20,59 @@ which makes the matching loss fall, projected or not; the step is then multiplie
 otherwise halved. Its gradient is needed for the next step anyway, so a test costs nothing; a
 rejected trial costs one pass.
 
+Chains of steps (`Chained`) follow the same curve in fewer passes. A plain step h follows the mirror
+flow w' = -g(theta), but its length is limited by the steepest direction, while what is left to
+learn lies in flat ones. A chain of j = 1, 2, ... steps from w_0,
+
+.. math:: w_j = w_{j-1} + \Bigl(1 - \frac1j\Bigr)(w_{j-1} - w_{j-2})
+                - \Bigl(2 - \frac1j\Bigr)\, h\, g(\theta_{j-1}),
+
+is the Runge-Kutta-Legendre method of j stages. Along an eigenvector of a linear w -> g(theta(w))
+with the eigenvalue l it multiplies by the Legendre polynomial P_j(1 - h l), which is at most 1 in
+absolute value where h l <= 2, and is 1 - l h j (j + 1) / 2 + ... for small l: after j passes the
+flow's time is h j (j + 1) / 2, to first order, and not h j. Without a constraint w stays a
+combination of gradients, so that the limit on data that fit is the one of the plain iteration; and
+the chain ends when it would be longer than twice the time before it, so that it stays near the flow
+and a hold-out set finds what it finds on the plain path. (Nesterov's weights, which are not bounded
+so, arrive at higher hold-out risks.)
+
+With D = theta_j - theta_{j-1}, a trial is kept if both
+
+.. math:: h \langle g(\theta_j) - g(\theta_{j-1}), D\rangle
+             \le c\, \langle w_j - w_{j-1}, D\rangle,
+          \qquad \langle g(\theta_j), \theta_j - \theta_0\rangle \le 0,
+
+with c = 1.3, or if j = 1 and the first holds with c = 1. The first measures h l along D, the second
+is the progress: g is the gradient of the convex matching loss F, so F(theta_j) <= F(theta_0)
++ <g(theta_j), theta_j - theta_0>, and j = 1 with c = 1 is the plain step's own test. Hence F is
+never above its value at the chain's start, and from chain to chain it does not rise, for any
+potential, projected or not. Within a chain it may rise; nothing is proved about the rate where
+theta(w) or g is not linear. A rejected trial ends the chain: the next begins at the last point
+kept, with a smaller h if h was too long.
+
 Source: Boffi, Tu and Slotine 2021, eq. 7-8; the automatic step and the stacking are this library's.
+Chains: Meyer, Balsara and Aslam 2014, "A stabilized Runge-Kutta-Legendre method for explicit
+super-time-stepping of parabolic and mixed equations"; the flow: Boffi and Slotine 2020; both tests
+and the lengths of chains are this library's.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from tunefree.pseudogradient import residuals
+from tunefree.constraints import SchattenBall
+from tunefree.links import residuals
+from tunefree.potentials import Euclidean, Spectral
 
 NONE = -1  # no member
 _GROWTH, _SHRINKAGE = 1.3, 0.5
 _STILL = 1e-14  # a relative move below this is rounding
 _MOST_SHRINKAGES = 200
 _SHARE_OF_START = 0.1
+# Of chains.
+_STIFF = 1.3  # c: below 2, as the steepest direction is steeper than those met
+_REACH, _LONGEST = 2.0, 30  # of the time before: as long a chain; steps
+_SAFETY, _CHAIN_GROWTH, _CHAIN_SHRINKAGE = 0.8, 2.0, (0.1, 0.7)
 
 
 class Configuration(NamedTuple):
@@ -69,6 +108,14 @@ class Configuration(NamedTuple):
         if getattr(self.potential, "separable", False):
             return self.potential.inverse(duals), duals
         return np.array([self.potential.inverse(dual) for dual in duals]), duals
+
+
+def of_singular_values(potential, constraint):
+    """Whether a pair is about singular values alone, in a way that `subspace` knows."""
+    ball = isinstance(constraint, SchattenBall)
+    if isinstance(potential, Spectral):
+        return ball or constraint is None
+    return ball and isinstance(potential, Euclidean)
 
 
 class Batch(NamedTuple):
@@ -124,110 +171,57 @@ class Sums(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything a run knows; L of the C configurations are still running.
+    """Everything a run knows; L of the C configurations are still running."""
 
-    Attributes
-    ----------
-    live : ndarray of shape (L,), int
-        Their numbers.
-    now, trial : Point
-        Accepted and on trial: of the running configurations, all members, (L, M, k, d).
-    gradient, offset_gradient : ndarray
-        At the accepted points.
-    best : Point
-        Of the first member, (C, k, d): where the risk was lowest, or the last.
-    step : ndarray of shape (C,)
-    sums : Sums
-    accepted : ndarray of shape (C,)
-        Points accepted so far, the start included.
-    score, best_at : ndarray of shape (C,)
-        The lowest risk and the accepted point that had it.
-    mark, mark_at : ndarray of shape (C,)
-        The same, counting only improvements worth waiting for.
-    begun : ndarray of shape (C,)
-        The risk of the start.
-    time, best_time : ndarray of shape (C,)
-        The sum of the accepted steps, now and at the best point.
-    risk, held_risk, move : ndarray of shape (C,)
-        Mean squared errors of the accepted point, and the symmetric Bregman divergence
-        <w+ - w, theta+ - theta> of the last move.
-    passes : int
-    chain : object
-        What `tunefree.learners.reflectron.chained` remembers, of the L running ones.
-    """
-
-    live: np.ndarray
-    now: Point
-    trial: Point
-    gradient: np.ndarray
+    live: np.ndarray  # (L,): their numbers
+    now: Point  # accepted: of the running configurations, all members, (L, M, k, d)
+    trial: Point  # the same on trial
+    gradient: np.ndarray  # at the accepted points
     offset_gradient: np.ndarray
-    best: Point
-    step: np.ndarray
+    best: Point  # of the first member, (C, k, d): where the risk was lowest, or the last
+    step: np.ndarray  # (C,), like all that follows
     sums: Sums
-    accepted: np.ndarray
-    score: np.ndarray
-    best_at: np.ndarray
-    mark: np.ndarray
+    accepted: np.ndarray  # points accepted so far, the start included
+    score: np.ndarray  # the lowest risk
+    best_at: np.ndarray  # ... and the accepted point that had it
+    mark: np.ndarray  # the same, counting only improvements worth waiting for
     mark_at: np.ndarray
-    begun: np.ndarray
-    time: np.ndarray
-    best_time: np.ndarray
-    risk: np.ndarray
+    begun: np.ndarray  # the risk of the start
+    time: np.ndarray  # the sum of the accepted steps, now
+    best_time: np.ndarray  # ... and at the best point
+    risk: np.ndarray  # mean squared errors of the accepted point
     held_risk: np.ndarray
-    move: np.ndarray
+    move: np.ndarray  # symmetric Bregman divergence <w+ - w, theta+ - theta> of the last move
     passes: int
-    chain: object = None
+    automatic: np.ndarray  # whether the step is
+    patience: np.ndarray  # points to wait for progress, at least
+    chain: object = None  # what `Chained` remembers, of the L running ones
 
 
 class Mirror(NamedTuple):
     """Batch learner of one or more configurations.
 
-    Attributes
-    ----------
-    link : a part of `tunefree.links`
-    configurations : tuple of Configuration
-    weight : None, 'slope' or callable
-        The pseudogradient's weight; other than None it needs fixed steps.
-    intercept : bool
-        Learn an intercept, outside potential and constraint.
-    members : int
-        How many members a configuration has.
-    first_step : float
-        Where automatic steps start; any value does.
-    patience : int
-        Accepted points without progress before a configuration ends; at least half as many as
-        progress took, and as many times more as the potential's duals have a longer `way`.
-    behind : int or None
-        The same for a configuration that has made progress, but not as far as another; None does
-        not compare.
-    tol : float
-        Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
-    last : bool
-        Read the last point, not the best.
+    A configuration ends after `patience` accepted points without progress (at least half as many as
+    progress took, and as many times more as the potential's duals have a longer `way`), or after
+    `behind` points once it has made progress, but not as far as another; None does not compare.
     """
 
     link: object
     configurations: tuple
-    weight: object = None
-    intercept: bool = True
-    members: int = 1
-    first_step: float = 1.0
+    weight: object = None  # or 'slope' or a function, which need fixed steps
+    intercept: bool = True  # outside potential and constraint
+    members: int = 1  # of each configuration
+    first_step: float = 1.0  # where automatic steps start; any value does
     patience: int = 50
     behind: int | None = None
-    tol: float = 1e-3
-    last: bool = False
+    tol: float = 1e-3  # the fall that is progress, relative to the risk and a tenth of the start's
+    last: bool = False  # read the last point, not the best
 
     def init(self, d, k=1, theta=None, offset=None):
         """The state before the first sweep.
 
-        Parameters
-        ----------
-        d, k : int
-            Columns and outputs.
-        theta : ndarray of shape (k, d), optional
-            Where to start; the potential's minimiser by default.
-        offset : ndarray of shape (k,) or (members, k), optional
-            Intercepts to start from.
+        `theta` (k, d), by default the potential's minimiser, and `offset` (k,) or (members, k) are
+        where to start.
         """
         n, shape = len(self.configurations), (self.members, k, d)
         duals, thetas = np.zeros((n, *shape)), np.zeros((n, *shape))
@@ -240,6 +234,8 @@ class Mirror(NamedTuple):
         )  # fmt: skip
         start = Point(duals, thetas, offsets)
         steps = [self.first_step if c.step is None else c.step for c in self.configurations]
+        potentials = [c.potential for c in self.configurations]
+        way = [getattr(getattr(p, "base", p), "way", 1.0) for p in potentials]
         zeros, none, worst = np.zeros(n), np.zeros(n, int), np.full(n, np.inf)
         return State(
             live=np.arange(n), now=start, trial=start, gradient=np.zeros((n, *shape)),
@@ -247,6 +243,8 @@ class Mirror(NamedTuple):
             step=np.array(steps, dtype=float), sums=Sums(), accepted=none, score=worst,
             best_at=none, mark=worst, mark_at=none, begun=zeros, time=zeros, best_time=zeros,
             risk=worst, held_risk=worst, move=zeros, passes=0,
+            automatic=np.array([c.step is None for c in self.configurations]),
+            patience=self.patience * np.array(way),
         )  # fmt: skip
 
     def scan(self, state, block):
@@ -261,11 +259,9 @@ class Mirror(NamedTuple):
         measured, learns = block.weights[:, None] * held, block.weights[:, None] * ~held
         squares = squares.sum(axis=3)
         r = (r * learns[:, None, :, None]).reshape(len(r), -1)
-        gradient = np.zeros(theta.shape)
-        if learns.any():  # rows that are only measured have no gradient
-            gradient += block.design.adjoint(r).T.reshape(theta.shape)
         sums = Sums(
-            gradient,
+            # Rows that are only measured have no gradient.
+            block.design.adjoint(r).T.reshape(theta.shape) if learns.any() else 0.0,
             r.sum(axis=0).reshape(offset.shape),
             learns.sum(axis=0) / outputs,
             learns[:, 0] @ squares[:, :, 0],
@@ -330,13 +326,10 @@ class Mirror(NamedTuple):
 
     def _pace(self, state, accept, moved, move, bend):
         """The time that accepted trials took, the next steps, and what a chain remembers."""
-        step, automatic = state.step[state.live], self._automatic(state.live)
+        step, automatic = state.step[state.live], state.automatic[state.live]
         advance = np.where(moved, step, 0.0)
         step = np.where(moved & automatic, step * _GROWTH, step)
         return advance, np.where(~accept & automatic, step * _SHRINKAGE, step), None
-
-    def _automatic(self, live):
-        return np.array([self.configurations[c].step is None for c in live], dtype=bool)
 
     def _judge(self, state, gradient, slope):
         """Which trials to accept, which configurations end, <w+ - w, D> and <g+ - g, D>.
@@ -345,22 +338,24 @@ class Mirror(NamedTuple):
         of a fixed step that is not finite is the end.
         """
         now, trial, live = state.now, state.trial, state.live
-        step, automatic = state.step[live], self._automatic(live)
-        theta, offset = trial.theta - now.theta, trial.offset - now.offset
-        own, drift = _largest(trial.theta), _largest(trial.dual - now.dual)
+        step, automatic = state.step[live], state.automatic[live]
+        drift, theta, offset = (b - a for a, b in zip(now, trial, strict=True))
+        own, begins = _largest(trial.theta), state.accepted[live] == 0
         still = _largest(offset) <= _STILL * np.maximum(own, _largest(trial.offset))
-        still |= _largest(np.abs(state.offset_gradient)) <= _STILL * np.sqrt(state.risk[live])
+        still |= _largest(state.offset_gradient) <= _STILL * np.sqrt(state.risk[live])
         offset = np.where(still[:, None, None], 0.0, offset)  # rounding tells nothing of the step
-        still &= _largest(theta) <= _STILL * own
-        move = inner(trial.dual - now.dual, theta) + inner(offset, offset)
+        if still.any():
+            still &= _largest(theta) <= _STILL * own
+        move = inner(drift, theta) + inner(offset, offset)
         with np.errstate(invalid="ignore", over="ignore"):
             bend = inner(gradient - state.gradient, theta)
             bend += inner(slope - state.offset_gradient, offset)
             good = self._good(state, gradient, slope, step * bend, move)
-        finite, begins = np.isfinite(bend), state.accepted[live] == 0
+        finite = np.isfinite(bend)
         accept = finite & (begins | still | good | ~automatic)
         # Parameters far below the largest may be on their way, as hypentropy's are from beta.
-        still &= ~begins & (drift <= _STILL * _largest(trial.dual))
+        if still.any():
+            still &= ~begins & (_largest(drift) <= _STILL * _largest(trial.dual))
         return accept, np.where(finite, still, begins | ~automatic), move, bend
 
     def _good(self, state, gradient, slope, bend, move):
@@ -371,9 +366,7 @@ class Mirror(NamedTuple):
         """Which running configurations have waited for progress for too long."""
         at = state.mark_at[state.live]
         waited = state.accepted[state.live] - at
-        potentials = [self.configurations[c].potential for c in state.live]
-        way = [getattr(getattr(p, "base", p), "way", 1.0) for p in potentials]
-        tired = waited > np.maximum(self.patience * np.array(way), at // 2)
+        tired = waited > np.maximum(state.patience[state.live], at // 2)
         if self.behind is not None and len(self.configurations) > 1:
             lagging = (at > 0) & (state.score[state.live] > state.score.min())
             tired |= lagging & (waited > self.behind)
@@ -384,25 +377,23 @@ class Mirror(NamedTuple):
         step, score = state.step.copy(), state.score.copy()
         duals, thetas = np.empty_like(state.now.dual), np.empty_like(state.now.theta)
         plain = np.zeros(len(state.live), dtype=bool)
+        onward, offsets = self._onward(state, step[state.live], plain)
         for i in np.flatnonzero(goes):
             c = state.live[i]
             configuration = self.configurations[c]
             for _ in range(_MOST_SHRINKAGES):
                 with np.errstate(invalid="ignore", over="ignore"):
-                    dual = self._onward(state, i, step[c], plain[i])[0]
-                    thetas[i], duals[i] = configuration.place(dual, state.now.theta[i])
+                    thetas[i], duals[i] = configuration.place(onward[i], state.now.theta[i])
                 goes[i] = np.isfinite(thetas[i]).all() and np.isfinite(duals[i]).all()
                 if goes[i] or configuration.step is not None:
                     break
                 step[c] *= _SHRINKAGE
                 plain[i] = True
+                onward, offsets = self._onward(state, step[state.live], plain)
             if not goes[i] and state.accepted[c] <= 1:
                 score[c] = np.inf  # it never left the start
-        offsets = state.now.offset
-        if self.intercept and len(goes):
-            each = enumerate(state.live)
-            with np.errstate(invalid="ignore", over="ignore"):
-                offsets = np.array([self._onward(state, i, step[c], plain[i])[1] for i, c in each])
+        if not self.intercept:
+            offsets = state.now.offset
         state = self._begun_anew(state, plain)
         state = state._replace(step=step, score=score, trial=Point(duals, thetas, offsets))
         if not goes.all():
@@ -413,12 +404,12 @@ class Mirror(NamedTuple):
             )  # fmt: skip
         return state, len(state.live) == 0
 
-    def _onward(self, state, i, step, plain):
-        """The dual and the intercepts that come next; `plain` after a step to infinity."""
-        now = state.now
-        return now.dual[i] - step * state.gradient[i], now.offset[i] - step * (
-            state.offset_gradient[i]
-        )
+    def _onward(self, state, step, plain):
+        """The duals and the intercepts that come next; `plain` after a step to infinity."""
+        now, step = state.now, step[:, None, None]
+        with np.errstate(invalid="ignore", over="ignore"):
+            dual = now.dual - step[..., None] * state.gradient
+            return dual, now.offset - step * state.offset_gradient
 
     def _begun_anew(self, state, plain):
         """The state after steps to infinity were shortened."""
@@ -463,3 +454,89 @@ def _noted(best, here, trial):
 def _pick(mask, a, b):
     """Rows of a where the mask is true, else those of b."""
     return a if mask.all() else np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+
+class Chain(NamedTuple):
+    """What the running configurations' chains remember.
+
+    The point kept before the present one and the chain's start, j of the next point, the flow's
+    time at the start, and the largest h l met.
+    """
+
+    before: Point
+    origin: Point
+    number: np.ndarray
+    since: np.ndarray
+    worst: np.ndarray
+
+    def take(self, index):
+        """Some of the configurations."""
+        points = self.before.take(index), self.origin.take(index)
+        return Chain(*points, *(a[index] for a in self[2:]))
+
+
+class Chained(Mirror):
+    """`Mirror` in chains, where the step is automatic."""
+
+    __slots__ = ()
+
+    def init(self, d, k=1, theta=None, offset=None):
+        """The state before the first sweep."""
+        state = super().init(d, k, theta, offset)
+        n = len(state.live)
+        chain = Chain(state.now, state.now, np.ones(n, int), np.zeros(n), np.zeros(n))
+        return state._replace(chain=chain)
+
+    def _good(self, state, gradient, slope, bend, move):
+        origin, trial = state.chain.origin, state.trial
+        progress = inner(gradient, trial.theta - origin.theta)
+        progress += inner(slope, trial.offset - origin.offset)
+        plain = (state.chain.number == 1) & (bend <= move)
+        return plain | ((bend <= _STIFF * move) & (progress <= 0.0))
+
+    def _pace(self, state, accept, moved, move, bend):
+        chain, live = state.chain, state.live
+        step, j, automatic = state.step[live], chain.number, state.automatic[live]
+        advance = np.where(moved, step * j, 0.0)
+        with np.errstate(all="ignore"):
+            steep = np.where(move > 0.0, step * bend / move, 0.0)
+            worst = np.where(moved, np.maximum(chain.worst, steep), chain.worst)
+            grown = np.minimum(_CHAIN_GROWTH, _SAFETY * _STIFF / np.maximum(worst, 1e-300))
+            limit = np.where(j == 1, 1.0, _STIFF)
+            shrunk = np.clip(_SAFETY * limit / steep, *_CHAIN_SHRINKAGE)
+        shrunk = np.where(np.isfinite(steep), shrunk, _CHAIN_SHRINKAGE[0])
+        # Uphill, but not for the length of h: a plain step will do.
+        shrunk = np.where((j > 1) & (steep <= _STIFF), 1.0, shrunk)
+        longer = 0.5 * step * (j + 1) * (j + 2)
+        full = (j >= _LONGEST) | (longer > _REACH * np.maximum(chain.since, step))
+        anew = ~moved | full | ~automatic
+        factor = np.where(accept, np.where(moved & full, grown, 1.0), shrunk)
+        now = state.trial.where(accept, state.now)
+        chain = Chain(
+            before=state.now.where(accept, chain.before),
+            origin=now.where(anew, chain.origin),
+            number=np.where(anew, 1, j + 1),
+            since=np.where(anew, state.time[live] + advance, chain.since),
+            worst=np.where(anew, 0.0, worst),
+        )
+        return advance, np.where(automatic, step * factor, step), chain
+
+    def _onward(self, state, step, plain):
+        now, before, j = state.now, state.chain.before, np.where(plain, 1, state.chain.number)
+        keep, length = (a[:, None, None] for a in (1.0 - 1.0 / j, (2.0 - 1.0 / j) * step))
+        with np.errstate(invalid="ignore", over="ignore"):
+            dual = now.dual + keep[..., None] * (now.dual - before.dual)
+            offset = now.offset + keep * (now.offset - before.offset)
+            dual -= length[..., None] * state.gradient
+            return dual, offset - length * state.offset_gradient
+
+    def _begun_anew(self, state, plain):
+        chain = state.chain
+        time = state.time[state.live]
+        chain = chain._replace(
+            origin=state.now.where(plain, chain.origin),
+            number=np.where(plain, 1, chain.number),
+            since=np.where(plain, time, chain.since),
+            worst=np.where(plain, 0.0, chain.worst),
+        )
+        return state._replace(chain=chain)

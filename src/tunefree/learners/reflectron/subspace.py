@@ -26,9 +26,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from tunefree.constraints import LpBall, SchattenBall
-from tunefree.learners.reflectron.mirror import Configuration
-from tunefree.potentials import Euclidean, Spectral
+from tunefree.constraints import LpBall
+from tunefree.learners.reflectron.mirror import Configuration, of_singular_values
+from tunefree.potentials import Spectral
 
 FEWEST = 200  # a smaller matrix has all its singular values worked out
 TOLERANCE = 1e-6
@@ -38,14 +38,6 @@ _SHARE = 0.3  # of the values: more are not worth it
 _TAIL = 0.75  # of the tolerance may be the tail's
 # The smallest values found are too small; what is left reaches about up to the one at this share.
 _EDGE = 0.8
-
-
-def of_singular_values(potential, constraint):
-    """Whether a pair is about singular values alone, in a way that this module knows."""
-    ball = isinstance(constraint, SchattenBall)
-    if isinstance(potential, Spectral):
-        return ball or constraint is None
-    return ball and isinstance(potential, Euclidean)
 
 
 class LowRank(Configuration):

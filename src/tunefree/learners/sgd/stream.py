@@ -143,10 +143,15 @@ class StreamSGD(NamedTuple):
         risks = np.zeros(n_averages + 1)
         return StreamState(origin, w, sums, masses, largest, np.zeros(4), risks, guards)
 
-    def scan(self, state, X, rows, targets, importance):
-        """Learn rows of an array or CSR matrix in order; `targets` has one line a visit."""
-        if not np.array_equal(rows, np.arange(X.shape[0])):
-            X, rows = X[rows], np.arange(len(rows))
+    def turn(self, state):
+        """Nothing: where a chunk ends makes no difference."""
+        return state, False
+
+    def scan(self, state, block):
+        """Learn a block's rows in order."""
+        rows, targets = np.arange(len(block.rows)), block.targets
+        whole = len(rows) == block.X.shape[0] and np.array_equal(block.rows, rows)
+        X = block.X if whole else block.X[block.rows]
         if len(state.origin) and sparse.issparse(X):
             X = X.toarray()
         X, targets = state.guards[0].screen(X), state.guards[1].screen(targets)
@@ -154,7 +159,7 @@ class StreamSGD(NamedTuple):
             X = X - state.origin
         design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
         log = -np.log1p(np.array(self.rates))
-        _scan(design, rows, targets, importance, log, *state[1:-1])
+        _scan(design, rows, targets, block.weights, log, *state[1:-1])
         return state
 
     def risks(self, state):

@@ -1,4 +1,4 @@
-r"""The Reflectron in steps of one row, each at the cost of the row's entries.
+r"""The Reflectron in steps of one row, at the cost of its entries, or of a few rows, at O(d).
 
 .. math::
     \nabla\psi(\phi_{t+1}) = \nabla\psi(\theta_t)
@@ -8,8 +8,10 @@ r"""The Reflectron in steps of one row, each at the cost of the row's entries.
 Of parameters theta_j = factor(S, R) c_j, S = sum_j stat(w_j) (`tunefree.potentials.coordinates`), a
 step changes those of the row's entries, and the others by a common factor, whose running sum also
 gives every parameter its average when it is next asked for. This needs a potential with
-``coordinates``, and no constraint or one that holds coordinate by coordinate; `minibatches` has
-the rest. Outputs share S, unless the configuration is per output.
+``coordinates``, and no constraint or one that holds coordinate by coordinate (`Lazy`).
+`MiniBatches` has the rest, and steps of several rows, which wait until there are
+enough for one, so that the chunks in which they come make no difference. Outputs share S, unless
+the configuration is per output.
 
 The factor of a p-norm falls as the duals grow, like N^(2 - q) of their norm N: a running sum that
 began with the first tiny duals would swallow all that comes later, and S is a difference of what
@@ -33,13 +35,16 @@ from tunefree import _special
 from tunefree._jit import Kernel, kernel, verb
 from tunefree.averaging import mass
 from tunefree.designs import CSR, Dense, count, entry, index
-from tunefree.learners.clock import HALF, MASS, RISK, ROUNDS, WEIGHT, fresh_clock
+from tunefree.links import residuals
 from tunefree.potentials.coordinates import coordinate, factor, reference, stat
 
 # Importing it teaches kernels the special functions of the links.
 _TAUGHT = _special.__name__
 
 mean, slope = verb("mean", 1), verb("slope", 1)
+
+# The clock: rounds, mass of the average, discounted risk, its weight, the round to halve them at.
+ROUNDS, MASS, RISK, WEIGHT, HALF = 0, 1, 2, 3, 4
 
 # Where sums begin anew: S this much below its peak, or beyond what powers may overflow to; the
 # running sum this much above the rounds' mass times the factor.
@@ -150,6 +155,17 @@ def _scan(
         clock[ROUNDS] += 1.0
 
 
+def fresh_clock():
+    """The clock before the first row; its sums are halved when so many rounds have doubled."""
+    return np.array([0.0, 0.0, 0.0, 0.0, 64.0])
+
+
+def risk(state):
+    """Discounted mean squared error of the predictions made before rows were learned."""
+    value = state.clock[RISK] / max(state.clock[WEIGHT], 1e-300)
+    return float(value) if np.isfinite(value) else np.inf
+
+
 class LazyState(NamedTuple):
     """Tables of shape (d, k): duals, coordinates, sums of averages and the time they are of.
 
@@ -248,3 +264,127 @@ class _Any(NamedTuple):
 
 
 _ANY = _Any()
+
+
+class MiniBatchState(NamedTuple):
+    """Arrays of shape (k, d) and (k,): `sums` are of the iterates times their masses.
+
+    `waiting` has the chunks (rows, targets, importance, steps) since the last step.
+    """
+
+    dual: np.ndarray
+    theta: np.ndarray
+    sums: np.ndarray
+    offset: np.ndarray
+    offset_sum: np.ndarray
+    waiting: tuple
+    clock: np.ndarray
+
+
+class MiniBatches(NamedTuple):
+    """Steps of `size` rows, in any geometry; a scheme of None reads the last iterate."""
+
+    link: object
+    configuration: object
+    scheme: object
+    weight: object = None
+    intercept: bool = True
+    size: int = 1
+
+    def init(self, d, k=1, theta=None, offset=None):
+        """The state before the first row; theta (k, d) and offset (k,) are where to start."""
+        dual = np.zeros((k, d))
+        if theta is not None:
+            dual = self.configuration.mirror(theta)
+        theta, dual = (a[0] for a in self.configuration.place(dual[None]))
+        offset = np.zeros(k) if offset is None else np.array(offset, dtype=float)
+        return MiniBatchState(dual, theta, np.zeros((k, d)), offset, np.zeros(k), (), fresh_clock())
+
+    def scan(self, state, X, targets, importance, steps):
+        """Learn rows in order; the last ones may wait for more."""
+        start, waits = 0, sum(len(w[1]) for w in state.waiting)
+        while start < len(targets):
+            stop = min(len(targets), start + self.size - waits)
+            chunk = tuple(a[start:stop] for a in (X, targets, importance, steps))
+            state = state._replace(waiting=(*state.waiting, chunk))
+            start, waits = stop, waits + stop - start
+            if waits == self.size:
+                state, waits = self._step(state), 0
+        return state
+
+    def _step(self, state):
+        """Predict the rows that wait, and take a step."""
+        clock = state.clock.copy()
+        rows, targets, importance, steps = (_stack(a) for a in zip(*state.waiting, strict=True))
+        state = state._replace(waiting=(), clock=clock)
+        if not np.isfinite(clock[RISK]):
+            return state
+        design = CSR.from_scipy(rows) if sparse.issparse(rows) else Dense(rows)
+        if clock[ROUNDS] * self.size >= clock[HALF]:
+            clock[HALF] *= 2.0
+            clock[RISK] *= 0.5
+            clock[WEIGHT] *= 0.5
+        share = 0.0
+        if self.scheme is not None:
+            share = self.scheme.mass(clock[ROUNDS], clock[ROUNDS] + 1.0)
+        clock[MASS] += share
+        clock[ROUNDS] += 1.0
+        state = state._replace(
+            sums=state.sums + share * state.theta,
+            offset_sum=state.offset_sum + share * state.offset,
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            margins = design.apply(state.theta.T) + state.offset
+            r, squares = residuals(self.link, self.weight, margins, targets)
+            if share:
+                theta, offset = self.read(state)
+                squares = np.square(self.link.mean(design.apply(theta.T) + offset) - targets)
+            r = (steps * importance)[:, None] * r / len(targets)
+            dual = state.dual - design.adjoint(r).T
+            theta, dual = (a[0] for a in self.configuration.place(dual[None]))
+        clock[RISK] += importance @ squares.sum(axis=1)
+        clock[WEIGHT] += importance.sum()
+        if not (np.isfinite(theta).all() and np.isfinite(r).all()):
+            clock[RISK] = np.inf
+            return state
+        offset = state.offset - r.sum(axis=0) if self.intercept else state.offset
+        return state._replace(dual=dual, theta=theta, offset=offset)
+
+    def outputs(self, state, index, sign, ends):
+        """The state with outputs rearranged, as in `Halving.outputs`."""
+        column = sign[:, None]
+        waiting = tuple(
+            (X, np.where(sign > 0.0, y[:, index], ends - y[:, index]), *rest)
+            for X, y, *rest in state.waiting
+        )
+        dual, theta, sums = (a[index] * column for a in state[:3])
+        offset, offset_sum = (a[index] * sign for a in (state.offset, state.offset_sum))
+        return MiniBatchState(dual, theta, sums, offset, offset_sum, waiting, state.clock)
+
+    def read(self, state):
+        """Parameters (k, d) and intercepts (k,); rows that wait are learned first."""
+        if state.waiting:
+            state = self._step(state)
+        if state.clock[MASS] == 0.0:
+            return state.theta, state.offset
+        return state.sums / state.clock[MASS], state.offset_sum / state.clock[MASS]
+
+
+def _stack(parts):
+    if len(parts) == 1:
+        return parts[0]
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    return np.concatenate(parts)
+
+
+def stochastic(link, configuration, scheme, weight, intercept, d, size=1):
+    """The cheapest learner of a configuration."""
+    potential, constraint = configuration.potential, configuration.constraint
+    lazy = size == 1 and (weight is None or isinstance(weight, str)) and isinstance(link, tuple)
+    if lazy and constraint is not None:
+        bounds = getattr(constraint, "dual_bounds", None)
+        lazy = bounds is not None and bounds(potential) is not None
+    if lazy and hasattr(potential, "coordinates") and potential.coordinates(d) is not None:
+        return Lazy(link, configuration, scheme, weight, intercept)
+    return MiniBatches(link, configuration, scheme, weight, intercept, size)
