@@ -42,6 +42,13 @@ from tunefree.io import (
     read,
     tables,
 )
+from tunefree.io import libsvm as libsvm_reader
+from tunefree.io import (
+    mixed as mixed_reader,
+)
+from tunefree.io import (
+    model as models,
+)
 from tunefree.io.mixed import read_mixed
 from tunefree.io.model import ModelError, load_model, save_model
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from tunefree._version import __version__
 
 if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for them
+    # isort: off
+    # fmt: off
     from tunefree.engine.session import Checkpoint as Checkpoint
     from tunefree.engine.sources import open_source as open_source
     from tunefree.estimators.auto import (
-        TuneFreeClassifier as TuneFreeClassifier,
-        TuneFreeRegressor as TuneFreeRegressor,
+        TuneFreeClassifier as TuneFreeClassifier, TuneFreeRegressor as TuneFreeRegressor,
     )
     from tunefree.estimators.kernel.landmarks import (
-        LandmarkClassifier as LandmarkClassifier,
-        LandmarkRegressor as LandmarkRegressor,
+        LandmarkClassifier as LandmarkClassifier, LandmarkRegressor as LandmarkRegressor,
     )
     from tunefree.estimators.kernel.pistol import (
         KernelPiSTOLClassifier as KernelPiSTOLClassifier,
@@ -33,26 +33,21 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
     from tunefree.estimators.reflectron.dynamics import DynamicsReflectron as DynamicsReflectron
     from tunefree.estimators.reflectron.flow import flow as flow
     from tunefree.estimators.reflectron.glm import (
-        ReflectronClassifier as ReflectronClassifier,
-        ReflectronRegressor as ReflectronRegressor,
+        ReflectronClassifier as ReflectronClassifier, ReflectronRegressor as ReflectronRegressor,
     )
     from tunefree.estimators.reflectron.shared import SharedReflectron as SharedReflectron
     from tunefree.estimators.ridge import (
-        AveragedSGDRegressor as AveragedSGDRegressor,
-        sgd_ridge_path as sgd_ridge_path,
+        AveragedSGDRegressor as AveragedSGDRegressor, sgd_ridge_path as sgd_ridge_path,
     )
-    from tunefree.io.model import (
-        load_model as load_model,
-        save_model as save_model,
-    )
+    from tunefree.io.model import load_model as load_model, save_model as save_model
     from tunefree.plots import (
-        LeaderboardDisplay as LeaderboardDisplay,
-        MarginDisplay as MarginDisplay,
-        RidgePathDisplay as RidgePathDisplay,
-        RiskCurveDisplay as RiskCurveDisplay,
+        LeaderboardDisplay as LeaderboardDisplay, MarginDisplay as MarginDisplay,
+        RidgePathDisplay as RidgePathDisplay, RiskCurveDisplay as RiskCurveDisplay,
         WeightsDisplay as WeightsDisplay,
     )
     from tunefree.preprocessing import TablePreprocessor as TablePreprocessor
+    # fmt: on
+    # isort: on
 
 _HOMES = {
     "AveragedSGDRegressor": "tunefree.estimators.ridge",

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tunefree import potentials
 from tunefree.potentials import POTENTIALS, Entropy, Hypentropy, PNorm, Power, Spectral

@@ -4,7 +4,8 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tunefree.io.files import EXACT, NOT_A_NUMBER, SLOW, python_number, scan_number
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from dask.delayed import delayed
-from distributed import Client, TimeoutError as _DistributedTimeout, default_client, wait
+from distributed import Client, default_client, wait
+from distributed import TimeoutError as _DistributedTimeout
 from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 

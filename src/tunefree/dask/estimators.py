@@ -26,6 +26,8 @@ from tunefree.estimators import least_squares, perceptron, ridge
 from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, penalties
 from tunefree.estimators.pistol import (
     classifier as pistol_classifier,
+)
+from tunefree.estimators.pistol import (
     regressor as pistol_regressor,
 )
 from tunefree.estimators.reflectron import glm

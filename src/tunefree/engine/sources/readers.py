@@ -14,7 +14,8 @@ from tunefree.io import Named
 from tunefree.io.arrays import finite_rows, frame_batches, plain_batch, row_blocks
 from tunefree.io.files import DataError, Skipped
 from tunefree.io.libsvm import blocks as libsvm_blocks
-from tunefree.io.tables import TARGET, WEIGHT, assign, blocks as table_blocks, looks_numeric
+from tunefree.io.tables import TARGET, WEIGHT, assign, looks_numeric
+from tunefree.io.tables import blocks as table_blocks
 
 _ENTRIES = 500_000
 _START = (0, 1)

@@ -17,7 +17,8 @@ from sklearn.feature_extraction import FeatureHasher
 
 from tunefree.engine.sources import readers
 from tunefree.io import FORMATS, format_of, sniff_text
-from tunefree.io.files import DataError, Skipped, chunks as text_pieces, fingerprint, name_of
+from tunefree.io.files import DataError, Skipped, fingerprint, name_of
+from tunefree.io.files import chunks as text_pieces
 
 # A shuffled window is handed on in pieces of so many rows.
 _PIECE = 4096

@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._array import seed_of
-from tunefree.averaging import AVERAGES, Polynomial, scheme_of, within as placed
+from tunefree.averaging import AVERAGES, Polynomial, scheme_of
+from tunefree.averaging import within as placed
 from tunefree.choose.risk import temperature
 from tunefree.choose.tournament import Alone, HoldOut, Rivals, read_outs
 from tunefree.engine.run import run
