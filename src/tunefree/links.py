@@ -28,6 +28,7 @@ for::
 Source: Boffi, Tu and Slotine 2021, assumption 3.2; Kakade et al. 2011 (GLM-tron).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ from scipy import special
 
 from tunefree._jit import part
 from tunefree._parts import Table
-from tunefree.protocols import Numbers
+from tunefree.protocols import Link, Numbers
 
 _ROOT_2PI = np.sqrt(2.0 * np.pi)
 
@@ -74,7 +75,9 @@ def target_margin(link: Any, y: ArrayLike) -> np.ndarray:
     return link.inverse(y)
 
 
-def residuals(link, weight, margins, targets):
+def residuals(
+    link: Any, weight: str | Callable | None, margins: np.ndarray, targets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """xi(s) (u(s) - y), of which the pseudogradient is the sum times x_i, and squared residuals.
 
     xi is 1 (None, GLM-tron: the gradient of the convex matching loss), the link's slope ('slope':
@@ -93,7 +96,7 @@ def residuals(link, weight, margins, targets):
     return xi * r, r * r
 
 
-def check_increasing(link):
+def check_increasing(link: Link) -> None:
     """Refuse a link that decreases or is not finite somewhere on a grid of [-30, 30].
 
     Examples

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree.protocols import MatrixLike
+from tunefree.protocols import MatrixLike, TargetLike
 
 __all__ = [
     "LeaderboardDisplay",
@@ -304,7 +303,7 @@ class MarginDisplay:
         self.upper = upper
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: MatrixLike, y: ArrayLike) -> Self:
+    def from_estimator(cls, estimator: Any, X: MatrixLike, y: TargetLike) -> Self:
         """The display of a fitted separator of two classes.
 
         Parameters

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-# Rows as users have them, (n_samples, n_features): an array or what becomes one, a SciPy matrix, a
-# data frame, an array of another library. No union names them all.
+# Rows, of shape (n_samples, n_features), and targets as users have them: arrays, lists, SciPy
+# matrices, data frames and series, arrays of other libraries. No union names them all.
 MatrixLike = Any
+TargetLike = Any
 Rows = Any  # rows as learners have them: an array or a CSR matrix
 Numbers = float | np.ndarray  # one number, or an array of any shape: the answer has its shape
 Seed = int | np.random.RandomState | np.random.Generator | None  # scikit-learn's random_state
@@ -120,11 +121,11 @@ class Learner(Protocol):
     ``init`` (its own arguments) makes the first state.
     """
 
-    def scan(self, state: State, block: Any) -> State:
+    def scan(self, state: State, block: Any, /) -> State:
         """Add a block."""
         ...
 
-    def turn(self, state: State) -> tuple[State, bool]:
+    def turn(self, state: State, /) -> tuple[State, bool]:
         """End a pass; done says that the learner has converged."""
         ...
 
@@ -133,7 +134,7 @@ class Learner(Protocol):
 class Merging(Learner, Protocol):
     """A learner whose blocks may lie on several workers."""
 
-    def merge(self, base: State, parts: list[State]) -> State:
+    def merge(self, base: State, parts: list[State], /) -> State:
         """Join what several workers scanned, each from `base`."""
         ...
 
@@ -142,7 +143,7 @@ class Merging(Learner, Protocol):
 class Observed(Learner, Protocol):
     """A learner that has something to say after each pass: it becomes the run's trace."""
 
-    def observe(self, state: State) -> Any:
+    def observe(self, state: State, /) -> Any:
         """What is worth keeping of a pass."""
         ...
 

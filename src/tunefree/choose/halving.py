@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
     configuration: Any
     learner: Any
-    state: tuple
+    state: Any
     pace: Pace
     unit: float = 1.0
     longest: float = 0.0

@@ -49,7 +49,7 @@ class Distributed:
     """
 
     @property
-    def set_callbacks(self):
+    def set_callbacks(self) -> Any:
         """Not there: what scikit-learn's callbacks are told of is a fit in this process."""
         raise AttributeError("Estimators on a cluster have no callbacks.")
 
@@ -111,7 +111,7 @@ class Distributed:
         """Learn from a `Cluster`: what each estimator says."""
         raise NotImplementedError
 
-    def _none(self):
+    def _none(self) -> Any:
         raise AttributeError("Rows on a cluster are learned by fit.")
 
     get_params: Callable[..., dict]  # of the estimator that this is mixed into

@@ -5,6 +5,7 @@ Prices of candidates are in passes: one is a multiply-add for every stored entry
 
 import time
 import warnings
+from collections.abc import Callable
 from html import escape
 from typing import Any, NamedTuple, Self
 
@@ -41,7 +42,7 @@ from tunefree.estimators import base
 from tunefree.estimators.callbacks import TellsCallbacks, told
 from tunefree.learners.kernel.nystroem import show
 from tunefree.preprocessing import TablePreprocessor
-from tunefree.protocols import MatrixLike, Seed
+from tunefree.protocols import MatrixLike, Seed, TargetLike
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
@@ -394,6 +395,9 @@ _FAMILIES = ("auto", "linear", "kernel")
 
 
 class _TuneFree(TellsCallbacks, BaseEstimator):
+    classes_: np.ndarray
+    predict: Callable[..., np.ndarray]
+
     def __init__(
         self,
         family: str = "auto",
@@ -622,7 +626,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     """
 
     @told
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Judge the candidates and fit the winner.
 
         Parameters
@@ -707,7 +711,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
     """
 
     @told
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Judge the candidates and fit the winner.
 
         Parameters

@@ -1,7 +1,9 @@
 """What all estimators share: checking rows, weights and labels, and saying what is wrong."""
 
 import functools
+from collections.abc import Callable
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from tunefree._interrupts import interruptible
 from tunefree._parameters import check_values
 from tunefree._threads import one_blas_thread
+from tunefree.protocols import MatrixLike
 
 FLOATS = [np.float64, np.float32]
 # The largest value to learn from.
@@ -54,7 +57,7 @@ def all_or_nothing(method):
     return guarded
 
 
-def check_rows(estimator, X, *, reset=False):
+def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes.
 
     Raises
@@ -69,7 +72,15 @@ def check_rows(estimator, X, *, reset=False):
     return canonical(X)
 
 
-def check_rows_and_targets(estimator, X, y, *, reset=True, multi_output=False, numeric=False):
+def check_rows_and_targets(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    reset: bool = True,
+    multi_output: bool = False,
+    numeric: bool = False,
+) -> tuple[Any, Any]:
     """`check_rows`, with targets of the same length."""
     X, y = validate_data(
         estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
@@ -183,13 +194,17 @@ def signs(codes, n_classes):
 class LabelsByDecisions(ClassifierMixin):
     """What a classifier with `decision_function`, and perhaps `predict_proba`, has from them."""
 
-    def predict(self, X):
+    decision_function: Callable[..., np.ndarray]
+    predict_proba: Callable[..., np.ndarray]
+    classes_: np.ndarray
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,)."""
         scores = self.decision_function(X)
         return self.classes_[chosen(scores.reshape(len(scores), -1))]
 
     @available_if(lambda self: callable(self.predict_proba))
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         return np.log(self.predict_proba(X))
 

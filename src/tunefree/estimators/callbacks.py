@@ -8,19 +8,19 @@ scikit-learn has no callbacks: estimators then have no `set_callbacks`, and noth
 import copy
 import functools
 import inspect
+from typing import TYPE_CHECKING, Any
 
 from tunefree.estimators.base import unharmed
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:
+    if not TYPE_CHECKING:
+        CallbackSupportMixin = object
 
-    class CallbackSupportMixin:
-        """Stands in for what scikit-learn does not have yet."""
-
-    def with_callbacks(method):
-        """The method itself."""
-        return method
+        def with_callbacks(method):
+            """The method itself."""
+            return method
 
 
 # Tasks below a fit: of more passes several make up one, since the stock progress bar adds up all
@@ -65,7 +65,8 @@ class Told(Silent):
 
     def __init__(self, estimator, shown):
         self.estimator, self.shown = estimator, {"estimator": estimator, **shown}
-        self.root = self.task = None
+        self.root: Any = None
+        self.task: Any = None
 
     def expect(self, most):
         """Begin the fit; it has at most so many tasks."""
@@ -78,7 +79,7 @@ class Told(Silent):
         self.task = self.root.subcontext(task_name=name)
         self.task.call_on_fit_task_begin(**self.shown)
 
-    def end(self, publish=None):
+    def end(self, publish: Any = None):
         """End the task; `publish(model)` sets what is fitted on a copy of the estimator.
 
         Returns
@@ -98,7 +99,7 @@ class Told(Silent):
         )
         return self.stopped
 
-    def passes(self, most, publish=None):
+    def passes(self, most, publish: Any = None):
         """What `engine.run.run` calls around each of at most so many passes.
 
         Parameters

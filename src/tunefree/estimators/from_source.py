@@ -1,6 +1,10 @@
 """``fit_source``: learn from rows that come in chunks and need not fit into memory."""
 
+from collections.abc import Callable
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
 from tunefree._threads import one_blas_thread
@@ -55,7 +59,14 @@ class FitsSource(ReadOnDemand):
     """
 
     @base.all_or_nothing
-    def fit_source(self, source, *, classes=None, checkpoint=None, on_chunk=None):
+    def fit_source(
+        self,
+        source: Any,
+        *,
+        classes: ArrayLike | None = None,
+        checkpoint: Any = None,
+        on_chunk: Callable | None = None,
+    ) -> Self:
         """Learn from a source of any size, in the order of its rows and in flat memory.
 
         One pass, unless `max_iter` is a number. The result is that of `partial_fit` on the rows;
@@ -98,7 +109,7 @@ class FitsSource(ReadOnDemand):
     def _source_passes(self):
         return 1 if self.max_iter == "auto" else int(self.max_iter)
 
-    def progressive_risk(self, share=1.0):
+    def progressive_risk(self, share: float = 1.0) -> float:
         """Mean loss of the best member or average on rows before they were learned.
 
         Parameters
@@ -111,7 +122,7 @@ class FitsSource(ReadOnDemand):
         float
             A share of errors, or a squared error; NaN where there is no stream.
         """
-        stream = self.__dict__.get("_stream")
+        stream: Any = self.__dict__.get("_stream")
         return stream.risk(share) if hasattr(stream, "risk") else float("nan")
 
 
@@ -138,8 +149,9 @@ class _Run:
 
     def resume(self, estimator, mark, epoch, width, state):
         """Go on from what a checkpoint holds."""
-        vars(self.estimator).clear()
-        vars(self.estimator).update(vars(estimator))
+        held = self.estimator.__dict__
+        held.clear()
+        held.update(vars(estimator))
         self.mark, self.epoch, self.width = mark, epoch, width
 
     def go(self, checkpoint=None):

@@ -24,7 +24,7 @@ from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
 from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
 from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
-from tunefree.protocols import Kernel, MatrixLike, Numbers, Source
+from tunefree.protocols import Kernel, MatrixLike, Numbers, Source, TargetLike
 
 # Up to here Wolfe's method is the fastest; with more support rows it hands over.
 _SMALL_SUPPORT = 300
@@ -149,8 +149,12 @@ def check_positive(**numbers):
 class Hyperplanes(base.LabelsByDecisions, TellsCallbacks, BaseEstimator):
     """A classifier by the signs, or the largest, of linear scores <w, phi(x)> + intercept.
 
-    A child has `intercept_`, and says by `_scores` what <w, phi(x)> is.
+    A child has these, and says by `_scores` what <w, phi(x)> is.
     """
+
+    fit_intercept: bool
+    intercept_scaling: float | str
+    intercept_: np.ndarray
 
     def _scores(self, X):
         """<w, phi(x)> of checked rows for each hyperplane; by default with `coef_`."""
@@ -421,7 +425,7 @@ class OptimisticPerceptron(Separator):
     """
 
     @told
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Find separators.
 
         Parameters
@@ -707,7 +711,7 @@ class KernelOptimisticPerceptron(Separator):
         return make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
 
     @told
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Find separators.
 
         Parameters
@@ -829,7 +833,7 @@ class ClassicalPerceptron(Hyperplanes):
         self.intercept_scaling = intercept_scaling
 
     @told
-    def fit(self, X: MatrixLike, y: ArrayLike) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike) -> Self:
         """Find separators.
 
         Parameters

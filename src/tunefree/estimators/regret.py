@@ -1,8 +1,9 @@
 """What a fitted PiSTOL can have lost against a competitor: the theorems, on the rows at hand."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.bounds import pistol_regret_seen
@@ -140,7 +141,11 @@ def kernel_regret(engine):
 class RegretBound:
     """``regret_bound`` of linear estimators, whose ``regret_`` is what `linear_regret` says."""
 
-    def regret_bound(self, coef, intercept=0.0):
+    coef_: np.ndarray
+    regret_: Any
+    setting: str
+
+    def regret_bound(self, coef: ArrayLike, intercept: ArrayLike = 0.0) -> float:
         """Largest sum of losses by which learning can have lost to a linear predictor.
 
         It is about the predictions made on the way, each before its row was learned, summed over
@@ -197,7 +202,10 @@ class RegretBound:
 class KernelRegretBound:
     """``regret_bound`` of kernel PiSTOL, whose ``regret_`` is what `kernel_regret` says."""
 
-    def regret_bound(self, norm):
+    regret_: Any
+    setting: str
+
+    def regret_bound(self, norm: float) -> dict[float | None, float]:
         """Largest sum of losses by which each learner can have lost to a function of this norm.
 
         The norm is that of the reproducing kernel Hilbert space of the learner's kernel. See

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -44,12 +45,14 @@ class Reread:
         self.dtype = np.dtype(np.float32 if first.X.dtype == np.float32 else np.float64)
         self.width, self.rows, self.entries = first.X.shape[1], 0, 0
         self.flat = np.ndim(first.y) == 1
-        self.grid, self._places, self._fetched = _ROWS, None, {}
+        self.grid, self._fetched = _ROWS, {}
+        self._places: Any = None
         if not sparse.issparse(first.X):
             self.grid = int(np.clip(_NUMBERS // max(1, self.width), 1, _ROWS))
 
     def survey(self):
         """The first pass: (X, y, weights) as they come, columns of sparse rows still growing."""
+        X: Any = None
         for X, y, weights in self._pieces():
             self.width, self.rows = max(self.width, X.shape[1]), self.rows + X.shape[0]
             self.entries += X.nnz if sparse.issparse(X) else X.size
@@ -75,7 +78,8 @@ class Reread:
             for _ in self.pieces():
                 pass
         if j not in self._fetched:
-            start, mark = [place for place in self._places if place[0] <= j][-1]
+            places: Any = self._places
+            start, mark = [place for place in places if place[0] <= j][-1]
             X, _, _ = next(self._pieces(mark))
             self._fetched[j] = widened(X, self.width)[j - start : j - start + 1]
         return self._fetched[j]

@@ -29,7 +29,7 @@ from tunefree.estimators.least_squares import (
 )
 from tunefree.learners.sgd.path import decompose
 from tunefree.learners.sgd.stream import StreamSGD
-from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed
+from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed, TargetLike
 from tunefree.robust import guarded
 
 # A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
@@ -156,10 +156,10 @@ class AveragedSGDRegressor(
     def fit(
         self,
         X: MatrixLike,
-        y: ArrayLike,
+        y: TargetLike,
         sample_weight: ArrayLike | None = None,
-        X_val: MatrixLike | None = None,
-        y_val: ArrayLike | None = None,
+        X_val: MatrixLike = None,
+        y_val: TargetLike = None,
     ) -> Self:
         """Learn from rows in memory.
 
@@ -299,7 +299,7 @@ class AveragedSGDRegressor(
 
     @base.all_or_nothing
     def partial_fit(
-        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn from the next chunk of a stream, in the order given; after `fit`, go on from it.
 
@@ -425,7 +425,7 @@ def exact_path(problem, alphas, intercept):
 @one_blas_thread()
 def sgd_ridge_path(
     X: MatrixLike,
-    y: ArrayLike,
+    y: TargetLike,
     *,
     alphas: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,

@@ -525,4 +525,5 @@ def python_number(text, at):
     >>> python_number(b"1:9007199254740993 2:1", 2)
     9007199254740992.0
     """
-    return float(_NUMBER.match(text, at)[0])
+    found: Any = _NUMBER.match(text, at)
+    return float(found[0])

@@ -1,6 +1,9 @@
 """PiSTOL for linear prediction: no step size, no regularization grid, no cross-validation."""
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -27,6 +30,7 @@ from tunefree.estimators.pistol.fitting import (
     view_set,
 )
 from tunefree.losses import SmoothedHinge, check_bounded, make_loss
+from tunefree.protocols import Average, AverageWithin, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import column_caps, screened
 
 # Rows used to measure the size of decisions, and rows of a stream from which it is calibrated.
@@ -129,17 +133,17 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
 
     def __init__(
         self,
-        setting="auto",
+        setting: str = "auto",
         *,
-        loss="auto",
-        average="auto",
-        max_iter="auto",
-        horizon=None,
-        fit_intercept=True,
-        shuffle=True,
-        class_weight=None,
-        warm_start=False,
-        random_state=None,
+        loss: str | Loss = "auto",
+        average: str | Average | AverageWithin = "auto",
+        max_iter: int | str = "auto",
+        horizon: int | None = None,
+        fit_intercept: bool = True,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        random_state: Seed = None,
     ):
         self.setting = setting
         self.loss = loss
@@ -221,7 +225,13 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         return self._stream_of(members, X, unseen=True)
 
     @base.all_or_nothing
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from the next chunk of a stream, in the order given.
 
         The chunks' sizes make no difference, to the last bit. Entries ten times beyond all before
@@ -244,7 +254,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         self._check()
         stream = self._going_on()
         X, y, weights = self._rows(X, y, sample_weight, reset=stream is None)
-        known = getattr(self, "classes_", None)
+        known: Any = getattr(self, "classes_", None)
         every, codes, weights, counts = stream_labels(self, y, weights, classes, known)
         if stream is None:
             stream = self._open_stream(X)
@@ -290,7 +300,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         self.coef_ = np.ascontiguousarray(coef.T, dtype=self._dtype)
         self.intercept_ = intercept.astype(self._dtype)
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class against the rest.
 
         Parameters
@@ -307,7 +317,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes).
 
         With ``setting='auto'`` they are calibrated on the progressive predictions. After a few

@@ -4,9 +4,10 @@ The portfolios are what ``setting="auto"`` runs. Their members and the number of
 by looking at test errors over about thirty public and synthetic sets together, never for one set.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -26,6 +27,7 @@ from tunefree.learners.pistol.diagonal import Diagonal
 from tunefree.learners.pistol.isotropic import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import Logistic, Multinomial, SmoothedHinge
+from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.robust import Guard
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
@@ -103,7 +105,7 @@ def dense_members(n_outputs, loss=None, whiten=True):
     """
     views = ("standardised", "whitened", "strongly_whitened") if whiten else ("standardised",)
     learner = _coordinates(loss or Multinomial())
-    members = [(view, "per-coordinate", learner) for view in views]
+    members: list[tuple] = [(view, "per-coordinate", learner) for view in views]
     if n_outputs > 1 and loss is None:
         learner = _coordinates(Logistic())
         members += [(view, "per-coordinate one-vs-rest", learner) for view in views[:2]]
@@ -170,7 +172,7 @@ class Problem(NamedTuple):
         Distinct rows, and the weight of each.
     """
 
-    X: object
+    X: Any
     targets: np.ndarray
     visits: Visits
     rows: np.ndarray
@@ -190,7 +192,7 @@ class Run(NamedTuple):
 
     portfolio: Portfolio
     state: tuple
-    scale: object = None
+    scale: Any = None
 
 
 def visits_of(X, labels, weights, shuffle, seed, affine=False):
@@ -274,6 +276,8 @@ class LearnsByPortfolio(RegretBound, FitsSource, TellsCallbacks, BaseEstimator):
     A subclass says how it differs by the methods that raise NotImplementedError here.
     """
 
+    _stream: Any
+
     def _loss(self):
         """The part that `loss` names; None for the members' own."""
         raise NotImplementedError
@@ -327,7 +331,14 @@ class LearnsByPortfolio(RegretBound, FitsSource, TellsCallbacks, BaseEstimator):
             )
 
     @told
-    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: MatrixLike = None,
+        y_val: TargetLike = None,
+    ) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -413,7 +424,7 @@ class LearnsByPortfolio(RegretBound, FitsSource, TellsCallbacks, BaseEstimator):
             guarded=self._guarded,
         )
 
-    def _visits(self, X, labels, weights, affine=False):
+    def _visits(self, X, labels, weights, affine: Any = False):
         return visits_of(X, labels, weights, self.shuffle, seed_of(self.random_state), affine)
 
     def _read_stream(self):

@@ -1,6 +1,9 @@
 """PiSTOL for real targets: robust scales in place of a known bound of the loss."""
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -24,6 +27,7 @@ from tunefree.estimators.pistol.fitting import (
 )
 from tunefree.estimators.pistol.targets import TargetScale
 from tunefree.losses import check_bounded, make_loss, within
+from tunefree.protocols import Average, AverageWithin, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, DELTA, screened
 
 # Visits of rows to make, within 3 to 12 passes. More would follow the rows whose far entries are
@@ -125,17 +129,17 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
 
     def __init__(
         self,
-        setting="auto",
+        setting: str = "auto",
         *,
-        loss="squared",
-        average="auto",
-        max_iter="auto",
-        horizon=None,
-        cap=10.0,
-        fit_intercept=True,
-        shuffle=True,
-        warm_start=False,
-        random_state=None,
+        loss: str | Loss = "squared",
+        average: str | Average | AverageWithin = "auto",
+        max_iter: int | str = "auto",
+        horizon: int | None = None,
+        cap: float = 10.0,
+        fit_intercept: bool = True,
+        shuffle: bool = True,
+        warm_start: bool = False,
+        random_state: Seed = None,
     ):
         self.setting = setting
         self.loss = loss
@@ -209,7 +213,9 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         return self._stream_of(members, X, self._scale())
 
     @base.all_or_nothing
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from the next chunk of a stream, in the order given.
 
         The columns' and targets' scales come from the first 64 rows, the loss's width from the
@@ -261,7 +267,8 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         y = y - np.average(y, axis=0, weights=weights)
         chosen = portfolio.candidates(state) if candidates is None else candidates
         chosen = chosen or [(i, portfolio.last) for i in range(len(portfolio.members))]
-        coef, squared = 0.0, scale.elicits_mean
+        coef: Any = 0.0
+        squared = scale.elicits_mean
         for i, last in chosen:
             p = recent[:, 2 * i + last]
             p = p - np.average(p, axis=0, weights=weights)
@@ -284,7 +291,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         self.limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
         self.range_ = np.clip(scale.range(), -most, most).astype(dtype)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         check_is_fitted(self, "coef_")
         X = base.check_rows(self, X)

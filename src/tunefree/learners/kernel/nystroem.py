@@ -13,7 +13,7 @@ rows: coarse bandwidths under both views, then rounds in which columns are weigh
 Source: Williams and Seeger 2001 (Nystroem); Allen 1974 (leave-one-out by leverages).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -215,7 +215,8 @@ class Trial:
 
     def relevance(self):
         """Root mean squared derivative of the function in every column, of mean square 1."""
-        K, square = self.marks.values(self.Z), 0.0
+        K = self.marks.values(self.Z)
+        square: Any = 0.0
         for a in self.coef.T:
             slope = self.Z * (K @ a)[:, None] - K @ (a[:, None] * self.marks.centers)
             square = square + np.square(slope).mean(axis=0)

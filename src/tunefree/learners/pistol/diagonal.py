@@ -8,7 +8,7 @@ an entry.
 Source: Orabona 2014, appendix A; the scale-free, lazily averaged form is ours.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tunefree.averaging import Uniform, mass
 from tunefree.designs import count, dot, entry, index, outputs, width
 from tunefree.learners.pistol import rules
 from tunefree.losses import SmoothedHinge, bound, slopes
+from tunefree.protocols import Loss
 
 # The fields of a record.
 LARGEST, ACCUMULATOR, GRADIENT, WEIGHT, SUM, ROUND = 0, 1, 2, 3, 4, 5
@@ -174,9 +175,9 @@ class Diagonal(NamedTuple):
     (2, 1)
     """
 
-    rule: NamedTuple = rules.PiSTOL(a=1.0, b=0.1, squares=True)
-    loss: NamedTuple = SmoothedHinge()
-    average: NamedTuple = Uniform()
+    rule: Any = rules.PiSTOL(a=1.0, b=0.1, squares=True)
+    loss: Loss = SmoothedHinge()
+    average: Any = Uniform()
     negligible: float = 0.0
 
     def init(self, n_columns, n_outputs):

@@ -8,7 +8,7 @@ iterates needs no O(d) work a round: with C_t = sum_(s<=t) m_s c_s (m_s the mass
 Source: Orabona 2014, Algorithm 3; the two-vector average is ours.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tunefree.designs import axpy2, count, dot, entry, outputs
 from tunefree.learners.pistol import rules
 from tunefree.learners.pistol.rules import GROWTH, HEAVIEST, MASS, N_SCALARS, SQUARED_NORM, SUM
 from tunefree.losses import SmoothedHinge, bound, slopes
+from tunefree.protocols import Loss
 
 G, U = 0, 1  # the two vectors
 
@@ -46,8 +47,8 @@ class IsotropicState(NamedTuple):
 class Coordinates(NamedTuple):
     """The space of rows with coordinates, in which g and u are kept as vectors."""
 
-    outputs: NamedTuple
-    design: NamedTuple
+    outputs: Any
+    design: Any
     vectors: np.ndarray
 
     def square(self, i):
@@ -173,9 +174,9 @@ class Isotropic(NamedTuple):
     True
     """
 
-    rule: NamedTuple = rules.PiSTOL()
-    loss: NamedTuple = SmoothedHinge()
-    average: NamedTuple = Uniform()
+    rule: Any = rules.PiSTOL()
+    loss: Loss = SmoothedHinge()
+    average: Any = Uniform()
     negligible: float = 0.0
 
     def init(self, n_columns, n_outputs):
