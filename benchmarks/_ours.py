@@ -71,8 +71,7 @@ def throughput_rows(data):
     difference between five passes and one. Rows in the given order, one output, no intercept.
     """
     from tunefree.designs import CSR
-    from tunefree.learners.pistol.diagonal import Diagonal
-    from tunefree.learners.pistol.isotropic import Isotropic
+    from tunefree.learners.pistol.linear import Diagonal, Isotropic
     from tunefree.losses import Logistic, SmoothedHinge
 
     X = data.X_train

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from tunefree import DynamicsReflectron
-from tunefree._threads import one_blas_thread
+from tunefree._process import one_blas_thread
 from tunefree.constraints import LpBall, NuclearBall, SchattenBall
 from tunefree.datasets import make_low_rank_dynamics
 from tunefree.designs import Dense

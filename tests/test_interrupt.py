@@ -11,7 +11,7 @@ import pytest
 from numba.extending import overload
 
 from tunefree import PiSTOLRegressor
-from tunefree._interrupts import SIGNALS, interruptible
+from tunefree._process import SIGNALS, interruptible
 
 # None of these fits has a rule that ends it before it is interrupted.
 CHILD = """

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import tunefree
-from tunefree import PiSTOLClassifier, _threads
-from tunefree._threads import one_blas_thread, product
+from tunefree import PiSTOLClassifier, _process
+from tunefree._process import one_blas_thread, product
 
 # Every public estimator, with little to do where that is asked for; 220 columns make products of
 # which OpenBLAS gives a part to each of its threads.
@@ -41,16 +41,16 @@ CHILD = """
 import hashlib, json, sys, warnings
 import numpy as np
 import tunefree
-from tunefree import _threads
-from tunefree._threads import _libraries
+from tunefree import _process
+from tunefree._process import _libraries
 from sklearn.base import is_classifier
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
 X = rng.normal(size=(600, 220)) * rng.lognormal(size=220)
 y = np.tanh(X[:, :5] @ rng.normal(size=5)) + 0.1 * rng.normal(size=600)
 labels = np.digitize(y, [-0.5, 0.5])
-out, entered, enter = {}, [], _threads._enter
-_threads._enter = lambda me: (entered.append(me), enter(me))
+out, entered, enter = {}, [], _process._enter
+_process._enter = lambda me: (entered.append(me), enter(me))
 for name, parameters in json.loads(sys.argv[1]).items():
     model = getattr(tunefree, name)(**parameters)
     if "random_state" in model.get_params():
@@ -72,17 +72,17 @@ print(json.dumps([[lib.get_num_threads() for lib in shared + own], out]))
 
 def threads():
     """What every BLAS library of the process is set to."""
-    shared, own = _threads._libraries()
+    shared, own = _process._libraries()
     return [library.get_num_threads() for library in shared + own]
 
 
 @pytest.fixture
 def two():
     """Two threads in each, and what there was afterwards."""
-    before, libraries = threads(), sum(_threads._libraries(), [])
-    _threads._set((library, 2) for library in libraries)
+    before, libraries = threads(), sum(_process._libraries(), [])
+    _process._set((library, 2) for library in libraries)
     yield [2] * len(before)
-    _threads._set(zip(libraries, before, strict=True))
+    _process._set(zip(libraries, before, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_an_interrupt_of_the_first_and_of_the_last_step_restores_them(two, monke
     for step in ("_enter", "_leave"):
         for after in (False, True):
             with monkeypatch.context() as patch:
-                patch.setattr(_threads, step, interrupted(getattr(_threads, step), after))
+                patch.setattr(_process, step, interrupted(getattr(_process, step), after))
                 with pytest.raises(KeyboardInterrupt):
                     inside()
             assert threads() == two
@@ -198,7 +198,7 @@ class OfThreads(threading.local):
 
 def test_where_each_thread_has_its_own_number_each_sets_and_restores_it(monkeypatch):
     library, barrier = OfThreads(), Barrier(2, timeout=60)
-    monkeypatch.setattr(_threads, "_libraries", lambda: ([], [library]))
+    monkeypatch.setattr(_process, "_libraries", lambda: ([], [library]))
 
     def work():
         with one_blas_thread():
@@ -211,12 +211,12 @@ def test_where_each_thread_has_its_own_number_each_sets_and_restores_it(monkeypa
 
 
 def test_fits_and_predictions_have_one_thread_and_leave_what_there_was(two, monkeypatch):
-    seen, entered = [], _threads._enter
-    monkeypatch.setattr(_threads, "_enter", lambda me: (entered(me), seen.append(threads())))
+    seen, entered = [], _process._enter
+    monkeypatch.setattr(_process, "_enter", lambda me: (entered(me), seen.append(threads())))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 40))
     model = PiSTOLClassifier(random_state=0).fit(X, X[:, 0] > 0)
-    assert len(seen) == 1 and not _threads._inside  # once, whatever the fit calls
+    assert len(seen) == 1 and not _process._inside  # once, whatever the fit calls
     model.predict(X)
     assert len(seen) == 2
     model.predict(X[:1])  # too little for a second thread of BLAS
@@ -235,7 +235,7 @@ def test_products_are_those_of_numpy():
 
 
 def _of_child(queue):
-    alone = threads(), sorted(_threads._inside)
+    alone = threads(), sorted(_process._inside)
     queue.put((alone, inside(), threads()))
 
 

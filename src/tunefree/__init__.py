@@ -28,8 +28,9 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
         KernelOptimisticPerceptron as KernelOptimisticPerceptron,
         OptimisticPerceptron as OptimisticPerceptron,
     )
-    from tunefree.estimators.pistol.classifier import PiSTOLClassifier as PiSTOLClassifier
-    from tunefree.estimators.pistol.regressor import PiSTOLRegressor as PiSTOLRegressor
+    from tunefree.estimators.pistol import (
+        PiSTOLClassifier as PiSTOLClassifier, PiSTOLRegressor as PiSTOLRegressor,
+    )
     from tunefree.estimators.reflectron.dynamics import DynamicsReflectron as DynamicsReflectron
     from tunefree.estimators.reflectron.flow import flow as flow
     from tunefree.estimators.reflectron.glm import (
@@ -62,8 +63,8 @@ _HOMES = {
     "LandmarkClassifier": "tunefree.estimators.kernel.landmarks",
     "LandmarkRegressor": "tunefree.estimators.kernel.landmarks",
     "OptimisticPerceptron": "tunefree.estimators.perceptron",
-    "PiSTOLClassifier": "tunefree.estimators.pistol.classifier",
-    "PiSTOLRegressor": "tunefree.estimators.pistol.regressor",
+    "PiSTOLClassifier": "tunefree.estimators.pistol",
+    "PiSTOLRegressor": "tunefree.estimators.pistol",
     "ReflectronClassifier": "tunefree.estimators.reflectron.glm",
     "ReflectronRegressor": "tunefree.estimators.reflectron.glm",
     "RidgePathDisplay": "tunefree.plots",

@@ -16,6 +16,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +86,17 @@ def kernel(function=None, *, fastmath: bool | set[str] = False) -> Any:
     return _cached(function, fastmath)
 
 
-def _ours(value):
-    """Whether all parts within tuples are of this package."""
-    if not isinstance(value, tuple):
-        return True
-    own = type(value) is tuple or type(value).__module__.startswith("tunefree")
-    return own and all(map(_ours, value))
+@cache
+def _is_ours(kind):
+    return kind is tuple or kind.__module__.startswith("tunefree")
+
+
+def _ours(values):
+    """Whether all parts among values, and within those, are of this package."""
+    for value in values:
+        if isinstance(value, tuple) and not (_is_ours(type(value)) and _ours(value)):
+            return False
+    return True
 
 
 class Kernel:

@@ -38,6 +38,10 @@ def _is_array(value):
         return False
 
 
+def _is_whole(value):
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+
+
 def _is_count(value):
     return is_number(value) and value == int(value) and value != 0
 
@@ -49,6 +53,7 @@ _RULES = {
             "neither None nor positive"),
     "coef0": (is_number, "not a number"),
     "degree": (lambda v: is_number(v) and v > 0, "not a positive number"),
+    "horizon": (lambda v: v is None or _is_whole(v), "neither None nor a positive integer"),
     "init": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
     "intercept_scaling": (lambda v: _is_named(v, "auto") or is_number(v) and v > 0,
                           "neither 'auto' nor a positive number"),
@@ -78,13 +83,36 @@ def _rules(cls):
 
 
 def check_values(estimator):
-    """Refuse values of parameters that mean nothing in any estimator, by name.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse values of parameters that mean nothing in any estimator, by name."""
     for name, (right, wrong) in _rules(type(estimator)).items():
         value = getattr(estimator, name)
         if not right(value):
             raise ValueError(f"{name}={value!r} is {wrong}.")
+
+
+def check_passes(max_iter):
+    """Refuse a number of passes that is none; 'auto' is one."""
+    if max_iter != "auto" and not _is_whole(max_iter):
+        raise ValueError(f"max_iter={max_iter!r} is neither 'auto' nor a positive integer.")
+
+
+def seed_of(random_state):
+    """A 32-bit seed from anything scikit-learn takes as `random_state`, or a Generator.
+
+    Examples
+    --------
+    >>> seed_of(7)
+    7
+    """
+    if random_state is None:
+        return int(np.random.randint(2**31 - 1))
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    if hasattr(random_state, "randint"):
+        return int(random_state.randint(2**31 - 1))
+    raise ValueError(
+        f"random_state={random_state!r} is neither None nor a nonnegative integer nor a "
+        "RandomState or Generator."
+    )

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import resized
 from tunefree._jit import REASSOCIATE, kernel
-from tunefree.designs import CSR, Dense
+from tunefree.designs import CSR, Dense, resized
 
 _BLOCK = 1024
 # Rows that tell the centre and scale of a bent column.
@@ -448,3 +447,10 @@ def standard_scaling(X, weights):
     spread = np.sqrt(np.maximum(share @ np.square(X - center), 0.0))
     largest = np.abs(X).max(axis=0, initial=0.0)
     return Scaling(center, np.where(spread > 1e-10 * largest, spread, 1.0), asinh=False)
+
+
+def show(parts, X):
+    """Rows under all parts of a view, one after the other."""
+    for part in parts:
+        X = part.show(X)
+    return X

@@ -19,7 +19,7 @@ from tunefree._jit import part, verb
 count, index, entry = verb("count", 1), verb("index", 2), verb("entry", 2)
 put = verb("put", 3)
 width = verb("width", 0)
-dot, axpy2 = verb("dot", 5), verb("axpy2", 5)
+square, dot, axpy2 = verb("square", 2), verb("dot", 5), verb("axpy2", 5)
 
 
 class Dense(NamedTuple):
@@ -159,11 +159,6 @@ class CSR(NamedTuple):
         return self._matrix().T @ r.astype(self.data.dtype, copy=False)
 
 
-def as_design(X):
-    """Rows of an array or SciPy CSR matrix as a design that reads, and writes, the same memory."""
-    return CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
-
-
 class Centred(NamedTuple):
     """A design whose columns are measured from a centre, without storing the difference.
 
@@ -290,9 +285,20 @@ def equations(A: Any, X: Any = None):
     return rows if values.dtype.kind == "f" else rows.astype(float), shape[0]
 
 
+def _squared_norm(self, design, i):
+    """The squared norm of row i."""
+    total = 0.0
+    for p in range(count(design, i)):
+        v = entry(design, i, p)
+        total += v * v
+    return total
+
+
 @part
 class One(NamedTuple):
     """A single output, known when a kernel is compiled so that its loops vanish."""
+
+    square = _squared_norm
 
     def width(self):
         """How many outputs."""
@@ -319,6 +325,7 @@ class Many(NamedTuple):
     """Several outputs: classes or targets."""
 
     n: int
+    square = _squared_norm
 
     def width(self):
         """How many outputs."""
@@ -345,3 +352,21 @@ class Many(NamedTuple):
 def outputs(n):
     """`One()` or ``Many(n)``."""
     return One() if n == 1 else Many(n)
+
+
+def resized(table, d, bias=False, fill=0.0):
+    """A table with d columns (its first axis), and after them the constant's if there is one.
+
+    Columns that are new hold `fill`, and so must those that go.
+
+    Examples
+    --------
+    >>> resized(np.array([1.0, 2.0, 9.0]), 3, bias=True).tolist()
+    [1.0, 2.0, 0.0, 9.0]
+    """
+    out = np.full((d + bias, *table.shape[1:]), fill)
+    known = min(len(table) - bias, d)
+    out[:known] = table[:known]
+    if bias:
+        out[-1] = table[-1]
+    return out

@@ -28,18 +28,35 @@ for::
 Source: Boffi, Tu and Slotine 2021, assumption 3.2; Kakade et al. 2011 (GLM-tron).
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import overload
 from numpy.typing import ArrayLike
 from scipy import special
 
 from tunefree._jit import part
 from tunefree._parts import Table
-from tunefree.protocols import Link, Numbers
+from tunefree.protocols import Numbers
 
 _ROOT_2PI = np.sqrt(2.0 * np.pi)
+
+
+# Kernels are taught SciPy's special functions of the links: scalars, in plain arithmetic.
+@overload(special.expit)
+def _expit(s):
+    def compiled(s):
+        e = np.exp(-abs(s))
+        return 1.0 / (1.0 + e) if s > 0.0 else e / (1.0 + e)
+
+    return compiled
+
+
+@overload(special.ndtr)
+def _ndtr(s):
+    return lambda s: 0.5 * math.erfc(-s / math.sqrt(2.0))
 
 
 def target_margin(link: Any, y: ArrayLike) -> np.ndarray:
@@ -96,7 +113,7 @@ def residuals(
     return xi * r, r * r
 
 
-def check_increasing(link: Link) -> None:
+def check_increasing(link: Any) -> None:
     """Refuse a link that decreases or is not finite somewhere on a grid of [-30, 30].
 
     Examples

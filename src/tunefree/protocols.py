@@ -148,24 +148,21 @@ class Observed(Learner, Protocol):
         ...
 
 
-class Source:
-    """Where blocks of rows come from: an array, a file, a pipe, or workers of a cluster.
-
-    A source has ``blocks(epoch)``; one whose blocks lie elsewhere has ``sweep`` instead, and has
-    them scanned there.
-    """
+class Source(Protocol):
+    """Where blocks of rows come from: an array, a file or a pipe."""
 
     def blocks(self, epoch: int) -> Iterator[Any]:
         """The blocks of a pass, in the order in which to learn them."""
-        raise NotImplementedError(f"{type(self).__name__} has neither blocks() nor sweep().")
+        ...
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """A source whose blocks lie elsewhere, and are scanned there."""
 
     def sweep(self, learner: Learner, state: State, epoch: int, on_block=None) -> State:
         """The state after a pass over all blocks."""
-        for block in self.blocks(epoch):
-            state = learner.scan(state, block)
-            if on_block is not None:
-                on_block(state, block)
-        return state
+        ...
 
 
 # Why a run ended, and the sentence that says so.
@@ -177,24 +174,12 @@ ENDED = {
 
 
 class Result(NamedTuple):
-    """What a run leaves behind.
+    """What a run leaves behind."""
 
-    Attributes
-    ----------
-    state : NamedTuple
-        The learner's last state.
-    n_passes : int
-        Passes over the source.
-    ended : {'converged', 'stopped', 'passes'}
-        Why: see `ENDED`.
-    trace : list
-        What the learner observed after each pass; empty if it observes nothing.
-    """
-
-    state: State
-    n_passes: int
-    ended: str
-    trace: list
+    state: State  # the learner's last state
+    n_passes: int  # passes over the source
+    ended: str  # why: see `ENDED`
+    trace: list  # what the learner observed after each pass; empty if it observes nothing
 
     @property
     def converged(self) -> bool:

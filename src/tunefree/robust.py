@@ -21,9 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import resized
 from tunefree._jit import kernel
-from tunefree.designs import as_design, count, entry, index, put
+from tunefree.designs import CSR, Dense, count, entry, index, put, resized
 from tunefree.losses import NORMAL
 
 # How far beyond the reach is far, and how far absurd; columns may have units that far apart.
@@ -229,12 +228,13 @@ class Guard(NamedTuple):
 
     def _sweep(self, X, rows, write):
         """Chosen rows in order; `write` amends a copy, else whatever is far is struck."""
-        out, design = X, as_design(X)
+        out, make = X, CSR.from_scipy if sparse.issparse(X) else Dense
+        design = make(X)
         q = _pass(design, rows, 0, self)
         while q < len(rows):
             if write and out is X:
                 out = X.copy()
-                design = as_design(out)
+                design = make(out)
             _amend(design, rows[q], write, self)
             q = _pass(design, rows, q + 1, self)
         return out

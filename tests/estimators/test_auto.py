@@ -14,7 +14,7 @@ from tunefree import (
 from tunefree.choose.race import Budget, Entry, choose, folds_of, race, wants_all_rows
 from tunefree.estimators import auto
 from tunefree.estimators.auto import Candidate, Shape
-from tunefree.estimators.callbacks import Silent
+from tunefree.estimators.base import Silent
 
 
 def crossed(n=500, seed=0):

@@ -11,7 +11,7 @@ from tunefree.choose.tournament import Alone, Data
 from tunefree.engine.run import run
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.blocked import Facts, Member, workers
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import SmoothedHinge
 

@@ -13,7 +13,7 @@ from tunefree import (
     open_source,
 )
 from tunefree.constraints import NonNegative
-from tunefree.estimators.labels import stream_labels
+from tunefree.estimators.base import stream_labels
 
 STREAMS = [KernelPiSTOLClassifier, PiSTOLClassifier, ReflectronClassifier]
 

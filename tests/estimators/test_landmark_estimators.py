@@ -5,7 +5,8 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from tunefree import LandmarkClassifier, LandmarkRegressor, load_model, save_model
-from tunefree.learners.kernel.nystroem import place, show, solve
+from tunefree.columns import show
+from tunefree.learners.kernel.nystroem import place, solve
 
 
 def curve(n=150, d=2, seed=0):
@@ -52,7 +53,7 @@ def test_units_of_columns_make_no_difference(make):
         assert (one.predict(new) == two.predict(new * scale)).mean() >= 0.95
 
 
-def test_heavy_tails_call_for_the_squashed_view():
+def test_heavy_tails_call_for_the_asinh_view():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(400, 3))
     X, y = np.sinh(3 * Z), np.sin(2 * Z[:, 0])

@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss
 
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
 from tunefree.averaging import AVERAGES, Suffix, Tail, Weighted
-from tunefree.estimators.pistol.fitting import SETTINGS
+from tunefree.learners.pistol.linear import SETTINGS
 from tunefree.losses import LOSSES, Huber
 
 CLASSIFIERS = ["classifier dense", "classifier sparse", "multiclass dense"]

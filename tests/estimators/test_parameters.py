@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import tunefree
-from tunefree._array import seed_of
+from tunefree._parameters import seed_of
 
 X = np.random.default_rng(0).standard_normal((60, 3))
 Y = {True: (X[:, 0] > 0).astype(int), False: X[:, 0]}

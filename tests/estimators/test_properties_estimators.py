@@ -111,7 +111,7 @@ def test_neither_the_order_of_rows_nor_the_storage_tells(name, table):
     expected = decide(fit(name, X, y), X)
     assert_near(decide(fit(name, X[mixed], y[mixed]), X), expected, name)
     if name == "SGD" or name.startswith("TuneFree"):
-        return  # the first centres columns of arrays only, the others squash those only
+        return  # the first centres columns of arrays only, the others rescale those only
     csr = sparse.csr_array(X)
     csr.indices, csr.indptr = csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
     digits = 1e-4 if X.dtype == np.float32 else 1e-9

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.linear_model import RidgeCV
 
 from tunefree import PiSTOLRegressor
-from tunefree.estimators.pistol.fitting import SETTINGS
+from tunefree.learners.pistol.linear import SETTINGS
 from tunefree.losses import LOSSES
 
 LOSS_NAMES = [name for name, loss in LOSSES.items() if loss.task != "classification"]

@@ -11,10 +11,8 @@ import pytest
 from tunefree import averaging, losses
 from tunefree._jit import Kernel, fast_exp, part
 from tunefree.designs import Dense, Many, One
-from tunefree.estimators.pistol.fitting import SETTINGS
 from tunefree.learners.pistol import rules
-from tunefree.learners.pistol.diagonal import Diagonal
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import SETTINGS, Diagonal, Isotropic
 from tunefree.losses import LOSSES, Hinge, Huber, Logistic
 
 # One part of each type: a specialization is compiled for each.

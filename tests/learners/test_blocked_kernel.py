@@ -6,7 +6,7 @@ import pytest
 from tunefree.averaging import Geometric, Polynomial, Uniform
 from tunefree.kernels import RBF, Linear, decay
 from tunefree.learners.kernel.blocked import Blocked, Cache, Facts, Member, Rows, workers
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import Absolute, Logistic, Multinomial, SmoothedHinge
 

@@ -7,7 +7,7 @@ from scipy import sparse
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Rows, workers
 from tunefree.learners.kernel.projection import contract, make_room
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import SQUARED_NORM, PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
 

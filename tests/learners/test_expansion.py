@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from tunefree.kernels import RBF, Cosine, Laplacian, Linear, Polynomial, Precomputed
-from tunefree.learners.kernel import expansion
+from tunefree.learners.kernel import blocked, expansion
 from tunefree.learners.kernel.expansion import Expansion
 
 KERNELS = [RBF(0.3), Laplacian(0.2), Polynomial(0.1, 3, 1.0), Linear(), Cosine()]
@@ -24,7 +24,7 @@ def direct(kernels, X, support, coefs):
 def small_blocks(monkeypatch):
     """Several blocks of rows and of support, the last ones not full."""
     monkeypatch.setattr(expansion, "ROWS", 16)
-    monkeypatch.setattr(expansion, "SUPPORT", 32)
+    monkeypatch.setattr(blocked, "TILE", 32)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.3, 0.02], ids=["full", "some", "few"])

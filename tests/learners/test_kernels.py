@@ -8,8 +8,7 @@ import reference
 from tunefree.averaging import AVERAGES
 from tunefree.columns import View
 from tunefree.designs import Dense
-from tunefree.learners.pistol.diagonal import Diagonal
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import Diagonal, Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import Logistic, Multinomial, SmoothedHinge
 

@@ -9,7 +9,7 @@ from tunefree.columns import View
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
-from tunefree.learners.pistol.diagonal import Diagonal
+from tunefree.learners.pistol.linear import Diagonal
 from tunefree.losses import Logistic
 
 N, D = 1200, 5

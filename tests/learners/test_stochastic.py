@@ -9,7 +9,7 @@ from tunefree.averaging import AVERAGES
 from tunefree.constraints import Box, L1Ball, LpBall, NonNegative, NuclearBall, Simplex
 from tunefree.designs import Dense
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
-from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, risk, stochastic
+from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, discounted_risk, stochastic
 from tunefree.links import LINKS, Logistic
 from tunefree.potentials import (
     POTENTIALS,
@@ -309,7 +309,7 @@ def test_the_risk_is_that_of_predictions_made_before_learning():
             theta, offset = learner.read(shown)
             squares += list((Logistic().mean(X[part] @ theta[0] + offset) - y[part, 0]) ** 2)
             state = learner.scan(state, X[part], y[part], np.ones(size), np.full(size, 0.3))
-        assert risk(state) == pytest.approx(np.mean(squares), rel=1e-9)
+        assert discounted_risk(state.clock) == pytest.approx(np.mean(squares), rel=1e-9)
 
 
 def test_a_step_that_is_too_long_ends_in_an_infinite_risk():
@@ -317,7 +317,7 @@ def test_a_step_that_is_too_long_ends_in_an_infinite_risk():
     for size in (1, 3):
         learner = stochastic(LINKS["identity"], GEOMETRIES[0], None, None, True, 20, size)
         state = learner.scan(learner.init(20, 2), X, y, np.ones(300), np.full(300, 1e150))
-        assert risk(state) == np.inf
+        assert discounted_risk(state.clock) == np.inf
 
 
 # --- Theorems ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from tunefree.experiments.baselines import (
 )
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Rows, workers
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
 

@@ -26,8 +26,7 @@ from tunefree import (
 from tunefree.averaging import Uniform
 from tunefree.designs import Dense
 from tunefree.estimators import base
-from tunefree.learners.pistol.diagonal import Diagonal
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import Diagonal, Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Absolute, Hinge, Logistic, SmoothedHinge
 

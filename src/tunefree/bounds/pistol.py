@@ -285,3 +285,25 @@ def pistol_regret_root(
     alpha, start = a * lipschitz + a * slopes, a * lipschitz
     leading = norm * np.sqrt(2 * alpha * np.log1p(norm / b))
     return float(leading + b * (k - 1) * (np.sqrt(alpha) - np.sqrt(start)))
+
+
+def run_regret(run, norms) -> float:
+    """The sum over a run's outputs of `pistol_regret_seen` against competitors of these norms.
+
+    Raises
+    ------
+    ValueError
+        If the run is none that the proof covers.
+    """
+    if not np.isfinite(run.growth).all():
+        raise ValueError(
+            "Nothing is proved about this run: a visit weighed more than 1, or the bound of "
+            "the loss's slope grew on the way."
+        )
+    if run.largest == 0.0:
+        return 0.0
+    constants = {"a": run.a, "b": run.b, "lipschitz": run.lipschitz, "root": run.root}
+    return sum(
+        pistol_regret_seen(run.largest * norm, alpha, growth, **constants)
+        for norm, alpha, growth in zip(norms, run.alpha, run.growth, strict=True)
+    )

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.designs import CSR, Dense
-from tunefree.learners.reflectron.stochastic import risk
+from tunefree.learners.reflectron.stochastic import discounted_risk
 from tunefree.links import target_margin
 from tunefree.robust import Guard
 
@@ -76,7 +76,7 @@ class Run(NamedTuple):
 
     def risk(self):
         """Of the predictions before learning."""
-        return risk(self.state)
+        return discounted_risk(self.state.clock)
 
 
 class Halving(NamedTuple):

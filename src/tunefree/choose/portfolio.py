@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, start_progress
+from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, rms, start_progress
 
 
 class Member(NamedTuple):
@@ -218,9 +218,3 @@ class Portfolio(NamedTuple):
             "progressive_error": {m.name: risk[:, 2 * i] for i, m in enumerate(self.members)},
             "scale": list(state.scales),
         }
-
-
-def rms(x):
-    """Root mean square, 1 if that is 0."""
-    size = float(np.sqrt(np.mean(np.square(x))))
-    return size if size > 0.0 else 1.0

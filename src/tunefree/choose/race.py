@@ -191,7 +191,7 @@ def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
     score : Mistakes or Squares
     budget : Budget
     callbacks
-        Hear of every candidate, and may end the race (`tunefree.estimators.callbacks`).
+        Hear of every candidate, and may end the race (`tunefree.estimators.base`).
 
     Returns
     -------

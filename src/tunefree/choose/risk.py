@@ -196,3 +196,9 @@ def temperature(decisions, targets, weights, margin=None):
             break
         a = step
     return float(max(a, 1e-3) / size)
+
+
+def rms(x):
+    """Root mean square, 1 if that is 0."""
+    size = float(np.sqrt(np.mean(np.square(x))))
+    return size if size > 0.0 else 1.0

@@ -11,7 +11,7 @@ import warnings
 
 import typer
 
-from tunefree._interrupts import interruptible
+from tunefree._process import interruptible
 
 FAILED, USAGE, BAD_DATA, BAD_MODEL, INTERRUPTED = 1, 2, 3, 4, 130
 

@@ -15,7 +15,7 @@ from distributed import TimeoutError as _DistributedTimeout
 from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
-from tunefree._threads import one_blas_thread
+from tunefree._process import one_blas_thread
 from tunefree.estimators import base
 from tunefree.protocols import Source
 

@@ -16,20 +16,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
-from tunefree._parameters import check_values
-from tunefree._threads import one_blas_thread
+from tunefree._parameters import check_values, seed_of
+from tunefree._process import one_blas_thread
 from tunefree.averaging import Geometric
 from tunefree.dask.cluster import Batches, Cluster, added, joined
 from tunefree.engine.order import hashed_visits
-from tunefree.estimators import least_squares, perceptron, ridge
+from tunefree.estimators import least_squares, perceptron, pistol, ridge
 from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, penalties
-from tunefree.estimators.pistol import (
-    classifier as pistol_classifier,
-)
-from tunefree.estimators.pistol import (
-    regressor as pistol_regressor,
-)
 from tunefree.estimators.reflectron import glm
 from tunefree.estimators.reflectron.problem import Columns, Moments
 from tunefree.learners.reflectron.mirror import NONE, Batch
@@ -402,7 +395,7 @@ def _fit_runs(self, cluster, learned, *known):
     return m
 
 
-class PiSTOLClassifier(DistributedClassifier, pistol_classifier.PiSTOLClassifier):
+class PiSTOLClassifier(DistributedClassifier, pistol.PiSTOLClassifier):
     """`tunefree.PiSTOLClassifier` on rows of a Dask cluster: one round, predictors averaged.
 
     Each partition should be a fair sample of the rows: shuffle data that are sorted by class. Where
@@ -413,7 +406,7 @@ class PiSTOLClassifier(DistributedClassifier, pistol_classifier.PiSTOLClassifier
         _fit_runs(self, cluster, _classifier, self.classes_)
 
 
-class PiSTOLRegressor(Distributed, pistol_regressor.PiSTOLRegressor):
+class PiSTOLRegressor(Distributed, pistol.PiSTOLRegressor):
     """`tunefree.PiSTOLRegressor` on rows of a Dask cluster: one round, predictors averaged."""
 
     def _fit_on(self, cluster):

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import mix, number_hash, scramble
-from tunefree._jit import kernel
-from tunefree.designs import as_design, count, entry, index
+from tunefree._jit import _as_integer, kernel
+from tunefree.designs import CSR, Dense, count, entry, index
 
 # A heavy row is spread over at most this many separate visits of a pass ...
 _MAX_VISITS = 16
@@ -21,6 +20,29 @@ _MAX_MEAN = 64.0
 # The coarse hash rounds values to 1 / _STEPS of the largest: an irrational number of steps, so that
 # simple fractions of the largest (a half, a third) do not lie right between two.
 _STEPS = 1e6 + np.sqrt(2.0)
+
+
+@kernel
+def mix(x):
+    """Scramble a 64-bit integer (the finaliser of splitmix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def number_hash(value, position):
+    """Hash of a number at a position."""
+    return mix(np.uint64(_as_integer(np.float64(value) + 0.0)) ^ mix(np.uint64(position)))
+
+
+@kernel
+def scramble(keys, salt):
+    """A new key for every key, for a new order."""
+    out = np.empty_like(keys)
+    for i in range(keys.shape[0]):
+        out[i] = mix(keys[i] + np.uint64(salt))
+    return out
 
 
 @kernel
@@ -80,7 +102,7 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
         middle = 0.5 * high + 0.5 * low
         start = middle if anchor is None else targets[anchor]
         measured = np.abs(targets - start) * _steps(np.maximum(high - middle, middle - low))
-    d, design = X.shape[1], as_design(X)
+    d, design = X.shape[1], CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
     if sparse.issparse(X):
         start, scale = np.zeros(d), _steps(_largest_csr(X.data, X.indices, d))
     else:
@@ -172,7 +194,8 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     near = np.flatnonzero(keys[1:] == keys[:-1])
     equal = near[exact[near + 1] == exact[near]]
     starts = np.ones(len(order), bool)
-    starts[equal + 1] = ~_equal(as_design(X), targets, order[equal], order[equal + 1])
+    design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
+    starts[equal + 1] = ~_equal(design, targets, order[equal], order[equal + 1])
     first = np.flatnonzero(starts)
     total = np.add.reduceat(weights[order], first)
     keys, order = keys[first], order[first]
@@ -233,3 +256,12 @@ def given_visits(weights):
         None,
         np.concatenate([whole, np.ones(len(extra), np.int64)])[order],
     )
+
+
+def visits_of(X, labels, weights, shuffle, seed, affine=False):
+    """Visits in the order of the rows' content, or as given; distinct rows and their weights."""
+    if shuffle:
+        visits = hashed_visits(X, labels, weights, seed, affine=affine)
+    else:
+        visits = given_visits(weights)
+    return visits, *visits.unique()

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from tunefree.designs import CSR, Dense
 from tunefree.engine.order import Visits
-from tunefree.protocols import Learner, Observed, Result, Source, State
+from tunefree.protocols import Learner, Observed, Remote, Result, Source, State
 
 __all__ = ["Batches", "Block", "Result", "Rows", "Whole", "run"]
 
@@ -23,7 +23,7 @@ __all__ = ["Batches", "Block", "Result", "Rows", "Whole", "run"]
 def run(
     learner: Learner,
     state: State,
-    source: Source,
+    source: Source | Remote,
     *,
     max_passes: int | None = None,
     on_block: Callable | None = None,
@@ -56,7 +56,14 @@ def run(
     while ended == "passes" and (max_passes is None or epoch < max_passes):
         if before_pass is not None:
             before_pass()
-        state, done = learner.turn(source.sweep(learner, state, epoch, on_block))
+        if isinstance(source, Remote):
+            state = source.sweep(learner, state, epoch, on_block)
+        else:
+            for block in source.blocks(epoch):
+                state = learner.scan(state, block)
+                if on_block is not None:
+                    on_block(state, block)
+        state, done = learner.turn(state)
         epoch += 1
         if observed is not None:
             trace.append(observed.observe(state))

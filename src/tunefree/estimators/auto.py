@@ -22,7 +22,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 import tunefree
-from tunefree._array import seed_of
+from tunefree._parameters import seed_of
 from tunefree.choose.race import (
     Budget,
     Mistakes,
@@ -36,11 +36,10 @@ from tunefree.choose.race import (
     weighted_mean,
 )
 from tunefree.choose.tournament import SCOUTED, VISITS
-from tunefree.columns import asinh_scaling
+from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.learners.kernel.nystroem import show
+from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.preprocessing import TablePreprocessor
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 
@@ -61,8 +60,8 @@ class Candidate(NamedTuple):
     ----------
     name : str
     family : {'linear', 'kernel'}
-    squashed : bool
-        Whether it is shown squashed columns.
+    asinh : bool
+        Whether it is shown columns on an asinh scale.
     estimator : estimator
     work : callable
         Shape -> multiply-adds of one fit.
@@ -79,7 +78,7 @@ class Candidate(NamedTuple):
 
     name: str
     family: str
-    squashed: bool
+    asinh: bool
     estimator: Any
     work: Any
     leads: bool = False
@@ -112,7 +111,7 @@ class Candidate(NamedTuple):
             view = leader.parts_
             model.set_params(standardize=False)
             more["like"] = self.known
-        elif self.squashed:
+        elif self.asinh:
             view = (asinh_scaling(X),)
         fitted = Fitted(view, model)
         with warnings.catch_warnings():
@@ -247,10 +246,10 @@ def candidates(task, family, X, n_outputs, seed):
             out.append(Candidate("ridge", "linear", False, ridge, _ridge_work))
         out.append(Candidate("linear", "linear", False, make, _portfolio_work))
         if dense and not is_sparse:
-            name = "linear, squashed columns"
+            name = "linear, asinh columns"
             out.append(Candidate(name, "linear", True, make, _portfolio_work))
         else:
-            left["linear, squashed columns"] = "most entries are zero"
+            left["linear, asinh columns"] = "most entries are zero"
         if (
             _WIDE <= shape.d <= _WIDEST
             and shape.n < _NARROW * shape.d
@@ -558,7 +557,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     r"""Classification in one call: candidates race on rows that they have not seen.
 
     Any table goes in: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow columns
-    with categories and missing values. Linear PiSTOL, the same on squashed columns, a kernel on
+    with categories and missing values. Linear PiSTOL, the same on asinh columns, a kernel on
     landmarks and kernel PiSTOL are judged from cheap to dear on left-out rows: below 2,000 rows by
     their log-losses on five folds, else by their errors on one hold-out of at most 5,000.
     Candidates that can no longer win are stopped; ties within one standard error of the difference

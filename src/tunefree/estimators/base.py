@@ -1,9 +1,16 @@
-"""What all estimators share: checking rows, weights and labels, and saying what is wrong."""
+"""What all estimators share, and what a fit does to its caller.
 
+Rows, weights and labels are checked, with sentences that say what is wrong; attributes stay as they
+were if a fit fails; callbacks of scikit-learn (1.9 and later) hear of its tasks. A fit is a task.
+The passes in it, or the candidates that it judges, are the tasks below it; after each a callback
+may see the model as it would be if the fit had ended there, and may end it. Older scikit-learn has
+no callbacks: estimators then have no `set_callbacks`, and nothing else changes.
+"""
+
+import copy
 import functools
-from collections.abc import Callable
+import inspect
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -14,14 +21,31 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tunefree._interrupts import interruptible
+from tunefree._jit import kernel
 from tunefree._parameters import check_values
-from tunefree._threads import one_blas_thread
-from tunefree.protocols import MatrixLike
+from tunefree._process import interruptible, one_blas_thread
+from tunefree.engine.run import run
+from tunefree.estimators.restoring import check_learner
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:
+        """Stands in for what scikit-learn does not have yet."""
+
+    def with_callbacks(method):
+        """The method itself."""
+        return method
+
 
 FLOATS = [np.float64, np.float32]
 # The largest value to learn from.
 _HUGE = 1e150
+# Tasks below a fit: of more passes several make up one, since the stock progress bar adds up all
+# finished tasks at the end of each.
+_MOST = 1000
+_TINY = np.finfo(float).tiny
 
 
 @contextmanager
@@ -29,11 +53,6 @@ def unharmed(estimator):
     """Leave the estimator's attributes as they were if what is done within raises.
 
     BLAS has one thread within.
-
-    Raises
-    ------
-    ValueError
-        For parameters that mean nothing, before anything is done.
     """
     check_values(estimator)
     before = vars(estimator).copy()
@@ -57,14 +76,165 @@ def all_or_nothing(method):
     return guarded
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
-    """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes.
+class Silent:
+    """A fit that nobody follows."""
 
-    Raises
-    ------
-    ValueError
-        For NaN, infinity, text, or another number of columns than in `fit`.
+    stopped = False  # whether a callback has asked to end the fit
+
+    def passes(self, most, publish=None):
+        """Nothing for `engine.run.run` to call."""
+        return {}
+
+    def expect(self, most):
+        """Nothing."""
+
+    def begin(self, name):
+        """Nothing."""
+
+    def end(self, publish=None):
+        """Never stops."""
+        return False
+
+
+class Told(Silent):
+    """A fit that callbacks follow; they are shown `X`, `y` and `metadata`, as given to `fit`."""
+
+    def __init__(self, estimator, shown):
+        self.estimator, self.shown = estimator, {"estimator": estimator, **shown}
+        self.root = self.task = None
+
+    def expect(self, most):
+        """Begin the fit; it has at most so many tasks."""
+        if self.root is None:
+            self.root = self.estimator._init_callback_context(max_subtasks=most)
+            self.root.call_on_fit_task_begin(**self.shown)
+
+    def begin(self, name):
+        """Begin a task."""
+        self.task = self.root.subcontext(task_name=name)
+        self.task.call_on_fit_task_begin(**self.shown)
+
+    def end(self, publish=None):
+        """End the task; `publish(model)` sets what is fitted on a copy of the estimator."""
+
+        def attributes():
+            model = copy.copy(self.estimator)
+            publish(model)
+            return vars(model)
+
+        task, self.task = self.task, None
+        self.stopped |= task.call_on_fit_task_end(
+            **self.shown, reconstruction_attributes=None if publish is None else attributes
+        )
+        return self.stopped
+
+    def passes(self, most, publish=None):
+        """What `engine.run.run` calls around each of at most so many passes."""
+        size, made = -(-most // _MOST), 0
+        self.expect(-(-most // size))
+
+        def before_pass():
+            if self.task is None:
+                self.begin("pass")
+
+        def on_pass(state):
+            nonlocal made
+            made += 1
+            if made % size:
+                return False
+            return self.end(publish and (lambda model: publish(model, state)))
+
+        return {"before_pass": before_pass, "on_pass": on_pass}
+
+    def close(self):
+        """End the fit: the estimator is fitted."""
+        if self.task is not None:
+            self.end()
+        self.expect(0)
+        self.root.call_on_fit_task_end(**self.shown, reconstruction_attributes={})
+
+
+class TellsCallbacks(CallbackSupportMixin):
+    """An estimator whose `fit` is decorated with `told`, and tells of its tasks by `_told`."""
+
+    @property
+    def _told(self):
+        return vars(self).get("_telling", _SILENT)
+
+
+_SILENT = Silent()
+
+
+def told(fit):
+    """Make `fit` tell callbacks of its beginning and its end, and do all of its work or nothing."""
+    named = inspect.signature(fit)
+
+    @with_callbacks
+    def aloud(self, given, *args, **kwargs):
+        weights = given.get("sample_weight")
+        metadata = None if weights is None else {"sample_weight": weights}
+        telling = Told(self, {"X": given["X"], "y": given.get("y"), "metadata": metadata})
+        self._telling = telling
+        try:
+            fit(self, *args, **kwargs)
+        finally:
+            del self._telling
+        telling.close()
+        return self
+
+    @functools.wraps(fit)
+    def guarded(self, *args, **kwargs):
+        with unharmed(self):
+            if not getattr(self, "_skl_callbacks", None):
+                return fit(self, *args, **kwargs)
+            return aloud(self, named.bind(self, *args, **kwargs).arguments, *args, **kwargs)
+
+    return guarded
+
+
+def runner(estimator):
+    """What an estimator makes its runs by: `engine.run.run`, unless they are saved."""
+    kept = vars(estimator).get("_journal")
+    return run if kept is None else kept.run
+
+
+class ReadOnDemand:
+    """Fitted attributes that a stream's learner works out when they are first asked for.
+
+    Reading coefficients out of a learner costs O(d); a small chunk of a stream must not. The
+    subclass has ``_read_stream()``, which sets the attributes named in ``_ON_DEMAND``.
     """
+
+    _ON_DEMAND = ()
+    # What a model file keeps for `partial_fit` and `warm_start` to go on from.
+    _LEARNER = ("_run", "_stream", "_path", "_dtype", "_flat")
+
+    def __getattr__(self, name):
+        if name in type(self)._ON_DEMAND and self.__dict__.get("_stream") is not None:
+            with one_blas_thread():
+                self._read_stream()
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _model_state(self):
+        """Fitted attributes that make up the predictor: what a model file holds."""
+        if self.__dict__.get("_stream") is not None and not set(self._ON_DEMAND) <= set(vars(self)):
+            with one_blas_thread():
+                self._read_stream()
+        names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
+        return {name: vars(self)[name] for name in sorted(names)}
+
+    def _check_learner(self):
+        """Refuse a learner read from a file that does not fit together."""
+        check_learner(self)
+
+    def _forget_read(self):
+        for name in self._ON_DEMAND:
+            self.__dict__.pop(name, None)
+
+
+def check_rows(estimator, X, *, reset=False):
+    """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes."""
     X = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True,
@@ -72,15 +242,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     return canonical(X)
 
 
-def check_rows_and_targets(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    *,
-    reset: bool = True,
-    multi_output: bool = False,
-    numeric: bool = False,
-) -> tuple[Any, Any]:
+def check_rows_and_targets(estimator, X, y, *, reset=True, multi_output=False, numeric=False):
     """`check_rows`, with targets of the same length."""
     X, y = validate_data(
         estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
@@ -91,12 +253,7 @@ def check_rows_and_targets(
 
 
 def check_size(X):
-    """Refuse rows with entries whose squares overflow.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse rows with entries whose squares overflow."""
     if largest_entry(X) > _HUGE:
         raise ValueError(f"Input X contains values beyond {_HUGE:g}: their squares overflow.")
 
@@ -133,13 +290,7 @@ def take(X, rows):
 
 
 def check_weights(sample_weight, X):
-    """Weights as float64, one a row; None means 1.
-
-    Raises
-    ------
-    ValueError
-        For NaN, infinite or negative weights, a wrong length, or weights that are all zero.
-    """
+    """Weights as float64, one a row; None means 1."""
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError(
@@ -150,13 +301,7 @@ def check_weights(sample_weight, X):
 
 
 def encode_labels(y, fewest=1):
-    """Sorted classes and the class number of every label.
-
-    Raises
-    ------
-    ValueError
-        For continuous targets, or labels of fewer classes.
-    """
+    """Sorted classes and the class number of every label."""
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind not in ("binary", "multiclass"):
@@ -191,20 +336,93 @@ def signs(codes, n_classes):
     return np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
 
 
+def stream_labels(estimator, y, weights, classes, known):
+    """Take in the labels of a stream's next chunk.
+
+    `classes` are announced with it, or None; `known` are those so far, or None. Gives all classes
+    now, sorted; the class number of every row; the rows' weights times those of the classes; and
+    the weight of all rows of each class, before those.
+    """
+    seen, _ = encode_labels(y)
+    every = np.unique(np.concatenate([c for c in (known, classes, seen) if c is not None]))
+    if len(every) < 2:
+        raise ValueError(
+            f"There is only one class so far ({every[0]}): announce them all by classes=."
+        )
+    codes, counts = np.searchsorted(every, y), np.zeros(len(every))
+    if known is not None:
+        counts[np.searchsorted(every, known)] = getattr(estimator, "class_count_", 0.0)
+    shares = _balances(codes, weights, counts)
+    if estimator.class_weight == "balanced":
+        return every, codes, weights * shares, counts
+    return every, codes, balanced(estimator.class_weight, every, codes, weights), counts
+
+
+def _balances(codes, weights, counts):
+    """What rows weigh if all classes seen so far are to weigh the same; the counts go on.
+
+    A row knows those before it and itself, so that the chunks' sizes make no difference.
+
+    Examples
+    --------
+    >>> _balances(np.array([0, 0, 0, 1]), np.ones(4), np.zeros(2))
+    array([1., 1., 1., 2.])
+    """
+    shares = np.empty(len(codes))
+    _scan(codes, weights, counts, shares)
+    return shares
+
+
+@kernel
+def _scan(codes, weights, counts, shares):
+    for i in range(len(codes)):
+        counts[codes[i]] += weights[i]
+        total, n_seen = 0.0, 0
+        for k in range(len(counts)):
+            total += counts[k]
+            n_seen += counts[k] > 0.0
+        shares[i] = total / max(n_seen * counts[codes[i]], _TINY)
+
+
+def new_columns(known, every):
+    """How a stream's outputs are rearranged when classes appear that it had not seen.
+
+    A new class starts as the output that has seen negatives only; two classes shared one output.
+    """
+    old = np.searchsorted(known, every)
+    old = np.where(np.isin(every, known), old, -1)
+    if len(known) == 2:
+        index = [1 if k < 0 else 0 for k in old]
+        sign = [1.0 if k < 0 else (-1.0, 1.0)[k] for k in old]
+        return [*index, 1], [*sign, 1.0]
+    return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(every) + 1)
+
+
+def validation(estimator, X_val, y_val):
+    """The error of coefficients and intercepts on validation rows, as a function."""
+    if y_val is None:
+        raise ValueError("X_val is given without y_val.")
+    X, y = check_rows(estimator, X_val), np.asarray(y_val)
+    if len(y) != X.shape[0] or not np.isin(y, estimator.classes_).all():
+        raise ValueError("y_val must have a label of the training classes for each row.")
+    codes = np.searchsorted(estimator.classes_, y)
+
+    def validate(coef, intercept):
+        return float(np.mean(chosen(X @ coef + intercept) != codes))
+
+    return validate
+
+
 class LabelsByDecisions(ClassifierMixin):
     """What a classifier with `decision_function`, and perhaps `predict_proba`, has from them."""
 
-    decision_function: Callable[..., np.ndarray]
-    predict_proba: Callable[..., np.ndarray]
-    classes_: np.ndarray
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X):
         """The most likely class of every row, shape (n_samples,)."""
         scores = self.decision_function(X)
         return self.classes_[chosen(scores.reshape(len(scores), -1))]
 
     @available_if(lambda self: callable(self.predict_proba))
-    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
+    def predict_log_proba(self, X):
         """Logarithms of `predict_proba`."""
         return np.log(self.predict_proba(X))
 

@@ -1,57 +1,29 @@
-"""``fit_source``: learn from rows that come in chunks and need not fit into memory."""
+"""``fit_source``: learn from rows that come in chunks and need not fit into memory.
 
-from collections.abc import Callable
-from typing import Any, Self
+`FitsSource` has online learners read each chunk once, by ``partial_fit``. Batch learners read a
+source anew in every pass (`Reread`), in runs that a checkpoint saves (`journal`).
+"""
+
+import contextlib
+import copy
 
 import numpy as np
-from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import is_classifier
 
-from tunefree._threads import one_blas_thread
+from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
-from tunefree.estimators.restoring import check_learner
 
 # Rows that are held back while they are of a single class.
 _MOST_HELD = 1 << 20
+# Rows of a block while little is known of them, and numbers of a block of dense rows.
+_ROWS, _NUMBERS = 4096, 1 << 19
+# Stored entries of a block once the rows are known: at least, and at most.
+_FEWEST, _MOST = 1 << 18, 1 << 22
 
 
-class ReadOnDemand:
-    """Fitted attributes that a stream's learner works out when they are first asked for.
-
-    Reading coefficients out of a learner costs O(d); a small chunk of a stream must not. The
-    subclass has ``_read_stream()``, which sets the attributes named in ``_ON_DEMAND``.
-    """
-
-    _ON_DEMAND = ()
-    # What a model file keeps for `partial_fit` and `warm_start` to go on from.
-    _LEARNER = ("_run", "_stream", "_path", "_dtype", "_flat")
-
-    def __getattr__(self, name):
-        if name in type(self)._ON_DEMAND and self.__dict__.get("_stream") is not None:
-            with one_blas_thread():
-                self._read_stream()
-            return self.__dict__[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _model_state(self):
-        """Fitted attributes that make up the predictor: what a model file holds."""
-        if self.__dict__.get("_stream") is not None and not set(self._ON_DEMAND) <= set(vars(self)):
-            with one_blas_thread():
-                self._read_stream()
-        names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
-        return {name: vars(self)[name] for name in sorted(names)}
-
-    def _check_learner(self):
-        """Refuse a learner read from a file that does not fit together."""
-        check_learner(self)
-
-    def _forget_read(self):
-        for name in self._ON_DEMAND:
-            self.__dict__.pop(name, None)
-
-
-class FitsSource(ReadOnDemand):
+class FitsSource(base.ReadOnDemand):
     """``fit_source`` by ``partial_fit``, for a learner that does not depend on where chunks end.
 
     It lives in ``_stream``, which has ``columns(d)``, where the number of columns is known only as
@@ -59,14 +31,7 @@ class FitsSource(ReadOnDemand):
     """
 
     @base.all_or_nothing
-    def fit_source(
-        self,
-        source: Any,
-        *,
-        classes: ArrayLike | None = None,
-        checkpoint: Any = None,
-        on_chunk: Callable | None = None,
-    ) -> Self:
+    def fit_source(self, source, *, classes=None, checkpoint=None, on_chunk=None):
         """Learn from a source of any size, in the order of its rows and in flat memory.
 
         One pass, unless `max_iter` is a number. The result is that of `partial_fit` on the rows;
@@ -109,7 +74,7 @@ class FitsSource(ReadOnDemand):
     def _source_passes(self):
         return 1 if self.max_iter == "auto" else int(self.max_iter)
 
-    def progressive_risk(self, share: float = 1.0) -> float:
+    def progressive_risk(self, share=1.0):
         """Mean loss of the best member or average on rows before they were learned.
 
         Parameters
@@ -122,25 +87,17 @@ class FitsSource(ReadOnDemand):
         float
             A share of errors, or a squared error; NaN where there is no stream.
         """
-        stream: Any = self.__dict__.get("_stream")
+        stream = self.__dict__.get("_stream")
         return stream.risk(share) if hasattr(stream, "risk") else float("nan")
 
 
 class _Run:
-    """The passes of a `fit_source`, and where they are.
+    """The passes of a `fit_source`, and where they are: what a checkpoint saves of them.
 
-    Attributes
-    ----------
-    state : None
-        What a checkpoint is to hold besides: the estimator has it all.
-    mark : Mark or None
-        Where reading goes on; None while rows are held back.
-    epoch : int
-    width : int
-        Columns of the rows so far.
+    `mark` is where reading goes on, None while rows are held back; `width` the columns so far.
     """
 
-    state = None
+    state = None  # the estimator has all there is to save
 
     def __init__(self, estimator, source, n_passes, classes, on_chunk):
         self.estimator, self.source, self.n_passes = estimator, source, n_passes
@@ -149,9 +106,8 @@ class _Run:
 
     def resume(self, estimator, mark, epoch, width, state):
         """Go on from what a checkpoint holds."""
-        held = self.estimator.__dict__
-        held.clear()
-        held.update(vars(estimator))
+        vars(self.estimator).clear()
+        vars(self.estimator).update(vars(estimator))
         self.mark, self.epoch, self.width = mark, epoch, width
 
     def go(self, checkpoint=None):
@@ -221,3 +177,135 @@ class _Run:
         self.estimator._stream = self.estimator._stream.columns(d)
         self.estimator.n_features_in_ = d
         self.estimator._forget_read()
+
+
+class Reread:
+    """The rows of a source, checked, as often as they are wanted.
+
+    Blocks end where the rows say, not where the source's chunks do. Rows of weight 0 are left out.
+    `width`, `rows` and `entries` (columns, rows and stored entries) are known after a `survey`;
+    `dtype` is that of the first rows, `flat` whether targets are a vector.
+    """
+
+    def __init__(self, source):
+        self.source = source = open_source(source)
+        if not source.again:
+            raise ValueError(
+                f"{source.name} can be read once only, and this learner needs several passes: "
+                "give a file, or a function that makes the iterator."
+            )
+        first = next(source.chunks(), None)
+        if first is None:
+            raise ValueError(f"{source.name} has no rows.")
+        if first.y is None:
+            raise ValueError(f"{source.name} has no targets to learn from.")
+        self.dtype = np.dtype(np.float32 if first.X.dtype == np.float32 else np.float64)
+        self.width, self.rows, self.entries = first.X.shape[1], 0, 0
+        self.flat = np.ndim(first.y) == 1
+        self.grid, self._places, self._fetched = _ROWS, None, {}
+        if not sparse.issparse(first.X):
+            self.grid = int(np.clip(_NUMBERS // max(1, self.width), 1, _ROWS))
+
+    def survey(self):
+        """The first pass: (X, y, weights) as they come, columns of sparse rows still growing."""
+        for X, y, weights in self._pieces():
+            self.width, self.rows = max(self.width, X.shape[1]), self.rows + X.shape[0]
+            self.entries += X.nnz if sparse.issparse(X) else X.size
+            yield X, y, weights
+        if not self.rows:
+            raise ValueError(f"{self.source.name} has no row with a positive weight.")
+        if sparse.issparse(X):  # as many entries as columns, or sums would cost more than products
+            wanted = np.clip(self.width, _FEWEST, _MOST) * self.rows // max(1, self.entries)
+            self.grid = int(max(1, wanted))
+
+    def pieces(self):
+        """The rows with all their columns: (X, y, weights)."""
+        row, mark, places = 0, None, []
+        for X, y, weights in self._pieces():
+            places.append((row, mark))
+            row, mark = row + X.shape[0], self._mark
+            yield widened(X, self.width), y, weights
+        self._places = places
+
+    def row(self, j):
+        """Row j, a matrix of one row; it is kept."""
+        if self._places is None:
+            for _ in self.pieces():
+                pass
+        if j not in self._fetched:
+            start, mark = [place for place in self._places if place[0] <= j][-1]
+            X, _, _ = next(self._pieces(mark))
+            self._fetched[j] = widened(X, self.width)[j - start : j - start + 1]
+        return self._fetched[j]
+
+    def _pieces(self, start=None):
+        for chunk in self.source.chunks(start, rows=self.grid):
+            X, y = chunk.X, chunk.y
+            X = X if X.dtype == self.dtype else X.astype(self.dtype)
+            X = base.canonical(X) if sparse.issparse(X) else np.ascontiguousarray(X)
+            base.check_size(X)
+            self._mark = chunk.mark
+            if chunk.weight is None:
+                yield X, y, np.ones(len(chunk))
+                continue
+            weights = np.asarray(chunk.weight, dtype=np.float64)
+            if weights.min(initial=0.0) < 0.0:
+                raise ValueError(f"{self.source.name} has a row whose weight is negative.")
+            kept = weights > 0.0
+            if kept.any():
+                yield base.take(X, np.flatnonzero(kept)), y[kept], weights[kept]
+
+
+class Journal:
+    """The results of runs that have ended, and where the last one is: what a checkpoint saves.
+
+    What is not of a run (units of the columns, steps, proofs) follows from the rows and from the
+    runs' results, and is worked out anew on resuming. `state` holds the results of the runs that
+    have ended, and of the one under way after its last whole pass, or None. `mark` is the start:
+    a checkpoint is made between passes; `width` says that there is something to save.
+    """
+
+    mark, width = Mark(), 1
+
+    def __init__(self, estimator, source, checkpoint):
+        self.estimator, self.source, self.checkpoint = estimator, source, checkpoint
+        self.state, self.begun = ((), None), 0
+
+    @property
+    def epoch(self):
+        """Passes of all runs."""
+        ended, last = self.state
+        return sum(r.n_passes for r in ended) + (last.n_passes if last else 0)
+
+    def resume(self, estimator, mark, epoch, width, state):
+        """Go on from what a checkpoint holds."""
+        self.state = state
+
+    def run(self, learner, state, source, **options):
+        """`engine.run.run`, or what is left of it."""
+        (ended, last), number = self.state, self.begun
+        self.begun += 1
+        if number < len(ended):
+            return ended[number]
+
+        def keep(result):
+            self.state = ended, copy.deepcopy(result)
+            self.checkpoint.passed(self, self.source.rows)
+
+        result = run(learner, state, source, begun=last, keep=keep, **options)
+        self.state = (*ended, copy.deepcopy(result)), None
+        return result
+
+
+@contextlib.contextmanager
+def journal(estimator, source, checkpoint):
+    """Have a checkpoint (or None) save the runs that an estimator begins by `runner`."""
+    if checkpoint is None:
+        yield
+        return
+    estimator._journal = Journal(estimator, source, checkpoint)
+    try:
+        with checkpoint.watch(estimator._journal):
+            yield
+    finally:
+        del estimator._journal

@@ -13,12 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import is_number
-from tunefree._threads import one_blas_thread, product
+from tunefree._process import one_blas_thread, product
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.rereads import Reread, journal, runner
+from tunefree.estimators.base import TellsCallbacks, runner, told
+from tunefree.estimators.from_source import Reread, journal
 from tunefree.kernels import check_gram, make_kernel, resolve_gamma
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm

@@ -13,7 +13,7 @@ from tunefree.choose.portfolio import Member, Portfolio, PortfolioState
 from tunefree.choose.risk import N_SLOTS
 from tunefree.columns import RunningMoments, View
 from tunefree.engine.stream import Stream
-from tunefree.estimators.pistol.targets import Extent, TargetScale
+from tunefree.estimators.targets import Extent, TargetScale
 from tunefree.learners.sgd.stream import StreamSGD, StreamState
 from tunefree.robust import Guard
 

@@ -8,13 +8,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
-from tunefree._threads import one_blas_thread, product
+from tunefree._parameters import seed_of
+from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import Rows, run
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.least_squares import (
     Distinct,

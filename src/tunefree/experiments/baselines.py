@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import is_number
-from tunefree._threads import one_blas_thread
+from tunefree._process import one_blas_thread
 from tunefree.estimators import base
 from tunefree.estimators.kernel.pistol import (
     KernelClassifier,
@@ -12,7 +12,7 @@ from tunefree.estimators.kernel.pistol import (
     KernelRegressor,
     Standard,
 )
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import SUM, ConstantStep
 from tunefree.losses import Mistake, make_loss
 
@@ -41,23 +41,10 @@ class KernelPerceptron(KernelClassifier, _Baseline):
     at most X in feature space the number M of mistakes obeys, for every h,
     :math:`M \le L + X^2 \|h\|^2 + X \|h\| \sqrt{L}` with L the sum of h's hinge losses.
 
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0, max_iter, precision, shuffle, n_jobs, random_state
-        See `KernelPiSTOLClassifier`; ``gamma='auto'`` learns the grid of bandwidths and takes that
-        of the least progressive error.
-    average : 'voted', str or part, default='uniform'
-        A scheme of `tunefree.averaging`; 'last' is the last iterate, and 'voted' the majority of
-        the iterates' signs (each counts as many rounds as it lived).
-
-    Attributes
-    ----------
-    n_mistakes_ : ndarray of shape (n_outputs,)
-        Updates made.
-    lives_ : ndarray of shape (n_outputs, n_support) or None
-        Rounds that each voted iterate lived, for ``average='voted'``.
-    classes_, dual_coef_, gamma_, support_, coordinates_, expansion_, leaderboard_, trace_, n_iter_
-        See `KernelAveragedSGDClassifier`.
+    `average` is a scheme of `tunefree.averaging`, 'last' (the last iterate) or 'voted': the
+    majority of the iterates' signs, each of which counts the rounds, `lives_`, that it lived.
+    `n_mistakes_` counts the updates of every output. All else is as in `KernelPiSTOLClassifier`;
+    ``gamma='auto'`` learns the grid of bandwidths and takes that of the least progressive error.
 
     References
     ----------
@@ -79,16 +66,7 @@ class KernelPerceptron(KernelClassifier, _Baseline):
         self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, average="uniform", max_iter=1,
         precision="auto", shuffle=True, n_jobs=None, random_state=None,
     ):  # fmt: skip
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.average = average
-        self.max_iter = max_iter
-        self.precision = precision
-        self.shuffle = shuffle
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        vars(self).update({name: value for name, value in locals().items() if name != "self"})
 
     def _check(self):
         if self._apart() and self.kernel == "precomputed":
@@ -111,17 +89,7 @@ class KernelPerceptron(KernelClassifier, _Baseline):
 
     @one_blas_thread()
     def decision_function(self, X):
-        """Decisions, or the share of votes for less those against, of the second or every class.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-            Or kernel values of shape (n_samples, n_samples_fit) for kernel='precomputed'.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
+        """Decisions, or the share of votes for less those against, of the second or every class."""
         check_is_fitted(self, "expansion_")
         if self.lives_ is None:
             return super().decision_function(X)
@@ -155,18 +123,7 @@ class _SGD(_Baseline):
         average="uniform", max_iter=1, precision="auto", shuffle=True, n_jobs=None,
         random_state=None,
     ):  # fmt: skip
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.step = step
-        self.loss = loss
-        self.average = average
-        self.max_iter = max_iter
-        self.precision = precision
-        self.shuffle = shuffle
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        vars(self).update({name: value for name, value in locals().items() if name != "self"})
 
     def _check(self):
         if not (is_number(self.step) and self.step > 0):
@@ -188,25 +145,10 @@ class KernelAveragedSGDClassifier(KernelClassifier, _SGD):
     predictor is an average of the iterates. Step and number of passes are the user's to choose,
     which is what `KernelPiSTOLClassifier` does away with.
 
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0, max_iter, precision, shuffle, n_jobs, random_state
-        See `KernelPerceptron`.
-    step : float, default=0.25
-        In units of 1 / (the largest k(x, x)).
-    loss : {'squared', 'hinge', 'logistic', ...} or part, default='squared'
-        'squared' is (1 - y f)^2.
-    average : str or part, default='uniform'
-        A scheme of `tunefree.averaging`, such as ``Geometric(rate=0.01)``.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    dual_coef_, gamma_, support_, coordinates_, expansion_, leaderboard_, n_iter_
-        See `KernelPiSTOLClassifier`.
-    trace_ : dict
-        With a given bandwidth 'rows' and the progressive errors of the running average and of the
-        iterate.
+    `step` is in units of 1 / (the largest k(x, x)); `loss` a loss of classification ('squared' is
+    (1 - y f)^2); `average` a scheme of `tunefree.averaging`, such as ``Geometric(rate=0.01)``. All
+    else is as in `KernelPiSTOLClassifier`. With a given bandwidth `trace_` has the 'rows' and the
+    progressive errors of the running average and of the iterate.
 
     References
     ----------
@@ -227,16 +169,7 @@ class KernelAveragedSGDClassifier(KernelClassifier, _SGD):
 class KernelAveragedSGDRegressor(KernelRegressor, _SGD):
     r"""Averaged kernel SGD with a constant step (the paper's Algorithm 1) for regression.
 
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0, step, loss, average, max_iter, precision, shuffle, n_jobs, \
-    random_state
-        See `KernelAveragedSGDClassifier`; targets are learned in units of a robust scale about
-        their median.
-
-    References
-    ----------
-    Orabona 2014, Algorithm 1 and equation 3.
+    As `KernelAveragedSGDClassifier`, on targets in units of a robust scale about their median.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from tunefree.datasets import load_mnist_sample
 from tunefree.designs import Dense
 from tunefree.experiments import Experiment
 from tunefree.experiments.style import curve, finish, logarithmic
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._threads import one_blas_thread
+from tunefree._process import one_blas_thread
 from tunefree.experiments import EXPERIMENTS, Experiment, load
 
 _PACKAGE = "tunefree.experiments"

@@ -1,21 +1,20 @@
 """Kernel ridge regression on landmarks: view, bandwidth, penalty and size by leave-one-out."""
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
-from tunefree._threads import one_blas_thread
+from tunefree._parameters import seed_of
+from tunefree._process import one_blas_thread
 from tunefree.choose.risk import temperature
+from tunefree.columns import show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.learners.kernel.nystroem import ALPHAS, Search, gather, place, risks, show, solve
-from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.learners.kernel.nystroem import ALPHAS, Search, gather, place, risks, solve
 from tunefree.robust import ABSURD, screened
 
 # Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.
@@ -41,11 +40,8 @@ class _Landmark(TellsCallbacks, BaseEstimator):
     """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
-    classes_: np.ndarray
-    dual_coef_: np.ndarray
-    intercept_: Any
 
-    def __init__(self, *, n_landmarks: int | str = "auto", random_state: Seed = None):
+    def __init__(self, *, n_landmarks="auto", random_state=None):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
@@ -58,7 +54,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         raise NotImplementedError
 
     @told
-    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X, y, sample_weight=None):
         """Learn from rows in memory.
 
         Parameters
@@ -74,7 +70,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """
         return self._learn(X, y, sample_weight)
 
-    def _learn(self, X, y, sample_weight=None, like: Any = None, known=None, keep=False):
+    def _learn(self, X, y, sample_weight=None, like=None, known=None, keep=False):
         """Take over the view and bandwidth of `like`, if there is one, without a search.
 
         Of the rows `known` it has kept sums, if it was told to `keep` them: about as many numbers
@@ -132,7 +128,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             return min(_SATURATED, _affordable(n))
         return _affordable(n)
 
-    def _taken_over(self, like, known, rows, totals) -> tuple[Any, Any]:
+    def _taken_over(self, like, known, rows, totals):
         """Landmarks of another fit, and its sums in units of the weights here; else two None."""
         if known is None or len(known) > _MOST_ROWS:
             return None, None
@@ -207,7 +203,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     landmarks_ : part
         Landmarks under the view, and gamma.
     parts_ : tuple of parts
-        The view: a squash where it helped, standardised columns, and their relevance.
+        The view: an asinh scale where it helped, standardised columns, and their relevance.
     relevance_ : ndarray of shape (n_features,)
         Weights of the standardised columns in the view.
     saturated_ : bool
@@ -254,7 +250,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         self.intercept_ = dtype.type(intercept[0]) if self._flat else intercept.astype(dtype)
         self.range_ = np.array(fitted.ends, dtype=dtype)
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X):
         """Predicted targets, within the range of those seen."""
         y = np.clip(self._scores(X), *self.range_)
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
@@ -310,11 +306,11 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
         self.dual_coef_ = _rounded(a * fitted.coef, dtype, 2.0 * a)
         self.intercept_ = (a * fitted.intercept).astype(dtype)
 
-    def decision_function(self, X: MatrixLike) -> np.ndarray:
+    def decision_function(self, X):
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+    def predict_proba(self, X):
         """Probabilities of the classes, shape (n_samples, n_classes)."""
         return base.probabilities(self.decision_function(X), joint=True)

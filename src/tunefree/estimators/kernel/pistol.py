@@ -1,46 +1,36 @@
 """Kernel PiSTOL: no step size, no bandwidth, no regularization to tune."""
 
 import warnings
-from collections.abc import Callable
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
+from tunefree._parameters import check_passes, seed_of
 from tunefree.averaging import AVERAGES, Polynomial, scheme_of
 from tunefree.averaging import within as placed
+from tunefree.bounds.pistol import run_regret
 from tunefree.choose.risk import temperature
 from tunefree.choose.tournament import Alone, HoldOut, Rivals, read_outs
+from tunefree.engine.order import visits_of
 from tunefree.engine.run import run
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.from_source import ReadOnDemand
+from tunefree.estimators.base import ReadOnDemand, TellsCallbacks, told
 from tunefree.estimators.kernel.problem import Choice, Problem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
-from tunefree.estimators.labels import stream_labels
-from tunefree.estimators.pistol.fitting import (
-    SETTINGS,
-    check_horizon,
-    is_dense,
-    new_columns,
-    visits_of,
-)
-from tunefree.estimators.regret import KernelRegretBound, kernel_regret
+from tunefree.estimators.pistol import NO_RULE, is_dense
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.blocked import Member, n_threads, workers
 from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.projection import TOLERANCE, compress
-from tunefree.learners.pistol.isotropic import Isotropic
+from tunefree.learners.pistol.linear import SETTINGS, Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
-from tunefree.protocols import Average, AverageWithin, Kernel, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, DELTA, location_and_scale, screened
 
 # The rule of 'auto' was chosen on four public sets beside 'global', which it equals or betters
@@ -52,13 +42,6 @@ _STREAM = "Nothing is kept of a stream for a bound: use fit."
 _ALIGNED = 16
 # Rows of training, evenly spaced in the order of learning, on which a compression is judged.
 _CHECKED = 4096
-
-
-def check_passes(max_iter):
-    """Refuse a number of passes that is none."""
-    whole = isinstance(max_iter, int | np.integer) and not isinstance(max_iter, bool)
-    if max_iter != "auto" and (not whole or max_iter < 1):
-        raise ValueError(f"max_iter={max_iter!r} is neither 'auto' nor a positive integer.")
 
 
 def _check_compress(value):
@@ -126,7 +109,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         return Recipe.of(self)
 
     @told
-    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X, y, sample_weight=None):
         """Learn from rows in memory.
 
         Parameters
@@ -284,13 +267,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self.support_ = self.support_[kept]
 
     def _opened(self, recipe, X, units=None):
-        """The stream, a new one if there is none yet.
-
-        Raises
-        ------
-        ValueError
-            For a precomputed kernel.
-        """
+        """The stream, a new one if there is none yet."""
         stream = getattr(self, "_stream", None)
         if stream is not None:
             return stream
@@ -318,13 +295,13 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self.expansion_ = Expansion(ready.recipe.with_bandwidths(reading.coefs), support, coefs)
 
     @property
-    def dual_coef_(self) -> np.ndarray:
+    def dual_coef_(self):
         """Coefficients of the support rows, shape (n_bandwidths, n_outputs, n_support)."""
         check_is_fitted(self, "expansion_")
         return np.stack([c.T for c in self.expansion_.coefs])
 
     @property
-    def gamma_(self) -> Any:
+    def gamma_(self):
         """The bandwidths of the predictor, shape (n_bandwidths,)."""
         check_is_fitted(self, "expansion_")
         return np.array([getattr(k, "gamma", np.nan) for k in self.expansion_.kernels])
@@ -374,7 +351,7 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
     def _finish(self, engine, outcome):
         return 1.0, outcome.decisions
 
-    def decision_function(self, X: MatrixLike) -> np.ndarray:
+    def decision_function(self, X):
         """Decisions for the second class or every class; log-odds where there are probabilities.
 
         Parameters
@@ -390,7 +367,20 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
-class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
+def _regret(engine):
+    """For each member that learned all rows its bandwidth and regret; or a sentence."""
+    found = tuple(
+        (
+            None if m.gamma is None else float(m.gamma),
+            m.learner.rule.regret(s.scalars, s.shared, m.learner.loss.bound()),
+        )
+        for m, s in zip(engine.members, engine.states, strict=True)
+        if m.name != "part"
+    )
+    return NO_RULE if any(regret is None for _, regret in found) else found
+
+
+class KernelPiSTOLClassifier(KernelClassifier):
     r"""Kernel classifier that needs no tuning: parameter-free learning in feature space.
 
     The predictor of each class is :math:`f(x) = \sum_i c_i k(x_i, x)`, trained by PiSTOL: with the
@@ -514,27 +504,11 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
     _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "regret_")
 
     def __init__(
-        self,
-        kernel: str | Callable | Kernel = "rbf",
-        gamma: float | str = "auto",
-        *,
-        degree: float = 3,
-        coef0: float = 1,
-        setting: str = "auto",
-        loss: str | Loss = "auto",
-        average: str | Average | AverageWithin = "auto",
-        max_iter: int | str = "auto",
-        horizon: int | None = None,
-        calibrate: bool = True,
-        standardize: bool | str = "auto",
-        precision: str = "auto",
-        compress: float | None = None,
-        max_support: int | None = None,
-        class_weight: Any = None,
-        shuffle: bool = True,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-    ):
+        self, kernel="rbf", gamma="auto", *, degree=3, coef0=1, setting="auto", loss="auto",
+        average="auto", max_iter="auto", horizon=None, calibrate=True, standardize="auto",
+        precision="auto", compress=None, max_support=None, class_weight=None, shuffle=True,
+        n_jobs=None, random_state=None,
+    ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -558,7 +532,6 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
         if self.setting not in ("auto", *_NAMED):
             raise ValueError(f"setting={self.setting!r} is none of auto, {', '.join(_NAMED)}.")
         self._loss()
-        check_horizon(self.horizon)
         return super()._check()
 
     def _loss(self):
@@ -576,18 +549,12 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
         return super()._rivals(learner) if self.setting == "auto" else [learner]
 
     def _finish(self, engine, outcome):
-        self.regret_, (_, f, y, weights, _) = kernel_regret(engine), outcome
+        self.regret_, (_, f, y, weights, _) = _regret(engine), outcome
         a = temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
         return a, a * f
 
     @base.all_or_nothing
-    def partial_fit(
-        self,
-        X: MatrixLike,
-        y: TargetLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from the next chunk of a stream, in the order given.
 
         Columns' scaling and the bandwidths come from the first 128 rows. The chunks' sizes make no
@@ -609,11 +576,11 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
         recipe, old = self._check(), getattr(self, "_stream", None)
         X, y = base.check_rows_and_targets(self, X, y, reset=old is None)
         weights = base.check_weights(sample_weight, X)
-        known: Any = None if old is None else self.classes_
-        every, codes, weights, counts = stream_labels(self, y, weights, classes, known)
+        known = None if old is None else self.classes_
+        every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         stream = self._opened(recipe, X)
         if old is not None and len(every) > len(known):
-            stream.outputs(*new_columns(known, every))
+            stream.outputs(*base.new_columns(known, every))
         targets = np.hstack([base.signs(codes, len(every)), np.full((len(y), 1), -1.0)])
         stream.learn(X, targets, weights, self.n_jobs)
         self._stream, self.classes_, self.class_count_ = stream, every, counts
@@ -626,12 +593,45 @@ class KernelPiSTOLClassifier(KernelRegretBound, KernelClassifier):
         _, f, y, weights, *_ = reading
         self._publish_reading(ready, reading, temperature(f, y, weights) if self.calibrate else 1.0)
 
-    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+    def predict_proba(self, X):
         """Probabilities of the classes, shape (n_samples, n_classes).
 
         They are calibrated on rows that the predictor had not learned, if `calibrate` says so.
         """
         return base.probabilities(self.decision_function(X), joint=True)
+
+    def regret_bound(self, norm):
+        """Largest sum of losses by which each learner can have lost to a function of this norm.
+
+        The norm is that of the reproducing kernel Hilbert space of the learner's kernel. See
+        `PiSTOLClassifier.regret_bound`; kernel values of single precision add their rounding.
+
+        Parameters
+        ----------
+        norm : float or array-like of shape (n_outputs,)
+            Of the competitor for every output.
+
+        Returns
+        -------
+        dict of float or None to float
+            The bound for each bandwidth that learned all rows to the end.
+
+        Raises
+        ------
+        ValueError
+            Where nothing is proved: settings other than 'theorem-1' and 'guaranteed', visits that
+            weigh more than 1, streams.
+        """
+        check_is_fitted(self, "expansion_")
+        if isinstance(self.regret_, str):
+            raise ValueError(self.regret_.format(self.setting))
+        norms = np.asarray(norm, dtype=float)
+        if not (norms >= 0.0).all():
+            raise ValueError(f"norm={norm!r} is not a norm: it must not be negative.")
+        return {
+            gamma: run_regret(regret, np.broadcast_to(norms, regret.alpha.shape))
+            for gamma, regret in self.regret_
+        }
 
 
 class Standard(NamedTuple):
@@ -691,7 +691,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         m, s = vars(self).pop("_unit")
         return 1.0, np.clip(outcome.decisions * s + m, *self.range_)
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X):
         """Targets, within the range of those seen, of shape (n_samples,) or (n_samples, n_targets).
 
         Parameters
@@ -770,23 +770,10 @@ class KernelPiSTOLRegressor(KernelRegressor):
     _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "scale_", "range_", "intercept_")
 
     def __init__(
-        self,
-        kernel: str | Callable | Kernel = "rbf",
-        gamma: float | str = "auto",
-        *,
-        degree: float = 3,
-        coef0: float = 1,
-        loss: str | Loss = "squared",
-        average: str | Average | AverageWithin = "auto",
-        max_iter: int | str = "auto",
-        standardize: bool | str = "auto",
-        precision: str = "auto",
-        compress: float | None = None,
-        max_support: int | None = None,
-        shuffle: bool = True,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-    ):
+        self, kernel="rbf", gamma="auto", *, degree=3, coef0=1, loss="squared", average="auto",
+        max_iter="auto", standardize="auto", precision="auto", compress=None, max_support=None,
+        shuffle=True, n_jobs=None, random_state=None,
+    ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -811,9 +798,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         return Isotropic(_RULE, loss if np.isfinite(loss.bound()) else within(loss, DELTA))
 
     @base.all_or_nothing
-    def partial_fit(
-        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
+    def partial_fit(self, X, y, sample_weight=None):
         """Learn from the next chunk of a stream, in the order given.
 
         Columns' scaling, the bandwidths and the targets' location and scale come from the first 128

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from tunefree.choose.risk import curve, risks
 from tunefree.choose.tournament import CACHED, SCOUTED, Data, Passes, pairs, shortlist
-from tunefree.columns import Scaling, asinh_scaling, standard_scaling
+from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
 from tunefree.engine.run import run
 from tunefree.estimators import base
 from tunefree.kernels import (
@@ -22,7 +22,6 @@ from tunefree.kernels import (
     resolve_gamma,
 )
 from tunefree.learners.kernel.blocked import Cache, Facts, Member
-from tunefree.learners.kernel.nystroem import show
 
 # The grid of bandwidths, in units of 1 / median distance.
 GRID = 2.0 ** np.arange(-2, 6)
@@ -33,24 +32,12 @@ _SINGLE = 1e-15, 1e15
 
 
 class Coordinates(NamedTuple):
-    """How rows are shown to the kernel.
+    """How rows are shown to the kernel."""
 
-    Parameters
-    ----------
-    name : str
-        'raw', 'standardised' or 'squashed' (standardised on a logarithmic scale).
-    parts : tuple of Scaling
-        Applied in turn; none leave the rows as they are.
-    dense : bool
-        Fill sparse rows.
-    single : bool
-        In single precision.
-    """
-
-    name: str
-    parts: tuple
-    dense: bool
-    single: bool
+    name: str  # 'raw', 'standardised' or 'asinh' (standardised on an asinh scale)
+    parts: tuple  # applied in turn; none leave the rows as they are
+    dense: bool  # fill sparse rows
+    single: bool  # in single precision
 
     def show(self, X):
         """The rows in these coordinates."""
@@ -68,13 +55,7 @@ class Recipe(NamedTuple):
 
     @classmethod
     def of(cls, estimator):
-        """What the parameters of an estimator ask for.
-
-        Raises
-        ------
-        ValueError
-            For parameters that mean nothing.
-        """
+        """What the parameters of an estimator ask for."""
         e = estimator
         check_gamma(e.gamma, "auto", "scale")
         if e.standardize not in ("auto", True, False):
@@ -85,12 +66,7 @@ class Recipe(NamedTuple):
         return cls(kernel, e.gamma, e.standardize, e.precision)
 
     def check(self, X):
-        """Refuse before work starts what is no kernel.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse before work starts what is no kernel."""
         if isinstance(self.kernel, Precomputed):
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"A precomputed kernel is square; X has the shape {X.shape}.")
@@ -158,7 +134,7 @@ class Recipe(NamedTuple):
             return [standardised]
         bent = asinh_scaling(rows)
         parts = (bent, standard_scaling(bent.show(rows), problem.weights))
-        return [raw, standardised, Coordinates("squashed", parts, True, single)]
+        return [raw, standardised, Coordinates("asinh", parts, True, single)]
 
     @property
     def scaled(self):
@@ -229,12 +205,7 @@ class Problem:
         return np.asarray(total) / self.weights.sum()
 
     def check_memory(self, n_members, itemsize):
-        """Refuse what cannot be held.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse what cannot be held."""
         (n, k), X = self.targets.shape, self.X
         # An entry of a sparse row has an index, too.
         d = 2 * X.nnz // max(1, X.shape[0]) if sparse.issparse(X) else X.shape[1]

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree.choose.portfolio import rms
-from tunefree.choose.risk import curve, recent_rows, record, risks, start_progress
+from tunefree.choose.risk import curve, recent_rows, record, risks, rms, start_progress
 from tunefree.columns import standard_scaling
 from tunefree.engine.order import given_visits
 from tunefree.estimators.kernel.problem import GRID, Coordinates

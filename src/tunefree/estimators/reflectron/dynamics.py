@@ -10,10 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tunefree._array import seed_of
-from tunefree._threads import product
-from tunefree.estimators.base import FLOATS
-from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree._parameters import seed_of
+from tunefree._process import product
+from tunefree.estimators.base import FLOATS, TellsCallbacks, told
 from tunefree.estimators.reflectron.glm import Reflectron
 from tunefree.learners.reflectron.mirror import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral

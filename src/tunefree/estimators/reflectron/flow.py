@@ -9,8 +9,8 @@ from scipy.integrate import OdeSolver
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_array, check_consistent_length
 
-from tunefree._array import seed_of
-from tunefree._threads import one_blas_thread
+from tunefree._parameters import seed_of
+from tunefree._process import one_blas_thread
 from tunefree.designs import CSR, Dense, Shared
 from tunefree.estimators.reflectron.problem import Fitted, check_weight
 from tunefree.learners.reflectron import flow as flows

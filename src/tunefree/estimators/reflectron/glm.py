@@ -12,17 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import seed_of
-from tunefree._threads import product
+from tunefree._parameters import seed_of
+from tunefree._process import product
 from tunefree.constraints.rules import is_odd
 from tunefree.engine.order import given_visits, hashed_visits, row_hash
 from tunefree.engine.run import Batches, Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
-from tunefree.estimators.from_source import FitsSource
-from tunefree.estimators.labels import stream_labels
-from tunefree.estimators.pistol.fitting import new_columns
+from tunefree.estimators.base import TellsCallbacks, new_columns, runner, stream_labels, told
+from tunefree.estimators.from_source import FitsSource, Reread, journal
 from tunefree.estimators.reflectron.flow import SOLVERS, fit_flows
 from tunefree.estimators.reflectron.problem import (
     Columns,
@@ -40,7 +38,6 @@ from tunefree.estimators.reflectron.problem import (
     with_steps,
 )
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
-from tunefree.estimators.rereads import Reread, journal, runner
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
 from tunefree.links import LINKS, check_increasing, target_margin
 from tunefree.potentials import Euclidean

@@ -9,13 +9,13 @@ from scipy import sparse
 from sklearn.base import clone
 
 from tunefree import averaging
-from tunefree._threads import one_blas_thread
+from tunefree._process import one_blas_thread
 from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
 from tunefree.designs import CSR, Centred, Dense
 from tunefree.estimators.base import canonical
-from tunefree.estimators.rereads import Reread
+from tunefree.estimators.from_source import Reread
 from tunefree.kernels import KERNELS, check_gram, make_kernel, median_gamma
 from tunefree.learners.reflectron.mirror import NONE, Batch, Configuration, of_singular_values
 from tunefree.learners.reflectron.subspace import LowRank

@@ -8,10 +8,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from tunefree._threads import product
+from tunefree._process import product
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
-from tunefree.estimators.callbacks import TellsCallbacks, told
+from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.reflectron.glm import ReflectronRegressor
 from tunefree.estimators.reflectron.problem import Columns, link_range
 from tunefree.learners.reflectron.mirror import Batch

@@ -1,4 +1,4 @@
-"""The blocked engine: several kernel learners, one sweep over the rows.
+r"""The blocked engine: several kernel learners, one sweep over the rows.
 
 Members may differ in bandwidth, rule, loss, and in the rows that they learn (a weight of 0 leaves a
 row out); they share the rows, the distances, and the values of their bandwidth. The only expensive
@@ -6,7 +6,16 @@ thing is the table of values k(row, support row). It is made in tiles that fit a
 by one matrix product each; a tile serves a whole grid of bandwidths (twice the bandwidth is the
 square) and all outputs, and is gone before the next one. Tiles are spread over threads and added in
 a fixed order, so results do not depend on how many. Rows come in blocks of `BLOCK`: the past by
-matrix products, the block itself exactly (`learners.pistol.kernel`).
+matrix products, the block itself exactly:
+
+    h_i = h0_i + sum_(j<i) dz_j k(x_j, x_i),      |g|^2 += dz_i (2 h_i + dz_i k(x_i, x_i)).
+
+A vector of the feature space is a sum over rows: g = sum_s z_s k(x_s, .), and the average of the
+iterates needs a second coefficient u_s = sum C dz_s per row (see `learners.pistol.linear`):
+
+    g(x) = sum_s z_s k(x_s, x),    average(x) = sum_s (C z_s - u_s) k(x_s, x) / mass.
+
+Source: Orabona 2014, Algorithm 3; the blocked form is ours.
 """
 
 import math
@@ -15,16 +24,18 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import joblib
 import numpy as np
 from scipy import sparse
 
+from tunefree._jit import REASSOCIATE, Kernel, part
 from tunefree._jit import kernel as compiled
-from tunefree._threads import one_blas_thread
+from tunefree._process import in_threads, one_blas_thread
 from tunefree.kernels import decay
-from tunefree.learners.pistol import kernel as single
+from tunefree.learners.pistol.linear import IsotropicState, coefficients, recursion
+from tunefree.learners.pistol.rules import MASS, N_SCALARS, SUM
 
 BLOCK, TILE = 128, 1024
 
@@ -57,7 +68,7 @@ class Workers:
         items = list(items)
         if self._pool is None or len(items) < 2:
             return [function(item) for item in items]
-        return list(self._pool.map(one_blas_thread()(function), items))
+        return list(self._pool.map(in_threads(function), items))
 
 
 @contextmanager
@@ -136,18 +147,21 @@ def _doublings(low, high):
     return j - i if a == b and j >= i else None
 
 
-def bandwidths(values, gammas, root=None):
+def bandwidths(values, gammas, root=None, memory=None):
     """Yield the kernel's values for each bandwidth, ascending, in the memory of `values` at last.
 
     `values` are those of the bandwidth `root`; without a root the distances, or all there is of a
-    kernel without bandwidths. They are overwritten.
+    kernel without bandwidths. They are overwritten. With `memory` what was yielded is, too.
     """
-    for gamma in gammas:
+    for i, gamma in enumerate(gammas):
         if gamma is not None and root is None:
-            yield decay(values, gamma, values if gamma == gammas[-1] else None)
+            out = values if i + 1 == len(gammas) else None
+            if out is None and memory is not None:
+                out = memory(values.shape, values.dtype, "bandwidth")
+            yield decay(values, gamma, out)
             continue
         if gamma is not None:
-            for _ in range(_doublings(root, gamma) or 0):
+            for _ in range(_doublings(root, gamma)):
                 values *= values
             root = gamma
         yield values
@@ -156,7 +170,7 @@ def bandwidths(values, gammas, root=None):
 class Facts(NamedTuple):
     """Rows, and what the kernel's distances need to know of them."""
 
-    rows: Any
+    rows: object
     sizes: np.ndarray | None
 
     @classmethod
@@ -176,7 +190,7 @@ def base(kernel, root, A, B, out=None):
     return values if root is None else decay(values, root, values)
 
 
-def products(team, gammas, root, tile_of, n, tables) -> list[Any]:
+def products(team, gammas, root, tile_of, n, tables):
     """Sums over n support rows: for each bandwidth values @ table in float64, None if n is 0.
 
     ``tile_of(start, stop)`` is `base` of a block's rows and those support rows; it is overwritten.
@@ -184,20 +198,24 @@ def products(team, gammas, root, tile_of, n, tables) -> list[Any]:
 
     def tile(start):
         stop = min(n, start + TILE)
-        values = bandwidths(tile_of(start, stop), gammas, root)
+        values = bandwidths(tile_of(start, stop), gammas, root, team.memory)
         return [K @ table[start:stop] for K, table in zip(values, tables, strict=True)]
 
     parts = team.map(tile, range(0, n, TILE))
     if not parts:
         return [None] * len(tables)
-    return [np.sum([p[g] for p in parts], axis=0, dtype=np.float64) for g in range(len(tables))]
+    totals = [values.astype(np.float64) for values in parts[0]]
+    for found in parts[1:]:
+        for total, values in zip(totals, found, strict=True):
+            total += values
+    return totals
 
 
 class Member(NamedTuple):
     """A learner and the bandwidth under which it learns; None for a kernel without bandwidths."""
 
     gamma: float | None
-    learner: Any
+    learner: NamedTuple
     name: str = ""
 
 
@@ -212,7 +230,7 @@ class Rows(NamedTuple):
     """A block of rows to learn."""
 
     rows: Facts | None  # None if the engine holds all values in a cache
-    numbers: Any  # which of the rows in memory; None on a stream, where all are new
+    numbers: np.ndarray | None  # which of the rows in memory; None on a stream, where all are new
     squares: np.ndarray  # k(x, x)
     targets: np.ndarray  # of shape (n, n_outputs)
     weights: np.ndarray  # of shape (n,), or (n_members, n)
@@ -228,6 +246,103 @@ def _gather(table, rows, out):
             out[i, j] = table[r, j]
 
 
+class Gram(NamedTuple):
+    """A block of rows in place of a design: what is known of them before the block."""
+
+    values: np.ndarray  # of the kernel, of shape (n, n)
+    squares: np.ndarray  # their diagonal, in double precision; of shape (n,)
+    # g(x) and, if it is asked for, u(x) by the rows before the block, of shape (n, 2 n_outputs).
+    known: np.ndarray
+
+
+@part
+class FeatureSpace(NamedTuple):
+    """What `One` and `Many` are for columns: rows of a `Gram`, g and u as coefficients to come.
+
+    The table holds, of shape (2, n_outputs, n), what is added to the rows' z and u.
+    """
+
+    def square(self, gram, i):
+        """The squared norm of row i."""
+        return gram.squares[i]
+
+    def dot(self, gram, i, table, field, out):
+        """The inner products of row i with g or u of every output."""
+        for k in range(out.shape[0]):
+            total = 0.0
+            for j in range(i):
+                total += gram.values[i, j] * table[field, k, j]
+            out[k] = gram.known[i, field * out.shape[0] + k] + total
+
+    def axpy2(self, gram, i, table, first, second):
+        """Add multiples of row i to g and u."""
+        for k in range(first.shape[0]):
+            table[0, k, i] = first[k]
+            table[1, k, i] = second[k]
+
+
+_learn = Kernel(recursion, fastmath=REASSOCIATE)
+
+
+@compiled
+def _deposit(z, u, slots, new):
+    for k in range(new.shape[1]):
+        for i in range(len(slots)):
+            if slots[i] >= 0:
+                z[slots[i], k] += new[0, k, i]
+                u[slots[i], k] += new[1, k, i]
+
+
+class KernelState(NamedTuple):
+    """State of a run, but for the rows themselves."""
+
+    z: np.ndarray  # coefficients of the rows, by slot: z and u have shape (capacity, n_outputs)
+    u: np.ndarray
+    scalars: np.ndarray  # of shape (n_outputs, N_SCALARS)
+    shared: np.ndarray  # the largest norm X, the rounds t, the Lipschitz bound L; of shape (3,)
+
+    @classmethod
+    def empty(cls, n_outputs):
+        """Before the first row."""
+        z, u = np.zeros((2, 0, n_outputs))
+        return cls(z, u, np.zeros((n_outputs, N_SCALARS)), np.zeros(3))
+
+    def learn(self, learner, block, gram, known, scored):
+        """Learn a block in order; the scalars advance, the coefficients are left to `deposit`.
+
+        `block` holds the rows' values with themselves, targets and weights; `gram` the values among
+        them; `known` the sums of z and, if `scored`, of u times the kernel over the rows before.
+        Gives what is added to the rows' z and u, of shape (2, n_outputs, n), and, if `scored`, what
+        the running average and the iterate predicted before they saw each row, (2, n, n_outputs).
+        """
+        squares, targets, weights = block
+        n, k = targets.shape
+        new, scores = np.zeros((2, k, n)), np.empty((2, n if scored else 0, k))
+        run = IsotropicState(new, self.scalars, self.shared)
+        _learn(learner, FeatureSpace(), Gram(gram, squares, known), targets, weights, run, scores)
+        return new, scores
+
+    def deposit(self, slots, new):
+        """Add new coefficients to the slots of their rows, but those of negative slots."""
+        _deposit(self.z, self.u, slots, new)
+
+    def mean(self, n):
+        """Coefficients of the average iterate of the first n rows, shape (n, n_outputs)."""
+        total = self.scalars[:, MASS]
+        raw = self.scalars[:, SUM] * self.z[:n] - self.u[:n]
+        return raw / np.where(total > 0.0, total, 1.0)
+
+    def last(self, learner, n):
+        """Coefficients of the current iterate of the first n rows, shape (n, n_outputs)."""
+        return coefficients(learner, self.scalars, self.shared) * self.z[:n]
+
+    def restart(self):
+        """Forget the average, not what was learned: the next average is that of a tail."""
+        self.u[:] = 0.0
+        self.scalars[:, SUM] = 0.0
+        self.scalars[:, MASS] = 0.0
+
+
 class Blocked:
     """Members that learn together.
 
@@ -241,17 +356,15 @@ class Blocked:
     def __init__(self, kernel, members, n_outputs, like, n_rows=None, cache=None, apart=False):
         self.kernel, self.members, self.n_outputs = kernel, list(members), n_outputs
         self.support, self.cache, self.dtype = Support(like), cache, like.dtype
-        self.states = [single.start(0, n_outputs) for _ in self.members]
+        self.states = [KernelState.empty(n_outputs) for _ in self.members]
         # How many slots have coefficients, and the slot of each row in memory.
-        self.n_slots = 0
-        self.slot_of: Any = None
+        self.n_slots, self.slot_of = 0, None
         self.root = root_of(self.gammas) if cache is None else cache.root
         if cache is not None:
             self.slot_of = np.arange(len(cache.values))
         elif n_rows is not None:
             self.slot_of = np.full(n_rows, -1)
-        self.apart = apart
-        self.origin: list = []
+        self.apart, self.origin = apart, []
         self.updates = np.zeros((len(self.members), n_outputs), np.int64)
         self._tables, self._scored = None, None
 
@@ -291,25 +404,27 @@ class Blocked:
         for level, K in enumerate(bandwidths(own, gammas, self.root)):
             K = K.copy() if level + 1 < len(layout) else K
             for place, i in enumerate(layout[level]):
-                sums, part = known[level], slice(place * width, (place + 1) * width)
-                H = np.zeros((n, width)) if sums is None else sums[:, part]
-                jobs.append((i, K, H[:, :k], H[:, width - k :]))
+                if known[level] is None:
+                    H = np.zeros((n, width))
+                else:
+                    H = known[level][:, place * width : (place + 1) * width]
+                jobs.append((i, K, H))
 
         def solve(job):
-            i, K, known, lagged = job
+            i, K, known = job
             own = block.squares, block.targets, weights[i]
             learner, state = self.members[i].learner, self.states[i]
-            return i, single.learn(learner, state, own, K, known, lagged, scored)
+            return i, state.learn(learner, own, K, known, scored)
 
         found = dict(team.map(solve, jobs))
         slots = self._place(block, found.values())
-        for i, (step, lag, _) in found.items():
-            self.updates[i] += np.count_nonzero(step, axis=1)
-            single.deposit(self.states[i], slots, step, lag)
+        for i, (new, _) in found.items():
+            self.updates[i] += np.count_nonzero(new[0], axis=1)
+            self.states[i].deposit(slots, new)
         slots = slots[slots >= 0]
         for table, members in zip(self._mirror(), layout, strict=True):
             table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
-        return [found[i][2] for i in range(len(self.members))]
+        return [found[i][1] for i in range(len(self.members))]
 
     def _values(self, team, block):
         """Values within the block, and with tiles of the support (see `products`)."""
@@ -338,7 +453,7 @@ class Blocked:
         if self.cache is not None:
             self._grow(int(numbers.max()) + 1)
             return numbers
-        moved = np.flatnonzero(np.any([step.any(axis=0) for step, _, _ in found], axis=0))
+        moved = np.flatnonzero(np.any([new[0].any(axis=0) for new, _ in found], axis=0))
         if numbers is None or self.apart:
             slots, new = np.full(len(block.targets), -1), moved
             slots[new] = self.n_slots + np.arange(len(new))
@@ -349,7 +464,7 @@ class Blocked:
             self.slot_of[numbers[new]] = self.n_slots + np.arange(len(new))
             slots = self.slot_of[numbers]
         if self.apart:
-            self.origin.append(block.numbers[new])
+            self.origin.append(numbers[new])
         fresh = block.rows[new]
         self.support.append(fresh.rows, fresh.sizes)
         self._grow(self.n_slots + len(new))
@@ -371,7 +486,7 @@ class Blocked:
     def restart(self):
         """Start the averages of all members anew."""
         for s in self.states:
-            single.restart(s)
+            s.restart()
         self._tables = None
 
     def keep(self, chosen):
@@ -413,11 +528,11 @@ class Blocked:
 
     def mean(self, i):
         """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""
-        return single.mean(self.states[i], self.n_slots)
+        return self.states[i].mean(self.n_slots)
 
     def last(self, i):
         """A member's last iterate."""
-        return single.last(self.members[i].learner, self.states[i], self.n_slots)
+        return self.states[i].last(self.members[i].learner, self.n_slots)
 
     def branch(self):
         """A copy that learns on its own; the rows held so far are shared."""

@@ -9,25 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree.kernels import RBF, Linear, decay, squared_distances, squared_norms
-from tunefree.learners.kernel.blocked import workers
+from tunefree.kernels import Linear
+from tunefree.learners.kernel.blocked import Facts, Workers, base, products, workers
 
-# A block of kernel values stays in a core's cache.
-ROWS, SUPPORT = 512, 1024
+# Rows of a block: its kernel values with a tile of the support stay in a core's cache.
+ROWS = 512
 # Above this share of stored entries the product of arrays is faster than that of sparse rows.
 DENSE = 0.05
 
 
 class Expansion(NamedTuple):
     """One function, or several, over support rows.
-
-    Parameters
-    ----------
-    kernels : tuple of kernel parts
-    support : ndarray or CSR of shape (m, d)
-        Their type is that of the arithmetic. For a precomputed kernel: the numbers of the rows.
-    coefs : tuple of ndarray of shape (m, n_outputs)
-        One for each kernel.
 
     Examples
     --------
@@ -38,8 +30,9 @@ class Expansion(NamedTuple):
     """
 
     kernels: tuple
+    # Of shape (m, d), in the type of the arithmetic; of a precomputed kernel the rows' numbers.
     support: Any
-    coefs: tuple
+    coefs: tuple  # one for each kernel, of shape (m, n_outputs)
 
     def __call__(self, X, n_jobs=None):
         """Values of the functions on rows, float64 of shape (n, n_outputs).
@@ -59,91 +52,50 @@ class Expansion(NamedTuple):
         """How many functions there are."""
         return self.coefs[0].shape[1]
 
-    def _block_values(self):
-        """The function that evaluates a block of rows."""
-        if all(isinstance(k, Linear) for k in self.kernels):
-            weights = self.support.T @ sum(self.coefs)
-            return lambda rows: np.asarray(rows @ weights, np.float64)
-        support, coefs = self.support, [c.astype(self.dtype, copy=False) for c in self.coefs]
-        shares = all(hasattr(k, "distances") for k in self.kernels)
-        grams = Distances(self.kernels, support) if shares else Grams(self.kernels, support)
-
-        def values(rows):
-            rows = grams.rows(rows)
-            total = np.zeros((rows[0].shape[0], self.n_outputs))
-            for start in range(0, support.shape[0], SUPPORT):
-                block = slice(start, start + SUPPORT)
-                for gram, coef in zip(grams(rows, block), coefs, strict=True):
-                    total += gram @ coef[block]
-            return total
-
-        return values
-
     @property
     def dtype(self):
         """The type of the arithmetic."""
         return self.coefs[0].dtype if self.support.dtype.kind == "i" else self.support.dtype
 
+    def _block_values(self):
+        """The function that evaluates a block of rows."""
+        if all(isinstance(k, Linear) for k in self.kernels):
+            weights = self.support.T @ sum(self.coefs)
+            return lambda rows: np.asarray(rows @ weights, np.float64)
+        support, own = self.support, Workers()  # one thread a block of rows, with its own memory
+        m, numbers = support.shape[0], support.dtype.kind == "i"
+        fill = sparse.issparse(support) and support.nnz > DENSE * m * support.shape[1]
+        tables = [c.astype(self.dtype, copy=False) for c in self.coefs]
+        share, centre = all(hasattr(k, "distances") for k in self.kernels), None
+        if share and m and not sparse.issparse(support):  # distances keep their digits
+            centre = support.mean(axis=0)
+            support = support - centre
+        pairs = [((k,), (table,)) for k, table in zip(self.kernels, tables, strict=True)]
+        pairs = [(self.kernels, tables)] if share else pairs
+        families = [(*pair, Facts.of(pair[0][0], support)) for pair in pairs]
 
-class Grams:
-    """Kernel values of blocks of rows with blocks of the support."""
+        def sums(rows, kernels, tables, held):
+            kernel, n = kernels[0], rows.shape[0]
+            gammas = [k.gamma if hasattr(k, "distances") else None for k in kernels]
+            given = Facts.of(kernel, rows)
 
-    def __init__(self, kernels, support):
-        self.kernels, self.support = kernels, support
-        stored = (
-            support.nnz / max(1, support.shape[0] * support.shape[1])
-            if sparse.issparse(support)
-            else 0.0
-        )
-        self.fill = stored > DENSE
+            def tile_of(start, stop):
+                tile = held[start:stop]
+                tile = tile._replace(rows=tile.rows.toarray()) if fill else tile
+                return base(kernel, None, given, tile, own.memory((n, stop - start), self.dtype))
 
-    def rows(self, rows):
-        """What is needed of a block of rows, once."""
-        numbers = self.support.dtype.kind != "i"
-        rows = rows.astype(self.support.dtype, copy=False) if numbers else rows
-        dense = sparse.issparse(rows) and (self.fill or not sparse.issparse(self.support))
-        return (rows.toarray() if dense and numbers else rows,)
+            return products(own, gammas, None, tile_of, m, tables)
 
-    def block(self, block):
-        """A block of the support, as an array if that is faster."""
-        found = self.support[block]
-        return found.toarray() if self.fill else found
+        def values(rows):
+            if not numbers:
+                rows = rows.astype(support.dtype, copy=False)
+                dense = sparse.issparse(rows) and (fill or not sparse.issparse(support))
+                rows = rows.toarray() if dense else rows
+                rows = rows if centre is None else rows - centre
+            total = np.zeros((rows.shape[0], self.n_outputs))
+            for family in families if m else ():
+                for part in sums(rows, *family):
+                    total += part
+            return total
 
-    def __call__(self, rows, block):
-        """Yield the values of each kernel."""
-        for k in self.kernels:
-            yield k.gram(rows[0], self.block(block))
-
-
-class Distances(Grams):
-    """Kernel values of one family of bandwidths from shared distances.
-
-    Arrays are centred, so that distances keep their digits wherever the rows lie.
-    """
-
-    def __init__(self, kernels, support):
-        super().__init__(kernels, support)
-        self.centre = None
-        if support.shape[0] and not sparse.issparse(support):
-            self.centre = support.mean(axis=0)
-            self.support = support - self.centre
-        self.norms = squared_norms(self.support)
-
-    def rows(self, rows):
-        """Centred rows, their squared norms, and memory for kernel values."""
-        (rows,) = super().rows(rows)
-        rows = rows if self.centre is None else rows - self.centre
-        scratch = np.empty((2, rows.shape[0] * SUPPORT), rows.dtype)
-        return rows, squared_norms(rows), scratch
-
-    def __call__(self, rows, block):
-        """Yield the values of each kernel; the array is overwritten by the next."""
-        A, B = rows[0], self.block(block)
-        memory, out = (m[: A.shape[0] * B.shape[0]].reshape(A.shape[0], -1) for m in rows[2])
-        if isinstance(self.kernels[0], RBF):
-            D = squared_distances(A, B, rows[1], self.norms[block], memory)
-        else:
-            D = self.kernels[0].distances(A, B)
-        for k in self.kernels[:-1]:
-            yield decay(D, k.gamma, out)
-        yield decay(D, self.kernels[-1].gamma, D)
+        return values

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsyrk, dtrmm
 
-from tunefree.columns import Scaling, asinh_scaling, standard_scaling
+from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
 from tunefree.kernels import decay, squared_distances
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
@@ -172,13 +172,6 @@ def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None, sums=None)
     return Solution(coef.reshape(len(coef), *shape), intercept, left_out)
 
 
-def show(parts, X):
-    """Rows under all parts of a view, one after the other."""
-    for part in parts:
-        X = part.show(X)
-    return X
-
-
 def risks(solution, y, weights):
     """Squared leave-one-out errors of every row and penalty, times the rows' shares of weight."""
     n = len(solution.left_out)
@@ -232,10 +225,10 @@ class Search:
 
     def __init__(self, X, y, weights):
         s = min(len(X), _SCOUTS)
-        squash = asinh_scaling(X)
+        bent = asinh_scaling(X)
         self.views = [
             (standard_scaling(X, weights),),
-            (squash, standard_scaling(squash.show(X), weights)),
+            (bent, standard_scaling(bent.show(X), weights)),
         ]
         self.rows, self.y, self.weights = X[:s].astype(np.float64), y[:s], weights[:s]
         self.more = min(_MOST, max(_FEWEST, s // 2))
@@ -272,7 +265,7 @@ class Search:
             best, saturated = trial, False
         board = [
             {
-                "view": ("standardised", "squashed")[t.parts[0].asinh],
+                "view": ("standardised", "asinh")[t.parts[0].asinh],
                 "rounds": len(t.parts) - 1 - t.parts[0].asinh,
                 "gamma": t.gamma,
                 "landmarks": min(t.m, len(t.Z)),

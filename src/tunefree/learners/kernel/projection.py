@@ -150,25 +150,13 @@ class _Space:
 
 
 class Compression(NamedTuple):
-    """What a compression did.
+    """What a compression did."""
 
-    Attributes
-    ----------
-    n_support : int
-        Support rows before.
-    n_landmarks : int
-        Support rows after; as before if no number of landmarks within reach met the tolerance.
-    loss_before, loss_after : float
-        Mean loss of the predictor on the rows that it was checked on.
-    change : float
-        Root mean square of the change of the predictor on these rows, relative to the predictor.
-    """
-
-    n_support: int
-    n_landmarks: int
-    loss_before: float
+    n_support: int  # support rows before
+    n_landmarks: int  # and after: all of them if no number within reach met the tolerance
+    loss_before: float  # mean loss of the predictor on the rows that it was checked on
     loss_after: float
-    change: float
+    change: float  # root mean square of the predictor's change on these rows, relative to its own
 
 
 def compress(f, rows, loss, *, tolerance=None, count=None, support_rows=None, n_jobs=None):
@@ -177,14 +165,8 @@ def compress(f, rows, loss, *, tolerance=None, count=None, support_rows=None, n_
     With a tolerance the number is the smallest that was tried from which on the mean loss, a
     function of the values on `rows`, stays within ``tolerance * loss(0)`` of that before; if there
     is none, the expansion is returned as it is. For a precomputed kernel `support_rows` are the
-    rows of kernel values of the support.
-
-    Returns
-    -------
-    f : Expansion
-    kept : ndarray
-        Positions of the landmarks in the support, in the order of importance.
-    report : Compression
+    rows of kernel values of the support. Also gives the positions of the landmarks in the support,
+    in the order of importance, and a report.
     """
     known = f.support if support_rows is None else support_rows
     m = f.support.shape[0]

@@ -30,22 +30,21 @@ N_SCALARS = 7
 HEAVIEST = 1.0 + 1e-6
 
 
+class Regret(NamedTuple):
+    """What a run under a proved rule keeps for the bound of its regret (`bounds.run_regret`)."""
+
+    a: float
+    b: float
+    root: bool  # whether b is multiplied by sqrt(alpha)
+    lipschitz: float
+    largest: float  # norm of a row
+    alpha: np.ndarray  # of shape (n_outputs,), as `bounds.pistol_regret_seen` takes it
+    growth: np.ndarray
+
+
 @part
 class PiSTOL(NamedTuple):
     r"""Parameter-free stochastic learning: f = (b/D) exp(\|g\|^2 / (2 D)) g.
-
-    Parameters
-    ----------
-    a : float, default=0.25
-        Multiplies the growth of the variance bound D. The theorems need a >= 2.25 L.
-    b : float, default=1.0
-        Scale of the first predictions.
-    root : bool, default=True
-        Multiply b by sqrt(D) / X, which removes the need to know the number of rows.
-    squares : bool, default=False
-        Grow D by z^2 x^2 (as an empirical variance) instead of a |z| X |x| (the paper).
-    cap : float, default=700.0
-        Largest exponent.
 
     Notes
     -----
@@ -59,11 +58,13 @@ class PiSTOL(NamedTuple):
     36.0
     """
 
-    a: float = 0.25
-    b: float = 1.0
+    a: float = 0.25  # multiplies the growth of the variance bound D. The theorems need a >= 2.25 L
+    b: float = 1.0  # scale of the first predictions
+    # Multiply b by sqrt(D) / X, which removes the need to know the number of rows.
     root: bool = True
+    # Grow D by z^2 x^2 (as an empirical variance) instead of a |z| X |x| (the paper).
     squares: bool = False
-    cap: float = 700.0
+    cap: float = 700.0  # largest exponent
 
     def grow(self, accumulator, old, new, lipschitz):
         """The accumulator after the largest value X went from old to new."""
@@ -76,6 +77,15 @@ class PiSTOL(NamedTuple):
         if self.squares:
             return accumulator + self.a * (z * x) * (z * x)
         return accumulator + self.a * abs(z) * x
+
+    def regret(self, scalars, shared, lipschitz):
+        """What the bound of a run's regret needs, for a loss of this Lipschitz bound, or None."""
+        if self.squares or self.a < 2.25 * lipschitz:
+            return None
+        largest, _, lipschitz = map(float, shared)
+        alpha, growth = scalars[:, ACCUMULATOR] / (largest or 1.0), scalars[:, GROWTH].copy()
+        a, b, root = float(self.a), float(self.b), bool(self.root)
+        return Regret(a, b, root, lipschitz, largest, alpha, growth)
 
     def variance(self, accumulator, largest):
         """D."""
@@ -129,18 +139,17 @@ class DoWG(NamedTuple):
     averaged with weight r^2. The vector kept is w n, and n r^2 is what counts in the average: for
     rows of any size all sums then stay within the range of numbers.
 
-    Parameters
-    ----------
-    first : float, default=1e-4
-        First distance.
-
     Examples
     --------
     >>> DoWG().first
     0.0001
     """
 
-    first: float = 1e-4
+    first: float = 1e-4  # first distance
+
+    def regret(self, scalars, shared, lipschitz):
+        """Nothing is proved."""
+        return None
 
     def enter(self, s, k, old, new, lipschitz):
         """Start the distance at the first row that is not zero."""
@@ -173,10 +182,6 @@ class DoWG(NamedTuple):
 class ConstantStep(NamedTuple):
     """Stochastic gradient descent with a constant step: w -= step * slope * x.
 
-    Parameters
-    ----------
-    step : float, default=0.25
-
     Examples
     --------
     >>> ConstantStep(0.5).increment(None, 0, 2.0, 1.0, 1.0)
@@ -184,6 +189,10 @@ class ConstantStep(NamedTuple):
     """
 
     step: float = 0.25
+
+    def regret(self, scalars, shared, lipschitz):
+        """Nothing is proved."""
+        return None
 
     def enter(self, s, k, old, new, lipschitz):
         """The step does not depend on the rows."""

@@ -31,15 +31,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree import _special
 from tunefree._jit import Kernel, kernel, verb
 from tunefree.averaging import mass
 from tunefree.designs import CSR, Dense, count, entry, index
 from tunefree.links import residuals
 from tunefree.potentials.coordinates import coordinate, factor, reference, stat
-
-# Importing it teaches kernels the special functions of the links.
-_TAUGHT = _special.__name__
 
 mean, slope = verb("mean", 1), verb("slope", 1)
 
@@ -160,9 +156,9 @@ def fresh_clock():
     return np.array([0.0, 0.0, 0.0, 0.0, 64.0])
 
 
-def risk(state):
+def discounted_risk(clock):
     """Discounted mean squared error of the predictions made before rows were learned."""
-    value = state.clock[RISK] / max(state.clock[WEIGHT], 1e-300)
+    value = clock[RISK] / max(clock[WEIGHT], 1e-300)
     return float(value) if np.isfinite(value) else np.inf
 
 

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import resized
 from tunefree._jit import Kernel, part
-from tunefree.designs import CSR, Dense, count, entry, index
+from tunefree.designs import CSR, Dense, count, entry, index, resized
 from tunefree.robust import Guard
 
 _BY_COLUMN = ("weights", "sums", "largest")

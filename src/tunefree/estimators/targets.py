@@ -15,9 +15,9 @@ target opens nothing. An open limit lies ten times as far as anything seen.
 import numpy as np
 from scipy import sparse
 
-from tunefree._array import resized
 from tunefree._jit import kernel
 from tunefree.choose.risk import recent_rows
+from tunefree.designs import resized
 from tunefree.losses import within
 from tunefree.robust import DELTA, column_caps, few_beyond, location_and_scale
 
@@ -76,24 +76,12 @@ def _weigh_columns(X, low, high, residuals, weights, coef, columns, beyond):
 class Extent:
     """What rows beyond the limits say of a line.
 
-    Parameters
-    ----------
-    d, k : int
-        Columns and targets.
-
-    Attributes
-    ----------
-    coef, intercept : ndarray or None
-        The line that is judged, in standardised targets; rows must not have shown it its errors on
-        them unless it has seen all.
-    farthest : ndarray of shape (2, d)
-        Range of the columns as they are (dense rows).
-    columns, beyond : ndarray of shape (d,)
-        By how much the squared errors fall if the column is not clipped; 1 where it was beyond.
-    sides : ndarray of shape (2, k)
-        The same of the range of predictions, below and above.
-    hull : ndarray of shape (2, k)
-        Range of the targets that the line accounts for.
+    With d columns and k targets: `coef` and `intercept` are the line that is judged, in
+    standardised targets (rows must not have shown it its errors on them unless it has seen all);
+    `farthest`, (2, d), the range of the columns as they are; `columns`, (d,), by how much the
+    squared errors fall if the column is not clipped, `beyond` 1 where it was beyond; `sides`,
+    (2, k), the same of the range of predictions; `hull`, (2, k), the range of the targets that the
+    line accounts for.
 
     Examples
     --------
@@ -170,31 +158,12 @@ def residual_size(predictions, targets):
 class TargetScale:
     """How a run clips columns and measures targets.
 
-    Parameters
-    ----------
-    loss : part
-        Its `within` follows the targets' scale and the residuals.
-    cap : float or None
-        Reach of the columns' limits; None sets none.
-    centred : bool
-        Whether there is an intercept.
-
-    Attributes
-    ----------
-    m, s : ndarray of shape (n_targets,)
-        Location and scale, frozen when opened.
-    low, high : ndarray of shape (d,)
-        Limits of the columns.
-    seen_low, seen_high : ndarray of shape (d,)
-        Range of the clipped columns.
-    total, mean_x, mean_y
-        Weight and running means of the clipped columns and standardised, clipped targets.
-    range_y : ndarray of shape (2, n_targets)
-        Range of the clipped targets.
-    inner : ndarray of shape (2, n_targets)
-        Limits of the targets beyond which few are.
-    extent : Extent
-        How far beyond the limits of columns and targets the rows believe the line.
+    The loss's `within` follows the targets' scale and the residuals; `cap` is the reach of the
+    columns' limits, None sets none; `centred` says that there is an intercept. Of the targets there
+    are m and s, location and scale (frozen when opened), `range_y`, that of the clipped ones, and
+    `inner`, limits beyond which few are; of the columns `low` and `high`, their limits, `seen_low`
+    and `seen_high`, the range within, and of both the running means `mean_x`, `mean_y` of the
+    weight `total`. `extent` says how far beyond all limits the rows believe the line.
     """
 
     # What a model file keeps.

@@ -1,19 +1,28 @@
-"""One BLAS thread while something is learned or predicted.
+"""What a fit does to the process: one BLAS thread, and signals that wait for the compiler.
 
 What spins: NumPy and SciPy each bring a BLAS of their own, and each keeps threads that wait for the
 next product by turning on the spot, in the way of the other's. Fits call them by turns, thousands
 of times on a few hundred rows: the eigendecompositions, Cholesky factors and `dsyrk` sums of
-`learners.nystroem` above all, then the small products of `distances` and of the portfolio's views.
-More threads also add in another order, and so change last digits and what is chosen by them.
+`learners.kernel.nystroem` above all, then the small products of distances and of a portfolio's
+views. More threads also add in another order, and so change last digits and what is chosen by them.
 Fits and predictions therefore use one, and where threads pay they split the rows into blocks of a
-fixed size (`learners.support.workers`): results do not depend on how many threads there are.
+fixed size (`learners.kernel.blocked.workers`): results do not depend on how many threads there are.
+
+Ctrl-C comes out as `KeyboardInterrupt`, even if it strikes while a kernel is compiled.
 """
 
+import _thread
 import os
+import signal
 import threading
 from contextlib import contextmanager
 from functools import cache
 
+SIGNALS = signal.SIGINT, signal.SIGTERM
+# Where Python calls back from C, exceptions are dropped or become others: the compiler does so all
+# the time, and references to what is gone.
+_DEAF = "numba", "llvmlite", "weakref"
+_RETRY = 0.01  # seconds
 # Multiply-adds below which OpenBLAS never takes a second thread (9,216 for a matrix and a vector).
 _SMALL = 8192
 # The number of threads belongs to the process, but for an OpenBLAS on OpenMP, where each thread has
@@ -41,6 +50,11 @@ def one_blas_thread():
         except BaseException:  # Ctrl-C at this very moment
             _leave(me)
             raise
+
+
+def in_threads(function):
+    """The function for a pool's threads, whose owner has limited BLAS for all but their own."""
+    return one_blas_thread()(function) if _libraries()[1] else function
 
 
 def product(A, B):
@@ -115,3 +129,57 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_in_child
     )
+
+
+@contextmanager
+def interruptible():
+    """Let the handlers of signals wait until the compiler is done.
+
+    A handler that raises while Numba compiles or loads a kernel may be ignored, or come out as an
+    error of the compiler. Within this context SIGINT and, where it has a handler, SIGTERM are
+    handled as before, but not in such moments: then they are sent again a little later. Threads
+    other than the main one get no signals, and nothing is changed in them.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    ours = {number: _Patient(old) for number, old in before.items()
+            if callable(old) and not isinstance(old, _Patient)}  # fmt: skip
+    for number, handler in ours.items():
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, before[number])
+
+
+class _Patient:
+    """A handler that calls another one, unless the compiler is at work."""
+
+    def __init__(self, handler):
+        self.handler = handler
+
+    def __call__(self, number, frame):
+        if _is_deaf(frame):
+            again = threading.Timer(_RETRY, _send_again, [number])
+            again.daemon = True
+            again.start()
+        else:
+            self.handler(number, frame)
+
+
+def _send_again(number):
+    if hasattr(signal, "pthread_kill"):  # wakes a main thread that sleeps or waits, too
+        signal.pthread_kill(threading.main_thread().ident, number)
+    else:
+        _thread.interrupt_main(number)
+
+
+def _is_deaf(frame):
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in _DEAF:
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,983 @@
+"""Linear PiSTOL as scikit-learn has it: no step size, no regularization grid, no cross-validation.
+
+A `Portfolio` learns, on rows in memory or on a stream. The portfolios are what ``setting="auto"``
+runs. Their members and the number of passes were chosen by looking at test errors over about thirty
+public and synthetic sets together, never for one set.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from tunefree._parameters import check_passes, seed_of
+from tunefree._process import product
+from tunefree.averaging import Polynomial, scheme_of
+from tunefree.bounds.pistol import run_regret
+from tunefree.choose.portfolio import Member, Portfolio
+from tunefree.choose.risk import recent_rows, rms, temperature
+from tunefree.columns import ViewSet, moments
+from tunefree.engine.order import Visits, visits_of
+from tunefree.engine.run import run
+from tunefree.engine.sources import Rows
+from tunefree.engine.stream import Stream
+from tunefree.estimators import base
+from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.from_source import FitsSource
+from tunefree.estimators.targets import TargetScale
+from tunefree.learners.pistol.linear import (
+    SETTINGS,
+    Diagonal,
+    dowg,
+    per_coordinate,
+    per_coordinate_constant,
+)
+from tunefree.learners.pistol.rules import PiSTOL
+from tunefree.losses import (
+    Logistic,
+    Multinomial,
+    SmoothedHinge,
+    check_bounded,
+    make_loss,
+    within,
+)
+from tunefree.robust import ABSURD, DELTA, Guard, column_caps, screened
+
+# A wider matrix is not whitened: the eigenvectors would cost more than the learning.
+MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
+# Sparse data up to this many cells are learned as dense: centring and whitening are worth it.
+_MOST_CELLS = 5e7
+# In a portfolio, slopes below a thousandth of their bound are not worth an update.
+_NEGLIGIBLE = 1e-3
+# Settings that make a single pass unless `max_iter` says otherwise: their theorems are about one.
+ONE_PASS = ("paper", "paper-per-coordinate", "theorem-1", "guaranteed")
+# Rows used to measure the size of decisions, and rows of a stream from which it is calibrated.
+_SIZED, _CALIBRATED = 8192, 1024
+# Visits of rows to make, within 3 to 12 passes. More would follow the rows whose far entries are
+# clipped away from the line of the others.
+_VISITS = 4000
+NO_RULE = (
+    "Nothing is proved about the rules of setting={!r}: 'theorem-1' and 'guaranteed' have a bound."
+)
+MOVING = (
+    "Nothing is proved where the columns' units are learned from a stream: a linear competitor is "
+    "no fixed vector there. Use fit, or for a classifier fit_intercept=False."
+)
+
+
+def _members(*entries):
+    return tuple(
+        Member(view, learner._replace(negligible=_NEGLIGIBLE), f"{view} {name}")
+        for view, name, learner in entries
+    )
+
+
+def sparse_members(n_outputs, loss=None):
+    """The portfolio for data of which most entries are zero: zeros cost nothing."""
+    hinge, logistic = loss or SmoothedHinge(), loss or Multinomial()
+    members = [
+        ("raw", "per-coordinate", per_coordinate(hinge)),
+        ("raw", "per-coordinate logistic", per_coordinate(logistic)),
+        ("raw", "per-coordinate-constant logistic", per_coordinate_constant(logistic)),
+        ("scaled", "dowg", dowg(hinge)),
+    ]
+    if n_outputs > 1 and loss is None:
+        members.insert(2, ("raw", "per-coordinate one-vs-rest", per_coordinate(Logistic())))
+    return _members(*(members if loss is None else members[1:]))
+
+
+def dense_members(n_outputs, loss=None, whiten=True):
+    """The portfolio for dense data: one good learner under three views.
+
+    Several classes are learned jointly by a softmax and, beside it, one against the rest.
+    """
+    views = ("standardised", "whitened", "strongly_whitened") if whiten else ("standardised",)
+    learner = per_coordinate(loss or Multinomial())
+    members = [(view, "per-coordinate", learner) for view in views]
+    if n_outputs > 1 and loss is None:
+        learner = per_coordinate(Logistic())
+        members += [(view, "per-coordinate one-vs-rest", learner) for view in views[:2]]
+    if not whiten:
+        members.append(("standardised", "dowg", dowg(loss or SmoothedHinge())))
+    return _members(*members)
+
+
+def stream_members(sparse_data, loss=None, whiten=True):
+    """The portfolio for a stream: as in memory, one against the rest, later iterates counting more.
+
+    A stream may drift, and classes that may yet appear cannot be coupled with those that have.
+    """
+    loss = loss or Logistic()
+    members = sparse_members(1, loss) if sparse_data else dense_members(1, loss, whiten)
+    return tuple(m._replace(learner=m.learner._replace(average=Polynomial())) for m in members)
+
+
+def regression_members(loss, n_columns, views):
+    """The regression recipe under each view: per coordinate, later iterates count more."""
+    rule = PiSTOL(a=1.0, b=min(0.1, 1.0 / n_columns), squares=True, cap=50.0)
+    learner = Diagonal(rule, loss, Polynomial())
+    return tuple(Member(view, learner, f"{view} per-coordinate") for view in views)
+
+
+def is_dense(X):
+    """Whether a regression learns rows as dense: by what they hold, not by how they are stored."""
+    small = X.shape[1] <= MOST_WHITENED and X.shape[0] * X.shape[1] <= _MOST_CELLS
+    return small or base.share_stored(X) >= 0.25
+
+
+def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
+    """How many passes: enough visits of rows for small data, 3 (several classes: 4) to 12.
+
+    More gained little on any set.
+    """
+    if max_iter != "auto":
+        return int(max_iter)
+    fewest = 3 if n_outputs == 1 else 4
+    return int(np.clip(np.ceil(min(visits / n_visits, 1e7 / max(entries, 1))), fewest, 12))
+
+
+class Problem(NamedTuple):
+    """Rows in memory, their targets, and the order in which to learn them."""
+
+    X: object  # of shape (n, d)
+    targets: np.ndarray  # of shape (n, n_outputs)
+    visits: Visits
+    rows: np.ndarray  # distinct ones, of shape (m,), and the weight of each
+    totals: np.ndarray
+
+
+class Run(NamedTuple):
+    """What a fit goes on from."""
+
+    portfolio: Portfolio
+    state: tuple
+    scale: object = None  # of real targets
+
+
+def run_passes(portfolio, state, source, read, validate=None, watch=None):
+    """Make the passes that are left: the state, the passes made, and what ``read(state)`` gives.
+
+    ``validate(coef, intercept)``, a risk on validation rows, chooses the members and the pass after
+    which to read. `watch` has what `run` calls around each pass besides.
+    """
+    watch = watch or {}
+    if validate is None:
+        state = run(portfolio, state, source, **watch).state
+        return state, state.epoch, read(state)
+    best, told_pass = [], watch.get("on_pass", lambda state: False)
+
+    def note(state):
+        line = read(state)
+        best.append((validate(*line), state.epoch, line))
+
+    def on_pass(state):
+        note(state)
+        return told_pass(state)
+
+    watch = {**watch, "on_pass": on_pass}
+    state = run(portfolio._replace(rank=validate), state, source, **watch).state
+    if not best:
+        note(state)
+    _, n_passes, line = min(best, key=lambda b: b[:2])
+    return state, n_passes, line
+
+
+def resume(run, n_columns, guarded):
+    """A stream that goes on where `fit` ended, with the columns' statistics of `fit`."""
+    if run is None:
+        raise ValueError(
+            "This model holds a predictor but no learner to go on from: save it with "
+            "save_model(model, path, learner=True), or fit it again."
+        )
+    portfolio, state, scale = run
+    dense = any(view.dense for view in state.views.values())
+    stream = Stream(portfolio, None, sparse=not dense, renew=False, scale=scale, guarded=guarded)
+    if guarded:
+        shifts = [view.shift for view in state.views.values() if view.shift is not None]
+        stream.guards = (Guard.of(shifts[0] if shifts else np.zeros(n_columns)),)
+        stream.guards += () if scale is None else (Guard.of(scale.m),)
+    stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
+    return stream
+
+
+def linear_regret(portfolio, state, moving=False, units=None):
+    """The regret of a portfolio's only member and its view; the sentence that says why not.
+
+    `moving` says that views were renewed as rows came; `units` are the targets' location and scale.
+    """
+    (member, *others), (now, *_) = portfolio.members, state.members
+    n_outputs = state.progress.targets.shape[1] - portfolio.unseen
+    found = None if others else member.learner.regret(now, n_outputs)
+    if found is None:
+        return NO_RULE
+    view = state.views[member.view]
+    if moving and (view.bias != 0.0 or view.scale is not None):
+        return MOVING
+    units = (np.zeros(1), np.ones(1)) if units is None else units
+    return found, view._replace(low=None, high=None, rotation=None), *units
+
+
+class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
+    """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
+
+    A subclass says how it differs by the methods that raise NotImplementedError here.
+    """
+
+    def _loss(self):
+        """The part that `loss` names; None for the members' own."""
+        raise NotImplementedError
+
+    def _rows(self, X, y, sample_weight, reset):
+        """Rows, targets and weights, checked."""
+        raise NotImplementedError
+
+    def _problem(self, X, y, weights, warm):
+        """Rows of positive weight as a `Problem`."""
+        raise NotImplementedError
+
+    def _begin(self, problem):
+        """The problem as it is learned, and a `Run` that has learned nothing."""
+        raise NotImplementedError
+
+    def _open_stream(self, X):
+        """A stream that begins with these rows."""
+        raise NotImplementedError
+
+    def _validation(self, X_val, y_val, scale):
+        """(coef, intercept) -> risk on validation rows."""
+        raise NotImplementedError
+
+    def _read(self, run, problem=None, candidates=None):
+        """Coefficients (d, n_outputs) and intercepts of what has been learned."""
+        raise NotImplementedError
+
+    def _publish_line(self, line, scale):
+        """Set the attributes that make up the predictor."""
+        raise NotImplementedError
+
+    @property
+    def _guarded(self):
+        """Whether entries far beyond all before them are missing."""
+        raise NotImplementedError
+
+    def _check(self):
+        """Refuse parameter values that mean nothing, naming the parameter."""
+        if self.setting != "auto" and self.setting not in SETTINGS:
+            raise ValueError(f"setting={self.setting!r} is none of auto, {', '.join(SETTINGS)}.")
+        self._loss()
+        if self.average != "auto":
+            scheme_of(self.average, also=("auto",))
+        check_passes(self.max_iter)
+
+    @told
+    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), or (n_samples, n_targets) for a regressor
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions.
+        X_val, y_val : array-like, optional
+            Validation rows: members and the number of passes are then chosen on them.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        warm = vars(self).get("_run") if self.warm_start else None
+        X, y, weights = self._rows(X, y, sample_weight, reset=warm is None)
+        kept = weights > 0
+        if not kept.all():
+            X, y, weights = X[kept], y[kept], weights[kept]
+        problem = self._problem(X, y, weights, warm is not None)
+        if warm is None:
+            problem, begun = self._begin(problem)
+        else:
+            begun = warm._replace(state=warm.state._replace(epoch=1))
+            problem = problem._replace(X=base.stored(problem.X, begun.state.views))
+        portfolio, state, scale = begun
+        targets = problem.targets if scale is None else scale.standardise(problem.targets)
+        source = Rows(problem.X, targets, problem.visits)
+        validate = None if X_val is None else self._validation(X_val, y_val, scale)
+
+        def read(state):
+            return self._read(Run(portfolio, state, scale), problem)
+
+        def publish(model, state, line=None, n_passes=None):
+            line = read(state) if line is None else line
+            if scale is not None:
+                scale.weigh_all(problem, *line)
+            model._publish(Run(portfolio, state, scale), line, n_passes or state.epoch)
+
+        watch = self._told.passes(portfolio.n_passes, publish)
+        if warm is None and scale is not None and scale.outliers and portfolio.n_passes > 1:
+            # The first pass tells the residuals' size; the loss's width follows it from then on.
+            first = portfolio._replace(rank=validate)
+            state = run(first, state, source, max_passes=1, **watch).state
+            portfolio = scale.after(portfolio, state)
+            watch = {"max_passes": 0} if self._told.stopped else watch
+        state, n_passes, line = run_passes(portfolio, state, source, read, validate, watch)
+        publish(self, state, line, n_passes)
+        self._run, self._stream = Run(portfolio, state, scale), None
+        return self
+
+    def _going_on(self):
+        """The stream, or one that goes on from `fit`; None if nothing has been learned."""
+        stream = vars(self).get("_stream")
+        if stream is None and "coef_" in vars(self):
+            stream = resume(vars(self).get("_run"), self.n_features_in_, self._guarded)
+        return stream
+
+    def _views(self, members):
+        return ViewSet(tuple(dict.fromkeys(m.view for m in members)), self.fit_intercept)
+
+    def _averaged(self, members, tail, stream=False):
+        """Members with the scheme that `average` names, and the share of passes to average."""
+        if self.average == "auto":
+            return members, tail
+        scheme = scheme_of(self.average)
+        fraction = getattr(scheme, "fraction", None)
+        if fraction is None:
+            tail = 1.0
+        elif stream and fraction > 0.0:  # where a stream ends is not known
+            scheme, tail = Polynomial(), 1.0
+        else:
+            return members, fraction
+        return tuple(m._replace(learner=m.learner._replace(average=scheme)) for m in members), tail
+
+    def _stream_of(self, members, X, scale=None, unseen=False):
+        members, tail = self._averaged(members, 1.0, stream=True)
+        return Stream(
+            Portfolio(members, scale is None, 1, tail=tail, unseen=unseen),
+            self._views(members),
+            sparse=sparse.issparse(X),
+            renew=scale is None,
+            scale=scale,
+            guarded=self._guarded,
+        )
+
+    def _visits(self, X, labels, weights, affine=False):
+        return visits_of(X, labels, weights, self.shuffle, seed_of(self.random_state), affine)
+
+    def _read_stream(self):
+        ready = self._stream.opened()
+        ready.tell_means()
+        learned = Run(ready.portfolio, ready.state, ready.scale)
+        candidates = ready.best(last=None if self.average == "auto" else ready.portfolio.last)
+        self._publish(learned, self._read(learned, candidates=candidates), 1, moving=ready.renew)
+        self.trace_["struck"] = ready.struck
+        if ready.scale is not None and not isinstance(self.regret_, str):
+            self.regret_ = MOVING
+
+    def _publish(self, run, line, n_passes, moving=False):
+        portfolio, state, scale = run
+        self._publish_line(line, scale)
+        self.n_iter_ = n_passes
+        self.leaderboard_ = portfolio.leaderboard(state)
+        self.trace_ = portfolio.trace(state)
+        units = None if scale is None else (scale.m.copy(), scale.s.copy())
+        self.regret_ = linear_regret(portfolio, state, moving, units)
+
+    def regret_bound(self, coef, intercept=0.0):
+        """Largest sum of losses by which learning can have lost to a linear predictor.
+
+        It is about the predictions made on the way, each before its row was learned, summed over
+        all visits of rows in their order; a visit of weight below 1 counts by its weight (weights
+        are divided by their greatest divisor, or by their mean). Losses are those of `loss`, summed
+        over outputs; a regressor's are in units of its robust scale of the targets ('huber'
+        has the width of the moment), and its competitor sees columns clipped and screened as in
+        learning.
+
+        Parameters
+        ----------
+        coef : array-like of the shape of `coef_`
+            The competitor: any, chosen after the fact.
+        intercept : float or array-like of the shape of `intercept_`, default=0
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            Where nothing is proved: settings other than 'theorem-1' and 'guaranteed', visits that
+            weigh more than 1, streams whose columns' units are learned.
+
+        References
+        ----------
+        Orabona 2014, Theorem 1; `tunefree.bounds.pistol_regret_seen`.
+        """
+        check_is_fitted(self, "coef_")
+        own = np.atleast_2d(self.coef_)
+        if isinstance(self.regret_, str):
+            raise ValueError(self.regret_.format(self.setting))
+        regret, view, m, s = self.regret_
+        coef = np.asarray(coef, dtype=float)
+        if coef.size != own.size:
+            raise ValueError(f"coef has {coef.size} entries, and coef_ has {own.size}.")
+        coef = coef.reshape(own.shape)
+        intercept = np.broadcast_to(np.asarray(intercept, dtype=float), (len(own),))
+        shown, level = coef / s[:, None], (intercept - m) / s
+        if view.shift is not None:
+            level = level + shown @ view.shift
+        if view.scale is not None:
+            if shown[:, view.scale == 0.0].any():
+                raise ValueError("The competitor looks at columns that are constant: give them 0.")
+            shown = shown / np.where(view.scale == 0.0, 1.0, view.scale)
+        if view.bias != 0.0:
+            level = level / view.bias
+        elif level.any():
+            raise ValueError("This model has no intercept, and neither may its competitor.")
+        return run_regret(regret, np.hypot(np.linalg.norm(shown, axis=1), level))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _has_probabilities(estimator):
+    if estimator.setting == "auto" or getattr(estimator._loss(), "probabilities", False):
+        return True
+    raise AttributeError(
+        f"predict_proba needs setting='auto' or a logistic or multinomial loss; this is "
+        f"setting={estimator.setting!r} with loss={estimator.loss!r}."
+    )
+
+
+class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
+    r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
+
+    The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of
+    the negative gradients, :math:`w = (b/D) \exp(\|g\|^2 / (2 D))\, g`, where D grows with the
+    gradients, so that neither a step size nor a regularizer is chosen. The default sweeps a small
+    portfolio of rules and column views over the data together, scores each by progressive
+    validation (every row is predicted before it is learned), and continues with the best two.
+    Dense columns are clipped far outside their bulk while learning; the predictor stays linear.
+
+    Parameters
+    ----------
+    setting : str, default='auto'
+        'auto' (the portfolio) or one rule: 'paper' and 'paper-per-coordinate' (the constants of the
+        paper's experiments), 'theorem-1' (those of its Theorem 1), 'guaranteed' (a = 3 L and
+        b sqrt(alpha): our bound), 'global' (the same with a = 1/4), 'per-coordinate' (our
+        constants), 'per-coordinate-constant', 'dowg'. `regret_bound` has the bound of 'theorem-1'
+        and 'guaranteed'; for the others nothing is proved.
+    loss : str or part of `tunefree.losses`, default='auto'
+        'smoothed_hinge', 'hinge', 'squared_hinge', 'logistic', 'multinomial', or a part whose slope
+        has a bound; 'auto' is the members' own in the portfolio, else the smoothed hinge.
+    average : str or part of `tunefree.averaging`, default='auto'
+        Read-out: the average of the iterates by 'uniform', 'polynomial', 'geometric' or other
+        weights, over 'tail' (the second half of the passes; of a single pass all), or the 'last'
+        iterate. 'auto' is 'tail'; on a stream, where the end is not known, later iterates count
+        more, as for 'polynomial', under 'tail' and in the portfolio of 'auto'.
+    max_iter : int or 'auto', default='auto'
+        Passes over the data. 'auto': 3 to 12, fewer for larger data; 1 for the paper's settings.
+    horizon : int or None, default=None
+        How many rows a stream will have, which the settings 'paper' and 'paper-per-coordinate' need
+        for their b; None counts them in `fit`, and refuses streams of these settings.
+    fit_intercept : bool, default=True
+        Learn an intercept, as one more column of the size of the others.
+    shuffle : bool, default=True
+        Learn in the order of a hash of the rows' content, with equal rows merged: the result does
+        not depend on the order of the rows, and a weight of 2 equals a row given twice. False
+        keeps the given order and loses both.
+    class_weight : dict, 'balanced' or None, default=None
+        Weights of the classes; 'balanced' takes a stream's row by the counts up to it.
+    warm_start : bool, default=False
+        Keep the learner's state after `fit`, and go on from it in the next `fit` or `partial_fit`.
+    random_state : int, RandomState or None, default=None
+        Seed of the hash.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    class_count_ : ndarray of shape (n_classes,)
+        The weight of the rows of each class.
+    n_iter_ : int
+        Passes made.
+    leaderboard_ : list of dict
+        Every member's name and progressive error (a share of rows), the chosen ones first.
+    trace_ : dict
+        'rows' seen, the 'progressive_error' of every member up to there, and each member's
+        effective 'scale' after every pass; of a stream also how many rows had entries 'struck'.
+    regret_ : tuple or str
+        What `regret_bound` needs, or why nothing is proved.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, labels of one class, weights that are all zero.
+
+    References
+    ----------
+    Orabona 2014, "Simultaneous model selection and optimization through parameter-free stochastic
+    learning", Algorithm 3 and appendix A.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tunefree import PiSTOLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = PiSTOLClassifier(random_state=0).fit(X[:400], y[:400])
+    >>> bool(model.score(X[400:], y[400:]) > 0.95)
+    True
+    """
+
+    _ON_DEMAND = ("coef_", "intercept_", "n_iter_", "leaderboard_", "trace_", "regret_")
+
+    def __init__(
+        self,
+        setting="auto",
+        *,
+        loss="auto",
+        average="auto",
+        max_iter="auto",
+        horizon=None,
+        fit_intercept=True,
+        shuffle=True,
+        class_weight=None,
+        warm_start=False,
+        random_state=None,
+    ):
+        self.setting = setting
+        self.loss = loss
+        self.average = average
+        self.max_iter = max_iter
+        self.horizon = horizon
+        self.fit_intercept = fit_intercept
+        self.shuffle = shuffle
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    def _loss(self):
+        if isinstance(self.loss, str) and self.loss == "auto":
+            return None
+        return check_bounded(make_loss(self.loss, "classification", SmoothedHinge()))
+
+    @property
+    def _guarded(self):
+        return self.setting == "auto"
+
+    def _rows(self, X, y, sample_weight, reset):
+        X, y = base.check_rows_and_targets(self, X, y, reset=reset)
+        self._dtype = X.dtype.name
+        return X, y, base.check_weights(sample_weight, X)
+
+    def _problem(self, X, y, weights, warm):
+        classes, codes = base.encode_labels(y, fewest=1 if warm else 2)
+        if warm:
+            if not np.isin(classes, self.classes_).all():
+                raise ValueError(f"y has classes {classes} beyond those of the first fit.")
+            classes, codes = self.classes_, np.searchsorted(self.classes_, y)
+        counts = np.bincount(codes, weights, minlength=len(classes))
+        weights = base.balanced(self.class_weight, classes, codes, weights)
+        self.classes_, self.class_count_ = classes, counts
+        visits = self._visits(X, codes[:, None].astype(float), weights)
+        return Problem(X, base.signs(codes, len(classes)), *visits)
+
+    def _members(self, n_rows, n_outputs, sparse_data, whiten, stream=False):
+        loss = self._loss()
+        if stream:
+            loss = getattr(loss, "uncoupled", loss)
+        if self.setting != "auto":
+            learner = SETTINGS[self.setting](loss or SmoothedHinge(), n_rows)
+            return (Member("raw", learner, self.setting),)
+        if stream:
+            return stream_members(sparse_data, loss, whiten)
+        if sparse_data:
+            return sparse_members(n_outputs, loss)
+        return dense_members(n_outputs, loss, whiten)
+
+    def _begin(self, problem):
+        """Choose the portfolio by how many entries are zero, not by how they are stored."""
+        X, targets, visits, rows, totals = problem
+        n, d, n_visits, n_outputs = len(rows), X.shape[1], len(visits.rows), targets.shape[1]
+        density = base.share_stored(X[rows])
+        sparse_data = density < 0.25 or self.setting != "auto"
+        whiten = d <= MOST_WHITENED and d * d <= 100 * n
+        members = self._members(self.horizon or n_visits, n_outputs, sparse_data, whiten)
+        members, tail = self._averaged(members, 0.5)
+        views, centred, caps = self._views(members), self.fit_intercept, None
+        if sparse_data:
+            X, centred = base.canonical(sparse.csr_array(X)) if density < 0.25 else X, False
+            X = screened(X, rows) if self.setting == "auto" else X
+        else:
+            X = X.toarray() if sparse.issparse(X) else X
+            caps = column_caps(X, rows)
+        m = moments(X, rows, totals, centred=centred, products=views.products, caps=caps)
+        single = self.setting in ONE_PASS and self.max_iter == "auto"
+        entries = density * n * d * n_outputs
+        n_passes = 1 if single else passes(self.max_iter, n_visits, entries, n_outputs)
+        portfolio = Portfolio(members, True, n_passes, tail=tail)
+        state = portfolio.init(views.make(m, caps), d, n_outputs, n_visits)
+        return problem._replace(X=X), Run(portfolio, state)
+
+    def _open_stream(self, X):
+        sparse_data, whiten = sparse.issparse(X), X.shape[1] <= MOST_WHITENED_STREAM
+        members = self._members(self.horizon, 1, sparse_data, whiten, stream=True)
+        return self._stream_of(members, X, unseen=True)
+
+    @base.all_or_nothing
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from the next chunk of a stream, in the order given.
+
+        The chunks' sizes make no difference, to the last bit. Entries ten times beyond all before
+        in their column count as the farthest before, entries 10^6 times beyond as missing, until
+        they keep coming (`tunefree.robust`).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like, optional
+            Classes to expect. More may appear at any time, with the result that they would have
+            had if announced.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        stream = self._going_on()
+        X, y, weights = self._rows(X, y, sample_weight, reset=stream is None)
+        known = getattr(self, "classes_", None)
+        every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
+        if stream is None:
+            stream = self._open_stream(X)
+        elif len(every) > len(known):
+            if not stream.portfolio.unseen:
+                raise ValueError(
+                    "y has classes that fit did not see. A model that is to meet new classes must "
+                    "start with partial_fit."
+                )
+            stream.outputs(*base.new_columns(known, every))
+        targets = base.signs(codes, len(every))
+        if stream.portfolio.unseen:
+            targets = np.hstack([targets, np.full((len(y), 1), -1.0)])
+        self.classes_, self.class_count_ = every, counts
+        self._stream = stream.learn(X, targets, weights)
+        self._forget_read()
+        return self
+
+    def _validation(self, X_val, y_val, scale):
+        return base.validation(self, X_val, y_val)
+
+    def _read(self, run, problem=None, candidates=None):
+        """Coefficients and intercepts: the blend of the portfolio, calibrated to log-odds."""
+        portfolio, state, _ = run
+        if self.setting != "auto":
+            (candidate,) = portfolio.candidates(state)
+            coef, intercept = portfolio.weights(state, *candidate)
+            return (coef[:, :-1], intercept[:-1]) if portfolio.unseen else (coef, intercept)
+
+        def size(coef, intercept, predicted):
+            if problem is None:
+                return rms(predicted)
+            return rms(problem.X[problem.rows[:_SIZED]] @ coef + intercept)
+
+        most = _CALIBRATED if problem is None else _SIZED
+        coef, intercept, predicted = portfolio.blend(state, size, candidates, most)
+        _, targets, weights = recent_rows(state.progress, most=len(predicted))
+        a = temperature(predicted, targets[:, : predicted.shape[1]], weights)
+        return a * coef, a * intercept
+
+    def _publish_line(self, line, scale):
+        coef, intercept = line
+        self.coef_ = np.ascontiguousarray(coef.T, dtype=self._dtype)
+        self.intercept_ = intercept.astype(self._dtype)
+
+    def decision_function(self, X):
+        """Log-odds of the second class, or of every class against the rest.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self, "coef_")
+        X = base.check_rows(self, X)
+        scores = product(X, self.coef_.T) + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Probabilities of the classes, shape (n_samples, n_classes).
+
+        With ``setting='auto'`` they are calibrated on the progressive predictions. After a few
+        hundred rows of many classes these know less than the model: its probabilities are then too
+        even, which `TuneFreeClassifier` mends on left-out rows.
+        """
+        joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
+        return base.probabilities(self.decision_function(X), joint)
+
+
+def _array(X):
+    return X.toarray() if sparse.issparse(X) else X
+
+
+class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
+    r"""Linear regression that needs no tuning, on raw columns and targets of any scale.
+
+    Each coordinate learns :math:`w_j = b g_j / (X_j \sqrt{V_j}) \exp(g_j^2 / (2 V_j))` from the
+    gradients' sum :math:`g_j` and squared sum :math:`V_j`, on targets in units of a robust scale
+    about their median, with a squared loss that goes on linearly beyond 4 units, and columns
+    clipped far outside their bulk. Three views of the columns are learned together and scored by
+    progressive validation; the best two are shrunk by their progressive fit and averaged.
+
+    Parameters
+    ----------
+    setting : str, default='auto'
+        'auto' (the portfolio), 'per-coordinate' (the recipe under the standardised view alone), or
+        a rule of `PiSTOLClassifier` on standardised columns.
+    loss : str or part of `tunefree.losses`, default='squared'
+        'squared', 'huber', 'absolute', 'epsilon_insensitive', or a part. The squared loss goes on
+        linearly beyond 4 robust standard deviations of the target; use 'huber', whose width is in
+        robust standard deviations of the residuals, with a tenth of outliers or more, and
+        'absolute' for the conditional median.
+    average : str or part of `tunefree.averaging`, default='auto'
+        Read-out: see `PiSTOLClassifier`; 'auto' weights iterate t by t in the portfolio and the
+        recipe, as 'polynomial' does.
+    max_iter : int or 'auto', default='auto'
+        Passes over the data; 'auto' is 3 to 12, fewer for larger data.
+    horizon : int or None, default=None
+        See `PiSTOLClassifier`.
+    cap : float or None, default=10.0
+        Columns are clipped at median -+ cap q95|x - median|; None switches this off (heavy-tailed
+        columns that carry signal).
+    fit_intercept : bool, default=True
+        Learn an intercept and centre columns.
+    shuffle : bool, default=True
+        See `PiSTOLClassifier`.
+    warm_start : bool, default=False
+        Go on from the state of the last `fit`.
+    random_state : int, RandomState or None, default=None
+        Seed of the order of learning.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Within the columns' limits, predictions are ``X @ coef_.T + intercept_``.
+    intercept_ : float or ndarray of shape (n_targets,)
+    limits_ : ndarray of shape (2, n_features) or None
+        Columns are clipped to these before prediction (None on sparse data): to their clipped
+        range, or to ten times what was seen where rows beyond the limits follow the line.
+    range_ : ndarray of shape (2, n_targets)
+        Predictions are clipped to the range of the (clipped) targets seen, or to ten times that on
+        a side where the line predicts better than the limit.
+    n_iter_ : int
+    leaderboard_ : list of dict
+        Progressive errors are mean squared errors in robust standard deviations of the target.
+    trace_ : dict
+    regret_ : tuple or str
+        What `regret_bound` needs, or why nothing is proved.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError
+        For NaN or infinity, or weights that are all zero.
+
+    References
+    ----------
+    Orabona 2014, appendix A, with a variance-like growth of the denominators; the treatment of
+    targets and columns is this library's.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from tunefree import PiSTOLRegressor
+    >>> X, y = load_diabetes(return_X_y=True, scaled=False)
+    >>> model = PiSTOLRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:], y[300:]) > 0.4)
+    True
+    """
+
+    _ON_DEMAND = (*PiSTOLClassifier._ON_DEMAND, "limits_", "range_")
+
+    def __init__(
+        self,
+        setting="auto",
+        *,
+        loss="squared",
+        average="auto",
+        max_iter="auto",
+        horizon=None,
+        cap=10.0,
+        fit_intercept=True,
+        shuffle=True,
+        warm_start=False,
+        random_state=None,
+    ):
+        self.setting = setting
+        self.loss = loss
+        self.average = average
+        self.max_iter = max_iter
+        self.horizon = horizon
+        self.cap = cap
+        self.fit_intercept = fit_intercept
+        self.shuffle = shuffle
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    def _loss(self):
+        loss = make_loss(self.loss, "regression")
+        check_bounded(within(loss, DELTA))
+        return loss
+
+    @property
+    def _guarded(self):
+        return self.cap is not None
+
+    def _rows(self, X, y, sample_weight, reset):
+        X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
+        self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        return X, targets, base.check_weights(sample_weight, X)
+
+    def _problem(self, X, y, weights, warm):
+        dense = is_dense(X)
+        X = _array(X) if dense else base.canonical(sparse.csr_array(X))
+        visits, rows, totals = self._visits(X, y, weights, affine=dense)
+        if self._guarded:
+            X = screened(X, rows, ABSURD) if dense else screened(X, rows)
+            y = screened(y, rows, ABSURD)
+        return Problem(X, y, visits, rows, totals)
+
+    def _scale(self):
+        return TargetScale(self._loss(), self.cap, self.fit_intercept)
+
+    def _members(self, n_rows, d, sparse_data, whiten):
+        loss = within(self._loss(), DELTA)
+        view = "scaled" if sparse_data else "standardised"
+        if self.setting not in ("auto", "per-coordinate"):
+            return (Member(view, SETTINGS[self.setting](loss, n_rows), self.setting),)
+        several = self.setting == "auto" and whiten and not sparse_data
+        views = ("standardised", "whitened", "strongly_whitened") if several else (view,)
+        return regression_members(loss, d, views)
+
+    def _begin(self, problem):
+        X, targets, visits, rows, totals = problem
+        n_visits, sparse_data, d = len(visits.rows), sparse.issparse(X), X.shape[1]
+        scale = self._scale().open(X[rows], targets[rows])
+        members = self._members(self.horizon or n_visits, d, sparse_data, d <= MOST_WHITENED)
+        members, tail = self._averaged(members, 1.0)
+        views, centred = self._views(members), self.fit_intercept
+        caps = None if sparse_data else (scale.low, scale.high)
+        centred = centred and not sparse_data
+        m = moments(X, rows, totals, centred=centred, products=views.products, caps=caps)
+        n_passes = passes(self.max_iter, n_visits, X.nnz if sparse_data else X.size, visits=_VISITS)
+        portfolio = Portfolio(members, False, n_passes, tail=tail)
+        state = portfolio.init(views.make(m, caps), d, targets.shape[1], n_visits)
+        state = portfolio.expect(state, X, rows)
+        scale.add_all(problem, m)
+        return problem, Run(portfolio, state, scale)
+
+    def _open_stream(self, X):
+        sparse_data, d = sparse.issparse(X), X.shape[1]
+        members = self._members(self.horizon, d, sparse_data, d <= MOST_WHITENED_STREAM)
+        if sparse_data:  # columns may come that the first rows do not show: no scales of those
+            members = tuple(m._replace(view="raw") for m in members)
+        return self._stream_of(members, X, self._scale())
+
+    @base.all_or_nothing
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from the next chunk of a stream, in the order given.
+
+        The columns' and targets' scales come from the first 64 rows, the loss's width from the
+        latest 256. The chunks' sizes make no difference, to the last bit. Entries and targets ten
+        times beyond all before count as the farthest before, those 10^6 times beyond as missing,
+        until they keep coming; ``cap=None`` learns them.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        stream = self._going_on()
+        X, targets, weights = self._rows(X, y, sample_weight, reset=stream is None)
+        stream = stream or self._open_stream(X)
+        known = stream.n_outputs()
+        if known not in (None, targets.shape[1]):
+            raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
+        self._stream = stream.learn(X, targets, weights)
+        self._forget_read()
+        return self
+
+    def _validation(self, X_val, y_val, scale):
+        if y_val is None:
+            raise ValueError("X_val is given without y_val.")
+        X, y = scale.clip(base.check_rows(self, X_val)), np.asarray(y_val, dtype=float)
+        if y.shape[:1] != X.shape[:1] or y.size != len(y) * len(scale.m) or np.isnan(y).any():
+            raise ValueError("y_val must have the targets of each row of X_val.")
+        y = scale.standardise(y.reshape(len(y), -1))
+
+        def validate(coef, intercept):
+            return float(np.mean((X @ coef + intercept - y) ** 2))
+
+        return validate
+
+    def _read(self, run, problem=None, candidates=None):
+        """Members shrunk by their progressive fit and averaged, in standardised targets."""
+        portfolio, state, scale = run
+        seen = max(1, int(state.progress.clock[0]))
+        first = max(8, min(64, seen // 4))
+        recent, targets, weights = recent_rows(state.progress, max(0.0, (seen - first) / seen))
+        y = np.clip(targets, *scale.standardise(np.array(scale.limit)))
+        y = y - np.average(y, axis=0, weights=weights)
+        chosen = portfolio.candidates(state) if candidates is None else candidates
+        chosen = chosen or [(i, portfolio.last) for i in range(len(portfolio.members))]
+        coef, squared = 0.0, scale.elicits_mean
+        for i, last in chosen:
+            p = recent[:, 2 * i + last]
+            p = p - np.average(p, axis=0, weights=weights)
+            energy = np.maximum(weights @ (p * p), 1e-300)
+            kappa = np.clip(weights @ (p * y) / energy, 0.0, 1.0) if squared else 1.0
+            coef = coef + kappa * portfolio.weights(state, i, last)[0]
+        coef = coef / len(chosen)
+        if not self.fit_intercept:
+            return coef, np.zeros(coef.shape[1])
+        if squared:
+            return coef, scale.mean_y - scale.mean_x @ coef
+        return coef, np.mean([portfolio.weights(state, *c)[1] for c in chosen], axis=0)
+
+    def _publish_line(self, line, scale):
+        coef, intercept = (line[0] * scale.s).T, line[1] * scale.s + scale.m
+        dtype, flat = np.dtype(self._dtype), self._flat
+        self.coef_ = np.ascontiguousarray(coef[0] if flat else coef, dtype=dtype)
+        self.intercept_ = dtype.type(intercept[0]) if flat else intercept.astype(dtype)
+        limits, most = scale.limits(), np.finfo(dtype).max  # ten times what was seen may overflow
+        self.limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
+        self.range_ = np.clip(scale.range(), -most, most).astype(dtype)
+
+    def predict(self, X):
+        """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
+        check_is_fitted(self, "coef_")
+        X = base.check_rows(self, X)
+        if self.limits_ is not None:
+            X = np.clip(_array(X), *self.limits_)
+        y = product(X, self.coef_.T) + self.intercept_
+        low, high = self.range_ if self.coef_.ndim == 2 else self.range_[:, 0]
+        return np.clip(y, low, high)

@@ -1,1 +1,0 @@
-"""Linear PiSTOL as scikit-learn has it."""

@@ -1,0 +1,464 @@
+r"""Linear learners: one scale for all directions, or one for each coordinate.
+
+`Isotropic` keeps a vector g, a few scalars and two vectors of state. The iterate of round t is
+f_t = c_t g_(t-1); since g only moves along the rows, the average of all iterates needs no O(d) work
+a round: with C_t = sum_(s<=t) m_s c_s (m_s the mass of round s),
+
+    sum_t m_t c_t g_(t-1) = C_T g_T - u_T,      u_T = sum_t C_t z_t x_t.
+
+Its `recursion` knows rows only by their squared norms, inner products and multiples: it is that of
+a feature space, too (`learners.kernel.blocked`).
+
+`Diagonal` keeps for every column j and output the largest value X_j, the accumulator of the
+variance bound D_j, the gradient sum g_j, the weight w_j = factor(D_j, X_j) g_j exp(g_j^2 / 2 D_j),
+the lazily summed average and the round up to which it is summed, all in one record: a row costs
+one cache line an entry. It has a recursion of its own, since a row moves as many scales as it has
+entries, and these loops must vectorise.
+
+Source: Orabona 2014, Algorithm 3 and appendix A; the two-vector average, and the scale-free and
+lazily averaged form of `Diagonal`, are ours.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tunefree._jit import Kernel, fast_exp, kernel, part
+from tunefree.averaging import Uniform, mass
+from tunefree.designs import axpy2, count, dot, entry, index, outputs, resized, square, width
+from tunefree.learners.pistol import rules
+from tunefree.learners.pistol.rules import (
+    GROWTH,
+    HEAVIEST,
+    MASS,
+    N_SCALARS,
+    SQUARED_NORM,
+    SUM,
+    DoWG,
+    PiSTOL,
+)
+from tunefree.losses import SmoothedHinge, bound, slopes
+
+# The two vectors of an isotropic learner, and the fields of a diagonal one's record.
+G, U = 0, 1
+LARGEST, VARIANCE, GRADIENT, WEIGHT, TOTAL, ROUND = 0, 1, 2, 3, 4, 5
+# Entries that the loop with division, root and exponential takes at a time.
+_LANES = 8
+# Smaller entries teach nothing: their squares would vanish, and D with them.
+_NOTHING = 1e-150
+
+
+class IsotropicState(NamedTuple):
+    """State of a run."""
+
+    vectors: np.ndarray  # g and u; of shape (d, 2, n_outputs)
+    scalars: np.ndarray  # of shape (n_outputs, N_SCALARS)
+    shared: np.ndarray  # the largest norm X, the rounds t, the Lipschitz bound L; of shape (3,)
+
+
+def recursion(learner, space, design, targets, weights, state, scores):
+    """Learn rows in order: one text for all spaces, which have `square`, `dot` and `axpy2`.
+
+    `scores`, of shape (2, n, n_outputs), receives what the running average and the iterate predict
+    before they see the row, unless it has no rows.
+    """
+    # What is taken out of a tuple costs two atomic operations: not in the loop over rows.
+    rule, (vectors, scalars, shared) = learner.rule, state
+    n_rows, n_outputs = targets.shape
+    scored = scores.shape[1] > 0
+    h, a = np.empty(n_outputs), np.empty(n_outputs)
+    predicted, y, gradient = np.empty(n_outputs), np.empty(n_outputs), np.empty(n_outputs)
+    step, lag = np.empty(n_outputs), np.empty(n_outputs)
+    limit = bound(learner.loss)
+    if limit > shared[2]:
+        for k in range(n_outputs):
+            if shared[0] > 0.0:
+                rules.loosen(rule, scalars, k, shared[0], shared[2], limit)
+        shared[2] = limit
+    for i in range(n_rows):
+        squared = square(space, design, i)
+        norm = np.sqrt(squared)
+        t = shared[1]
+        shared[1] = t + 1.0
+        if norm > shared[0]:
+            for k in range(n_outputs):
+                rules.enter(rule, scalars, k, shared[0], norm, shared[2])
+            shared[0] = norm
+        share = mass(learner.average, t, t + 1.0)
+        if shared[0] == 0.0:
+            for k in range(n_outputs):
+                scalars[k, MASS] += share * rules.importance(rule, scalars, k)
+                if scored:
+                    scores[0, i, k] = 0.0
+                    scores[1, i, k] = 0.0
+            continue
+        dot(space, design, i, vectors, G, h)
+        if scored:
+            dot(space, design, i, vectors, U, a)
+        for k in range(n_outputs):
+            c = rules.coefficient(rule, scalars, k, shared[0])
+            importance = share * rules.importance(rule, scalars, k)
+            scalars[k, SUM] += importance * c
+            scalars[k, MASS] += importance
+            predicted[k], y[k] = c * h[k], targets[i, k]
+            if scored:
+                scores[1, i, k] = predicted[k]
+                if scalars[k, MASS] > 0.0:
+                    scores[0, i, k] = (scalars[k, SUM] * h[k] - a[k]) / scalars[k, MASS]
+                else:  # a scheme may not count the first iterates
+                    scores[0, i, k] = predicted[k]
+        slopes(learner.loss, predicted, y, gradient)
+        moved = False
+        for k in range(n_outputs):
+            z = gradient[k]
+            if abs(z) <= learner.negligible * shared[2] or norm == 0.0 or weights[i] == 0.0:
+                z = 0.0
+            else:
+                z = rules.increment(rule, scalars, k, weights[i] * z, norm, shared[0])
+                if weights[i] > HEAVIEST:
+                    scalars[k, GROWTH] = np.inf
+                grown = scalars[k, SQUARED_NORM] + z * (2.0 * h[k] + z * squared)
+                scalars[k, SQUARED_NORM] = max(0.0, grown)
+                rules.settle(rule, scalars, k)
+                moved = True
+            step[k] = z
+            lag[k] = scalars[k, SUM] * z
+        if moved:
+            axpy2(space, design, i, vectors, step, lag)
+
+
+_scan = Kernel(recursion)
+
+
+def coefficients(learner, scalars, shared):
+    """The c of f = c g for every output; 0 before the first row that is not zero."""
+    if shared[0] == 0.0:
+        return np.zeros(len(scalars))
+    return np.array([learner.rule.coefficient(scalars, k, shared[0]) for k in range(len(scalars))])
+
+
+@part
+class Isotropic(NamedTuple):
+    """Learn linear predictors with one scale for all columns.
+
+    Examples
+    --------
+    >>> from tunefree.designs import Dense
+    >>> learner = Isotropic()
+    >>> state = learner.init(n_columns=1, n_outputs=1)
+    >>> rows, labels = Dense(np.array([[1.0], [-1.0]])), np.array([[1.0], [-1.0]])
+    >>> state = learner.scan(state, rows, labels, np.ones(2))
+    >>> bool(learner.last(state)[0, 0] > 0)
+    True
+    """
+
+    rule: NamedTuple = rules.PiSTOL()  # how gradients become a predictor
+    loss: NamedTuple = SmoothedHinge()  # a loss of `tunefree.losses`
+    average: NamedTuple = Uniform()  # a scheme of `tunefree.averaging`
+    # Slopes up to this fraction of their bound count as zero and cost no update.
+    negligible: float = 0.0
+
+    def init(self, n_columns, n_outputs):
+        """The state before the first row."""
+        return IsotropicState(
+            np.zeros((n_columns, 2, n_outputs)), np.zeros((n_outputs, N_SCALARS)), np.zeros(3)
+        )
+
+    def expect(self, state, largest):
+        """The norms of rows are noticed as they come."""
+        return state
+
+    def scale(self, state):
+        """The effective scale: mean of iterate over gradient sum, in units of the rows' norm."""
+        c = coefficients(self, state.scalars, state.shared)
+        return float(np.mean(c) * state.shared[0] ** 2)
+
+    def outputs(self, state, index, sign):
+        """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
+        return state._replace(
+            vectors=state.vectors[:, :, index] * sign, scalars=state.scalars[index].copy()
+        )
+
+    def columns(self, state, d, bias):
+        """Give the state d columns before its last one, if that is the constant's, or in all."""
+        return state._replace(vectors=resized(state.vectors, d, bias))
+
+    def scan(self, state, design, targets, weights, scores=None):
+        """Learn a block of rows in order.
+
+        `scores`, of shape (2, n_rows, n_outputs), receives what the running average and the iterate
+        predicted before they saw each row.
+        """
+        n_outputs = len(state.scalars)
+        scores = np.empty((2, 0, n_outputs)) if scores is None else scores
+        _scan(self, outputs(n_outputs), design, targets, weights, state, scores)
+        return state
+
+    def restart(self, state):
+        """Forget the average, not what was learned: the next average is that of a tail."""
+        state.vectors[:, U] = state.vectors[:, G] * state.scalars[:, SUM]
+        state.scalars[:, MASS] = 0.0
+        return state
+
+    def last(self, state):
+        """The current iterate, of shape (n_columns, n_outputs)."""
+        return coefficients(self, state.scalars, state.shared) * state.vectors[:, G]
+
+    def mean(self, state):
+        """The average iterate, of shape (n_columns, n_outputs)."""
+        total = state.scalars[:, MASS]
+        if not (total > 0.0).all():  # a scheme may not count the first iterates
+            return self.last(state)
+        return (state.scalars[:, SUM] * state.vectors[:, G] - state.vectors[:, U]) / total
+
+    def regret(self, state, n_outputs):
+        """What the bound of the regret of the first outputs needs; None where nothing is proved."""
+        if self.negligible > 0.0:
+            return None
+        return self.rule.regret(state.scalars[:n_outputs], state.shared, self.loss.bound())
+
+
+class DiagonalState(NamedTuple):
+    """State of a run."""
+
+    # The six fields above, of shape (d, n_fields, n_outputs); one output pads them to 64 bytes.
+    records: np.ndarray
+    shared: np.ndarray  # the rounds t and the Lipschitz bound L; of shape (2,)
+
+
+@kernel
+def _dot_average(outs, average, design, i, records, stop, out):
+    for k in range(width(outs)):
+        total = 0.0
+        for p in range(count(design, i)):
+            j = index(design, i, p)
+            total += entry(design, i, p) * (
+                records[j, TOTAL, k]
+                + records[j, WEIGHT, k] * mass(average, records[j, ROUND, k], stop)
+            )
+        out[k] = total
+
+
+@Kernel
+def _scan_diagonal(learner, outs, design, targets, weights, state, longest, scores):
+    """Learn the rows of a design in order.
+
+    `scores`, of shape (2, n, n_outputs), receives what the running average and the iterate predict
+    before they see the row, unless it has no rows.
+    """
+    rule, average, records, shared = learner.rule, learner.average, state.records, state.shared
+    n_outputs = width(outs)
+    scored = scores.shape[1] > 0
+    h, a = np.empty(n_outputs), np.empty(n_outputs)
+    y, slope = np.empty(n_outputs), np.empty(n_outputs)
+    # Buffers of the middle loop below, filled up to a whole number of vectors.
+    size = longest + _LANES
+    g, d, x, w = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    limit = bound(learner.loss)
+    if limit > shared[1]:
+        for j in range(records.shape[0]):
+            for k in range(n_outputs):
+                largest = records[j, LARGEST, k]
+                records[j, VARIANCE, k] += rules.grow(rule, 0.0, 0.0, largest, limit) - rules.grow(
+                    rule, 0.0, 0.0, largest, shared[1]
+                )
+        shared[1] = limit
+    lipschitz = shared[1]
+    for i in range(targets.shape[0]):
+        n = count(design, i)
+        t = shared[0]
+        total = mass(average, 0.0, t + 1.0)
+        for p in range(n):
+            j, v = index(design, i, p), entry(design, i, p)
+            size = abs(v)
+            if size > max(records[j, LARGEST, 0], _NOTHING):
+                for k in range(n_outputs):
+                    old = records[j, LARGEST, k]
+                    records[j, TOTAL, k] += records[j, WEIGHT, k] * mass(
+                        average, records[j, ROUND, k], t
+                    )
+                    records[j, ROUND, k] = t
+                    acc = rules.grow(rule, records[j, VARIANCE, k], old, size, lipschitz)
+                    records[j, VARIANCE, k] = acc
+                    records[j, LARGEST, k] = size
+                    gradient = records[j, GRADIENT, k]
+                    bounded = rules.variance(rule, acc, size)
+                    records[j, WEIGHT, k] = (
+                        rules.factor(rule, bounded, size)
+                        * gradient
+                        * fast_exp(min(0.5 * gradient * gradient / bounded, rule.cap))
+                    )
+        dot(outs, design, i, records, WEIGHT, h)
+        if scored:
+            _dot_average(outs, average, design, i, records, t + 1.0, a)
+        shared[0] = t + 1.0
+        for k in range(n_outputs):
+            y[k] = targets[i, k]
+        slopes(learner.loss, h, y, slope)
+        for k in range(n_outputs):
+            if scored:
+                scores[0, i, k] = a[k] / total if total > 0.0 else h[k]
+                scores[1, i, k] = h[k]
+            z = slope[k]
+            if abs(z) <= learner.negligible * lipschitz:
+                continue
+            z *= -weights[i]
+            # Three loops, so that the division, root and exponential in the middle one vectorise.
+            for p in range(n):
+                j, v = index(design, i, p), entry(design, i, p)
+                acc = rules.add(rule, records[j, VARIANCE, k], z, abs(v))
+                gradient = records[j, GRADIENT, k] + z * v
+                records[j, TOTAL, k] += records[j, WEIGHT, k] * mass(
+                    average, records[j, ROUND, k], t + 1.0
+                )
+                records[j, ROUND, k] = t + 1.0
+                records[j, VARIANCE, k] = acc
+                records[j, GRADIENT, k] = gradient
+                g[p] = gradient
+                x[p] = records[j, LARGEST, k]
+                d[p] = acc
+            whole = -(-n // _LANES) * _LANES
+            for p in range(n, whole):
+                g[p], d[p], x[p] = 0.0, 1.0, 1.0
+            for p in range(whole):
+                bounded = rules.variance(rule, d[p], x[p])
+                w[p] = (
+                    rules.factor(rule, bounded, x[p])
+                    * g[p]
+                    * fast_exp(min(0.5 * g[p] * g[p] / bounded, rule.cap))
+                )
+            for p in range(n):
+                j = index(design, i, p)
+                records[j, WEIGHT, k] = w[p] if x[p] > 0.0 else 0.0
+
+
+@part
+class Diagonal(NamedTuple):
+    """Learn linear predictors with a scale of its own for each column.
+
+    Examples
+    --------
+    >>> from tunefree.designs import Dense
+    >>> learner = Diagonal()
+    >>> state = learner.init(n_columns=2, n_outputs=1)
+    >>> rows, labels = Dense(np.array([[1.0, 0.0], [-1.0, 1e9]])), np.array([[1.0], [-1.0]])
+    >>> state = learner.scan(state, rows, labels, np.ones(2))
+    >>> learner.last(state).shape
+    (2, 1)
+    """
+
+    rule: NamedTuple = rules.PiSTOL(a=1.0, b=0.1, squares=True)  # how gradients become a predictor
+    loss: NamedTuple = SmoothedHinge()  # a loss of `tunefree.losses`
+    average: NamedTuple = Uniform()  # a scheme of `tunefree.averaging`
+    # Slopes up to this fraction of their bound count as zero and cost no update.
+    negligible: float = 0.0
+
+    def init(self, n_columns, n_outputs):
+        """The state before the first row."""
+        n_fields = 8 if n_outputs == 1 else 6
+        return DiagonalState(np.zeros((n_columns, n_fields, n_outputs)), np.zeros(2))
+
+    def expect(self, state, largest):
+        """Take notice of the largest value of each column before the first row."""
+        state.shared[1] = self.loss.bound()
+        state.records[:, LARGEST] = largest[:, None]
+        state.records[:, VARIANCE] = self.rule.grow(0.0, 0.0, largest, state.shared[1])[:, None]
+        return state
+
+    def scale(self, state):
+        """The effective scale: median of weight over gradient sum, in units of the columns."""
+        r = state.records
+        moved = r[:, GRADIENT] != 0.0
+        if not moved.any():
+            return 0.0
+        ratio = r[:, WEIGHT][moved] / r[:, GRADIENT][moved] * r[:, LARGEST][moved] ** 2
+        return float(np.median(ratio))
+
+    def outputs(self, state, index, sign):
+        """Rearrange outputs: the new output i is sign[i] times the old output index[i]."""
+        records = state.records[:, :6, index].copy()
+        for field in (GRADIENT, WEIGHT, TOTAL):
+            records[:, field] *= sign
+        return state._replace(records=records)
+
+    def columns(self, state, d, bias):
+        """Give the state d columns before its last one, if that is the constant's, or in all."""
+        return state._replace(records=resized(state.records, d, bias))
+
+    def scan(self, state, design, targets, weights, scores=None):
+        """Learn a block of rows in order.
+
+        `scores`, of shape (2, n_rows, n_outputs), receives what the running average and the iterate
+        predicted before they saw each row.
+        """
+        n_outputs = state.records.shape[2]
+        scores = np.empty((2, 0, n_outputs)) if scores is None else scores
+        longest = design.longest()
+        _scan_diagonal(self, outputs(n_outputs), design, targets, weights, state, longest, scores)
+        return state
+
+    def restart(self, state):
+        """Forget the average, not what was learned: the next average is that of a tail.
+
+        The masses start again from the first round.
+        """
+        state.records[:, TOTAL] = 0.0
+        state.records[:, ROUND] = 0.0
+        state.shared[0] = 0.0
+        return state
+
+    def last(self, state):
+        """The current iterate, of shape (n_columns, n_outputs)."""
+        return state.records[:, WEIGHT].copy()
+
+    def mean(self, state):
+        """The average iterate, of shape (n_columns, n_outputs)."""
+        r, t = state.records, state.shared[0]
+        total = self.average.mass(0.0, t)
+        if not total > 0.0:  # a scheme may not count the first iterates
+            return self.last(state)
+        return (r[:, TOTAL] + r[:, WEIGHT] * self.average.mass(r[:, ROUND], t)) / total
+
+    def regret(self, state, n_outputs):
+        """Nothing is proved."""
+        return None
+
+
+def _paper_scale(loss, n_rows):
+    """The b of the paper's experiments, sqrt(2 a L T)."""
+    if n_rows is None:
+        raise ValueError(
+            "The paper's settings scale b by the number of rows, which a stream does not tell: "
+            "give horizon=, how many there will be, or another setting ('guaranteed', 'global')."
+        )
+    return np.sqrt(2 * 0.25 * loss.bound() * n_rows)
+
+
+def per_coordinate(loss, n_rows=0):
+    """A scale for each coordinate, by squared gradients: our constants."""
+    return Diagonal(PiSTOL(a=1.0, b=0.1, squares=True), loss)
+
+
+def per_coordinate_constant(loss, n_rows=0):
+    """The same by sizes of gradients, without the root."""
+    return Diagonal(PiSTOL(a=1.0, b=0.1, root=False), loss)
+
+
+def dowg(loss, n_rows=0):
+    """Distance over weighted gradients."""
+    return Isotropic(DoWG(), loss)
+
+
+# Functions of a loss and the number of rows.
+SETTINGS = {
+    "paper": lambda loss, n: Isotropic(PiSTOL(b=_paper_scale(loss, n), root=False), loss),
+    "paper-per-coordinate": lambda loss, n: Diagonal(
+        PiSTOL(b=_paper_scale(loss, n), root=False), loss
+    ),
+    "theorem-1": lambda loss, n: Isotropic(PiSTOL(a=2.25 * loss.bound(), root=False), loss),
+    "guaranteed": lambda loss, n: Isotropic(PiSTOL(a=3.0 * loss.bound()), loss),
+    "global": lambda loss, n: Isotropic(PiSTOL(), loss),
+    "per-coordinate": per_coordinate,
+    "per-coordinate-constant": per_coordinate_constant,
+    "dowg": dowg,
+}
