@@ -110,8 +110,9 @@ def seed_of(random_state):
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
-    if hasattr(random_state, "randint"):
-        return int(random_state.randint(2**31 - 1))
+    other: Any = random_state
+    if hasattr(other, "randint"):
+        return int(other.randint(2**31 - 1))
     raise ValueError(
         f"random_state={random_state!r} is neither None nor a nonnegative integer nor a "
         "RandomState or Generator."

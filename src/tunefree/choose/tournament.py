@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, rms, start_progress
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Facts, Rows, base, root_of
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Rows, base, root_of
 from tunefree.protocols import Source
 
 READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)

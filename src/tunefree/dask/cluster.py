@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from tunefree._process import one_blas_thread
 from tunefree.estimators import base
-from tunefree.protocols import Source
+from tunefree.protocols import Remote
 
 _FAN_IN = 8
 _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
@@ -309,7 +309,7 @@ class Cluster:
             ) from None
 
 
-class Batches(Source):
+class Batches(Remote):
     """A source whose batches lie on the cluster: a sweep is a round, a worker's thread a task.
 
     `function` makes a list of batches, as the learner scans them, of a partition and the arguments.

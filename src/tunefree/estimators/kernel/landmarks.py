@@ -1,8 +1,9 @@
 """Kernel ridge regression on landmarks: view, bandwidth, penalty and size by leave-one-out."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -15,6 +16,7 @@ from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.learners.kernel.nystroem import ALPHAS, Search, gather, place, risks, solve
+from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened
 
 # Rows beyond these do not improve so few coefficients; multiply-adds of the final solution.
@@ -40,8 +42,11 @@ class _Landmark(TellsCallbacks, BaseEstimator):
     """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
+    classes_: np.ndarray
+    dual_coef_: np.ndarray
+    intercept_: Any
 
-    def __init__(self, *, n_landmarks="auto", random_state=None):
+    def __init__(self, *, n_landmarks: int | str = "auto", random_state: Seed = None):
         self.n_landmarks = n_landmarks
         self.random_state = random_state
 
@@ -54,7 +59,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         raise NotImplementedError
 
     @told
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -70,7 +75,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """
         return self._learn(X, y, sample_weight)
 
-    def _learn(self, X, y, sample_weight=None, like=None, known=None, keep=False):
+    def _learn(self, X, y, sample_weight=None, like: Any = None, known=None, keep=False):
         """Take over the view and bandwidth of `like`, if there is one, without a search.
 
         Of the rows `known` it has kept sums, if it was told to `keep` them: about as many numbers
@@ -128,7 +133,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             return min(_SATURATED, _affordable(n))
         return _affordable(n)
 
-    def _taken_over(self, like, known, rows, totals):
+    def _taken_over(self, like, known, rows, totals) -> tuple[Any, Any]:
         """Landmarks of another fit, and its sums in units of the weights here; else two None."""
         if known is None or len(known) > _MOST_ROWS:
             return None, None
@@ -250,7 +255,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         self.intercept_ = dtype.type(intercept[0]) if self._flat else intercept.astype(dtype)
         self.range_ = np.array(fitted.ends, dtype=dtype)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, within the range of those seen."""
         y = np.clip(self._scores(X), *self.range_)
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
@@ -306,11 +311,11 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
         self.dual_coef_ = _rounded(a * fitted.coef, dtype, 2.0 * a)
         self.intercept_ = (a * fitted.intercept).astype(dtype)
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes)."""
         return base.probabilities(self.decision_function(X), joint=True)

@@ -16,7 +16,7 @@ from tunefree.estimators.base import FLOATS, TellsCallbacks, told
 from tunefree.estimators.reflectron.glm import Reflectron
 from tunefree.learners.reflectron.mirror import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
-from tunefree.protocols import Constraint, Link, MatrixLike, Seed, TargetLike
+from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 # What potential='auto' tries together: no bias, and towards low rank by several degrees.
 AUTO = (Euclidean(), Spectral(PNorm(1.1)),
@@ -136,7 +136,7 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         rho: float | None = None,
         link: str | Link = "logistic",
         potential: Any = "auto",
-        constraint: str | Constraint | None = None,
+        constraint: Any = None,
         *,
         dt: float | None = None,
         fit_intercept: bool = False,

@@ -44,7 +44,6 @@ from tunefree.potentials import Euclidean
 from tunefree.protocols import (
     Average,
     AverageWithin,
-    Constraint,
     Link,
     MatrixLike,
     Seed,
@@ -169,13 +168,13 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         self,
         link: str | Link = "logistic",
         potential: Any = "auto",
-        constraint: str | Constraint | None = None,
+        constraint: Any = None,
         *,
         step: Any = "auto",
         weight: Any = None,
         feature_map: Any = None,
         solver: str = "batch",
-        average: str | Average | AverageWithin = "uniform",
+        average: str | Average | AverageWithin | None = "uniform",
         batch_size: int = 1,
         init: Any = None,
         validation_fraction: float | str = "auto",
@@ -213,7 +212,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         self.per_output = per_output
 
     def _check(self, batch=True):
-        share = self.validation_fraction
+        share: Any = self.validation_fraction
         if share != "auto" and not (isinstance(share, int | float) and 0.0 <= share < 1.0):
             raise ValueError(f"validation_fraction={share!r} is neither 'auto' nor in [0, 1).")
         for name in ("max_iter", "patience", "n_splits", "batch_size"):
@@ -853,13 +852,13 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         self,
         link: str | Link = "logistic",
         potential: Any = "auto",
-        constraint: str | Constraint | None = None,
+        constraint: Any = None,
         *,
         step: Any = "auto",
         weight: Any = None,
         feature_map: Any = None,
         solver: str = "batch",
-        average: str | Average | AverageWithin = "uniform",
+        average: str | Average | AverageWithin | None = "uniform",
         batch_size: int = 1,
         init: Any = None,
         validation_fraction: float | str = "auto",

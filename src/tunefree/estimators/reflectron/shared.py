@@ -15,7 +15,7 @@ from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.reflectron.glm import ReflectronRegressor
 from tunefree.estimators.reflectron.problem import Columns, link_range
 from tunefree.learners.reflectron.mirror import Batch
-from tunefree.protocols import Constraint, Link, MatrixLike, Seed, TargetLike
+from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 
 class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEstimator):
@@ -102,7 +102,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEst
         matrices: Any = None,
         link: str | Link = "logistic",
         potential: Any = "auto",
-        constraint: str | Constraint | None = None,
+        constraint: Any = None,
         *,
         step: Any = "auto",
         solver: str = "batch",
