@@ -30,6 +30,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"
 autodoc_default_options = {"members": True, "inherited-members": False}
+autodoc_typehints = "none"  # docstrings say more: shapes
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 exclude_patterns = ["_build", "figures/README*", "results"]

@@ -1,5 +1,7 @@
 """The house rules as tests: style, floors, a docstring with an example for each public name."""
 
+import ast
+import importlib
 import inspect
 import subprocess
 import sys
@@ -24,6 +26,59 @@ def test_ruff_finds_nothing():
 
 def test_ruff_would_format_nothing():
     _run(sys.executable, "-m", "ruff", "format", "--check", ".")
+
+
+def test_types_are_right():
+    """In `src`, and in what a user writes (`typed_use.py`)."""
+    _run(sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable)
+
+
+def test_type_checkers_see_the_lazy_names():
+    tree = ast.parse(inspect.getsource(tunefree))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {name.asname: line.module for line in block.body for name in line.names}
+    assert seen == tunefree._HOMES
+
+
+HOMES = (
+    "losses", "links", "potentials", "constraints", "averaging", "kernels", "bounds", "datasets",
+    "dask",
+)  # fmt: skip
+
+
+def _public():
+    """What the public names are, and the classes and functions of the parts' modules."""
+    yield from (getattr(tunefree, name) for name in PUBLIC)
+    for home in HOMES:
+        module = importlib.import_module(f"tunefree.{home}")
+        for name in dir(module):
+            value = getattr(module, name)
+            ours = getattr(value, "__module__", "").startswith(f"tunefree.{home}")
+            if ours and callable(value) and not name.startswith("_"):
+                yield value
+
+
+def _functions(value):
+    """A function, or what a class lets be called: methods of its own and of our mixins."""
+    if not inspect.isclass(value):
+        return [value]
+    ours = [cls for cls in value.__mro__ if cls.__module__.startswith("tunefree")]
+    members = [(name, m) for cls in ours for name, m in vars(cls).items()]
+    wanted = [m for name, m in members if name == "__init__" or not name.startswith("_")]
+    return [getattr(m, "__func__", getattr(m, "fget", m)) for m in wanted]
+
+
+def test_public_signatures_say_their_types():
+    functions = {inspect.unwrap(f) for value in _public() for f in _functions(value)}
+    silent = []
+    for function in filter(inspect.isfunction, functions):
+        signature = inspect.signature(function)
+        told = [p.annotation for n, p in signature.parameters.items() if n not in ("self", "cls")]
+        if function.__name__ != "__init__":
+            told.append(signature.return_annotation)
+        if inspect.Signature.empty in told:
+            silent.append(f"{function.__module__}: {function.__qualname__}{signature}")
+    assert silent == []
 
 
 def test_floors_import_only_lower_floors():

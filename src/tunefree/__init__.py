@@ -4,8 +4,51 @@ Public names are imported when they are first used, so that ``import tunefree`` 
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from tunefree._version import __version__
+
+if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for them
+    # isort: off
+    # fmt: off
+    from tunefree.engine.session import Checkpoint as Checkpoint
+    from tunefree.engine.sources import open_source as open_source
+    from tunefree.estimators.auto import (
+        TuneFreeClassifier as TuneFreeClassifier, TuneFreeRegressor as TuneFreeRegressor,
+    )
+    from tunefree.estimators.kernel.landmarks import (
+        LandmarkClassifier as LandmarkClassifier, LandmarkRegressor as LandmarkRegressor,
+    )
+    from tunefree.estimators.kernel.pistol import (
+        KernelPiSTOLClassifier as KernelPiSTOLClassifier,
+        KernelPiSTOLRegressor as KernelPiSTOLRegressor,
+    )
+    from tunefree.estimators.perceptron import (
+        ClassicalPerceptron as ClassicalPerceptron,
+        KernelOptimisticPerceptron as KernelOptimisticPerceptron,
+        OptimisticPerceptron as OptimisticPerceptron,
+    )
+    from tunefree.estimators.pistol import (
+        PiSTOLClassifier as PiSTOLClassifier, PiSTOLRegressor as PiSTOLRegressor,
+    )
+    from tunefree.estimators.reflectron.dynamics import DynamicsReflectron as DynamicsReflectron
+    from tunefree.estimators.reflectron.flow import flow as flow
+    from tunefree.estimators.reflectron.glm import (
+        ReflectronClassifier as ReflectronClassifier, ReflectronRegressor as ReflectronRegressor,
+    )
+    from tunefree.estimators.reflectron.shared import SharedReflectron as SharedReflectron
+    from tunefree.estimators.ridge import (
+        AveragedSGDRegressor as AveragedSGDRegressor, sgd_ridge_path as sgd_ridge_path,
+    )
+    from tunefree.io.model import load_model as load_model, save_model as save_model
+    from tunefree.plots import (
+        LeaderboardDisplay as LeaderboardDisplay, MarginDisplay as MarginDisplay,
+        RidgePathDisplay as RidgePathDisplay, RiskCurveDisplay as RiskCurveDisplay,
+        WeightsDisplay as WeightsDisplay,
+    )
+    from tunefree.preprocessing import TablePreprocessor as TablePreprocessor
+    # fmt: on
+    # isort: on
 
 _HOMES = {
     "AveragedSGDRegressor": "tunefree.estimators.ridge",
@@ -52,7 +95,7 @@ _REMOVED = {
 __all__ = [*sorted(_HOMES), "__version__"]
 
 
-def __getattr__(name):
+def __getattr__(name: str):
     if name in _REMOVED:
         raise AttributeError(f"tunefree.{name} is gone: {_REMOVED[name]}")
     if name not in _HOMES:
@@ -62,5 +105,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])

@@ -9,6 +9,8 @@ Numba's cache notices an edit of the file that holds a kernel, not of a part tha
 file: kernels that take parts are therefore cached only for parts of this package (`Kernel`), and
 the test suite keys ``NUMBA_CACHE_DIR`` to a hash of the sources.
 """
+# pyright: reportRedeclaration=false
+# A verb is defined once for every arity.
 
 import os
 import stat
@@ -22,8 +24,12 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import config
 from numba.extending import intrinsic, overload
 
+# Types that say less: names are given to the one at import, the other's functions lose an argument.
+_config: Any = config
+_intrinsic: Any = intrinsic
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 # Sums may be reassociated (that is what lets a dot product use vector registers); NaN and inf keep
 # their meaning.
@@ -63,17 +69,17 @@ def _cached(function, fastmath) -> Any:
         folder = _private_folder()
         if folder is None:
             return compiled
-        asked, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+        asked, _config.CACHE_DIR = _config.CACHE_DIR, str(folder)
         try:
             compiled.enable_caching()
         except RuntimeError:  # a temporary folder that is full, or read-only, too
             pass
         finally:
-            numba.config.CACHE_DIR = asked
+            _config.CACHE_DIR = asked
     return compiled
 
 
-def kernel(function=None, *, fastmath=False) -> Any:
+def kernel(function=None, *, fastmath: bool | set[str] = False) -> Any:
     """Compile a function that takes no foreign parts, cached between processes."""
     if function is None:
         return lambda f: kernel(f, fastmath=fastmath)
@@ -98,11 +104,11 @@ class Kernel:
 
     # Strict arithmetic: reassociation would turn the dot product over a sparse row into vector
     # gathers, which are slower than a sum of scalars.
-    def __init__(self, function, fastmath=False):
+    def __init__(self, function, fastmath: bool | set[str] = False):
         self.function, self._fastmath = function, fastmath
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self._cached = _cached(function, fastmath)
-        self._uncached = None
+        self._uncached: Any = None
 
     def __call__(self, *args):
         """Run the kernel."""
@@ -126,9 +132,9 @@ def part(cls):
     return cls
 
 
-def method(part_type, name) -> Any:
+def method(part_type: Any, name: str) -> Any:
     """The method of a part, given its Numba type; None if it has none."""
-    if isinstance(part_type, types.BaseNamedTuple):
+    if issubclass(type(part_type), types.BaseNamedTuple):
         return getattr(part_type.instance_class, name, None)
     return None
 
@@ -195,7 +201,7 @@ def verb(name: str, arity: int) -> Callable[..., Any]:
     return call
 
 
-@intrinsic
+@_intrinsic
 def _as_integer(context, x):
     def generate(context, builder, signature, args):
         return builder.bitcast(args[0], ir.IntType(64))
@@ -203,7 +209,7 @@ def _as_integer(context, x):
     return types.int64(types.float64), generate
 
 
-@intrinsic
+@_intrinsic
 def _as_float(context, n):
     def generate(context, builder, signature, args):
         return builder.bitcast(args[0], ir.DoubleType())
@@ -239,7 +245,7 @@ def fast_exp(x):
     return p * _as_float((_as_integer(rounded) + 1023) << 52)
 
 
-@intrinsic
+@_intrinsic
 def _as_integer32(context, x):
     def generate(context, builder, signature, args):
         return builder.bitcast(args[0], ir.IntType(32))
@@ -247,7 +253,7 @@ def _as_integer32(context, x):
     return types.int32(types.float32), generate
 
 
-@intrinsic
+@_intrinsic
 def _as_float32(context, n):
     def generate(context, builder, signature, args):
         return builder.bitcast(args[0], ir.FloatType())

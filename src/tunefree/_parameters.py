@@ -5,11 +5,12 @@ An estimator's own module refuses what only it can know to be wrong: a solver it
 
 import functools
 import inspect
+from typing import Any
 
 import numpy as np
 
 
-def is_number(value):
+def is_number(value: Any) -> bool:
     """Whether a value is a finite real number; True and False are none.
 
     Examples
@@ -109,8 +110,9 @@ def seed_of(random_state):
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
-    if hasattr(random_state, "randint"):
-        return int(random_state.randint(2**31 - 1))
+    other: Any = random_state
+    if hasattr(other, "randint"):
+        return int(other.randint(2**31 - 1))
     raise ValueError(
         f"random_state={random_state!r} is neither None nor a nonnegative integer nor a "
         "RandomState or Generator."

@@ -6,8 +6,10 @@ to what its table promises. A package of its own enters its parts when it is imp
 itself in the entry-point group ``tunefree`` to be found without that, from the shell, too.
 """
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Any
 
 from tunefree._jit import part
 
@@ -33,12 +35,12 @@ class Table(dict):
     True
     """
 
-    def __init__(self, kind, verb, parts=()):
+    def __init__(self, kind: str, verb: str, parts: Any = ()):
         super().__init__(parts)
         self.kind, self.verb = kind, verb
         _TABLES.append(self)
 
-    def enter(self, name, **parameters):
+    def enter(self, name: str, **parameters: Any) -> Callable[[type], Any]:
         """Decorate the class of a part: with these parameters it stands in the table."""
 
         def entered(cls):
@@ -48,12 +50,12 @@ class Table(dict):
 
         return entered
 
-    def names(self):
+    def names(self) -> list[str]:
         """All names, those of other packages, too."""
         _load()
         return list(self)
 
-    def find(self, value, also=()):
+    def find(self, value: Any, also: Iterable[str] = ()) -> Any:
         """The part of a name; an object that has the verb is one itself.
 
         Raises

@@ -17,6 +17,7 @@ import signal
 import threading
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 SIGNALS = signal.SIGINT, signal.SIGTERM
 # Where Python calls back from C, exceptions are dropped or become others: the compiler does so all
@@ -172,7 +173,8 @@ class _Patient:
 
 def _send_again(number):
     if hasattr(signal, "pthread_kill"):  # wakes a main thread that sleeps or waits, too
-        signal.pthread_kill(threading.main_thread().ident, number)
+        main: Any = threading.main_thread().ident
+        signal.pthread_kill(main, number)
     else:
         _thread.interrupt_main(number)
 

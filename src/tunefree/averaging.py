@@ -13,12 +13,15 @@ A suffix (tail) average is any scheme restarted: learners forget what they have 
 n iterates.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tunefree._jit import part, verb
 from tunefree._parts import Table
+from tunefree.protocols import Average, AverageWithin, Numbers
 
 mass = verb("mass", 2)
 
@@ -33,7 +36,7 @@ class Uniform(NamedTuple):
     7.0
     """
 
-    def mass(self, start, stop):
+    def mass(self, start: Numbers, stop: Numbers) -> Any:
         """Total weight of the iterates start..stop-1."""
         return stop - start
 
@@ -48,7 +51,7 @@ class Polynomial(NamedTuple):
     6.0
     """
 
-    def mass(self, start, stop):
+    def mass(self, start: Numbers, stop: Numbers) -> Any:
         """Total weight of the iterates start..stop-1."""
         return 0.5 * (stop - start) * (stop + start + 1.0)
 
@@ -77,7 +80,7 @@ class Geometric(NamedTuple):
 
     rate: float = 0.001
 
-    def mass(self, start, stop):
+    def mass(self, start: Numbers, stop: Numbers) -> Any:
         """Total weight of the iterates start..stop-1."""
         if self.rate == 0.0:
             return stop - start
@@ -97,7 +100,7 @@ class Suffix(NamedTuple):
 
     first: float = 0.0
 
-    def mass(self, start, stop):
+    def mass(self, start: Numbers, stop: Numbers) -> Any:
         """Total weight of the iterates start..stop-1."""
         return np.maximum(stop - np.maximum(start, self.first), 0.0)
 
@@ -114,7 +117,7 @@ class Last(NamedTuple):
 
     fraction = 0.0
 
-    def within(self, n):
+    def within(self, n: int) -> Suffix:
         """The scheme for a run of n iterates."""
         return Suffix(n - 1.0)
 
@@ -140,7 +143,7 @@ class Tail(NamedTuple):
 
     fraction: float = 0.5
 
-    def within(self, n):
+    def within(self, n: int) -> Suffix:
         """The scheme for a run of n iterates."""
         if not 0.0 < self.fraction <= 1.0:
             raise ValueError(f"fraction={self.fraction!r} is not in (0, 1].")
@@ -164,7 +167,7 @@ class Weighted(NamedTuple):
     totals: np.ndarray
 
     @classmethod
-    def of(cls, weights):
+    def of(cls, weights: ArrayLike) -> Self:
         """The scheme of one weight an iterate.
 
         Raises
@@ -177,7 +180,7 @@ class Weighted(NamedTuple):
             raise ValueError("weights must be finite and not negative, and not all zero.")
         return cls(np.concatenate([[0.0], np.cumsum(weights)]))
 
-    def mass(self, start, stop):
+    def mass(self, start: Numbers, stop: Numbers) -> Any:
         """Total weight of the iterates start..stop-1; there are none beyond the last."""
         end = self.totals.shape[0] - 1
         after, before = np.int64(np.minimum(stop, end)), np.int64(np.minimum(start, end))
@@ -196,7 +199,7 @@ class Weighted(NamedTuple):
         return True
 
 
-def within(scheme, n):
+def within(scheme: Any, n: int) -> Any:
     """The scheme with its place in a run of n iterates, if it depends on that.
 
     Examples
@@ -207,7 +210,7 @@ def within(scheme, n):
     return scheme.within(n) if hasattr(scheme, "within") else scheme
 
 
-def survival(scheme, n):
+def survival(scheme: Any, n: int) -> np.ndarray:
     """The share of n iterates that come after each of the steps 1..n-1.
 
     Returns
@@ -227,7 +230,7 @@ def survival(scheme, n):
     return scheme.mass(np.arange(1.0, n), float(n)) / scheme.mass(0.0, float(n))
 
 
-def chunk_mean(scheme, iterates, start=0):
+def chunk_mean(scheme: Average, iterates: Iterable, start: int = 0) -> tuple[Any, float]:
     """Average a stretch of iterates one by one: what a stream or a worker does.
 
     Parameters
@@ -259,7 +262,7 @@ def chunk_mean(scheme, iterates, start=0):
     return mean, scheme.mass(float(start), float(t))
 
 
-def merge_means(means, totals):
+def merge_means(means: ArrayLike, totals: ArrayLike) -> np.ndarray:
     """The average of several stretches of iterates, from their averages and masses.
 
     Examples
@@ -279,7 +282,9 @@ AVERAGES = Table(
 SUFFIXES = {name: part for name, part in AVERAGES.items() if hasattr(part, "within")}
 
 
-def scheme_of(average, *, also=(), online=False):
+def scheme_of(
+    average: str | Average | AverageWithin, *, also: Iterable[str] = (), online: bool = False
+) -> Any:
     """The scheme of a name, or a part as it is: what `average` means in every learner.
 
     Parameters

@@ -7,7 +7,7 @@ in view coordinates is folded back into coefficients and an intercept on the raw
 logarithmic far from it, which is what heavy tails and skewed counts want.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -39,7 +39,7 @@ class Moments(NamedTuple):
     mean: np.ndarray
     square: np.ndarray
     largest: np.ndarray
-    product: np.ndarray | None
+    product: Any  # an array, or None
     magnitude: float
 
 
@@ -252,7 +252,7 @@ class View(NamedTuple):
 
     bias: float = 0.0
     shift: np.ndarray | None = None
-    scale: np.ndarray | None = None
+    scale: Any = None  # an array, or None
     rotation: np.ndarray | None = None
     low: np.ndarray | None = None
     high: np.ndarray | None = None

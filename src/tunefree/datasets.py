@@ -1,6 +1,7 @@
 """Data sets that the papers define, by a formula or as a sample of a file."""
 
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils import check_random_state
 # --- Separation ----------------------------------------------------------------------------------
 
 
-def make_perceptron_hard(n):
+def make_perceptron_hard(n: int) -> tuple[np.ndarray, np.ndarray]:
     r"""Make separable rows on which the Perceptron makes exponentially many mistakes.
 
     Row i has i non-zero entries, (-1)^i ... (-1)^i (-1)^(i+1), and the label (-1)^(i+1). Visiting
@@ -48,6 +49,7 @@ def make_perceptron_hard(n):
     """
     if not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"n={n!r} is not a positive integer.")
+    n = int(n)
     y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
     X = np.tril(np.broadcast_to(-y[:, None], (n, n)), -1)
     X[np.diag_indices(n)] = y
@@ -58,8 +60,14 @@ def make_perceptron_hard(n):
 
 
 def make_cosine_glm(
-    n_samples=100, n_test=400, *, n_inputs=25, n_features=75, noise=0.05, random_state=None
-):
+    n_samples: int = 100,
+    n_test: int = 400,
+    *,
+    n_inputs: int = 25,
+    n_features: int = 75,
+    noise: float = 0.05,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     r"""Make random cosine features whose targets are a sigmoid of a dense parameter vector.
 
     .. math:: y_i = \sigma(\theta^\top \cos(V x_i)) + \xi_i, \quad x_i \sim N(0, 4 I), \quad
@@ -102,8 +110,15 @@ def make_cosine_glm(
 
 
 def make_low_rank_dynamics(
-    n_trajectories=100, n_features=100, rank=2, *, n_steps=5, rho=0.9, noise=0.1, random_state=None
-):
+    n_trajectories: int = 100,
+    n_features: int = 100,
+    rank: int = 2,
+    *,
+    n_steps: int = 5,
+    rho: float = 0.9,
+    noise: float = 0.1,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     r"""Make trajectories of a nonlinear recurrent system whose matrix has a low rank.
 
     .. math:: x_{t+1} = \rho x_t + \sigma(\Theta x_t) + w_t, \quad x_0 \sim U([-1, 1]^d), \quad
@@ -147,8 +162,14 @@ def make_low_rank_dynamics(
 
 
 def load_mnist_sample(
-    images, labels, n_train=5000, n_test=10_000, *, standardize=True, random_state=None
-):
+    images: str | os.PathLike,
+    labels: str | os.PathLike,
+    n_train: int = 5000,
+    n_test: int = 10_000,
+    *,
+    standardize: bool = True,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Draw training and test images from a pair of IDX files, each pixel standardised.
 
     Pixels are measured from their mean, in standard deviations, over all images of the file (a

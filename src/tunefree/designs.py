@@ -9,7 +9,7 @@ shape (n_columns, n_fields, n_outputs). With one output the sums live in registe
 innermost loop runs over outputs that lie next to each other.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -169,7 +169,7 @@ class Centred(NamedTuple):
     (array([-2.,  2.]), array([0., 0.]))
     """
 
-    design: object
+    design: Any
     centre: np.ndarray
 
     @property
@@ -205,7 +205,7 @@ class Shared(NamedTuple):
     array([ 2., -2.,  3., -3.])
     """
 
-    design: object
+    design: Dense | CSR
     outputs: int
 
     @classmethod
@@ -243,7 +243,7 @@ class Shared(NamedTuple):
         return self.design.adjoint(r)
 
 
-def equations(A, X=None):
+def equations(A: Any, X: Any = None):
     """The rows of matrices A(x_i) of shape (k, p), one after another.
 
     Parameters
@@ -263,6 +263,7 @@ def equations(A, X=None):
     """
     if callable(A):
         A = [A(x) for x in X]
+    shapes: set
     if isinstance(A, np.ndarray) and A.dtype != object:
         shapes = {A.shape[1:]}
     else:

@@ -22,7 +22,8 @@ values as nodes of a graph.
 Rows are arrays or CSR matrices, and values have the rows' type.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +32,7 @@ from sklearn.metrics import pairwise
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32, kernel, part
 from tunefree._parameters import is_number
 from tunefree._parts import Table
+from tunefree.protocols import Kernel, Rows
 
 # How much a kernel matrix may differ from its transpose.
 _ASYMMETRY = 1e-6
@@ -64,7 +66,7 @@ def _to_squares(products, left, right):
             products[i, j] = max(a + right[j] - (p + p), zero)
 
 
-def inner(A, B, out=None):
+def inner(A: Rows, B: Rows, out: np.ndarray | None = None) -> np.ndarray:
     """Inner products of all pairs of rows as an array, for arrays written to `out`."""
     if out is not None and not sparse.issparse(A) and not sparse.issparse(B):
         return np.matmul(A, B.T, out=out)
@@ -72,14 +74,20 @@ def inner(A, B, out=None):
     return products.toarray() if sparse.issparse(products) else np.asarray(products)
 
 
-def squared_norms(A):
+def squared_norms(A: Rows) -> np.ndarray:
     """The squared length of each row."""
     if sparse.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", A, A)
 
 
-def squared_distances(A, B, left=None, right=None, out=None):
+def squared_distances(
+    A: Rows,
+    B: Rows,
+    left: np.ndarray | None = None,
+    right: np.ndarray | None = None,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
     """Squared Euclidean distances of all pairs of rows, by one matrix product.
 
     Rows far from the origin lose digits: centre them first. `left` and `right` are the squared
@@ -113,7 +121,7 @@ def _manhattan(A, B, out):
                 row[k] += abs(p - w[k])
 
 
-def manhattan_distances(A, B, out=None):
+def manhattan_distances(A: Rows, B: Rows, out: np.ndarray | None = None) -> np.ndarray:
     """Sums of absolute differences of all pairs of rows of arrays, written to `out`."""
     out = np.empty((len(A), len(B)), A.dtype) if out is None else out
     _manhattan(np.ascontiguousarray(A), np.ascontiguousarray(B.T), out)
@@ -134,7 +142,7 @@ def _manhattan_spread(A, W, out):
             out[j] += total
 
 
-def decay(distances, gamma, out=None):
+def decay(distances: np.ndarray, gamma: float, out: np.ndarray | None = None) -> np.ndarray:
     """Exp(-gamma distances), written to `out` if given, which may be `distances` itself.
 
     Values below 1e-37 are not told apart.
@@ -168,23 +176,30 @@ class RBF(NamedTuple):
     bounded = True
     power = 2  # of the differences in a distance
 
-    def sizes(self, A):
+    def sizes(self, A: Rows) -> np.ndarray:
         """What distances need to know of every row, once: its squared length."""
         return squared_norms(A)
 
-    def spread(self, A, W):
+    def spread(self, A: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Of every column the sum of W_ik (a_i - a_k)^2 over pairs i < k; W is symmetric."""
         return np.square(A).T @ W.sum(axis=1) - np.einsum("ij,ij->j", A, W @ A)
 
-    def spread_from_zero(self, A, w):
+    def spread_from_zero(self, A: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Of every column the sum of w_i a_i^2."""
         return np.square(A).T @ w
 
-    def distances(self, A, B, left=None, right=None, out=None):
+    def distances(
+        self,
+        A: Rows,
+        B: Rows,
+        left: np.ndarray | None = None,
+        right: np.ndarray | None = None,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
         """What the bandwidth multiplies: squared distances, from sizes, written to memory."""
         return squared_distances(A, B, left, right, out)
 
-    def gram(self, A, B):
+    def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
         if not sparse.issparse(A) and not sparse.issparse(B) and len(B):
             centre = B.mean(axis=0)  # distances keep their digits, wherever the rows lie
@@ -192,11 +207,11 @@ class RBF(NamedTuple):
         D = self.distances(A, B)
         return decay(D, self.gamma, D)
 
-    def diag(self, A):
+    def diag(self, A: Rows) -> np.ndarray:
         """Values of every row with itself."""
         return np.ones(A.shape[0], A.dtype)
 
-    def onnx(self, g, X, B):
+    def onnx(self, g: Any, X: Any, B: np.ndarray) -> Any:
         """Values of rows X with the rows of the array B, as nodes of a graph."""
         centre = B.mean(axis=0)
         X, B = g("Sub", X, centre), B - centre
@@ -204,7 +219,7 @@ class RBF(NamedTuple):
         square = g("Sub", g("Add", squares, squared_norms(B)), g("Mul", g("MatMul", X, B.T), 2.0))
         return g("Exp", g("Mul", g("Max", square, 0.0), -float(self.gamma)))
 
-    def onnx_lines(self, g, X, B):
+    def onnx_lines(self, g: Any, X: str, B: np.ndarray) -> str:
         """|x|^2 + |b|^2 - |x - b|^2, which is 2 <x, b>, as nodes of a graph."""
         return g("Mul", g("MatMul", X, B.T.astype(np.float64)), 2.0)
 
@@ -230,43 +245,50 @@ class Laplacian(NamedTuple):
     bounded = True
     power = 1  # of the differences in a distance
 
-    def sizes(self, A):
+    def sizes(self, A: Rows) -> np.ndarray:
         """The distance of every row to the origin."""
         return np.abs(A).sum(axis=1)
 
-    def spread(self, A, W):
+    def spread(self, A: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Of every column the sum of W_ik |a_i - a_k| over pairs i < k; W is symmetric."""
         out = np.zeros(A.shape[1])
         _manhattan_spread(np.ascontiguousarray(A.T), W, out)
         return out
 
-    def spread_from_zero(self, A, w):
+    def spread_from_zero(self, A: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Of every column the sum of w_i |a_i|."""
         return np.abs(A).T @ w
 
-    def distances(self, A, B, left=None, right=None, out=None):
+    def distances(
+        self,
+        A: Rows,
+        B: Rows,
+        left: np.ndarray | None = None,
+        right: np.ndarray | None = None,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
         """What the bandwidth multiplies: sums of absolute differences."""
         if sparse.issparse(A) or sparse.issparse(B):
             return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
         return manhattan_distances(A, B, out)
 
-    def gram(self, A, B):
+    def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
         D = self.distances(A, B)
         return decay(D, self.gamma, D)
 
-    def diag(self, A):
+    def diag(self, A: Rows) -> np.ndarray:
         """Values of every row with itself."""
         return np.ones(A.shape[0], A.dtype)
 
-    def onnx(self, g, X, B):
+    def onnx(self, g: Any, X: Any, B: np.ndarray) -> Any:
         """Values of rows X with the rows of the array B, as nodes of a graph."""
         gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
         return g(
             "Exp", g("Mul", g("ReduceSum", gap, np.array([2]), keepdims=0), -float(self.gamma))
         )
 
-    def onnx_lines(self, g, X, B):
+    def onnx_lines(self, g: Any, X: str, B: np.ndarray) -> str:
         """|x| + |b| - |x - b|, as nodes of a graph."""
         gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
         size = g("ReduceSum", g("Abs", X), np.array([1]), keepdims=1)
@@ -301,15 +323,15 @@ class Polynomial(NamedTuple):
         products **= self.degree
         return products
 
-    def gram(self, A, B):
+    def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
         return self._shape(inner(A, B))
 
-    def diag(self, A):
+    def diag(self, A: Rows) -> np.ndarray:
         """Values of every row with itself."""
         return self._shape(squared_norms(A))
 
-    def onnx(self, g, X, B):
+    def onnx(self, g: Any, X: Any, B: np.ndarray) -> Any:
         """Values of rows X with the rows of the array B, as nodes of a graph."""
         base = g("Add", g("Mul", g("MatMul", X, B.T), float(self.gamma)), float(self.coef0))
         return g("Pow", base, float(self.degree))
@@ -327,15 +349,15 @@ class Linear(NamedTuple):
 
     free = False
 
-    def gram(self, A, B):
+    def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
         return inner(A, B)
 
-    def diag(self, A):
+    def diag(self, A: Rows) -> np.ndarray:
         """Values of every row with itself."""
         return squared_norms(A)
 
-    def onnx(self, g, X, B):
+    def onnx(self, g: Any, X: Any, B: np.ndarray) -> Any:
         """Values of rows X with the rows of the array B, as nodes of a graph."""
         return g("MatMul", X, B.T)
 
@@ -352,15 +374,15 @@ class Cosine(NamedTuple):
 
     bounded, free = True, False
 
-    def gram(self, A, B):
+    def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
         return pairwise.cosine_similarity(A, B).astype(A.dtype, copy=False)
 
-    def diag(self, A):
+    def diag(self, A: Rows) -> np.ndarray:
         """Values of every row with itself."""
         return (squared_norms(A) > 0.0).astype(A.dtype)
 
-    def onnx(self, g, X, B):
+    def onnx(self, g: Any, X: Any, B: np.ndarray) -> Any:
         """Values of rows X with the rows of the array B, as nodes of a graph."""
         length = g("Sqrt", g("ReduceSum", g("Mul", X, X), np.array([1]), keepdims=1))
         lengths = g("Mul", length, np.sqrt(squared_norms(B)))
@@ -387,7 +409,7 @@ class Pairwise(NamedTuple):
     degree: float = 3
     coef0: float = 1.0
 
-    def gram(self, A, B):
+    def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
         out = pairwise.pairwise_kernels(
             A, B, metric=self.metric, filter_params=True,
@@ -395,7 +417,7 @@ class Pairwise(NamedTuple):
         )  # fmt: skip
         return np.asarray(out).astype(A.dtype, copy=False)
 
-    def diag(self, A):
+    def diag(self, A: Rows) -> np.ndarray:
         """Values of every row with itself."""
         return _own(self, A)
 
@@ -416,7 +438,7 @@ class Function(NamedTuple):
     array([[2.]])
     """
 
-    function: object
+    function: Callable
     free, as_given = False, True
 
     def _takes_matrices(self, A, B):
@@ -427,7 +449,7 @@ class Function(NamedTuple):
             # Whatever a function of rows says to matrices; if it is at fault, rows will show it.
             return False
 
-    def gram(self, A, B):
+    def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
         if not A.shape[0] or not B.shape[0]:
             return np.empty((A.shape[0], B.shape[0]), A.dtype)
@@ -437,7 +459,7 @@ class Function(NamedTuple):
             out = pairwise.pairwise_kernels(A, B, metric=self.function)
         return np.asarray(out).astype(A.dtype, copy=False)
 
-    def diag(self, A):
+    def diag(self, A: Rows) -> np.ndarray:
         """Values of every row with itself."""
         return _own(self, A)
 
@@ -458,17 +480,17 @@ class Precomputed(NamedTuple):
 
     free, as_given = False, True
 
-    def gram(self, A, B):
+    def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """The columns B (numbers of rows of training) of A."""
         chosen = A[:, B]
         return chosen.toarray() if sparse.issparse(chosen) else chosen
 
-    def diag(self, A):
+    def diag(self, A: Rows) -> np.ndarray:
         """The diagonal of the square matrix of training."""
         return np.asarray(A.diagonal())
 
 
-def make_kernel(kernel, gamma=1.0, degree=3, coef0=1.0):
+def make_kernel(kernel: Any, gamma: float = 1.0, degree: float = 3, coef0: float = 1.0) -> Kernel:
     """The kernel of a name, a function or a part, with the parameters that it knows.
 
     Raises
@@ -501,7 +523,7 @@ def make_kernel(kernel, gamma=1.0, degree=3, coef0=1.0):
     return shape._replace(**{k: v for k, v in options.items() if k in shape._fields})
 
 
-def check_gamma(gamma, *names):
+def check_gamma(gamma: Any, *names: str) -> None:
     """Refuse a bandwidth that is neither one of the names nor a positive number.
 
     Raises
@@ -509,11 +531,11 @@ def check_gamma(gamma, *names):
     ValueError
     """
     if gamma not in names if isinstance(gamma, str) else not (is_number(gamma) and gamma > 0.0):
-        names = " nor ".join([*map(repr, names), "a positive number"])
-        raise ValueError(f"gamma={gamma!r} is neither {names}.")
+        known = " nor ".join([*map(repr, names), "a positive number"])
+        raise ValueError(f"gamma={gamma!r} is neither {known}.")
 
 
-def resolve_gamma(gamma, X, weights=None):
+def resolve_gamma(gamma: Any, X: Rows, weights: np.ndarray | None = None) -> float:
     """The number that `gamma` means for rows: a number itself, 'scale' 1 / (d variance of X).
 
     Parameters
@@ -544,7 +566,7 @@ def resolve_gamma(gamma, X, weights=None):
     return 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
 
 
-def check_gram(K, name="kernel"):
+def check_gram(K: np.ndarray, name: str = "kernel") -> None:
     """Refuse a square matrix that is no kernel's.
 
     Raises
@@ -570,7 +592,7 @@ def check_gram(K, name="kernel"):
         )
 
 
-def median_gamma(k, X, seed=0, pairs=20_000):
+def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
     """The median heuristic: 1 / median distance of random pairs of rows that differ.
 
     Parameters

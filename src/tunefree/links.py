@@ -29,14 +29,17 @@ Source: Boffi, Tu and Slotine 2021, assumption 3.2; Kakade et al. 2011 (GLM-tron
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import overload
+from numpy.typing import ArrayLike
 from scipy import special
 
 from tunefree._jit import part
 from tunefree._parts import Table
+from tunefree.protocols import Numbers
 
 _ROOT_2PI = np.sqrt(2.0 * np.pi)
 
@@ -56,7 +59,7 @@ def _ndtr(s):
     return lambda s: 0.5 * math.erfc(-s / math.sqrt(2.0))
 
 
-def target_margin(link, y):
+def target_margin(link: Any, y: ArrayLike) -> np.ndarray:
     """The margin s with u(s) = y, where every target has one.
 
     Parameters
@@ -89,7 +92,9 @@ def target_margin(link, y):
     return link.inverse(y)
 
 
-def residuals(link, weight, margins, targets):
+def residuals(
+    link: Any, weight: str | Callable | None, margins: np.ndarray, targets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """xi(s) (u(s) - y), of which the pseudogradient is the sum times x_i, and squared residuals.
 
     xi is 1 (None, GLM-tron: the gradient of the convex matching loss), the link's slope ('slope':
@@ -108,7 +113,7 @@ def residuals(link, weight, margins, targets):
     return xi * r, r * r
 
 
-def check_increasing(link):
+def check_increasing(link: Any) -> None:
     """Refuse a link that decreases or is not finite somewhere on a grid of [-30, 30].
 
     Examples
@@ -135,27 +140,27 @@ class Identity(NamedTuple):
 
     range = (-np.inf, np.inf)
 
-    def mean(self, s):
+    def mean(self, s: Numbers) -> Any:
         """u(s)."""
         return s
 
-    def slope(self, s):
+    def slope(self, s: Numbers) -> Any:
         """u'(s)."""
         return 1.0 + 0.0 * s
 
-    def inverse(self, y):
+    def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y."""
         return y
 
-    def matching(self, s):
+    def matching(self, s: Numbers) -> Any:
         """U(s), the integral of u."""
         return 0.5 * s * s
 
-    def bound(self):
+    def bound(self) -> float:
         """The largest slope."""
         return 1.0
 
-    def onnx(self, g, s):
+    def onnx(self, g: Any, s: Any) -> Any:
         """u(s) as nodes of a graph."""
         return s
 
@@ -172,27 +177,27 @@ class Logistic(NamedTuple):
 
     range = (0.0, 1.0)
 
-    def mean(self, s):
+    def mean(self, s: Numbers) -> Any:
         """u(s)."""
         return special.expit(s)
 
-    def slope(self, s):
+    def slope(self, s: Numbers) -> Any:
         """u'(s)."""
         return special.expit(s) * special.expit(-s)
 
-    def inverse(self, y):
+    def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y."""
         return special.logit(y)
 
-    def matching(self, s):
+    def matching(self, s: Numbers) -> Any:
         """U(s), the integral of u."""
         return np.logaddexp(0.0, s)
 
-    def bound(self):
+    def bound(self) -> float:
         """The largest slope."""
         return 0.25
 
-    def onnx(self, g, s):
+    def onnx(self, g: Any, s: Any) -> Any:
         """u(s) as nodes of a graph."""
         return g("Sigmoid", s)
 
@@ -209,27 +214,27 @@ class Probit(NamedTuple):
 
     range = (0.0, 1.0)
 
-    def mean(self, s):
+    def mean(self, s: Numbers) -> Any:
         """u(s)."""
         return special.ndtr(s)
 
-    def slope(self, s):
+    def slope(self, s: Numbers) -> Any:
         """u'(s)."""
         return np.exp(-0.5 * np.square(s)) / _ROOT_2PI
 
-    def inverse(self, y):
+    def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y."""
         return special.ndtri(y)
 
-    def matching(self, s):
+    def matching(self, s: Numbers) -> Any:
         """U(s), the integral of u."""
         return s * special.ndtr(s) + self.slope(s)
 
-    def bound(self):
+    def bound(self) -> float:
         """The largest slope."""
         return float(1.0 / _ROOT_2PI)
 
-    def onnx(self, g, s):
+    def onnx(self, g: Any, s: Any) -> Any:
         """u(s) as nodes of a graph."""
         # From erf, which graphs know in float32 only.
         half = g.cast(g("Mul", s, float(np.sqrt(0.5))), np.float32)
@@ -248,30 +253,30 @@ class Cloglog(NamedTuple):
 
     range = (0.0, 1.0)
 
-    def mean(self, s):
+    def mean(self, s: Numbers) -> Any:
         """u(s)."""
         return -np.expm1(-np.exp(np.minimum(s, 700.0)))
 
-    def slope(self, s):
+    def slope(self, s: Numbers) -> Any:
         """u'(s)."""
         s = np.minimum(s, 700.0)
         return np.exp(s - np.exp(s))
 
-    def inverse(self, y):
+    def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y."""
         return np.log(-np.log1p(-y))
 
-    def matching(self, s):
+    def matching(self, s: Numbers) -> Any:
         """U(s), the integral of u: exp(s) - exp(2s)/4 + ... = s + E1(exp(s)) + gamma."""
         e = np.exp(np.minimum(s, 700.0))
         small = e * (1.0 - e / 4.0 * (1.0 - 2.0 * e / 9.0 * (1.0 - 3.0 * e / 16.0)))
         return np.where(e < 1e-3, small, s + special.exp1(e) + np.euler_gamma)
 
-    def bound(self):
+    def bound(self) -> float:
         """The largest slope."""
         return float(np.exp(-1.0))
 
-    def onnx(self, g, s):
+    def onnx(self, g: Any, s: Any) -> Any:
         """u(s) as nodes of a graph."""
         rate = g("Exp", g("Min", s, 700.0))
         return g("Sub", 1.0, g("Exp", g("Neg", rate)))
@@ -289,27 +294,27 @@ class Tanh(NamedTuple):
 
     range = (-1.0, 1.0)
 
-    def mean(self, s):
+    def mean(self, s: Numbers) -> Any:
         """u(s)."""
         return np.tanh(s)
 
-    def slope(self, s):
+    def slope(self, s: Numbers) -> Any:
         """u'(s)."""
         return 1.0 - np.square(np.tanh(s))
 
-    def inverse(self, y):
+    def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y."""
         return np.arctanh(y)
 
-    def matching(self, s):
+    def matching(self, s: Numbers) -> Any:
         """U(s), the integral of u: log cosh s."""
         return np.logaddexp(s, -s) - np.log(2.0)
 
-    def bound(self):
+    def bound(self) -> float:
         """The largest slope."""
         return 1.0
 
-    def onnx(self, g, s):
+    def onnx(self, g: Any, s: Any) -> Any:
         """u(s) as nodes of a graph."""
         return g("Tanh", s)
 
@@ -326,28 +331,28 @@ class Softplus(NamedTuple):
 
     range = (0.0, np.inf)
 
-    def mean(self, s):
+    def mean(self, s: Numbers) -> Any:
         """u(s)."""
         return np.logaddexp(0.0, s)
 
-    def slope(self, s):
+    def slope(self, s: Numbers) -> Any:
         """u'(s)."""
         return special.expit(s)
 
-    def inverse(self, y):
+    def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y."""
         return y + np.log(-np.expm1(-y))
 
-    def matching(self, s):
+    def matching(self, s: Numbers) -> Any:
         """U(s), the integral of u: -Li2(-exp(s))."""
         small = -special.spence(1.0 + np.exp(-np.abs(s)))
         return np.where(s > 0.0, np.pi**2 / 6.0 + 0.5 * np.square(s) - small, small)
 
-    def bound(self):
+    def bound(self) -> float:
         """The largest slope."""
         return 1.0
 
-    def onnx(self, g, s):
+    def onnx(self, g: Any, s: Any) -> Any:
         """u(s) as nodes of a graph."""
         tail = g("Log", g("Add", g("Exp", g("Neg", g("Abs", s))), 1.0))
         return g("Add", g("Max", s, 0.0), tail)
@@ -366,31 +371,31 @@ class LeakyRelu(NamedTuple):
     a: float = 0.01
 
     @property
-    def range(self):
+    def range(self) -> tuple[float, float]:
         """Smallest and largest mean."""
         return (-np.inf if self.a > 0.0 else 0.0, np.inf)
 
-    def mean(self, s):
+    def mean(self, s: Numbers) -> Any:
         """u(s)."""
         return np.maximum(s, 0.0) + self.a * np.minimum(s, 0.0)
 
-    def slope(self, s):
+    def slope(self, s: Numbers) -> Any:
         """u'(s)."""
         return self.a + (1.0 - self.a) * (s > 0.0)
 
-    def inverse(self, y):
+    def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y."""
         return np.where(y > 0.0, y, y / self.a) if self.a > 0.0 else y
 
-    def matching(self, s):
+    def matching(self, s: Numbers) -> Any:
         """U(s), the integral of u."""
         return 0.5 * s * self.mean(s)
 
-    def bound(self):
+    def bound(self) -> float:
         """The largest slope."""
         return max(1.0, self.a)
 
-    def onnx(self, g, s):
+    def onnx(self, g: Any, s: Any) -> Any:
         """u(s) as nodes of a graph."""
         return g("Add", g("Max", s, 0.0), g("Mul", g("Min", s, 0.0), float(self.a)))
 
@@ -409,32 +414,32 @@ class ClippedIdentity(NamedTuple):
     high: float = 1.0
 
     @property
-    def range(self):
+    def range(self) -> tuple[float, float]:
         """Smallest and largest mean."""
         return (self.low, self.high)
 
-    def mean(self, s):
+    def mean(self, s: Numbers) -> Any:
         """u(s)."""
         return np.minimum(np.maximum(s, self.low), self.high)
 
-    def slope(self, s):
+    def slope(self, s: Numbers) -> Any:
         """u'(s)."""
         return 1.0 * ((s > self.low) & (s < self.high))
 
-    def inverse(self, y):
+    def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y."""
         return y
 
-    def matching(self, s):
+    def matching(self, s: Numbers) -> Any:
         """U(s), the integral of u, up to a constant."""
         c = self.mean(s)
         return c * (s - 0.5 * c)
 
-    def bound(self):
+    def bound(self) -> float:
         """The largest slope."""
         return 1.0
 
-    def onnx(self, g, s):
+    def onnx(self, g: Any, s: Any) -> Any:
         """u(s) as nodes of a graph."""
         return g("Min", g("Max", s, float(self.low)), float(self.high))
 
@@ -452,29 +457,29 @@ class Exp(NamedTuple):
     limit: float = 5.0
     range = (0.0, np.inf)
 
-    def mean(self, s):
+    def mean(self, s: Numbers) -> Any:
         """u(s)."""
         return np.exp(np.minimum(s, self.limit)) * (1.0 + np.maximum(s - self.limit, 0.0))
 
-    def slope(self, s):
+    def slope(self, s: Numbers) -> Any:
         """u'(s)."""
         return np.exp(np.minimum(s, self.limit))
 
-    def inverse(self, y):
+    def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y."""
         top = np.exp(self.limit)
         return np.log(np.minimum(y, top)) + np.maximum(y / top - 1.0, 0.0)
 
-    def matching(self, s):
+    def matching(self, s: Numbers) -> Any:
         """U(s), the integral of u."""
         beyond = np.maximum(s - self.limit, 0.0)
         return np.exp(np.minimum(s, self.limit)) * (1.0 + beyond + 0.5 * beyond * beyond)
 
-    def bound(self):
+    def bound(self) -> float:
         """The largest slope."""
         return float(np.exp(self.limit))
 
-    def onnx(self, g, s):
+    def onnx(self, g: Any, s: Any) -> Any:
         """u(s) as nodes of a graph."""
         rest = g("Add", g("Max", g("Sub", s, float(self.limit)), 0.0), 1.0)
         return g("Mul", g("Exp", g("Min", s, float(self.limit))), rest)

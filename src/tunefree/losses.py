@@ -23,13 +23,14 @@ predictions are log-odds; `elicits_mean`, whether the least risk is at the condi
 Source: Orabona 2014, section 2 and section 5 (smoothed hinge); Huber 1964.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import overload
 
 from tunefree._jit import method, part, verb
 from tunefree._parts import Table
+from tunefree.protocols import Loss
 
 value, slope = verb("value", 2), verb("slope", 2)
 bound = verb("bound", 0)
@@ -37,7 +38,7 @@ bound = verb("bound", 0)
 NORMAL = 1.4826
 
 
-def slopes(loss, predictions, targets, out):
+def slopes(loss: Any, predictions: np.ndarray, targets: np.ndarray, out: np.ndarray) -> None:
     """Write the derivative in each of a row's predictions to `out`.
 
     A loss that couples its outputs has a method ``slopes(predictions, targets, out)``; of any other
@@ -71,15 +72,15 @@ class Hinge(NamedTuple):
 
     task = "classification"
 
-    def value(self, p, y):
+    def value(self, p: float, y: float) -> float:
         """Loss of predicting p for the label y."""
         return max(0.0, 1.0 - y * p)
 
-    def slope(self, p, y):
+    def slope(self, p: float, y: float) -> float:
         """Derivative in p."""
         return -y if y * p < 1.0 else 0.0
 
-    def bound(self):
+    def bound(self) -> float:
         """Largest absolute slope."""
         return 1.0
 
@@ -96,18 +97,18 @@ class SmoothedHinge(NamedTuple):
 
     task = "classification"
 
-    def value(self, p, y):
+    def value(self, p: float, y: float) -> float:
         """Loss of predicting p for the label y."""
         m = y * p
         if m >= 1.0:
             return 0.0
         return (1.0 - m) ** 2 if m > 0.0 else 1.0 - 2.0 * m
 
-    def slope(self, p, y):
+    def slope(self, p: float, y: float) -> float:
         """Derivative in p."""
         return -2.0 * y * min(1.0, max(0.0, 1.0 - y * p))
 
-    def bound(self):
+    def bound(self) -> float:
         """Largest absolute slope."""
         return 2.0
 
@@ -125,17 +126,17 @@ class SquaredHinge(NamedTuple):
     width: float = 4.0
     task = "classification"
 
-    def value(self, p, y):
+    def value(self, p: float, y: float) -> float:
         """Loss of predicting p for the label y."""
         u = max(0.0, 1.0 - y * p)
         c = 0.5 * self.width
         return u * u if u <= c else c * (2.0 * u - c)
 
-    def slope(self, p, y):
+    def slope(self, p: float, y: float) -> float:
         """Derivative in p."""
         return -y * min(self.width, 2.0 * max(0.0, 1.0 - y * p))
 
-    def bound(self):
+    def bound(self) -> float:
         """Largest absolute slope."""
         return self.width
 
@@ -153,12 +154,12 @@ class Logistic(NamedTuple):
     task = "classification"
     probabilities = True
 
-    def value(self, p, y):
+    def value(self, p: float, y: float) -> float:
         """Loss of predicting p for the label y."""
         m = y * p
         return np.log1p(np.exp(-m)) if m > 0.0 else np.log1p(np.exp(m)) - m
 
-    def slope(self, p, y):
+    def slope(self, p: float, y: float) -> float:
         """Derivative in p."""
         m = y * p
         if m > 0.0:
@@ -166,7 +167,7 @@ class Logistic(NamedTuple):
             return -y * e / (1.0 + e)
         return -y / (1.0 + np.exp(m))
 
-    def bound(self):
+    def bound(self) -> float:
         """Largest absolute slope."""
         return 1.0
 
@@ -190,15 +191,15 @@ class Multinomial(NamedTuple):
     # Where outputs cannot be coupled: classes that may yet appear have no probability.
     uncoupled = Logistic()
 
-    def value(self, p, y):
+    def value(self, p: float, y: float) -> float:
         """Loss of predicting p for the label y with a single output."""
         return value(Logistic(), p, y)
 
-    def slope(self, p, y):
+    def slope(self, p: float, y: float) -> float:
         """Derivative in p with a single output."""
         return slope(Logistic(), p, y)
 
-    def slopes(self, predictions, targets, out):
+    def slopes(self, predictions: np.ndarray, targets: np.ndarray, out: np.ndarray) -> None:
         """Probability of each output less 1 for the true one."""
         n = predictions.shape[0]
         if n == 1:
@@ -214,7 +215,7 @@ class Multinomial(NamedTuple):
             for k in range(n):
                 out[k] = out[k] / total - (1.0 if targets[k] > 0.0 else 0.0)
 
-    def bound(self):
+    def bound(self) -> float:
         """Largest absolute slope."""
         return 1.0
 
@@ -231,15 +232,15 @@ class Absolute(NamedTuple):
 
     task = "regression"
 
-    def value(self, p, y):
+    def value(self, p: float, y: float) -> float:
         """Loss of predicting p for the target y."""
         return abs(p - y)
 
-    def slope(self, p, y):
+    def slope(self, p: float, y: float) -> float:
         """Derivative in p."""
         return 1.0 if p > y else (-1.0 if p < y else 0.0)
 
-    def bound(self):
+    def bound(self) -> float:
         """Largest absolute slope."""
         return 1.0
 
@@ -261,20 +262,20 @@ class Huber(NamedTuple):
     task = "regression"
     outliers = True
 
-    def value(self, p, y):
+    def value(self, p: float, y: float) -> float:
         """Loss of predicting p for the target y."""
         r = abs(p - y)
         return 0.5 * r * r if r <= self.width else self.width * (r - 0.5 * self.width)
 
-    def slope(self, p, y):
+    def slope(self, p: float, y: float) -> float:
         """Derivative in p."""
         return min(self.width, max(-self.width, p - y))
 
-    def bound(self):
+    def bound(self) -> float:
         """Largest absolute slope."""
         return self.width
 
-    def within(self, limit, residual=None):
+    def within(self, limit: float, residual: float | None = None) -> "Huber":
         """The loss by the median absolute residual, with a width of 1 until that is known."""
         if residual is None:
             return Huber(min(limit, 1.0))
@@ -294,16 +295,16 @@ class EpsilonInsensitive(NamedTuple):
     epsilon: float = 0.1
     task = "regression"
 
-    def value(self, p, y):
+    def value(self, p: float, y: float) -> float:
         """Loss of predicting p for the target y."""
         return max(0.0, abs(p - y) - self.epsilon)
 
-    def slope(self, p, y):
+    def slope(self, p: float, y: float) -> float:
         """Derivative in p."""
         r = p - y
         return 1.0 if r > self.epsilon else (-1.0 if r < -self.epsilon else 0.0)
 
-    def bound(self):
+    def bound(self) -> float:
         """Largest absolute slope."""
         return 1.0
 
@@ -324,19 +325,19 @@ class Squared(NamedTuple):
     task = "both"
     elicits_mean = True
 
-    def within(self, limit, residual=None):
+    def within(self, limit: float, residual: float | None = None) -> Huber:
         """Half of the loss, continued linearly beyond a residual."""
         return Huber(limit)
 
-    def value(self, p, y):
+    def value(self, p: float, y: float) -> float:
         """Loss of predicting p for y."""
         return (p - y) * (p - y)
 
-    def slope(self, p, y):
+    def slope(self, p: float, y: float) -> float:
         """Derivative in p."""
         return 2.0 * (p - y)
 
-    def bound(self):
+    def bound(self) -> float:
         """Largest absolute slope."""
         return np.inf
 
@@ -353,15 +354,15 @@ class Mistake(NamedTuple):
 
     task = "classification"
 
-    def value(self, p, y):
+    def value(self, p: float, y: float) -> float:
         """Loss of predicting p for the label y."""
         return max(0.0, -y * p)
 
-    def slope(self, p, y):
+    def slope(self, p: float, y: float) -> float:
         """A derivative in p."""
         return -y if y * p <= 0.0 else 0.0
 
-    def bound(self):
+    def bound(self) -> float:
         """Largest absolute slope."""
         return 1.0
 
@@ -383,7 +384,7 @@ LOSSES = Table(
 )
 
 
-def make_loss(loss, task, default=None):
+def make_loss(loss: str | Loss, task: str, default: Loss | None = None) -> Loss:
     """The loss of a name for a task; a part is itself, 'auto' the default where there is one.
 
     Raises
@@ -398,13 +399,13 @@ def make_loss(loss, task, default=None):
     """
     if default is not None and isinstance(loss, str) and loss == "auto":
         return default
-    found = LOSSES.find(loss, () if default is None else ("auto",))
+    found: Any = LOSSES.find(loss, () if default is None else ("auto",))
     if isinstance(loss, str) and getattr(found, "task", task) not in (task, "both"):
         raise ValueError(f"loss={loss!r} is one for {found.task}, not for {task}.")
     return found
 
 
-def check_bounded(loss):
+def check_bounded(loss: Loss) -> Loss:
     """Refuse a loss whose slope has no bound, or return it.
 
     Raises
@@ -419,7 +420,7 @@ def check_bounded(loss):
     return loss
 
 
-def within(loss, limit, residual=None):
+def within(loss: Any, limit: float, residual: float | None = None) -> Loss:
     """The loss that one row cannot ruin, for targets of this limit and residuals of this size.
 
     A loss whose slope has no bound, or whose width follows the residuals, says by its method

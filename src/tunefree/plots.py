@@ -4,8 +4,13 @@ matplotlib is imported when the first one is drawn. For learning curves of one e
 scikit-learn's own `LearningCurveDisplay`.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+
+from tunefree.protocols import MatrixLike, TargetLike
 
 __all__ = [
     "LeaderboardDisplay",
@@ -64,19 +69,26 @@ class RiskCurveDisplay:
     array([0.32, 0.21])
     """
 
-    def __init__(self, curves, *, dashed=None, xlabel="rows seen", ylabel="risk"):
+    def __init__(
+        self,
+        curves: Mapping[str, tuple],
+        *,
+        dashed: Mapping[str, tuple] | None = None,
+        xlabel: str = "rows seen",
+        ylabel: str = "risk",
+    ):
         self.curves = curves
         self.dashed = dashed or {}
         self.xlabel = xlabel
         self.ylabel = ylabel
 
     @property
-    def means(self):
+    def means(self) -> Any:
         """Risks of each curve, shape (n_points,): means over the repetitions if there are any."""
         return {name: _moments(risks)[0] for name, (_, risks) in self.curves.items()}
 
     @classmethod
-    def from_estimator(cls, estimator):
+    def from_estimator(cls, estimator: Any) -> Self:
         """The display of an estimator that has a `trace_`, or the `traces_` of its candidates.
 
         Raises
@@ -109,7 +121,7 @@ class RiskCurveDisplay:
             )  # fmt: skip
         raise ValueError(f"{type(estimator).__name__} has no trace_ of its risk.")
 
-    def plot(self, ax=None, **options):
+    def plot(self, ax: Any = None, **options: Any) -> Self:
         """Draw the curves.
 
         Parameters
@@ -195,7 +207,15 @@ class LeaderboardDisplay:
     True
     """
 
-    def __init__(self, names, risks, *, errors=None, chosen=None, label="risk"):
+    def __init__(
+        self,
+        names: Sequence[str],
+        risks: np.ndarray,
+        *,
+        errors: np.ndarray | None = None,
+        chosen: Sequence[bool] | None = None,
+        label: str = "risk",
+    ):
         self.names = names
         self.risks = risks
         self.errors = errors
@@ -203,7 +223,7 @@ class LeaderboardDisplay:
         self.label = label
 
     @classmethod
-    def from_estimator(cls, estimator):
+    def from_estimator(cls, estimator: Any) -> Self:
         """The display of an estimator that has a `leaderboard_`.
 
         Raises
@@ -223,10 +243,10 @@ class LeaderboardDisplay:
             risks,
             errors=None if error is None else np.array([e[error] for e in board], dtype=float),
             chosen=[bool(e.get("chosen", i == best)) for i, e in enumerate(board)],
-            label=score.replace("_", " "),
+            label=str(score).replace("_", " "),
         )
 
-    def plot(self, ax=None, *, most=15):
+    def plot(self, ax: Any = None, *, most: int = 15) -> Self:
         """Draw one bar a candidate, the best on top.
 
         Parameters
@@ -277,13 +297,13 @@ class MarginDisplay:
     (3,)
     """
 
-    def __init__(self, margins, lower, upper):
+    def __init__(self, margins: np.ndarray, lower: float, upper: float):
         self.margins = margins
         self.lower = lower
         self.upper = upper
 
     @classmethod
-    def from_estimator(cls, estimator, X, y):
+    def from_estimator(cls, estimator: Any, X: MatrixLike, y: TargetLike) -> Self:
         """The display of a fitted separator of two classes.
 
         Parameters
@@ -306,7 +326,7 @@ class MarginDisplay:
         bounds = estimator.margin_bounds_
         return cls(margins, bounds.lower, bounds.upper)
 
-    def plot(self, ax=None, *, bins=40):
+    def plot(self, ax: Any = None, *, bins: int = 40) -> Self:
         """Draw the histogram and the interval.
 
         Parameters
@@ -360,21 +380,28 @@ class RidgePathDisplay:
     (2, 4)
     """
 
-    def __init__(self, alphas, coefs, *, validation_scores=None, alpha=None):
+    def __init__(
+        self,
+        alphas: np.ndarray,
+        coefs: np.ndarray,
+        *,
+        validation_scores: np.ndarray | None = None,
+        alpha: float | None = None,
+    ):
         self.alphas = alphas
         self.coefs = coefs
         self.validation_scores = validation_scores
         self.alpha = alpha
 
     @classmethod
-    def from_estimator(cls, estimator):
+    def from_estimator(cls, estimator: Any) -> Self:
         """The display of a fitted estimator; draw it with `plot`."""
         check_is_fitted(estimator)
         coefs = estimator.coefs_.reshape(len(estimator.alphas_), -1)
         found = {"validation_scores": estimator.validation_scores_, "alpha": estimator.alpha_}
         return cls(estimator.alphas_, coefs, **found)
 
-    def plot(self, ax=None, *, most=50, **line):
+    def plot(self, ax: Any = None, *, most: int = 50, **line: Any) -> Self:
         """Draw coefficients, scores and the chosen penalty over the penalties.
 
         Parameters
@@ -429,12 +456,14 @@ class WeightsDisplay:
     (3,)
     """
 
-    def __init__(self, weights, *, truth=None):
+    def __init__(self, weights: np.ndarray, *, truth: np.ndarray | None = None):
         self.weights = weights
         self.truth = truth
 
     @classmethod
-    def from_estimator(cls, estimator, *, output=0, truth=None):
+    def from_estimator(
+        cls, estimator: Any, *, output: int = 0, truth: np.ndarray | None = None
+    ) -> Self:
         """The display of one output's `coef_`.
 
         Parameters
@@ -447,7 +476,7 @@ class WeightsDisplay:
         check_is_fitted(estimator)
         return cls(np.atleast_2d(estimator.coef_)[output], truth=truth)
 
-    def plot(self, ax=None, *, kind="stem", bins=61):
+    def plot(self, ax: Any = None, *, kind: str = "stem", bins: int = 61) -> Self:
         """Draw the weights.
 
         Parameters
@@ -477,7 +506,9 @@ class WeightsDisplay:
             reach = max(np.abs(values).max() for _, values, _ in drawn) or 1.0
             edges = np.linspace(-reach, reach, bins + 1)
             for name, values, colour in drawn:
-                ax.hist(values, edges, histtype="step", color=colour, label=name, linewidth=1.4)
+                ax.hist(
+                    values, edges.tolist(), histtype="step", color=colour, label=name, linewidth=1.4
+                )
             ax.set(xlabel="weight", ylabel="columns", yscale="log")
         else:
             shifts = (0.0,) if len(drawn) == 1 else (-0.15, 0.15)

@@ -8,7 +8,10 @@ Why not scikit-learn's `ColumnTransformer` of `OneHotEncoder` and `SimpleImputer
 medians and in what is rare. skrub would bring pandas along, too.
 """
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array
@@ -21,6 +24,7 @@ from sklearn.utils.validation import (
 )
 
 from tunefree._parameters import check_values
+from tunefree.protocols import MatrixLike
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # Output with fewer entries than this share is stored as CSR where the caller leaves the choice.
@@ -82,12 +86,14 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     ['x0', 'x0 is missing', 'x1=blue', 'x1=red']
     """
 
-    def __init__(self, max_levels=100, min_share=0.001, sparse_output="auto"):
+    def __init__(
+        self, max_levels: int = 100, min_share: float = 0.001, sparse_output: bool | str = "auto"
+    ):
         self.max_levels = max_levels
         self.min_share = min_share
         self.sparse_output = sparse_output
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: MatrixLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kinds, medians and levels.
 
         Parameters
@@ -149,7 +155,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             common = common[: self.max_levels - 1]
         return [levels[i] for i in sorted(common)], 0 < len(common) < len(levels)
 
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> Any:
         """Numbers of shape (n_samples, n_columns_out); see `get_feature_names_out`.
 
         Parameters
@@ -192,7 +198,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         shape = (len(values), len(levels) + rare)
         return sparse.csr_array((np.ones(known.sum(), dtype), column[known], indptr), shape=shape)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the columns out: 'age', 'age is missing', 'city=Rome', 'city=(rare)'.
 
         Parameters

@@ -1,8 +1,9 @@
 """What the house's pieces must have: the only place that says it.
 
-A *part* is a small frozen object of parameters with methods in plain NumPy; what a part of each
-kind has is written at its table (`tunefree._parts`). A *learner* turns blocks of rows into a state,
-a *source* gives the blocks, and `tunefree.engine.run.run` passes one over the other.
+A *part* is a small frozen object of parameters with methods in plain NumPy; what every part of a
+kind has is written here, what it may have besides at its table (`tunefree._parts`). A *learner*
+turns blocks of rows into a state, a *source* gives the blocks, and `tunefree.engine.run.run` passes
+one over the other.
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,95 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+# Rows, of shape (n_samples, n_features), and targets as users have them: arrays, lists, SciPy
+# matrices, data frames and series, arrays of other libraries. No union names them all.
+MatrixLike = Any
+TargetLike = Any
+Rows = Any  # rows as learners have them: an array or a CSR matrix
+Numbers = float | np.ndarray  # one number, or an array of any shape: the answer has its shape
+Seed = int | np.random.RandomState | np.random.Generator | None  # scikit-learn's random_state
+
 State = Any  # a NamedTuple of arrays and numbers: saving it saves the run
+
+
+class Loss(Protocol):
+    """A loss of a prediction p for a label or target y, both numbers."""
+
+    def value(self, p: float, y: float) -> float:
+        """Loss of predicting p for y."""
+        ...
+
+    def slope(self, p: float, y: float) -> float:
+        """Derivative in p."""
+        ...
+
+    def bound(self) -> float:
+        """Largest absolute slope."""
+        ...
+
+
+class Link(Protocol):
+    """The mean of a generalized linear model."""
+
+    def mean(self, s: Any) -> Any:
+        """u(s)."""
+        ...
+
+
+class Potential(Protocol):
+    """A strictly convex function of an array, whose gradient is a mirror map."""
+
+    def value(self, x: np.ndarray) -> float:
+        """psi(x)."""
+        ...
+
+    def mirror(self, x: np.ndarray) -> np.ndarray:
+        """Gradient of psi."""
+        ...
+
+    def inverse(self, w: np.ndarray) -> np.ndarray:
+        """Gradient of psi*: undoes `mirror`."""
+        ...
+
+
+class Constraint(Protocol):
+    """A convex set of parameters."""
+
+    def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest point of the set, and its dual."""
+        ...
+
+    def contains(self, theta: np.ndarray, tolerance: float = ...) -> bool:
+        """Whether a point is in the set."""
+        ...
+
+
+class Average(Protocol):
+    """A scheme that weighs the iterates of a run."""
+
+    def mass(self, start: Any, stop: Any) -> Any:
+        """Total weight of the iterates start..stop-1."""
+        ...
+
+
+class AverageWithin(Protocol):
+    """A scheme that depends on where the run ends."""
+
+    def within(self, n: int) -> Average:
+        """The scheme for a run of n iterates."""
+        ...
+
+
+class Kernel(Protocol):
+    """Inner products of rows in a feature space."""
+
+    def gram(self, A: Rows, B: Rows) -> np.ndarray:
+        """Values of all pairs of rows, shape (n, m)."""
+        ...
+
+    def diag(self, A: Rows) -> np.ndarray:
+        """Values of every row with itself."""
+        ...
 
 
 class Block(Protocol):
@@ -32,11 +121,11 @@ class Learner(Protocol):
     ``init`` (its own arguments) makes the first state.
     """
 
-    def scan(self, state: State, block: Any) -> State:
+    def scan(self, state: State, block: Any, /) -> State:
         """Add a block."""
         ...
 
-    def turn(self, state: State) -> tuple[State, bool]:
+    def turn(self, state: State, /) -> tuple[State, bool]:
         """End a pass; done says that the learner has converged."""
         ...
 
@@ -45,7 +134,7 @@ class Learner(Protocol):
 class Merging(Learner, Protocol):
     """A learner whose blocks may lie on several workers."""
 
-    def merge(self, base: State, parts: list[State]) -> State:
+    def merge(self, base: State, parts: list[State], /) -> State:
         """Join what several workers scanned, each from `base`."""
         ...
 
@@ -54,7 +143,7 @@ class Merging(Learner, Protocol):
 class Observed(Learner, Protocol):
     """A learner that has something to say after each pass: it becomes the run's trace."""
 
-    def observe(self, state: State) -> Any:
+    def observe(self, state: State, /) -> Any:
         """What is worth keeping of a pass."""
         ...
 

@@ -210,7 +210,7 @@ class Guard(NamedTuple):
 
     def columns(self, d):
         """The guard of d columns: new ones have not been seen, and those that go must not have."""
-        return Guard(*(resized(a, d) for a in self[:-1]), self.clock)
+        return Guard(*(resized(a, d) for a in self[:-1]), clock=self.clock)
 
     @property
     def struck(self):

@@ -6,7 +6,16 @@ Neu and Rosasco 2018, "Iterate averaging as regularization for stochastic gradie
 import numpy as np
 
 
-def geometric_excess_risk(covariance, gap, steps, *, step, penalty, noise, radius=None) -> float:
+def geometric_excess_risk(
+    covariance: np.ndarray,
+    gap: np.ndarray,
+    steps: int,
+    *,
+    step: float,
+    penalty: float,
+    noise: float,
+    radius: float | None = None,
+) -> float:
     r"""Excess risk of geometrically averaged least-squares SGD, in expectation.
 
     With L = lambda + 1 / (eta (n + 1)), the average of w_0 .. w_n with weights (1 + eta lambda)^-t

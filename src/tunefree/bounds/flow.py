@@ -9,7 +9,15 @@ import numpy as np
 
 
 def reflectron_flow_risk(
-    n_samples, norm, radius, slope, delta, *, n_outputs=1, row_radius=None, training=False
+    n_samples: int,
+    norm: float,
+    radius: float,
+    slope: float,
+    delta: float,
+    *,
+    n_outputs: int = 1,
+    row_radius: float | None = None,
+    training: bool = False,
 ) -> float:
     r"""The squared error that the flow attains at some time, with probability 1 - delta.
 
@@ -68,7 +76,15 @@ def reflectron_flow_risk(
     return float(learned + 4.0 * complexity + 2.0 * n_outputs * np.sqrt(2.0 * log) / root)
 
 
-def reflectron_flow_time(n_samples, norm, radius, delta, *, n_outputs=1, convexity=1.0) -> float:
+def reflectron_flow_time(
+    n_samples: int,
+    norm: float,
+    radius: float,
+    delta: float,
+    *,
+    n_outputs: int = 1,
+    convexity: float = 1.0,
+) -> float:
     r"""Before which time the flow attains it: sigma W / (2 C sqrt(n) eta).
 
     Parameters

@@ -28,7 +28,7 @@ def _sharp(a, lipschitz):
     return rows[-1][1:]
 
 
-def phi(x) -> float:
+def phi(x: float) -> float:
     r"""The constant of Theorem 1, as stated: x/2 c^2 / (1 - x e^(x/2) - x), c = e^(x/2) (x+1) + 2.
 
     The proof carries another one, x/2 c exp(x/2 c / (1 - x e^(x/2) - x)) (its equation 18), which
@@ -53,7 +53,16 @@ def phi(x) -> float:
     return float(x / 2 * c * c / (1 - x * np.exp(x / 2) - x))
 
 
-def pistol_regret(norm, slopes, rounds, *, a, b, lipschitz, sharp=False) -> float:
+def pistol_regret(
+    norm: float,
+    slopes: float,
+    rounds: int,
+    *,
+    a: float,
+    b: float,
+    lipschitz: float,
+    sharp: bool = False,
+) -> float:
     r"""Theorem 1: what PiSTOL (Algorithm 3) can lose against a competitor h.
 
     ||h|| sqrt(2 a (L + S) log(||h|| sqrt(a L T) / b + 1)) + b phi(L / a) log(1 + T).
@@ -99,7 +108,15 @@ def pistol_regret(norm, slopes, rounds, *, a, b, lipschitz, sharp=False) -> floa
     return float(leading + b * phi(lipschitz / a) * np.log1p(rounds))
 
 
-def pistol_regret_coordinates(largest, slopes, rounds, *, a, lipschitz, sharp=False) -> float:
+def pistol_regret_coordinates(
+    largest: float,
+    slopes: np.ndarray,
+    rounds: int,
+    *,
+    a: float,
+    lipschitz: float,
+    sharp: bool = False,
+) -> float:
     r"""Corollary 3: what PiSTOL per coordinate, with b = 1 / d, can lose against u.
 
     The sum over coordinates of Theorem 1, each with \|u_i\| <= ||u||_inf and its own S_i.
@@ -134,7 +151,16 @@ def pistol_regret_coordinates(largest, slopes, rounds, *, a, lipschitz, sharp=Fa
     )
 
 
-def pistol_regret_smooth(norm, loss, rounds, *, a, b, lipschitz, smoothness) -> float:
+def pistol_regret_smooth(
+    norm: float,
+    loss: float,
+    rounds: int,
+    *,
+    a: float,
+    b: float,
+    lipschitz: float,
+    smoothness: float,
+) -> float:
     r"""Corollary 1 with the constants of its proof: the regret for H-smooth losses.
 
     B + ||h|| T^(1/4) C max((2 ||h|| T^(1/4) C)^(1/3), 2^(1/4) (F + B + L^2 / 4H)^(1/4)), where
@@ -172,7 +198,9 @@ def pistol_regret_smooth(norm, loss, rounds, *, a, b, lipschitz, smoothness) -> 
     return float(rest + slope * max((2 * slope) ** (1 / 3), level**0.25))
 
 
-def pistol_regret_seen(norm, alpha, growth, *, a, b, lipschitz, root) -> float:
+def pistol_regret_seen(
+    norm: float, alpha: float, growth: float, *, a: float, b: float, lipschitz: float, root: bool
+) -> float:
     r"""What a run can have lost against h, from the sums that it kept: bounds on the data at hand.
 
     Our learners track the largest norm X instead of knowing it. With alpha = A / X, where
@@ -222,7 +250,9 @@ def pistol_regret_seen(norm, alpha, growth, *, a, b, lipschitz, root) -> float:
     return float(leading + b * constant * growth)
 
 
-def pistol_regret_root(norm, slopes, *, a, b, lipschitz) -> float:
+def pistol_regret_root(
+    norm: float, slopes: float, *, a: float, b: float, lipschitz: float
+) -> float:
     r"""The regret of PiSTOL with b sqrt(alpha_t) in place of b: no logarithm of T.
 
     With alpha = a (L + S): ||h|| sqrt(2 alpha log(1 + ||h|| / b)) + b (k - 1) (sqrt(alpha) -

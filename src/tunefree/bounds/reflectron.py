@@ -4,13 +4,21 @@ Boffi, Tu and Slotine 2021, "The Reflectron: Exploiting geometry for learning ge
 models".
 """
 
+from typing import Any
+
 import numpy as np
 
 from tunefree.potentials import PNorm
 
 
 def reflectron_step(
-    radius, slope, *, convexity=1.0, weight=1.0, theorem="4.1", rounds=None
+    radius: float,
+    slope: float,
+    *,
+    convexity: float = 1.0,
+    weight: float = 1.0,
+    theorem: str = "4.1",
+    rounds: Any = None,
 ) -> float:
     r"""The step that a theorem asks for. Safe, and far below the best one.
 
@@ -54,9 +62,18 @@ def reflectron_step(
 
 
 def reflectron_risk(
-    n_samples, noise, value, complexity, slope, delta, *, convexity=1.0, radius=None, weight=1.0,
-    least_weight=1.0,
-) -> float:  # fmt: skip
+    n_samples: int,
+    noise: float,
+    value: float,
+    complexity: float,
+    slope: float,
+    delta: float,
+    *,
+    convexity: float = 1.0,
+    radius: float | None = None,
+    weight: float = 1.0,
+    least_weight: float = 1.0,
+) -> float:
     r"""The excess risk that some iterate of the Reflectron attains, with probability 1 - delta.
 
     .. math::
@@ -101,7 +118,9 @@ def reflectron_risk(
     return float(first + 4.0 * complexity + np.sqrt(8.0 * np.log(1.0 / delta) / n_samples))
 
 
-def reflectron_risk_norm(n_samples, norm, radius, slope, delta, *, p=2.0) -> float:
+def reflectron_risk_norm(
+    n_samples: int, norm: float, radius: float, slope: float, delta: float, *, p: float = 2.0
+) -> float:
     r"""Corollary 4.1: the potential ||w||_p^2 / 2 (1 < p <= 2) and rows bounded in the dual norm.
 
     Parameters
@@ -131,7 +150,15 @@ def reflectron_risk_norm(n_samples, norm, radius, slope, delta, *, p=2.0) -> flo
     return float(first + second + np.sqrt(8.0 * np.log(2.0 / delta)) / root)
 
 
-def reflectron_risk_l1(n_samples, n_features, radius, slope, delta, *, norm=None) -> float:
+def reflectron_risk_l1(
+    n_samples: int,
+    n_features: int,
+    radius: float,
+    slope: float,
+    delta: float,
+    *,
+    norm: float | None = None,
+) -> float:
     r"""Corollaries 4.2 and 4.3, mended: rows bounded in their largest entry, growth with log d.
 
     With `norm` for the potential ``PNorm("log")`` and parameters of that l1 norm (4.2); without,
@@ -178,7 +205,15 @@ def reflectron_risk_l1(n_samples, n_features, radius, slope, delta, *, norm=None
     )
 
 
-def reflectron_realizable(rounds, radius, slope, divergence, *, convexity=1.0, step=None) -> float:
+def reflectron_realizable(
+    rounds: int,
+    radius: float,
+    slope: float,
+    divergence: float,
+    *,
+    convexity: float = 1.0,
+    step: float | None = None,
+) -> float:
     r"""Training risk of noiseless data after T steps of a fixed length.
 
     .. math:: \min_{t \le T} \hat\varepsilon(h_t) \le
@@ -223,7 +258,14 @@ def reflectron_realizable(rounds, radius, slope, divergence, *, convexity=1.0, s
 
 
 def reflectron_stochastic(
-    rounds, radius, slope, divergence, delta, *, convexity=1.0, share=0.5
+    rounds: int,
+    radius: float,
+    slope: float,
+    divergence: float,
+    delta: float,
+    *,
+    convexity: float = 1.0,
+    share: float = 0.5,
 ) -> float:
     r"""Theorem 5.2: risk of the best of T stochastic steps on noiseless data, with its constants.
 
@@ -258,9 +300,18 @@ def reflectron_stochastic(
 
 
 def reflectron_stochastic_noisy(
-    rounds, radius, slope, divergence, diameter, delta, *, convexity=1.0, weight=1.0,
-    least_weight=1.0, share=0.5,
-) -> float:  # fmt: skip
+    rounds: int,
+    radius: float,
+    slope: float,
+    divergence: float,
+    diameter: float,
+    delta: float,
+    *,
+    convexity: float = 1.0,
+    weight: float = 1.0,
+    least_weight: float = 1.0,
+    share: float = 0.5,
+) -> float:
     r"""Theorem 5.1: risk of the best of T stochastic steps on noisy targets in [0, 1].
 
     .. math::

@@ -6,7 +6,14 @@ Hanashiro and Abernethy, "Linear Separation via Optimism"; Novikoff 1962.
 import numpy as np
 
 
-def separation_budget(radius, margin, n_samples=None, *, divergence=None, convexity=1.0) -> float:
+def separation_budget(
+    radius: float,
+    margin: float,
+    n_samples: int | None = None,
+    *,
+    divergence: float | None = None,
+    convexity: float = 1.0,
+) -> float:
     r"""Rounds after which the averaged Optimistic Perceptron separates.
 
     The averaged vector separates for every T > r sqrt(2 H / lambda) / gamma, where H is the largest
@@ -45,11 +52,11 @@ def separation_budget(radius, margin, n_samples=None, *, divergence=None, convex
         raise ValueError(f"margin={margin!r} is not positive.")
     if (n_samples is None) == (divergence is None):
         raise ValueError("Give either n_samples or divergence.")
-    h = np.log(n_samples) if divergence is None else divergence
+    h = np.log(n_samples or 0) if divergence is None else divergence
     return float(radius * np.sqrt(2.0 * h / convexity) / margin)
 
 
-def game_gap(rounds, radius, divergence, convexity=1.0) -> float:
+def game_gap(rounds: int, radius: float, divergence: float, convexity: float = 1.0) -> float:
     r"""The right-hand side of Theorem 3: (lambda + 2 H r^2) / (2 lambda T).
 
     It bounds min_p p' M_w* - min_p p' mean_t M_w_t for a unit vector w*, the step lambda / r^2, and
@@ -78,7 +85,7 @@ def game_gap(rounds, radius, divergence, convexity=1.0) -> float:
     return float((convexity + 2.0 * divergence * radius**2) / (2.0 * convexity * rounds))
 
 
-def perceptron_mistakes(radius, margin) -> float:
+def perceptron_mistakes(radius: float, margin: float) -> float:
     r"""Novikoff's bound on the updates of the classical Perceptron, (r / gamma)^2.
 
     Parameters

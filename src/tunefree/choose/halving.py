@@ -11,7 +11,7 @@ factor are the same stream: a hypentropy's beta, the intercept beside the column
 are numbers mean the same at every scale.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -56,9 +56,9 @@ class Pace(NamedTuple):
 class Run(NamedTuple):
     """One of the runs; rows are divided by `unit`, in which `longest` is the longest so far."""
 
-    configuration: object
-    learner: object
-    state: tuple
+    configuration: Any
+    learner: Any
+    state: Any
     pace: Pace
     unit: float = 1.0
     longest: float = 0.0
@@ -93,7 +93,7 @@ class Halving(NamedTuple):
     is_open: bool = False
     start: tuple | None = None
     waiting: tuple = ()
-    tally: np.ndarray | None = None
+    tally: Any = None  # an array of shape (3, n_outputs)
 
     @classmethod
     def begin(cls, runs, d, k, start):
@@ -193,7 +193,7 @@ class Halving(NamedTuple):
         )
         of_rows, of_targets = self.guards
         arrays = (np.ascontiguousarray(a[index]) for a in of_targets[:-1])
-        guards = of_rows, Guard(*arrays, of_targets.clock)
+        guards = of_rows, Guard(*arrays, clock=of_targets.clock)
         tally, start = self.tally[:, index], self.start
         tally[1] = np.where(sign > 0.0, tally[1], ends * tally[0] - tally[1])
         if start is not None:

@@ -4,7 +4,8 @@ All members learn the same rows in the same order and are scored by progressive 
 choosing among them costs no data; the best ones go on for further passes and are averaged.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ class Member(NamedTuple):
     """A learner and the view under which it sees the data."""
 
     view: str
-    learner: NamedTuple
+    learner: Any
     name: str
 
 
@@ -69,7 +70,7 @@ class Portfolio(NamedTuple):
     keep: int = 2
     tail: float = 0.5
     unseen: bool = False
-    rank: object = None
+    rank: Callable[..., float] | None = None
 
     @property
     def last(self):
@@ -111,13 +112,13 @@ class Portfolio(NamedTuple):
     def scan(self, state, block):
         """Learn a block; in the first pass also note what was predicted before."""
         shown, first = {}, state.epoch == 0
-        predictions = [None] * (2 * len(self.members))
+        predictions: list[Any] = [None] * (2 * len(self.members))
         for i, member in enumerate(self.members):
             if state.members[i] is None:
                 continue
             if member.view not in shown:
                 shown[member.view] = state.views[member.view].show(block.X, block.rows)
-            scores = np.empty((2, *block.targets.shape)) if first else None
+            scores: Any = np.empty((2, *block.targets.shape)) if first else None
             member.learner.scan(
                 state.members[i], shown[member.view], block.targets, block.weights, scores
             )

@@ -23,12 +23,12 @@ pass, e the error there and SE its standard error.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, rms, start_progress
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Facts, Rows, base, root_of
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Rows, base, root_of
 from tunefree.protocols import Source
 
 READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
@@ -48,11 +48,11 @@ _SMALL = 0.25
 class Data(Source):
     """Rows in memory, in the order in which the first pass visits them: the source of a run."""
 
-    rows: Facts | None  # in the coordinates of learning; None where the cache has all there is
+    rows: Any  # `Facts` in the coordinates of learning; None where the cache has all there is
     squares: np.ndarray  # k(x, x)
     targets: np.ndarray  # of shape (n, n_outputs)
     order: Callable  # epoch -> (numbers, weights) of visits; numbers from n on are passed over
-    cache: Cache | None = None
+    cache: Any = None  # a `Cache`
 
     def block(self, numbers, weights, start=0):
         """Rows to learn."""
@@ -318,7 +318,8 @@ def blend(found, targets, weights, n_slots, normalise):
         for r, w in zip(found, shares, strict=True)
     ]
     shares = shares / _sizes(found) if normalise else shares
-    coefs, decisions = {}, 0.0
+    coefs: dict = {}
+    decisions: Any = 0.0
     for r, share in zip(found, shares, strict=True):
         total = coefs.setdefault(r.gamma, np.zeros((n_slots, r.coef.shape[1])))
         total[: len(r.coef)] += share * r.coef

@@ -224,7 +224,7 @@ class Scores:
         for name, cost in costs.items():
             old = self.means.get(name, 0.0)
             self.means[name] = old + share * (float(np.average(cost, weights=weight)) - old)
-        if decisions is not None and len(self.classes) == 2:
+        if decisions is not None and self.classes is not None and len(self.classes) == 2:
             if sum(len(side) for side, _, _ in self._decisions) > _HELD:
                 self._decisions = _rounded(self._decisions)
             self._decisions.append((y == self.classes[1], decisions, weight))

@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ _NAMES = {"number": "numbers", "truth": "truth values", "date": "dates", "text":
 class Trained(NamedTuple):
     """What a training gives; `reason` is why the task is what it is."""
 
-    estimator: object
+    estimator: Any
     notes: dict
     reason: str
     skipped: Skipped
@@ -162,8 +162,8 @@ class Maker(NamedTuple):
                 stop(f"--{option} is for --estimator {home}", USAGE)
             if value not in known:
                 stop(f"--{option} {value} is none of {', '.join(known)}", USAGE)
-        passes = {} if self.passes is None else {"max_iter": self.passes}
-        options = {"random_state": self.seed} | passes
+        passes: dict[str, Any] = {} if self.passes is None else {"max_iter": self.passes}
+        options: dict[str, Any] = {"random_state": self.seed} | passes
         if name == "auto":
             return getattr(tunefree, f"TuneFree{kind}")(random_state=self.seed, budget=self.passes)
         if name == "separator":
@@ -505,7 +505,7 @@ def _tell(summary, done, data, model, last):
         note(f"target: {column_told(notes['target'])}{more}")
     table = getattr(done.estimator, "table_", None)
     levels = {} if table is None else table.levels_
-    names = getattr(done.estimator, "feature_names_in_", None)
+    names: Any = getattr(done.estimator, "feature_names_in_", None)
     if idle := [repr(str(names[int(j)])) for j, found in levels.items() if not found]:
         note(f"note: nothing is learned from text that hardly repeats: {', '.join(idle)}")
     what = "regression"

@@ -1,6 +1,7 @@
 """Balls of norms of vectors."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -44,7 +45,7 @@ class L1Ball:
     def __post_init__(self):
         check_radius(self.radius)
 
-    def project(self, dual, potential):
+    def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nearest point of the set, and its dual."""
         if not is_odd(potential):
             raise no_rule(
@@ -56,15 +57,15 @@ class L1Ball:
         dual = np.copysign(shrink(np.abs(dual), self.radius, potential), dual)
         return potential.inverse(dual), dual
 
-    def contains(self, theta, tolerance=1e-9):
+    def contains(self, theta: np.ndarray, tolerance: float = 1e-9) -> bool:
         """Whether a point is in the set, up to a relative tolerance."""
         return bool(np.sum(np.abs(theta)) <= self.radius * (1.0 + tolerance))
 
-    def size(self, theta):
+    def size(self, theta: np.ndarray) -> float:
         """The norm that the ball bounds."""
         return float(np.sum(np.abs(theta)))
 
-    def scaled(self, factor):
+    def scaled(self, factor: float) -> "L1Ball":
         """The set times a factor."""
         return L1Ball(self.radius * factor)
 
@@ -97,14 +98,14 @@ class LpBall:
         if not (isinstance(self.p, int | float) and 1.0 <= self.p < np.inf):
             raise ValueError(f"p={self.p!r} is not a number of at least 1.")
 
-    def size(self, theta):
+    def size(self, theta: np.ndarray) -> float:
         """The norm that the ball bounds."""
         top = float(np.max(np.abs(theta), initial=0.0))
         if not 0.0 < top < np.inf:
             return top
         return top * float(np.sum((np.abs(theta) / top) ** self.p)) ** (1.0 / self.p)
 
-    def project(self, dual, potential):
+    def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nearest point of the set, and its dual."""
         if self.p == 1.0:
             return L1Ball(self.radius).project(dual, potential)
@@ -169,16 +170,16 @@ class LpBall:
             high += 2.0
         return solve(np.exp(brentq(excess, low, high, xtol=1e-15, rtol=1e-15, maxiter=200)))
 
-    def contains(self, theta, tolerance=1e-9):
+    def contains(self, theta: np.ndarray, tolerance: float = 1e-9) -> bool:
         """Whether a point is in the set, up to a relative tolerance."""
         return bool(self.size(theta) <= self.radius * (1.0 + tolerance))
 
-    def scaled(self, factor):
+    def scaled(self, factor: float) -> "LpBall":
         """The set times a factor."""
         return LpBall(self.p, self.radius * factor)
 
 
-def L2Ball(radius=1.0):
+def L2Ball(radius: float = 1.0) -> LpBall:
     """Vectors of Euclidean norm at most a radius: ``LpBall(2.0, radius)``.
 
     Parameters

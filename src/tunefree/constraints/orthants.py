@@ -1,6 +1,7 @@
 """Sets that bound entries: the simplex, the nonnegative orthant, boxes."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -39,7 +40,7 @@ class Simplex:
     def __post_init__(self):
         check_radius(self.total, "total")
 
-    def project(self, dual, potential):
+    def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nearest point of the set, and its dual."""
         if not is_odd(potential):
             if hasattr(potential, "base") or not hasattr(potential, "simplex"):
@@ -55,12 +56,12 @@ class Simplex:
         dual = shrink(raised, self.total, potential)
         return potential.inverse(dual), dual
 
-    def contains(self, theta, tolerance=1e-9):
+    def contains(self, theta: np.ndarray, tolerance: float = 1e-9) -> bool:
         """Whether a point is in the set, up to a relative tolerance."""
         gap = abs(float(np.sum(theta)) - self.total)
         return bool(np.min(theta) >= 0.0 and gap <= self.total * tolerance)
 
-    def scaled(self, factor):
+    def scaled(self, factor: float) -> "Simplex":
         """The set times a factor."""
         return Simplex(self.total * factor)
 
@@ -76,13 +77,13 @@ class NonNegative:
     array([1.5, 0. ])
     """
 
-    def dual_bounds(self, potential):
+    def dual_bounds(self, potential: Any) -> tuple[float, float] | None:
         """Where the set bounds each dual on its own: the bounds; None if it does not."""
         if hasattr(potential, "simplex"):
             return -np.inf, np.inf
         return (0.0, np.inf) if is_odd(potential) else None
 
-    def project(self, dual, potential):
+    def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nearest point of the set, and its dual."""
         bounds = self.dual_bounds(potential)
         if bounds is None:
@@ -90,11 +91,11 @@ class NonNegative:
         dual = np.maximum(dual, bounds[0])
         return potential.inverse(dual), dual
 
-    def contains(self, theta, tolerance=1e-9):
+    def contains(self, theta: np.ndarray, tolerance: float = 1e-9) -> bool:
         """Whether a point is in the set."""
         return bool(np.min(theta) >= 0.0)
 
-    def scaled(self, factor):
+    def scaled(self, factor: float) -> "NonNegative":
         """The set times a factor: itself."""
         return self
 
@@ -125,13 +126,13 @@ class Box:
         if not self.low < self.high:
             raise ValueError(f"low={self.low!r} is not below high={self.high!r}.")
 
-    def dual_bounds(self, potential):
+    def dual_bounds(self, potential: Any) -> tuple[float, float] | None:
         """Where the set bounds each dual on its own: the bounds; None if it does not."""
         if not (is_separable(potential) and is_odd(potential)):
             return None
         return tuple(potential.mirror(np.array([self.low, self.high], dtype=float)))
 
-    def project(self, dual, potential):
+    def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nearest point of the set, and its dual."""
         bounds = self.dual_bounds(potential)
         if bounds is None and hasattr(potential, "given_norm"):
@@ -141,10 +142,10 @@ class Box:
         dual = np.clip(dual, *bounds)
         return np.clip(potential.inverse(dual), self.low, self.high), dual
 
-    def contains(self, theta, tolerance=1e-9):
+    def contains(self, theta: np.ndarray, tolerance: float = 1e-9) -> bool:
         """Whether a point is in the set."""
         return bool(np.min(theta) >= self.low and np.max(theta) <= self.high)
 
-    def scaled(self, factor):
+    def scaled(self, factor: float) -> "Box":
         """The set times a factor."""
         return Box(self.low * factor, self.high * factor)

@@ -1,6 +1,7 @@
 """Balls of norms of singular values."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class SchattenBall:
     def __post_init__(self):
         LpBall(self.p, self.radius)
 
-    def project(self, dual, potential):
+    def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nearest point of the set, and its dual."""
         base = getattr(potential, "base", None)
         if base is None and is_odd(potential) and hasattr(potential, "exponent"):
@@ -44,17 +45,17 @@ class SchattenBall:
             raise no_rule(self, potential, "use a matrix, with Euclidean or Spectral(...)")
         return on_singular_values(LpBall(self.p, self.radius), dual, base)
 
-    def contains(self, theta, tolerance=1e-9):
+    def contains(self, theta: np.ndarray, tolerance: float = 1e-9) -> bool:
         """Whether a point is in the set, up to a relative tolerance."""
         s = np.linalg.svd(theta, compute_uv=False)
         return LpBall(self.p, self.radius).contains(s, tolerance)
 
-    def scaled(self, factor):
+    def scaled(self, factor: float) -> "SchattenBall":
         """The set times a factor."""
         return SchattenBall(self.p, self.radius * factor)
 
 
-def NuclearBall(radius=1.0):
+def NuclearBall(radius: float = 1.0) -> SchattenBall:
     """Matrices whose singular values sum to at most a radius: ``SchattenBall(1.0, radius)``.
 
     Parameters

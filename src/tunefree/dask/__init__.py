@@ -30,6 +30,17 @@ Examples
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # type checkers do not run `__getattr__`
+    from tunefree.dask.estimators import (
+        AveragedSGDRegressor,
+        OptimisticPerceptron,
+        PiSTOLClassifier,
+        PiSTOLRegressor,
+        ReflectronClassifier,
+        ReflectronRegressor,
+    )
 
 __all__ = [
     "AveragedSGDRegressor",
@@ -41,7 +52,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str):
     if name not in __all__:
         raise AttributeError(f"module 'tunefree.dask' has no attribute {name!r}")
     try:
@@ -53,5 +64,5 @@ def __getattr__(name):
     return getattr(module, name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])

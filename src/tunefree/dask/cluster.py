@@ -6,18 +6,18 @@ A round is a task for each partition, a tree of merges, a time limit, and state 
 import pickle
 import uuid
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from dask.delayed import delayed
 from distributed import Client, default_client, wait
 from distributed import TimeoutError as _DistributedTimeout
 from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
-from dask import delayed
 from tunefree._process import one_blas_thread
 from tunefree.estimators import base
-from tunefree.protocols import Source
+from tunefree.protocols import Remote
 
 _FAN_IN = 8
 _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
@@ -27,7 +27,7 @@ _OFTEN = 1.0  # seconds between two looks at where batches lie
 class Part(NamedTuple):
     """The rows of one partition, checked, on a worker."""
 
-    X: object
+    X: Any
     y: np.ndarray
     weights: np.ndarray
 
@@ -43,7 +43,7 @@ class Facts(NamedTuple):
     n_columns: int
     n_outputs: int  # 0 for a vector of targets
     weight: float
-    dtype: object
+    dtype: Any
     labels: np.ndarray | None  # the targets' distinct values, for classifiers
     largest: float  # the largest squared norm of a row with a weight
     sparse: bool
@@ -177,7 +177,7 @@ class Cluster:
     def __init__(self, X, y, sample_weight=None, *, classify=False, client=None, timeout=600.0):
         if not timeout > 0.0:
             raise ValueError(f"timeout={timeout!r} is not a positive number of seconds.")
-        self.client = _client(client)
+        self.client: Any = _client(client)  # asynchronous or not: both have one type
         self.timeout = timeout
         self.parts = self.client.compute(aligned(X, y, sample_weight, classify))
         self.names = range(len(self.parts))
@@ -309,7 +309,7 @@ class Cluster:
             ) from None
 
 
-class Batches(Source):
+class Batches(Remote):
     """A source whose batches lie on the cluster: a sweep is a round, a worker's thread a task.
 
     `function` makes a list of batches, as the learner scans them, of a partition and the arguments.

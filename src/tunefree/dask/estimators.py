@@ -7,7 +7,8 @@ what is merged are the predictors of independent runs, each an average of iterat
 weight of the rows behind them.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -41,12 +42,20 @@ class Distributed:
     """
 
     @property
-    def set_callbacks(self):
+    def set_callbacks(self) -> Any:
         """Not there: what scikit-learn's callbacks are told of is a fit in this process."""
         raise AttributeError("Estimators on a cluster have no callbacks.")
 
     @one_blas_thread()
-    def fit(self, X, y, sample_weight=None, *, client=None, timeout=600.0):
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        client: Any = None,
+        timeout: float = 600.0,
+    ) -> Self:
         """Learn from rows on a cluster.
 
         Parameters
@@ -95,13 +104,14 @@ class Distributed:
         """Learn from a `Cluster`: what each estimator says."""
         raise NotImplementedError
 
-    def _none(self):
+    def _none(self) -> Any:
         raise AttributeError("Rows on a cluster are learned by fit.")
 
+    get_params: Callable[..., dict]  # of the estimator that this is mixed into
     partial_fit = property(_none, doc="Rows on a cluster are learned by `fit`.")
     fit_source = property(_none, doc="Rows on a cluster are learned by `fit`.")
 
-    def to_local(self):
+    def to_local(self) -> Any:
         """The same fitted model as an estimator of `tunefree`, without Dask.
 
         Returns
@@ -137,18 +147,18 @@ class Distributed:
         shape = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (X.chunks[0], meta.shape[1:])}
         return X.map_blocks(_call, local, method, dtype=meta.dtype, meta=meta, **shape)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Predictions, lazy and of the kind of X if X is a Dask collection."""
         return self._lazily("predict", X)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The local estimator's score; of Dask collections one number, computed now."""
         if not hasattr(X, "dask"):
             return self.to_local().score(X, y, sample_weight)
-        import dask
+        from dask.base import compute
 
         rows = [y] if sample_weight is None else [y, sample_weight]
-        predicted, y, *weights = dask.compute(self.predict(X), *rows)
+        predicted, y, *weights = compute(self.predict(X), *rows)
         measure = accuracy_score if is_classifier(self) else r2_score
         return float(measure(y, predicted, sample_weight=weights[0] if weights else None))
 
@@ -156,15 +166,15 @@ class Distributed:
 class DistributedClassifier(Distributed):
     """The methods that classifiers have, too."""
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> Any:
         """Probabilities, lazy and of the kind of X if X is a Dask collection."""
         return self._lazily("predict_proba", X)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of `predict_proba`."""
         return self._lazily("predict_log_proba", X)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Scores, lazy and of the kind of X if X is a Dask collection."""
         return self._lazily("decision_function", X)
 
@@ -288,7 +298,7 @@ class ReflectronClassifier(DistributedClassifier, glm.ReflectronClassifier):
 
 def _signed(part, classes, k):
     perceptron.check_range(part.X)
-    return [perceptron.signed(*part, classes[k])]
+    return [perceptron.signed(*part, positive=classes[k])]
 
 
 class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
@@ -308,7 +318,7 @@ class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
 
         self._fit_streams(source_of, max(f.largest for f in cluster.facts))
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Scores, lazy and of the kind of X if X is a Dask collection."""
         return self._lazily("decision_function", X)
 
@@ -456,7 +466,7 @@ def _extent(part):
 class Listed(NamedTuple):
     """The distinct rows of a partition with their total weights: where they are, not a copy."""
 
-    X: object
+    X: Any
     targets: np.ndarray
     rows: np.ndarray
     weights: np.ndarray

@@ -8,7 +8,7 @@ changes a result.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -50,7 +50,7 @@ def run(
     (2, 'The learner had what it was asked for.')
     """
     trace, epoch, ended = [], 0, "passes"
-    observed = _observes(type(learner))
+    observed: Any = learner if _observes(type(learner)) else None
     if begun is not None:
         state, epoch, trace = begun.state, begun.n_passes, list(begun.trace)
     while ended == "passes" and (max_passes is None or epoch < max_passes):
@@ -65,8 +65,8 @@ def run(
                     on_block(state, block)
         state, done = learner.turn(state)
         epoch += 1
-        if observed:
-            trace.append(learner.observe(state))
+        if observed is not None:
+            trace.append(observed.observe(state))
         stopped = on_pass is not None and on_pass(state)
         ended = "converged" if done else "stopped" if stopped else "passes"
         if keep is not None and ended == "passes":
@@ -88,7 +88,7 @@ _MOST_ROWS = 4096
 class Block(NamedTuple):
     """A stretch of rows in the order in which to learn them."""
 
-    X: object  # the matrix the rows belong to
+    X: Any  # the matrix the rows belong to
     rows: np.ndarray | None  # which of its rows; None for all, in order
     targets: np.ndarray  # (m, n_outputs)
     weights: np.ndarray
@@ -106,7 +106,7 @@ class Block(NamedTuple):
 class Whole(Source):
     """All rows as a single block: what batch learners sweep over."""
 
-    X: object
+    X: Any
     targets: np.ndarray
     weights: np.ndarray
 
@@ -134,7 +134,7 @@ class Rows(Source):
     most, which a stream's learner knows; by default it follows from the number of entries.
     """
 
-    X: object
+    X: Any
     targets: np.ndarray
     visits: Visits
     room: Callable | None = None

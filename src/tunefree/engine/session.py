@@ -4,6 +4,8 @@ import contextlib
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 from tunefree._version import __version__
 from tunefree.engine.sources import Mark
@@ -48,14 +50,15 @@ class Checkpoint:
     True
     """
 
-    def __init__(self, path, *, every=1_000_000, resume=False):
+    def __init__(self, path: str | os.PathLike, *, every: int = 1_000_000, resume: bool = False):
         if not every >= 1:
             raise ValueError(f"every={every!r} is not a positive number of rows.")
         self.path, self.every, self.resume = os.fspath(path), int(every), resume
-        self._saved, self._run, self._busy, self._signal = (0, 0), None, False, None
+        self._saved, self._busy, self._signal = (0, 0), False, None
+        self._run: Any = None
 
     @contextlib.contextmanager
-    def watch(self, run):
+    def watch(self, run: Any) -> Iterator[None]:
         """Look after a run, resuming it first if that is asked for.
 
         A run has `estimator` and `source`, and `mark`, `epoch`, `width` and `state`, which are
@@ -76,16 +79,16 @@ class Checkpoint:
                 signal.signal(number, handler)
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """Rows of the pass at the last save; 0 before the first."""
         return self._saved[1]
 
     @property
-    def passes(self):
+    def passes(self) -> int:
         """Whole passes at the last save."""
         return self._saved[0]
 
-    def passed(self, run, rows):
+    def passed(self, run: Any, rows: int) -> None:
         """A pass over so many rows has ended, of a learner that is saved between passes only."""
         if rows * run.epoch // self.every > rows * self._saved[0] // self.every:
             self._busy = True
@@ -94,11 +97,11 @@ class Checkpoint:
         if self._signal is not None:
             self._stop()
 
-    def begin(self):
+    def begin(self) -> None:
         """A chunk is about to be learned."""
         self._busy = True
 
-    def end(self, run):
+    def end(self, run: Any) -> None:
         """A chunk has been learned."""
         self._busy = False
         if self._signal is not None:
@@ -108,7 +111,7 @@ class Checkpoint:
             if (run.epoch, run.mark.row // self.every) > (epoch, row // self.every):
                 self.save(run)
 
-    def save(self, run):
+    def save(self, run: Any) -> None:
         """Write the file."""
         values = {
             "version": __version__,

@@ -6,6 +6,7 @@ Nothing depends on where a chunk ends, so any chunking gives the same bits.
 """
 
 import copy
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -46,8 +47,12 @@ class Stream:
         self.portfolio, self.views = portfolio, views
         self.sparse, self.renew, self.scale = sparse, renew, scale
         self.guarded, self.guards = guarded, ()
-        self.sample = self.latest = self.caps = None
-        self.seen, self.state, self.moments, self.pending = 0, None, None, []
+        self.sample: Any = None
+        self.latest: Any = None
+        self.caps: Any = None
+        self.seen, self.pending = 0, []
+        self.state: Any = None
+        self.moments: Any = None
 
     def n_outputs(self):
         """How many outputs the rows so far had; None before the first."""

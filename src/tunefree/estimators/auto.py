@@ -5,10 +5,12 @@ Prices of candidates are in passes: one is a multiply-add for every stored entry
 
 import time
 import warnings
+from collections.abc import Callable
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
@@ -38,6 +40,7 @@ from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.preprocessing import TablePreprocessor
+from tunefree.protocols import MatrixLike, Seed, TargetLike
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
@@ -134,7 +137,7 @@ class Fitted(NamedTuple):
     """A fitted model and what its columns go through first."""
 
     view: tuple
-    model: object
+    model: Any
 
     def show(self, X):
         """Rows as the model takes them."""
@@ -320,7 +323,9 @@ class Report(NamedTuple):
         classify = self.task == "classification"
         kind = "error" if classify else "squared error"
         scores = ("log-loss",) if classify else ()
-        rows = [("candidate", f"validation {kind}", "standard error", *scores, "seconds", "")]
+        rows: list[tuple] = [
+            ("candidate", f"validation {kind}", "standard error", *scores, "seconds", "")
+        ]
         for r in self.leaderboard:
             cells = [_told(r["risk"], ".4g"), _told(r["risk_se"], ".2g")]
             cells += [_told(r["log_loss"], ".4g")] if classify else []
@@ -371,7 +376,16 @@ _FAMILIES = ("auto", "linear", "kernel")
 
 
 class _TuneFree(TellsCallbacks, BaseEstimator):
-    def __init__(self, family="auto", *, budget=None, random_state=None):
+    classes_: np.ndarray
+    predict: Callable[..., np.ndarray]
+
+    def __init__(
+        self,
+        family: str = "auto",
+        *,
+        budget: float | str | None = None,
+        random_state: Seed = None,
+    ):
         self.family = family
         self.budget = budget
         self.random_state = random_state
@@ -449,7 +463,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             total += a * score.of(Fitted(view, model), X)
         return total.astype(X.dtype if X.dtype == np.float32 else np.float64)
 
-    def largest(self):
+    def largest(self) -> tuple[str, dict[str, float]]:
         """What the model makes of its columns, by name.
 
         Returns
@@ -496,7 +510,7 @@ def _leaderboard(entries, chosen, weights, shape, task):
     board = []
     for e in entries:
         known = len(e.losses) > 0
-        risk, error = weighted_mean(e.losses, weights[e.rows]) if known else (None, None)
+        risk, error = weighted_mean(e.losses, weights[e.rows]) if known else (np.nan, np.nan)
         score = {}
         if task == "classification":
             mean = weighted_mean(e.second, weights[e.rows])[0] if known else None
@@ -590,7 +604,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     """
 
     @told
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Judge the candidates and fit the winner.
 
         Parameters
@@ -610,21 +624,21 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         self._race(table, X, codes, labels, weights, codes, Classes(k), 1 if k == 2 else k)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
         scores = self._joined(X, Classes(len(self.classes_)))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,)."""
         scores = self._joined(X, Classes(len(self.classes_)))
         return self.classes_[base.chosen(scores)]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
         return base.probabilities(self.decision_function(X), joint=True)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         return np.log(self.predict_proba(X))
 
@@ -674,7 +688,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
     """
 
     @told
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Judge the candidates and fit the winner.
 
         Parameters
@@ -700,7 +714,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         self._race(table, X, y, targets, weights, groups, Targets(spread), targets.shape[1])
         return self
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         told = np.clip(self._joined(X, Targets(np.ones(1))), *self.range_)
         return told[:, 0] if self.flat_ else told

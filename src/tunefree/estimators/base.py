@@ -10,7 +10,9 @@ no callbacks: estimators then have no `set_callbacks`, and nothing else changes.
 import copy
 import functools
 import inspect
+from collections.abc import Callable
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -26,17 +28,17 @@ from tunefree._parameters import check_values
 from tunefree._process import interruptible, one_blas_thread
 from tunefree.engine.run import run
 from tunefree.estimators.restoring import check_learner
+from tunefree.protocols import MatrixLike
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:
+    if not TYPE_CHECKING:
+        CallbackSupportMixin = object
 
-    class CallbackSupportMixin:
-        """Stands in for what scikit-learn does not have yet."""
-
-    def with_callbacks(method):
-        """The method itself."""
-        return method
+        def with_callbacks(method):
+            """The method itself."""
+            return method
 
 
 FLOATS = [np.float64, np.float32]
@@ -101,7 +103,8 @@ class Told(Silent):
 
     def __init__(self, estimator, shown):
         self.estimator, self.shown = estimator, {"estimator": estimator, **shown}
-        self.root = self.task = None
+        self.root: Any = None
+        self.task: Any = None
 
     def expect(self, most):
         """Begin the fit; it has at most so many tasks."""
@@ -114,7 +117,7 @@ class Told(Silent):
         self.task = self.root.subcontext(task_name=name)
         self.task.call_on_fit_task_begin(**self.shown)
 
-    def end(self, publish=None):
+    def end(self, publish: Any = None):
         """End the task; `publish(model)` sets what is fitted on a copy of the estimator."""
 
         def attributes():
@@ -128,7 +131,7 @@ class Told(Silent):
         )
         return self.stopped
 
-    def passes(self, most, publish=None):
+    def passes(self, most, publish: Any = None):
         """What `engine.run.run` calls around each of at most so many passes."""
         size, made = -(-most // _MOST), 0
         self.expect(-(-most // size))
@@ -233,7 +236,7 @@ class ReadOnDemand:
             self.__dict__.pop(name, None)
 
 
-def check_rows(estimator, X, *, reset=False):
+def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes."""
     X = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
@@ -242,7 +245,15 @@ def check_rows(estimator, X, *, reset=False):
     return canonical(X)
 
 
-def check_rows_and_targets(estimator, X, y, *, reset=True, multi_output=False, numeric=False):
+def check_rows_and_targets(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    reset: bool = True,
+    multi_output: bool = False,
+    numeric: bool = False,
+) -> tuple[Any, Any]:
     """`check_rows`, with targets of the same length."""
     X, y = validate_data(
         estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
@@ -416,13 +427,17 @@ def validation(estimator, X_val, y_val):
 class LabelsByDecisions(ClassifierMixin):
     """What a classifier with `decision_function`, and perhaps `predict_proba`, has from them."""
 
-    def predict(self, X):
+    decision_function: Callable[..., np.ndarray]
+    predict_proba: Callable[..., np.ndarray]
+    classes_: np.ndarray
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,)."""
         scores = self.decision_function(X)
         return self.classes_[chosen(scores.reshape(len(scores), -1))]
 
     @available_if(lambda self: callable(self.predict_proba))
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         return np.log(self.predict_proba(X))
 

@@ -6,8 +6,11 @@ source anew in every pass (`Reread`), in runs that a checkpoint saves (`journal`
 
 import contextlib
 import copy
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import is_classifier
 
@@ -31,7 +34,14 @@ class FitsSource(base.ReadOnDemand):
     """
 
     @base.all_or_nothing
-    def fit_source(self, source, *, classes=None, checkpoint=None, on_chunk=None):
+    def fit_source(
+        self,
+        source: Any,
+        *,
+        classes: ArrayLike | None = None,
+        checkpoint: Any = None,
+        on_chunk: Callable | None = None,
+    ) -> Self:
         """Learn from a source of any size, in the order of its rows and in flat memory.
 
         One pass, unless `max_iter` is a number. The result is that of `partial_fit` on the rows;
@@ -74,7 +84,7 @@ class FitsSource(base.ReadOnDemand):
     def _source_passes(self):
         return 1 if self.max_iter == "auto" else int(self.max_iter)
 
-    def progressive_risk(self, share=1.0):
+    def progressive_risk(self, share: float = 1.0) -> float:
         """Mean loss of the best member or average on rows before they were learned.
 
         Parameters
@@ -87,7 +97,7 @@ class FitsSource(base.ReadOnDemand):
         float
             A share of errors, or a squared error; NaN where there is no stream.
         """
-        stream = self.__dict__.get("_stream")
+        stream: Any = self.__dict__.get("_stream")
         return stream.risk(share) if hasattr(stream, "risk") else float("nan")
 
 
@@ -106,8 +116,9 @@ class _Run:
 
     def resume(self, estimator, mark, epoch, width, state):
         """Go on from what a checkpoint holds."""
-        vars(self.estimator).clear()
-        vars(self.estimator).update(vars(estimator))
+        held = self.estimator.__dict__
+        held.clear()
+        held.update(vars(estimator))
         self.mark, self.epoch, self.width = mark, epoch, width
 
     def go(self, checkpoint=None):
@@ -202,12 +213,14 @@ class Reread:
         self.dtype = np.dtype(np.float32 if first.X.dtype == np.float32 else np.float64)
         self.width, self.rows, self.entries = first.X.shape[1], 0, 0
         self.flat = np.ndim(first.y) == 1
-        self.grid, self._places, self._fetched = _ROWS, None, {}
+        self.grid, self._fetched = _ROWS, {}
+        self._places: Any = None
         if not sparse.issparse(first.X):
             self.grid = int(np.clip(_NUMBERS // max(1, self.width), 1, _ROWS))
 
     def survey(self):
         """The first pass: (X, y, weights) as they come, columns of sparse rows still growing."""
+        X: Any = None
         for X, y, weights in self._pieces():
             self.width, self.rows = max(self.width, X.shape[1]), self.rows + X.shape[0]
             self.entries += X.nnz if sparse.issparse(X) else X.size
@@ -233,7 +246,8 @@ class Reread:
             for _ in self.pieces():
                 pass
         if j not in self._fetched:
-            start, mark = [place for place in self._places if place[0] <= j][-1]
+            places: Any = self._places
+            start, mark = [place for place in places if place[0] <= j][-1]
             X, _, _ = next(self._pieces(mark))
             self._fetched[j] = widened(X, self.width)[j - start : j - start + 1]
         return self._fetched[j]

@@ -1,6 +1,6 @@
 """Least-squares problems in the learner's coordinates, and their path by runs of SGD or exactly."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Distinct(NamedTuple):
     the user.
     """
 
-    X: object
+    X: Any
     targets: np.ndarray
     totals: np.ndarray
     visits: Visits
@@ -55,9 +55,10 @@ class Distinct(NamedTuple):
     def scaling_risks(self, intercept):
         """Progressive risks of a pass over some rows, with scaled columns and with raw ones."""
         few, early = slice(0, _TRIED), self.visits.rows < _TRIED
+        fields: Any = self.visits
         part = Distinct(
             base.take(self.X, few), self.targets[few], self.totals[few],
-            Visits(*(field[early] for field in self.visits)), self.unit,
+            Visits(*(field[early] for field in fields)), self.unit,
         )  # fmt: skip
         scaled = columns(part.X, part.targets, part.totals, intercept=intercept)
         return [progressive_risk(part._seen(view)) for view in (scaled, scaled.unscaled())]
@@ -73,7 +74,7 @@ class Distinct(NamedTuple):
 class Problem(NamedTuple):
     """`Distinct` rows in the coordinates of the learner."""
 
-    Z: object  # (m, d), of which `centre`, (d,) or (0,), is to be subtracted
+    Z: Any  # (m, d), of which `centre`, (d,) or (0,), is to be subtracted
     centre: np.ndarray
     columns: Columns
     targets: np.ndarray  # less their means

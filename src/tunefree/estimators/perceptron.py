@@ -1,10 +1,12 @@
 """Separating hyperplanes and surfaces with a proof of their margin, and Rosenblatt's Perceptron."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -22,7 +24,7 @@ from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
 from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
 from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
-from tunefree.protocols import Source
+from tunefree.protocols import Kernel, MatrixLike, Numbers, Source, TargetLike
 
 # Up to here Wolfe's method is the fastest; with more support rows it hands over.
 _SMALL_SUPPORT = 300
@@ -44,9 +46,9 @@ class MarginBounds(NamedTuple):
         `margin`.
     """
 
-    lower: float
-    upper: float
-    certified: bool
+    lower: Numbers
+    upper: Numbers
+    certified: bool | np.ndarray
 
 
 class Fit(NamedTuple):
@@ -85,7 +87,7 @@ class Problem(NamedTuple):
     `dtype` is the input's, `n_rows` its length.
     """
 
-    X: object
+    X: Any
     signs: np.ndarray
     weights: np.ndarray
     rows: np.ndarray
@@ -147,14 +149,18 @@ def check_positive(**numbers):
 class Hyperplanes(base.LabelsByDecisions, TellsCallbacks, BaseEstimator):
     """A classifier by the signs, or the largest, of linear scores <w, phi(x)> + intercept.
 
-    A child has `intercept_`, and says by `_scores` what <w, phi(x)> is.
+    A child has these, and says by `_scores` what <w, phi(x)> is.
     """
+
+    fit_intercept: bool
+    intercept_scaling: float | str
+    intercept_: np.ndarray
 
     def _scores(self, X):
         """<w, phi(x)> of checked rows for each hyperplane; by default with `coef_`."""
         return product(double(X), self.coef_.T.astype(np.float64))
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Scores; where vectors have length one, distances from the hyperplanes.
 
         Parameters
@@ -198,9 +204,18 @@ class Separator(Hyperplanes):
     """A classifier whose hyperplanes come with a proof of their margin."""
 
     def __init__(
-        self, method="optimistic", *, step="adaptive", potential="entropy", stop="separated",
-        tol=1e-2, margin=None, max_iter=10_000, fit_intercept=True, intercept_scaling="auto",
-    ):  # fmt: skip
+        self,
+        method: str = "optimistic",
+        *,
+        step: float | str = "adaptive",
+        potential: Any = "entropy",
+        stop: str = "separated",
+        tol: float = 1e-2,
+        margin: float | None = None,
+        max_iter: int = 10_000,
+        fit_intercept: bool = True,
+        intercept_scaling: float | str = "auto",
+    ):
         self.method = method
         self.step = step
         self.potential = potential
@@ -232,7 +247,8 @@ class Separator(Hyperplanes):
         return Goal(self.stop == "margin", self.tol, self.margin)
 
     def _game(self, space, goal):
-        step = {"adaptive": None, "paper": 1.0}.get(self.step, self.step)
+        named: dict[Any, Any] = {"adaptive": None, "paper": 1.0}
+        step = named.get(self.step, self.step)
         return Optimistic(space, goal, PLAYERS.find(self.potential), step)
 
     def _passes(self, n_classes):
@@ -289,10 +305,9 @@ class Separator(Hyperplanes):
     def _publish(self, fits, rows=None, n_rows=0):
         """The fitted attributes that both forms share; `rows` of the input have weights p."""
         single = len(fits) == 1
-        columns = (np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields)
-        columns = MarginBounds(*columns)
+        columns = [np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields]
         self.margin_bounds_ = MarginBounds(*(c[0].item() if single else c for c in columns))
-        self.separated_ = bool(columns.lower[0] > 0.0) if single else columns.lower > 0.0
+        self.separated_ = bool(columns[0][0] > 0.0) if single else columns[0] > 0.0
         self.status_ = fits[0].status if single else [f.status for f in fits]
         self.support_weights_ = None
         if rows is not None:
@@ -410,7 +425,7 @@ class OptimisticPerceptron(Separator):
     """
 
     @told
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Find separators.
 
         Parameters
@@ -472,7 +487,9 @@ class OptimisticPerceptron(Separator):
         return self.method == "optimistic" and PLAYERS.find(self.potential).streams
 
     @base.all_or_nothing
-    def fit_source(self, source, *, classes=None, checkpoint=None):
+    def fit_source(
+        self, source: Any, *, classes: ArrayLike | None = None, checkpoint: Any = None
+    ) -> Self:
         """Find separators of a source that can be read again, in as many passes as it takes.
 
         ``method="optimistic"`` with the entropy keeps O(n_features) numbers. The others, and the
@@ -498,7 +515,7 @@ class OptimisticPerceptron(Separator):
         return self
 
     @property
-    def fit_blocks(self):
+    def fit_blocks(self) -> Self:
         """Gone."""
         raise AttributeError("fit_blocks is gone: fit_source takes a function that gives blocks.")
 
@@ -538,7 +555,7 @@ class Signed(Source):
     """The rows of a `Reread` as one class against the rest, a block a piece."""
 
     rows: Reread
-    positive: object
+    positive: Any
 
     def blocks(self, epoch):
         """The blocks of a pass."""
@@ -668,10 +685,22 @@ class KernelOptimisticPerceptron(Separator):
     """
 
     def __init__(
-        self, kernel="rbf", *, gamma="scale", degree=3, coef0=1, method="optimistic",
-        step="adaptive", potential="entropy", stop="separated", tol=1e-2, margin=None,
-        max_iter=10_000, fit_intercept=True, intercept_scaling="auto",
-    ):  # fmt: skip
+        self,
+        kernel: str | Callable | Kernel = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        method: str = "optimistic",
+        step: float | str = "adaptive",
+        potential: Any = "entropy",
+        stop: str = "separated",
+        tol: float = 1e-2,
+        margin: float | None = None,
+        max_iter: int = 10_000,
+        fit_intercept: bool = True,
+        intercept_scaling: float | str = "auto",
+    ):
         self.kernel, self.gamma, self.degree, self.coef0 = kernel, gamma, degree, coef0
         super().__init__(
             method, step=step, potential=potential, stop=stop, tol=tol, margin=margin,
@@ -682,7 +711,7 @@ class KernelOptimisticPerceptron(Separator):
         return make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
 
     @told
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Find separators.
 
         Parameters
@@ -792,13 +821,19 @@ class ClassicalPerceptron(Hyperplanes):
     (1365, 1365)
     """
 
-    def __init__(self, *, max_iter=1000, fit_intercept=True, intercept_scaling="auto"):
+    def __init__(
+        self,
+        *,
+        max_iter: int = 1000,
+        fit_intercept: bool = True,
+        intercept_scaling: float | str = "auto",
+    ):
         self.max_iter = max_iter
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
 
     @told
-    def fit(self, X, y):
+    def fit(self, X: MatrixLike, y: TargetLike) -> Self:
         """Find separators.
 
         Parameters

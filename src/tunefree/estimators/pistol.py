@@ -5,9 +5,10 @@ runs. Their members and the number of passes were chosen by looking at test erro
 public and synthetic sets together, never for one set.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
@@ -44,6 +45,7 @@ from tunefree.losses import (
     make_loss,
     within,
 )
+from tunefree.protocols import Average, AverageWithin, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, DELTA, Guard, column_caps, screened
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
@@ -96,7 +98,7 @@ def dense_members(n_outputs, loss=None, whiten=True):
     """
     views = ("standardised", "whitened", "strongly_whitened") if whiten else ("standardised",)
     learner = per_coordinate(loss or Multinomial())
-    members = [(view, "per-coordinate", learner) for view in views]
+    members: list[tuple] = [(view, "per-coordinate", learner) for view in views]
     if n_outputs > 1 and loss is None:
         learner = per_coordinate(Logistic())
         members += [(view, "per-coordinate one-vs-rest", learner) for view in views[:2]]
@@ -142,7 +144,7 @@ def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
 class Problem(NamedTuple):
     """Rows in memory, their targets, and the order in which to learn them."""
 
-    X: object  # of shape (n, d)
+    X: Any  # of shape (n, d)
     targets: np.ndarray  # of shape (n, n_outputs)
     visits: Visits
     rows: np.ndarray  # distinct ones, of shape (m,), and the weight of each
@@ -154,7 +156,7 @@ class Run(NamedTuple):
 
     portfolio: Portfolio
     state: tuple
-    scale: object = None  # of real targets
+    scale: Any = None  # of real targets
 
 
 def run_passes(portfolio, state, source, read, validate=None, watch=None):
@@ -226,6 +228,8 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
     A subclass says how it differs by the methods that raise NotImplementedError here.
     """
 
+    _stream: Any
+
     def _loss(self):
         """The part that `loss` names; None for the members' own."""
         raise NotImplementedError
@@ -273,7 +277,14 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
         check_passes(self.max_iter)
 
     @told
-    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: MatrixLike = None,
+        y_val: TargetLike = None,
+    ) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -362,7 +373,7 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
             guarded=self._guarded,
         )
 
-    def _visits(self, X, labels, weights, affine=False):
+    def _visits(self, X, labels, weights, affine: Any = False):
         return visits_of(X, labels, weights, self.shuffle, seed_of(self.random_state), affine)
 
     def _read_stream(self):
@@ -384,7 +395,7 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
         units = None if scale is None else (scale.m.copy(), scale.s.copy())
         self.regret_ = linear_regret(portfolio, state, moving, units)
 
-    def regret_bound(self, coef, intercept=0.0):
+    def regret_bound(self, coef: ArrayLike, intercept: ArrayLike = 0.0) -> float:
         """Largest sum of losses by which learning can have lost to a linear predictor.
 
         It is about the predictions made on the way, each before its row was learned, summed over
@@ -539,17 +550,17 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
 
     def __init__(
         self,
-        setting="auto",
+        setting: str = "auto",
         *,
-        loss="auto",
-        average="auto",
-        max_iter="auto",
-        horizon=None,
-        fit_intercept=True,
-        shuffle=True,
-        class_weight=None,
-        warm_start=False,
-        random_state=None,
+        loss: str | Loss = "auto",
+        average: str | Average | AverageWithin = "auto",
+        max_iter: int | str = "auto",
+        horizon: int | None = None,
+        fit_intercept: bool = True,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        random_state: Seed = None,
     ):
         self.setting = setting
         self.loss = loss
@@ -631,7 +642,13 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         return self._stream_of(members, X, unseen=True)
 
     @base.all_or_nothing
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from the next chunk of a stream, in the order given.
 
         The chunks' sizes make no difference, to the last bit. Entries ten times beyond all before
@@ -654,7 +671,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         self._check()
         stream = self._going_on()
         X, y, weights = self._rows(X, y, sample_weight, reset=stream is None)
-        known = getattr(self, "classes_", None)
+        known: Any = getattr(self, "classes_", None)
         every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         if stream is None:
             stream = self._open_stream(X)
@@ -700,7 +717,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         self.coef_ = np.ascontiguousarray(coef.T, dtype=self._dtype)
         self.intercept_ = intercept.astype(self._dtype)
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class against the rest.
 
         Parameters
@@ -717,7 +734,7 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes).
 
         With ``setting='auto'`` they are calibrated on the progressive predictions. After a few
@@ -813,17 +830,17 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
 
     def __init__(
         self,
-        setting="auto",
+        setting: str = "auto",
         *,
-        loss="squared",
-        average="auto",
-        max_iter="auto",
-        horizon=None,
-        cap=10.0,
-        fit_intercept=True,
-        shuffle=True,
-        warm_start=False,
-        random_state=None,
+        loss: str | Loss = "squared",
+        average: str | Average | AverageWithin = "auto",
+        max_iter: int | str = "auto",
+        horizon: int | None = None,
+        cap: float | None = 10.0,
+        fit_intercept: bool = True,
+        shuffle: bool = True,
+        warm_start: bool = False,
+        random_state: Seed = None,
     ):
         self.setting = setting
         self.loss = loss
@@ -897,7 +914,9 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         return self._stream_of(members, X, self._scale())
 
     @base.all_or_nothing
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from the next chunk of a stream, in the order given.
 
         The columns' and targets' scales come from the first 64 rows, the loss's width from the
@@ -949,7 +968,8 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         y = y - np.average(y, axis=0, weights=weights)
         chosen = portfolio.candidates(state) if candidates is None else candidates
         chosen = chosen or [(i, portfolio.last) for i in range(len(portfolio.members))]
-        coef, squared = 0.0, scale.elicits_mean
+        coef: Any = 0.0
+        squared = scale.elicits_mean
         for i, last in chosen:
             p = recent[:, 2 * i + last]
             p = p - np.average(p, axis=0, weights=weights)
@@ -972,7 +992,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         self.limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
         self.range_ = np.clip(scale.range(), -most, most).astype(dtype)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         check_is_fitted(self, "coef_")
         X = base.check_rows(self, X)

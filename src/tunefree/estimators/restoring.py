@@ -4,6 +4,8 @@ A checksum tells damage from health, not a friend from a foe: a file may be forg
 arrays without looking, so each is compared with that of a fresh learner before anything is learned.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -132,7 +134,7 @@ def check_learner(estimator):
     held, d = vars(estimator), estimator.n_features_in_
     require(type(d) is int and d > 0)
     stream, run, classes = held.get("_stream"), held.get("_run"), held.get("classes_")
-    n_outputs = None if classes is None else 1 if len(classes) == 2 else len(classes)
+    n_outputs: Any = None if classes is None else 1 if len(classes) == 2 else len(classes)
     if type(stream) is StreamState:
         origin = np.zeros(d) if len(stream.origin) else None
         start = np.zeros(stream.weights.shape[1])

@@ -1,6 +1,9 @@
 """Least squares by averaged SGD: a whole regularization path from one run, or exactly."""
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -26,6 +29,7 @@ from tunefree.estimators.least_squares import (
 )
 from tunefree.learners.sgd.path import decompose
 from tunefree.learners.sgd.stream import StreamSGD
+from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed, TargetLike
 from tunefree.robust import guarded
 
 # A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
@@ -123,11 +127,23 @@ class AveragedSGDRegressor(
     """
 
     _ON_DEMAND = ("coef_", "intercept_", "range_", "average_", "leaderboard_")
+    coef_: Any
+    intercept_: Any
+    range_: Any
+    _path: Any
+    _stream: Any
 
     def __init__(
-        self, average="auto", *, solver="auto", alphas=None, max_iter="auto", scaling="auto",
-        fit_intercept=True, random_state=None,
-    ):  # fmt: skip
+        self,
+        average: str | Average | AverageWithin = "auto",
+        *,
+        solver: str = "auto",
+        alphas: ArrayLike | None = None,
+        max_iter: int | str = "auto",
+        scaling: bool | str = "auto",
+        fit_intercept: bool = True,
+        random_state: Seed = None,
+    ):
         self.average = average
         self.solver = solver
         self.alphas = alphas
@@ -137,7 +153,14 @@ class AveragedSGDRegressor(
         self.random_state = random_state
 
     @told
-    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: MatrixLike = None,
+        y_val: TargetLike = None,
+    ) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -275,7 +298,9 @@ class AveragedSGDRegressor(
         return self
 
     @base.all_or_nothing
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from the next chunk of a stream, in the order given; after `fit`, go on from it.
 
         Dense columns count from the first row, scales follow the largest entries, every average is
@@ -305,7 +330,7 @@ class AveragedSGDRegressor(
         if stream is None:
             first = int(np.argmax(weights > 0))
             centred = self.fit_intercept and not sparse.issparse(X)
-            origin = X[first].astype(np.float64) if centred else None
+            origin: Any = X[first].astype(np.float64) if centred else None
             coef, start = None, targets[first] * bool(self.fit_intercept)
             if fitted:
                 coef = np.atleast_2d(self.coef_).T.astype(np.float64)
@@ -352,12 +377,12 @@ class AveragedSGDRegressor(
         self.intercept_ = intercept[0] if self._flat else intercept
 
     @property
-    def coefs_(self):
+    def coefs_(self) -> np.ndarray:
         """Coefficients of the whole path."""
         return np.moveaxis(self._folded_path()[0], -1, 0)
 
     @property
-    def intercepts_(self):
+    def intercepts_(self) -> np.ndarray:
         """Intercepts of the whole path."""
         return np.moveaxis(self._folded_path()[1], -1, 0)
 
@@ -368,7 +393,7 @@ class AveragedSGDRegressor(
         coef, intercept = model.fold(view, stop=len(self.alphas_), dtype=self._dtype)
         return (coef[0], intercept[0]) if self._flat else (coef, intercept)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         check_is_fitted(self)
         X = base.check_rows(self, X)
@@ -399,9 +424,17 @@ def exact_path(problem, alphas, intercept):
 
 @one_blas_thread()
 def sgd_ridge_path(
-    X, y, *, alphas=None, sample_weight=None, solver="sgd", max_iter="auto", scaling="auto",
-    fit_intercept=True, random_state=None,
-):  # fmt: skip
+    X: MatrixLike,
+    y: TargetLike,
+    *,
+    alphas: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    solver: str = "sgd",
+    max_iter: int | str = "auto",
+    scaling: bool | str = "auto",
+    fit_intercept: bool = True,
+    random_state: Seed = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""The ridge path by geometric averages of one run of SGD.
 
     The average with weights :math:`(1 + \eta\alpha/n)^{-t}` for every alpha, from the scalars of
@@ -455,4 +488,5 @@ def sgd_ridge_path(
         n_passes = passes(max_iter, int(problem.visits.repeats.sum()))
         path = read(problem, descend(problem, n_passes), problem.schemes(alphas))
     coef, intercept = path.fold(problem.columns, dtype=model._dtype)
-    return alphas, *((coef[0], intercept[0]) if model._flat else (coef, intercept))
+    coef, intercept = (coef[0], intercept[0]) if model._flat else (coef, intercept)
+    return alphas, coef, intercept

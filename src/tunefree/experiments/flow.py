@@ -55,8 +55,10 @@ decides its share. What reproduces is the order, and that accuracies are similar
 
     def compute(self, cell, data):
         """Follow the flow; risks and accuracies along it, and the weights at its end."""
-        files = (f"{data}/{name}" for name in DIGITS)
-        X, X_test, y, y_test = load_mnist_sample(*files, cell["n"], cell["n_test"], random_state=0)
+        images, labels = (f"{data}/{name}" for name in DIGITS)
+        X, X_test, y, y_test = load_mnist_sample(
+            images, labels, cell["n"], cell["n_test"], random_state=0
+        )
         potential, natural, horizon, _ = self.SETTINGS[cell["geometry"]]
         path = flow(
             X, _one_hot(y), potential=potential, natural=natural, horizon=horizon,
@@ -149,7 +151,7 @@ these consist of ten blocks (`tunefree.experiments.stiff`).
             if not all(file.exists() for file in files):
                 return {}
             n = cell["n"]
-            X, X_test, y, y_test = load_mnist_sample(*files, n, 2 * n, random_state=0)
+            X, X_test, y, y_test = load_mnist_sample(files[0], files[1], n, 2 * n, random_state=0)
             y, y_test = _one_hot(y), _one_hot(y_test)
             if method in SOLVERS:  # the implicit ones get the Jacobian in blocks
                 sample = Sample(Dense(X), y, np.ones(len(X)))

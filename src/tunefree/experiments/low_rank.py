@@ -38,7 +38,7 @@ class System:
             potential = Spectral(Hypentropy(parameter))
         else:
             potential = Spectral(PNorm(parameter))
-            ball = SchattenBall(parameter, 2.0 * np.linalg.norm(values, parameter))
+            ball = SchattenBall(parameter, 2.0 * float(np.linalg.norm(values, parameter)))
         configurations = tuple(LowRank(potential, ball, step) for step in steps)
         return Mirror(Logistic(), configurations, intercept=False, patience=patience)
 

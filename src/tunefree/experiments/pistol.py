@@ -4,6 +4,7 @@ import gzip
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -320,7 +321,7 @@ machine. The paper's advantage for few rows does not reproduce with its own cons
             y, train = d["y"], d["is_train"].astype(bool)
             return X[train], y[train], X[~train], y[~train]
         X, X_test, y, y_test = load_mnist_sample(
-            *files[2:4], 20_000, 5000, standardize=False, random_state=0
+            files[2], files[3], 20_000, 5000, standardize=False, random_state=0
         )
         return X, np.where(y % 2 == 0, 1, -1), X_test, np.where(y_test % 2 == 0, 1, -1)
 
@@ -328,7 +329,8 @@ machine. The paper's advantage for few rows does not reproduce with its own cons
         from sklearn.model_selection import GridSearchCV
         from sklearn.svm import SVC, LinearSVC
 
-        uniform, seed = {"average": "uniform", "max_iter": 1}, {"random_state": 0}
+        uniform: dict[str, Any] = {"average": "uniform", "max_iter": 1}
+        seed: dict[str, Any] = {"random_state": 0}
         if gamma is None:
             models = (
                 PiSTOLClassifier("paper", average="uniform", **seed),

@@ -1,5 +1,7 @@
 """Sparse generalized linear models: three geometries of the Reflectron, and why rows grow."""
 
+from typing import Any
+
 import numpy as np
 from scipy.special import expit
 
@@ -33,12 +35,12 @@ class Problem:
     def geometry(self, algorithm, ps=PS, betas=BETAS):
         """Potentials and constraint of an algorithm: radii twice the truth's norms."""
         if algorithm == "p-norm":
-            return [(PNorm(p), LpBall(p, 2.0 * np.linalg.norm(self.theta, p))) for p in ps]
+            return [(PNorm(p), LpBall(p, 2.0 * float(np.linalg.norm(self.theta, p)))) for p in ps]
         ball = L1Ball(2.0 * np.abs(self.theta).sum())
         potentials = [Euclidean()] if algorithm == "GLM-tron" else [Hypentropy(b) for b in betas]
         return [(potential, ball) for potential in potentials]
 
-    def fit(self, potential, constraint, *, step="auto", max_iter=1000, patience=None):
+    def fit(self, potential, constraint, *, step: Any = "auto", max_iter=1000, patience=None):
         """Learn with the iterate, and the step if there are several, chosen on the held-out rows.
 
         The automatic step's patience is long: the Euclidean risk has an early false minimum.

@@ -62,7 +62,7 @@ class Shift:
         return Shift(factor * self.alpha)
 
     def __sub__(self, jacobian):
-        return Blocks(*jacobian.parts, self.alpha, -jacobian.beta)
+        return Blocks(*jacobian.parts, alpha=self.alpha, beta=-jacobian.beta)
 
 
 def jacobian(flow, unknowns):

@@ -3,6 +3,8 @@
 Source: Neu and Rosasco 2018.
 """
 
+from typing import Any
+
 import numpy as np
 from joblib import Parallel, delayed
 
@@ -73,6 +75,6 @@ def average_iterates(iterates, schemes, *, n_jobs=1, prefer="threads"):
         delayed(chunk_sums)(iterates[a:b], schemes, a)
         for a, b in zip(bounds[:-1], bounds[1:], strict=True)
     )
-    summed = sum(part for part, _ in parts)
-    total = sum(masses for _, masses in parts)
+    summed: Any = sum(part for part, _ in parts)
+    total: Any = sum(masses for _, masses in parts)
     return summed / total.reshape((-1,) + (1,) * (summed.ndim - 1))

@@ -1,5 +1,7 @@
 """Curves and axes of the figures."""
 
+from typing import Any
+
 import numpy as np
 
 from tunefree.plots import COLOURS, MARKERS
@@ -29,7 +31,8 @@ def logarithmic(ax, x=True, y=True):
 
     class Between(LogFormatter):
         def __call__(self, value, pos=None):
-            low, high = self.axis.get_view_interval()
+            axis: Any = self.axis
+            low, high = axis.get_view_interval()
             digit = round(value / 10.0 ** np.floor(np.log10(value)))
             wanted = digit in (2, 5) or high < 2.0 * low
             return f"{value:g}" if wanted and high < 30.0 * low else ""

@@ -6,6 +6,7 @@ Errors are `DataError` and name the file, the line and the column.
 import itertools
 import os
 import re
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -38,15 +39,15 @@ _DELIMITER = re.compile(rb"[,;\t]")
 def read(
     source,
     *,
-    format=None,
-    target=None,
-    header=None,
+    format: Any = None,
+    target: Any = None,
+    header: bool | None = None,
     weight_column=None,
     n_features=None,
     columns=None,
-    zero_based="auto",
-    target_type=None,
-    unseen="error",
+    zero_based: Any = "auto",
+    target_type: type | None = None,
+    unseen: str = "error",
     skipped=None,
 ):
     r"""Read a data file.
@@ -102,9 +103,10 @@ def _read_arrays(source, path, format, *, n_features, target_type, **options):
     found = list(row_blocks(path, format, **options))
     if not sum(block[0].shape[0] for block in found):
         raise DataError("the file is empty: it holds no row", path)
-    X, y, weight = (
+    columns: Any = (
         None if parts[0] is None else _joined(parts) for parts in list(zip(*found, strict=True))[:3]
     )
+    X, y, weight = columns
     if target_type is str and y is not None and y.dtype.kind == "f":
         y = y.astype(str)
     if n_features is not None and X.shape[1] != n_features:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import zipfile
 import zlib
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -196,7 +197,7 @@ def _numbers(batch, j, path):
     return column.to_numpy(zero_copy_only=False)
 
 
-def targets_of(batch, j, path, target_type):
+def targets_of(batch, j, path, target_type) -> Any:
     """A target column: float64 or text."""
     import pyarrow
 

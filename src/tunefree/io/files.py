@@ -23,6 +23,7 @@ import stat
 import sys
 import tempfile
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -60,9 +61,11 @@ class DataError(ValueError):
     train.csv:3:7: not a number: 'abc'
     """
 
-    feature, hint = False, None
+    feature: bool = False
+    hint: str | None = None
+    at: int  # the byte of the text at hand, of a fault in one that can be read without it
 
-    def __init__(self, message, path=None, line=None, column=None):
+    def __init__(self, message: str, path: str | None = None, line: Any = None, column: Any = None):
         super().__init__(message, path, line, column)
         self.message, self.path, self.line, self.column = message, path, line, column
 
@@ -522,4 +525,5 @@ def python_number(text, at):
     >>> python_number(b"1:9007199254740993 2:1", 2)
     9007199254740992.0
     """
-    return float(_NUMBER.match(text, at)[0])
+    found: Any = _NUMBER.match(text, at)
+    return float(found[0])

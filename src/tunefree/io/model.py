@@ -45,7 +45,7 @@ import math
 import os
 import re
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn
@@ -81,7 +81,13 @@ class ModelError(ValueError):
     """A model that cannot be saved, or a file that is not a sound model."""
 
 
-def save_model(estimator, path, *, learner="auto", notes=None):
+def save_model(
+    estimator: Any,
+    path: str | os.PathLike,
+    *,
+    learner: bool | str = "auto",
+    notes: dict | None = None,
+) -> None:
     """Write a fitted estimator to a file, whole or not at all.
 
     Parameters
@@ -154,7 +160,7 @@ def load_values(path, *, kind):
         return file.decoder.decode(file.header["values"])
 
 
-def load_model(path):
+def load_model(path: str | os.PathLike) -> Any:
     """Read an estimator back from a file.
 
     Nothing in the file is executed, and it is used only if its checksum is right.
@@ -190,7 +196,7 @@ def load_model(path):
         return file.decoder.decode({"estimator": file.header["model"]["estimator"]})
 
 
-def describe_model(path):
+def describe_model(path: str | os.PathLike) -> dict[str, Any]:
     """Tell what a model file holds, without building the model.
 
     Parameters
@@ -223,7 +229,7 @@ def describe_model(path):
         }
 
 
-def is_model(path):
+def is_model(path: str | os.PathLike) -> bool:
     """Whether a file begins as a model file does, of whatever format and whether sound or not."""
     with open(path, "rb") as stream:
         head = stream.read(256)
@@ -284,7 +290,7 @@ class Encoder:
         self._learner, self._kept = learner, {}
         self._estimators, self._classes = public_estimators(), _known_classes()
 
-    def encode(self, value, where):
+    def encode(self, value: Any, where: str) -> Any:
         """What `json` can write; `where` names the value if it is not on the list."""
         kind = type(value)
         if value is None or kind in (bool, int, str):
@@ -307,7 +313,7 @@ class Encoder:
             return {"strings": [list(value.shape), items]}
         if kind is np.ndarray:
             return {"array": self._set_aside(value, where)}
-        if isinstance(value, np.dtype) and value.str in _NAMES:
+        if issubclass(kind, np.dtype) and value.str in _NAMES:
             return {"dtype": value.str}
         if sparse.issparse(value) and value.format == "csr":
             arrays = (value.data, value.indices, value.indptr)
@@ -409,7 +415,7 @@ class Decoder:
         self._data, self._table, self._arrays = data, table, {}
         self._estimators, self._classes = public_estimators(), _known_classes()
 
-    def decode(self, value):
+    def decode(self, value) -> Any:
         """The value that was encoded."""
         if type(value) is list:
             return [self.decode(item) for item in value]
@@ -455,9 +461,11 @@ class Decoder:
     def _part(self, cls, fields, kind):
         partial = "_SAVED" in vars(cls)  # an object may not yet have all of its attributes
         missing = set(_field_names(cls)) - set(fields)
-        if partial != (kind == "object") or not set(fields) <= set(_field_names(cls)) or (
-            missing and not partial
-        ):  # fmt: skip
+        if (
+            partial != (kind == "object")
+            or not set(fields) <= set(_field_names(cls))
+            or (missing and not partial)
+        ):
             raise ValueError(f"the fields of {cls.__name__} differ")
         if not partial:
             return cls(**fields)

@@ -9,7 +9,7 @@ columns, and here a fault has its line and column at once.
 """
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class Column(NamedTuple):
 class Table(NamedTuple):
     """What a data file holds."""
 
-    X: object  # (n_rows, n_features): CSR from libsvm, dense from csv; a pyarrow table from `mixed`
+    X: Any  # (n_rows, n_features): CSR from libsvm, dense from csv; a pyarrow table from `mixed`
     y: np.ndarray | None  # targets: float64, or text from csv
     weight: np.ndarray | None
     feature_names: list | None  # the header's
@@ -115,7 +115,7 @@ def cell_spans(text, delimiter):
     )
     at = -1
     while at < len(text):
-        found = cell.match(text, at + 1)
+        found: Any = cell.match(text, at + 1)
         quoted, bare = found.groups()
         whole = quoted.replace('""', '"') if bare is None else bare
         yield at + 1, found.start(1 if bare is None else 2), whole.strip(" \t")
@@ -162,11 +162,13 @@ def assign(
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"the header names the column {twice!r} twice", *place)
     by_name = columns is not None and names is not None
+    known: Any = names
+    wanted: Any = columns
     if n_features == width and not by_name:
         slots[:] = np.arange(width)
         return Layout(delimiter, names, slots)
 
-    if target is None and not (by_name and names[-1] in columns):
+    if target is None and not (by_name and known[-1] in wanted):
         target = width - 1
     for role, column, what in ((TARGET, target, "target"), (WEIGHT, weight_column, "weight")):
         if column is None or column is False:
@@ -177,10 +179,10 @@ def assign(
                 raise DataError("one column cannot be both target and weight", *place)
             slots[position] = role
     if by_name:
-        missing = [name for name in columns if name not in names]
+        missing = [name for name in wanted if name not in known]
         if missing:
             raise DataError(f"the header lacks {_some(missing)}", *place)
-        slots[[names.index(name) for name in columns]] = np.arange(len(columns))
+        slots[[known.index(name) for name in wanted]] = np.arange(len(wanted))
     else:
         free = np.flatnonzero(slots == IGNORED)
         slots[free] = np.arange(len(free))
@@ -406,7 +408,7 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
     >>> X.tolist(), y.tolist(), layout.feature_names
     ([[1.0, 2.0], [3.0, 4.0]], ['cat', 'dog'], ['a', 'b'])
     """
-    found = [b for b, _ in blocks(source, target_type=target_type, skipped=skipped, **columns)]
+    found: Any = [b for b, _ in blocks(source, target_type=target_type, skipped=skipped, **columns)]
     if not sum(len(block.X) for block in found):
         raise DataError("the file is empty: it holds no row", name_of(source))
     layout = found[0].layout

@@ -1,6 +1,8 @@
 """Potentials of the entries of an array; `tunefree.potentials` has the table."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +16,14 @@ class Potential:
     """What every potential can do."""
 
     separable = odd = False
+    value: Callable[..., float]
+    mirror: Callable[..., np.ndarray]
 
-    def coordinates(self, size):
+    def coordinates(self, size: int) -> Any:
         """The part of `tunefree.potentials.coordinates` for so many entries; None without one."""
         return None
 
-    def divergence(self, x, y):
+    def divergence(self, x: np.ndarray, y: np.ndarray) -> float:
         """psi(x) - psi(y) - <grad psi(y), x - y>."""
         return self.value(x) - self.value(y) - float(np.sum(self.mirror(y) * (x - y)))
 
@@ -36,37 +40,37 @@ class Euclidean(Potential):
 
     separable = odd = True
 
-    def value(self, x):
+    def value(self, x: np.ndarray) -> float:
         """psi(x)."""
         return 0.5 * float(np.sum(x * x))
 
-    def conjugate(self, w):
+    def conjugate(self, w: np.ndarray) -> float:
         """psi*(w)."""
         return self.value(w)
 
-    def mirror(self, x):
+    def mirror(self, x: np.ndarray) -> np.ndarray:
         """Gradient of psi; its own inverse."""
         return x
 
     inverse = mirror
 
-    def coordinates(self, size):
+    def coordinates(self, size: int) -> Any:
         """One coordinate at a time."""
         return Linear()
 
-    def metric_solve(self, x, g):
+    def metric_solve(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
         """Inverse Hessian of psi at x, times g."""
         return g
 
-    def exponent(self, size):
+    def exponent(self, size: int) -> float:
         """The norm whose square this is half of."""
         return 2.0
 
-    def convexity(self, size, radius=None):
+    def convexity(self, size: int, radius: float | None = None) -> tuple[float, float]:
         """Strong convexity, and the exponent of the norm it is in."""
         return 1.0, 2.0
 
-    def l1_shrink(self, a, radius):
+    def l1_shrink(self, a: np.ndarray, radius: float) -> np.ndarray:
         """Shrink a >= 0 by the constant that makes its sum the radius (Michelot's active set)."""
         c = np.max(a) - a  # the shrunk dual is (s - c)+, without cancellation
         active, s = c[c < radius], 0.0
@@ -107,7 +111,7 @@ class PNorm(Potential):
         if self.p != "log" and not (isinstance(self.p, int | float) and 1.0 < self.p <= 2.0):
             raise ValueError(f"p={self.p!r} is neither 'log' nor in (1, 2]: try p=1.1.")
 
-    def exponent(self, size):
+    def exponent(self, size: int) -> float:
         """The number p for so many entries."""
         if self.p != "log":
             return float(self.p)
@@ -118,11 +122,11 @@ class PNorm(Potential):
         p = self.exponent(size)
         return p / (p - 1.0)
 
-    def norm(self, x):
+    def norm(self, x: np.ndarray) -> float:
         """The p-norm."""
         return _norm(x, self.exponent(x.size))
 
-    def given_norm(self, norm, size):
+    def given_norm(self, norm: float, size: int) -> tuple["Power", float]:
         """A separable potential whose gradient, times a scale, is this one's where ||x||_p = norm.
 
         Returns
@@ -133,23 +137,23 @@ class PNorm(Potential):
         p = self.exponent(size)
         return Power(p), norm ** (2.0 - p) / p
 
-    def value(self, x):
+    def value(self, x: np.ndarray) -> float:
         """psi(x)."""
         return 0.5 * self.norm(x) ** 2
 
-    def conjugate(self, w):
+    def conjugate(self, w: np.ndarray) -> float:
         """psi*(w)."""
         return 0.5 * _norm(w, self._dual(w.size)) ** 2
 
-    def mirror(self, x):
+    def mirror(self, x: np.ndarray) -> np.ndarray:
         """Gradient of psi."""
         return _norm_gradient(x, self.exponent(x.size))
 
-    def inverse(self, w):
+    def inverse(self, w: np.ndarray) -> np.ndarray:
         """Gradient of psi*: undoes `mirror`."""
         return _norm_gradient(w, self._dual(w.size))
 
-    def metric_solve(self, x, g):
+    def metric_solve(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
         """Inverse Hessian of psi at x, times g: a diagonal and one rank; 0 at 0."""
         p, size = self.exponent(x.size), _norm(x, self.exponent(x.size))
         if not size > 0.0:
@@ -157,12 +161,12 @@ class PNorm(Potential):
         v = x / size
         return (np.abs(v) ** (2.0 - p) * g - (2.0 - p) * np.sum(v * g) * v) / (p - 1.0)
 
-    def coordinates(self, size):
+    def coordinates(self, size: int) -> Any:
         """One coordinate at a time, while powers stay within floating point."""
         q = self._dual(size)
         return NormPower(q) if q <= _LARGEST_POWER else None
 
-    def convexity(self, size, radius=None):
+    def convexity(self, size: int, radius: float | None = None) -> tuple[float, float]:
         r"""Strong convexity, and the exponent of the norm it is in: (p - 1, p); 'log': in l1.
 
         Half the squared p-norm is (p-1)-strongly convex in the p-norm. For 'log', Hoelder's
@@ -177,7 +181,7 @@ class PNorm(Potential):
             return (p - 1.0) / np.e**2, 1.0
         return p - 1.0, p
 
-    def l1_shrink(self, a, radius):
+    def l1_shrink(self, a: np.ndarray, radius: float) -> np.ndarray:
         """Shrink a >= 0 by the constant that makes the l1 norm of its inverse the radius.
 
         With c = 1 - a / max(a) it is max(a) (s - c)+, max(a) s S_q^(2/q - 1) S_(q-1) = radius,
@@ -238,41 +242,41 @@ class Hypentropy(Potential):
             raise ValueError(f"beta={self.beta!r} is not a positive number: try beta=1e-6.")
 
     @property
-    def way(self):
+    def way(self) -> float:
         """The duals' way from 0 to 1, in units of that of beta = 1e-12; at least 1."""
         return max(1.0, float(np.log(2.0) - np.log(self.beta)) / float(np.log(2e12)))
 
-    def value(self, x):
+    def value(self, x: np.ndarray) -> float:
         """psi(x), 0 at 0 and without cancellation."""
         b = self.beta
         return float(np.sum(x * np.arcsinh(x / b) - x * x / (np.hypot(x, b) + b)))
 
-    def conjugate(self, w):
+    def conjugate(self, w: np.ndarray) -> float:
         """psi*(w) = beta sum (cosh w - 1)."""
         return float(2.0 * self.beta * np.sum(np.sinh(0.5 * w) ** 2))
 
-    def mirror(self, x):
+    def mirror(self, x: np.ndarray) -> np.ndarray:
         """Gradient of psi."""
         return np.arcsinh(x / self.beta)
 
-    def inverse(self, w):
+    def inverse(self, w: np.ndarray) -> np.ndarray:
         r"""Gradient of psi*: undoes `mirror`. Infinite for \|w\| > 710."""
         with np.errstate(over="ignore"):
             return self.beta * np.sinh(w)
 
-    def metric_solve(self, x, g):
+    def metric_solve(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
         """Inverse Hessian of psi at x, times g."""
         return np.hypot(x, self.beta) * g
 
-    def coordinates(self, size):
+    def coordinates(self, size: int) -> Any:
         """One coordinate at a time."""
         return Sinh(float(self.beta))
 
-    def convexity(self, size, radius=np.inf):
+    def convexity(self, size: int, radius: float = np.inf) -> tuple[float, float]:
         """Strong convexity on an l1 ball, and the exponent of the norm it is in."""
         return 1.0 / (radius + size * self.beta), 1.0
 
-    def l1_shrink(self, a, radius):
+    def l1_shrink(self, a: np.ndarray, radius: float) -> np.ndarray:
         """As for PNorm: (t - c)+ with c = max(a) - a, t in closed form where it is positive.
 
         P e^t - Q e^-t = 2 radius / beta with P = sum e^-c and Q = sum e^c. A small t is log1p
@@ -320,28 +324,28 @@ class Power(Potential):
         if not (isinstance(self.q, int | float) and 1.0 < self.q < np.inf):
             raise ValueError(f"q={self.q!r} is not greater than 1: try q=1.1.")
 
-    def value(self, x):
+    def value(self, x: np.ndarray) -> float:
         """psi(x)."""
         return float(np.sum(np.abs(x) ** self.q))
 
-    def conjugate(self, w):
+    def conjugate(self, w: np.ndarray) -> float:
         """psi*(w)."""
         return float((self.q - 1.0) * np.sum((np.abs(w) / self.q) ** (self.q / (self.q - 1.0))))
 
-    def mirror(self, x):
+    def mirror(self, x: np.ndarray) -> np.ndarray:
         """Gradient of psi."""
         return self.q * np.sign(x) * np.abs(x) ** (self.q - 1.0)
 
-    def inverse(self, w):
+    def inverse(self, w: np.ndarray) -> np.ndarray:
         """Gradient of psi*: undoes `mirror`."""
         with np.errstate(over="ignore"):
             return np.sign(w) * (np.abs(w) / self.q) ** (1.0 / (self.q - 1.0))
 
-    def coordinates(self, size):
+    def coordinates(self, size: int) -> Any:
         """One coordinate at a time."""
         return Root(float(self.q))
 
-    def metric_solve(self, x, g):
+    def metric_solve(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
         """Inverse Hessian of psi at x, times g: 0 where x is, if q < 2."""
         with np.errstate(divide="ignore"):
             return np.abs(x) ** (2.0 - self.q) * g / (self.q * (self.q - 1.0))

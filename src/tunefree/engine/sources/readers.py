@@ -5,6 +5,7 @@ the rows after a place, each piece with the place after it.
 """
 
 import itertools
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -79,8 +80,8 @@ class Libsvm(_Text):
     """LIBSVM text; the number of columns may grow from piece to piece."""
 
     def __init__(
-        self, source, name, *, lenient=False, n_features=None, unseen="error", zero_based="auto",
-        labelled=True,
+        self, source: Any, name: str, *, lenient=False, n_features: int | None = None,
+        unseen: Any = "error", zero_based: Any = "auto", labelled: Any = True,
     ):  # fmt: skip
         super().__init__(source, name, lenient)
         self.n_features, self.labelled = n_features, labelled
@@ -94,7 +95,8 @@ class Libsvm(_Text):
         """The rows after a place; entries beyond the columns are cut, if so, and counted."""
         options = {"zero_based": self.zero_based, "labelled": self.labelled}
         options["n_features"] = None if self.cut else self.n_features
-        width, self.ignored = self.n_features or 0, 0
+        known: Any = self.n_features
+        width, self.ignored = known or 0, 0
         for block, after in libsvm_blocks(
             self._open(look=False), skipped=skipped, place=place or _START, **options
         ):
@@ -106,9 +108,9 @@ class Libsvm(_Text):
                 shape=(len(block.labels), max(width, 1)),
             )
             X.has_canonical_format = True
-            if self.cut and width > self.n_features:
-                known, width = X[:, : self.n_features], self.n_features
-                self.ignored, X = self.ignored + X.nnz - known.nnz, known
+            if self.cut and width > known:
+                cut, width = X[:, :known], known
+                self.ignored, X = self.ignored + X.nnz - cut.nnz, cut
             yield X, block.labels if self.labelled else None, None, after
 
 
@@ -163,7 +165,8 @@ class Stored:
 
     def pieces(self, place, skipped):
         """The rows after a place."""
-        for X, y, weight, _, rows in self._blocks(*(place or (0,)), skipped):
+        (start,) = place or (0,)
+        for X, y, weight, _, rows in self._blocks(start, skipped):
             yield X, y, weight, (rows,)
 
 
@@ -181,12 +184,13 @@ class Arrays:
         X, y, weight = self.parts
         entries = X.nnz if sparse.issparse(X) else X.size
         size = max(1, int(_ENTRIES * X.shape[0] // max(entries, 1)))
-        for start in range(*(place or (0,)), X.shape[0], size):
+        (first,) = place or (0,)
+        for start in range(first, X.shape[0], size):
             part = slice(start, start + size)
             rows = X[part] if sparse.issparse(X) else np.asarray(X[part])
-            taken = (None if a is None else np.asarray(a[part]) for a in (y, weight))
+            targets, weights = (None if a is None else np.asarray(a[part]) for a in (y, weight))
             yield (
-                *finite_rows(rows, *taken, self.name, start, skipped),
+                *finite_rows(rows, targets, weights, self.name, start, skipped),
                 (min(start + size, X.shape[0]),),
             )
 
@@ -206,7 +210,7 @@ class Pieces:
     def pieces(self, place, skipped):
         """The rows after a place, which is a number of pieces and of rows."""
         leave_out, row = place or (0, 0)
-        items = self.items() if callable(self.items) else self.items
+        items: Any = self.items() if callable(self.items) else self.items
         items = items if self.again else items.for_good()
         for k, (X, y, *weight) in enumerate(itertools.islice(items, leave_out, None), leave_out):
             X = self.hasher.rows(X) if self.hasher else X

@@ -8,7 +8,8 @@ from any chunk's mark.
 import os
 import queue
 import threading
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -45,7 +46,7 @@ class Mark(NamedTuple):
 class Chunk(NamedTuple):
     """Some rows."""
 
-    X: object  # ndarray or CSR of shape (n, d)
+    X: Any  # ndarray or CSR of shape (n, d)
     y: np.ndarray | None  # (n,) or (n, n_targets)
     weight: np.ndarray | None
     mark: Mark  # where reading goes on after them
@@ -261,23 +262,23 @@ class _Hasher:
 
 
 def open_source(
-    data,
+    data: Any,
     *,
-    name=None,
-    format=None,
-    target=None,
-    header=None,
-    weight_column=None,
-    n_features=None,
-    unseen="error",
-    columns=None,
-    zero_based="auto",
-    target_type=None,
-    hashed=None,
-    window=0,
-    seed=0,
-    on_bad_row="error",
-):
+    name: str | None = None,
+    format: str | None = None,
+    target: Any = None,
+    header: bool | None = None,
+    weight_column: Any = None,
+    n_features: int | None = None,
+    unseen: str = "error",
+    columns: Sequence[str] | None = None,
+    zero_based: bool | str = "auto",
+    target_type: type | None = None,
+    hashed: int | None = None,
+    window: int = 0,
+    seed: int = 0,
+    on_bad_row: str = "error",
+) -> Source:
     r"""Open data of any size for ``fit_source``.
 
     Parameters
@@ -343,7 +344,8 @@ def open_source(
     if format is not None and format not in FORMATS:
         raise ValueError(f"format={format!r} is none of {', '.join(sorted(FORMATS))}.")
     hasher = _Hasher(hashed) if hashed else None
-    width, roles = {"n_features": n_features}, {"target": target, "weight_column": weight_column}
+    width: dict[str, Any] = {"n_features": n_features}
+    roles = {"target": target, "weight_column": weight_column}
     named = roles | width | {"columns": columns, "target_type": target_type}
     options = {"window": window, "seed": seed, "on_bad_row": on_bad_row}
     if not isinstance(data, str | os.PathLike | readers.Replay):
@@ -352,7 +354,7 @@ def open_source(
         path, name = None, name or data.name
     else:
         path, name = os.fspath(data), name or name_of(data)
-    kind = FORMATS.get(format) or (path and FORMATS.get(format_of(path)))
+    kind = FORMATS.get(format or "") or (path and FORMATS.get(format_of(path) or ""))
     if hasher and kind in ("parquet", "arrow", "csv"):
         reader = readers.Hashed(path, name, hasher, format=kind, **roles)
     elif hasher:
@@ -361,7 +363,7 @@ def open_source(
         reader = readers.Stored(path, name, format=kind, **named)
     else:
         lenient = on_bad_row == "skip"
-        text = readers.Replay(name, text_pieces(path)) if path == "-" else path or data
+        text: Any = readers.Replay(name, text_pieces(path)) if path == "-" else path or data
         if kind is None:
             kind, _ = sniff_text(text_pieces(text) if isinstance(text, str) else iter(text))
         if kind == "libsvm":

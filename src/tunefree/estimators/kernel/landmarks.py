@@ -1,8 +1,9 @@
 """Kernel ridge regression with a learned geometry, on all rows or on landmarks among them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -17,6 +18,7 @@ from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
+from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened
 
 # Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
@@ -42,8 +44,17 @@ class _Landmark(TellsCallbacks, BaseEstimator):
     """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
+    classes_: np.ndarray
+    dual_coef_: np.ndarray
+    intercept_: Any
 
-    def __init__(self, kernel="rbf", *, n_landmarks="auto", random_state=None):
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        n_landmarks: int | str = "auto",
+        random_state: Seed = None,
+    ):
         self.kernel = kernel
         self.n_landmarks = n_landmarks
         self.random_state = random_state
@@ -57,7 +68,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         raise NotImplementedError
 
     @told
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -73,7 +84,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """
         return self._learn(X, y, sample_weight)
 
-    def _learn(self, X, y, sample_weight=None, like=None, held=None):
+    def _learn(self, X, y, sample_weight=None, like: Any = None, held=None):
         """Learn.
 
         With the view of `like`, and its rates as one more start of the search: its whole geometry
@@ -296,7 +307,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         self.intercept_ = dtype.type(intercept[0]) if self._flat else intercept.astype(dtype)
         self.range_ = np.array(fitted.ends, dtype=dtype)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, within the range of those seen."""
         y = np.clip(self._scores(X), *self.range_)
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
@@ -355,11 +366,11 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
         self.dual_coef_ = _rounded(a * fitted.coef, dtype, 2.0 * a)
         self.intercept_ = (a * fitted.intercept).astype(dtype)
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes)."""
         return base.probabilities(self.decision_function(X), joint=True)

@@ -1,11 +1,13 @@
 """Kernel PiSTOL: no step size, no bandwidth, no regularization to tune."""
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -31,6 +33,7 @@ from tunefree.learners.kernel.projection import TOLERANCE, compress
 from tunefree.learners.pistol.linear import SETTINGS, Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
+from tunefree.protocols import Average, AverageWithin, Kernel, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, DELTA, location_and_scale, screened
 
 # The rule of 'auto' was chosen on four public sets beside 'global', which it equals or betters
@@ -109,7 +112,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         return Recipe.of(self)
 
     @told
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -295,13 +298,13 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self.expansion_ = Expansion(ready.recipe.with_bandwidths(reading.coefs), support, coefs)
 
     @property
-    def dual_coef_(self):
+    def dual_coef_(self) -> np.ndarray:
         """Coefficients of the support rows, shape (n_bandwidths, n_outputs, n_support)."""
         check_is_fitted(self, "expansion_")
         return np.stack([c.T for c in self.expansion_.coefs])
 
     @property
-    def gamma_(self):
+    def gamma_(self) -> Any:
         """The bandwidths of the predictor, shape (n_bandwidths,)."""
         check_is_fitted(self, "expansion_")
         return np.array([getattr(k, "gamma", np.nan) for k in self.expansion_.kernels])
@@ -351,7 +354,7 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
     def _finish(self, engine, outcome):
         return 1.0, outcome.decisions
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Decisions for the second class or every class; log-odds where there are probabilities.
 
         Parameters
@@ -504,11 +507,27 @@ class KernelPiSTOLClassifier(KernelClassifier):
     _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "regret_")
 
     def __init__(
-        self, kernel="rbf", gamma="auto", *, degree=3, coef0=1, setting="auto", loss="auto",
-        average="auto", max_iter="auto", horizon=None, calibrate=True, standardize="auto",
-        precision="auto", compress=None, max_support=None, class_weight=None, shuffle=True,
-        n_jobs=None, random_state=None,
-    ):  # fmt: skip
+        self,
+        kernel: str | Callable | Kernel = "rbf",
+        gamma: float | str = "auto",
+        *,
+        degree: float = 3,
+        coef0: float = 1,
+        setting: str = "auto",
+        loss: str | Loss = "auto",
+        average: str | Average | AverageWithin = "auto",
+        max_iter: int | str = "auto",
+        horizon: int | None = None,
+        calibrate: bool = True,
+        standardize: bool | str = "auto",
+        precision: str = "auto",
+        compress: float | None = None,
+        max_support: int | None = None,
+        class_weight: Any = None,
+        shuffle: bool = True,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+    ):
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -554,7 +573,13 @@ class KernelPiSTOLClassifier(KernelClassifier):
         return a, a * f
 
     @base.all_or_nothing
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from the next chunk of a stream, in the order given.
 
         Columns' scaling and the bandwidths come from the first 128 rows. The chunks' sizes make no
@@ -576,7 +601,7 @@ class KernelPiSTOLClassifier(KernelClassifier):
         recipe, old = self._check(), getattr(self, "_stream", None)
         X, y = base.check_rows_and_targets(self, X, y, reset=old is None)
         weights = base.check_weights(sample_weight, X)
-        known = None if old is None else self.classes_
+        known: Any = None if old is None else self.classes_
         every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         stream = self._opened(recipe, X)
         if old is not None and len(every) > len(known):
@@ -593,14 +618,14 @@ class KernelPiSTOLClassifier(KernelClassifier):
         _, f, y, weights, *_ = reading
         self._publish_reading(ready, reading, temperature(f, y, weights) if self.calibrate else 1.0)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes).
 
         They are calibrated on rows that the predictor had not learned, if `calibrate` says so.
         """
         return base.probabilities(self.decision_function(X), joint=True)
 
-    def regret_bound(self, norm):
+    def regret_bound(self, norm: float) -> dict[float | None, float]:
         """Largest sum of losses by which each learner can have lost to a function of this norm.
 
         The norm is that of the reproducing kernel Hilbert space of the learner's kernel. See
@@ -691,7 +716,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         m, s = vars(self).pop("_unit")
         return 1.0, np.clip(outcome.decisions * s + m, *self.range_)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Targets, within the range of those seen, of shape (n_samples,) or (n_samples, n_targets).
 
         Parameters
@@ -770,10 +795,23 @@ class KernelPiSTOLRegressor(KernelRegressor):
     _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "scale_", "range_", "intercept_")
 
     def __init__(
-        self, kernel="rbf", gamma="auto", *, degree=3, coef0=1, loss="squared", average="auto",
-        max_iter="auto", standardize="auto", precision="auto", compress=None, max_support=None,
-        shuffle=True, n_jobs=None, random_state=None,
-    ):  # fmt: skip
+        self,
+        kernel: str | Callable | Kernel = "rbf",
+        gamma: float | str = "auto",
+        *,
+        degree: float = 3,
+        coef0: float = 1,
+        loss: str | Loss = "squared",
+        average: str | Average | AverageWithin = "auto",
+        max_iter: int | str = "auto",
+        standardize: bool | str = "auto",
+        precision: str = "auto",
+        compress: float | None = None,
+        max_support: int | None = None,
+        shuffle: bool = True,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+    ):
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -798,7 +836,9 @@ class KernelPiSTOLRegressor(KernelRegressor):
         return Isotropic(_RULE, loss if np.isfinite(loss.bound()) else within(loss, DELTA))
 
     @base.all_or_nothing
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from the next chunk of a stream, in the order given.
 
         Columns' scaling, the bandwidths and the targets' location and scale come from the first 128

@@ -2,7 +2,7 @@
 
 import os
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -48,9 +48,9 @@ class Coordinates(NamedTuple):
 class Recipe(NamedTuple):
     """What is asked of the kernel: the estimators' parameters of these names."""
 
-    kernel: object  # a part; of a unit bandwidth unless that is resolved
-    gamma: object
-    standardize: object
+    kernel: Any  # a part; of a unit bandwidth unless that is resolved
+    gamma: Any
+    standardize: Any
     precision: str
 
     @classmethod
@@ -115,8 +115,8 @@ class Recipe(NamedTuple):
 
     def views(self, problem):
         """The coordinates that compete."""
-        X, single = problem.X, self.single(problem.X.dtype, problem.X)
-        filled = not sparse.issparse(X) or (
+        X, single = problem.X, bool(self.single(problem.X.dtype, problem.X))
+        filled = not sparse.issparse(X) or bool(
             X.shape[0] * X.shape[1] * 4 <= _FILLED and base.share_stored(X) > 0.005
         )
         if self.as_given or not filled:
@@ -245,7 +245,7 @@ class Choice(NamedTuple):
         shares = {}
         for r in fitted.trace_["read_outs"]:
             shares[r["gamma"]] = shares.get(r["gamma"], 0.0) + r["weight"]
-        gammas = sorted(sorted(shares, key=shares.get)[-keep:])
+        gammas = sorted(sorted(shares, key=lambda g: shares[g])[-keep:])
         view = recipe.views(problem)[0]
         if not recipe.radial:
             recipe = recipe.resolved(problem.rows(), problem.weights)

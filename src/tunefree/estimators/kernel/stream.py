@@ -7,7 +7,7 @@ size, whatever the chunks.
 """
 
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -50,8 +50,12 @@ class KernelStream:
         self.max_support, self.units, self.size = max_support, units, BLOCK
         if max_support is not None:
             self.size = min(BLOCK, max_support - max_support // 2)
-        self.pending, self.waiting, self.seen, self.engine = [], 0, 0, None
-        self.coordinates = self.progress = self.scale = self.guards = None
+        self.pending, self.waiting, self.seen = [], 0, 0
+        self.engine: Any = None
+        self.coordinates: Any = None
+        self.progress: Any = None
+        self.scale: Any = None
+        self.guards: Any = None
 
     def n_outputs(self):
         """How many targets a row has; None before the first."""
@@ -94,7 +98,8 @@ class KernelStream:
         """Learn a block; drop the bandwidths that lag when enough rows have been seen."""
         if self.engine is None:
             self._open(X, targets)
-        engine, kernel = self.engine, self.recipe.kernel
+        engine: Any = self.engine
+        kernel = self.recipe.kernel
         targets = targets if self.scale is None else self.scale(targets)
         rows = self.coordinates.show(X)
         if self.max_support is not None:
@@ -173,7 +178,8 @@ class KernelStream:
         spread = np.sqrt(max(low, 1e-3) / n)
         share = np.array([np.exp(-2.0 * (risk[name] - low) / spread) for name in best])
         share /= share.sum()
-        found, decisions = {}, 0.0
+        found: dict = {}
+        decisions: Any = 0.0
         places = {m.name: i for i, m in enumerate(self.engine.members)}
         for name, w in zip(best, share, strict=True):
             i, f = places[name], recent[:, self.names.index(name), :k]

@@ -1,8 +1,10 @@
 """DynamicsReflectron: nonlinear recurrent systems from trajectories, of low rank without a rank."""
 
 import warnings
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -14,6 +16,7 @@ from tunefree.estimators.base import FLOATS, TellsCallbacks, told
 from tunefree.estimators.reflectron.glm import Reflectron
 from tunefree.learners.reflectron.mirror import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
+from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 # What potential='auto' tries together: no bias, and towards low rank by several degrees.
 AUTO = (Euclidean(), Spectral(PNorm(1.1)),
@@ -124,23 +127,27 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
     (4, 12)
     """
 
+    coef_: np.ndarray
+    intercept_: Any
+    link_: Any
+
     def __init__(
         self,
-        rho=None,
-        link="logistic",
-        potential="auto",
-        constraint=None,
+        rho: float | None = None,
+        link: str | Link = "logistic",
+        potential: Any = "auto",
+        constraint: Any = None,
         *,
-        dt=None,
-        fit_intercept=False,
-        step="auto",
-        init=None,
-        validation_fraction="auto",
-        n_splits=1,
-        patience=50,
-        tol=1e-3,
-        max_iter=1000,
-        random_state=None,
+        dt: float | None = None,
+        fit_intercept: bool = False,
+        step: Any = "auto",
+        init: Any = None,
+        validation_fraction: float | str = "auto",
+        n_splits: int | str = 1,
+        patience: int = 50,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        random_state: Seed = None,
     ):
         self.rho = rho
         self.link = link
@@ -158,7 +165,7 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         self.random_state = random_state
 
     @told
-    def fit(self, X, y=None, *, mask=None):
+    def fit(self, X: MatrixLike, y: TargetLike = None, *, mask: ArrayLike | None = None) -> Self:
         """Learn from trajectories.
 
         Parameters
@@ -282,7 +289,7 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         c = self._field(x + 0.5 * h * b)
         return x + h / 6.0 * (a + 2.0 * b + 2.0 * c + self._field(x + h * c))
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The states that follow states X of shape (m, d), without noise: (m, d).
 
         In continuous time they follow dt later, by a Runge-Kutta step of order 4.
@@ -291,7 +298,7 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         X = validate_data(self, X, reset=False, dtype=FLOATS)
         return self._next(X.astype(np.float64)).astype(self.coef_.dtype)
 
-    def simulate(self, x0, steps):
+    def simulate(self, x0: ArrayLike, steps: int) -> np.ndarray:
         """Run the system without noise.
 
         Parameters

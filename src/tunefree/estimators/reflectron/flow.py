@@ -1,8 +1,9 @@
 """The Reflectron's differential equation: `flow` follows it, and estimators fit by how far."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.integrate import OdeSolver
 from scipy.optimize import minimize_scalar
@@ -15,6 +16,7 @@ from tunefree.estimators.reflectron.problem import Fitted, check_weight
 from tunefree.learners.reflectron import flow as flows
 from tunefree.links import LINKS, check_increasing
 from tunefree.potentials import POTENTIALS
+from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 SOLVERS = ("flow", "natural-flow")
 _FIRST_TIME = 1.0  # a flow is followed to this time, then twice as far, and so on
@@ -58,36 +60,51 @@ class Trajectory:
         self.held_risk = None if held is None else self.risk_at(self.times, held=True)
 
     @one_blas_thread()
-    def at(self, time):
+    def at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
         """Parameters (k, d) and intercepts (k,) at a time from 0 to the end."""
         if not self.times[0] <= time <= self.times[-1]:
             raise ValueError(f"time={time!r} is not between 0 and {self.times[-1]:g}.")
         return self._flow.point(self._piece.between(time))
 
     @one_blas_thread()
-    def risk_at(self, times, *, held=False):
+    def risk_at(self, times: ArrayLike, *, held: bool = False) -> np.ndarray:
         """Mean squared errors at given times, on the rows learned from or on X_val."""
         sample = self._held if held else self._flow.sample
         return np.array([sample.risk(self._flow.link, *self.at(t)) for t in np.atleast_1d(times)])
 
     @one_blas_thread()
-    def best_time(self):
+    def best_time(self) -> float:
         """When the risk on X_val is lowest, between the integrator's steps, too."""
-        i = int(np.argmin(self.held_risk))
+        held_risk: Any = self.held_risk
+        i = int(np.argmin(held_risk))
         low, high = self.times[max(i - 1, 0)], self.times[min(i + 1, len(self.times) - 1)]
         found = minimize_scalar(
             lambda t: self.risk_at(t, held=True)[0], bounds=(low, high), method="bounded",
             options={"xatol": 1e-6 * high},
         )  # fmt: skip
-        return float(found.x if found.fun < self.held_risk[i] else self.times[i])
+        return float(found.x if found.fun < held_risk[i] else self.times[i])
 
 
 @one_blas_thread()
 def flow(
-    X, y, *, link="logistic", potential="euclidean", natural=False, weight=None, horizon=100.0,
-    method="DOP853", rtol=1e-6, atol=None, X_val=None, y_val=None, until=(), init=None,
-    fit_intercept=False, random_state=None,
-):  # fmt: skip
+    X: MatrixLike,
+    y: TargetLike,
+    *,
+    link: str | Link = "logistic",
+    potential: Any = "euclidean",
+    natural: bool = False,
+    weight: Any = None,
+    horizon: float = 100.0,
+    method: Any = "DOP853",
+    rtol: float = 1e-6,
+    atol: float | None = None,
+    X_val: MatrixLike = None,
+    y_val: TargetLike = None,
+    until: Any = (),
+    init: Any = None,
+    fit_intercept: bool = False,
+    random_state: Seed = None,
+) -> "Trajectory":
     r"""Follow the Reflectron's flow and return the whole trajectory.
 
     .. math:: \frac{d}{dt}\nabla\psi(\theta) = -\frac1n \sum_i A(x_i)^\top (u(A(x_i)\theta) - y_i)
@@ -274,15 +291,15 @@ def _course(runs, most):
                 calls += piece.n_evaluations
                 states[i], still[i] = piece.states[-1], piece.ended == "stationary"
             for j, t in enumerate(grid):
-                inside = piece is not None and t <= piece.times[-1]
-                point = flow.point(piece.between(t) if inside else states[i])
+                inside = piece if piece is not None and t <= piece.times[-1] else None
+                point = flow.point(states[i] if inside is None else inside.between(t))
                 risk = flow.sample.risk(flow.link, *point)
                 held = risk if sample is None else sample.risk(flow.link, *point)
                 measured[:, j] += np.array([risk, held]) / len(runs)
         times.append(grid)
         risks.append(measured[0])
         held_risks.append(measured[1])
-        course = _Course(*(np.concatenate(a) for a in (times, risks, held_risks)), calls)
+        course = _Course(*map(np.concatenate, (times, risks, held_risks)), evaluations=calls)
         turned = runs[0][2] is not None and course.times[course.best] < 0.5 * stop
         if turned or all(still) or calls >= most * len(runs):
             return course

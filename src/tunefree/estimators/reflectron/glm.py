@@ -1,8 +1,11 @@
 """The Reflectron's estimators: generalized linear models whose geometry is the regularizer."""
 
 import warnings
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -38,6 +41,14 @@ from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_p
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
 from tunefree.links import LINKS, check_increasing, target_margin
 from tunefree.potentials import Euclidean
+from tunefree.protocols import (
+    Average,
+    AverageWithin,
+    Link,
+    MatrixLike,
+    Seed,
+    TargetLike,
+)
 from tunefree.robust import guarded
 
 # Fewer distinct rows than this are too few to hold any out.
@@ -149,14 +160,35 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
     _ON_DEMAND = ("coef_", "intercept_", "potential_", "constraint_", "leaderboard_")
     _LEARNER = ("_stream", "_dtype", "_flat")
+    _stream: Any
+    feature_map_: Any
+    link_: Any
 
     def __init__(
-        self, link="logistic", potential="auto", constraint=None, *, step="auto", weight=None,
-        feature_map=None, solver="batch", average="uniform", batch_size=1, init=None,
-        validation_fraction="auto", n_splits="auto", patience=50, tol=1e-3, max_iter=1000,
-        fit_intercept=True, standardize=True, keep_path=False, warm_start=False,
-        random_state=None, per_output=False,
-    ):  # fmt: skip
+        self,
+        link: str | Link = "logistic",
+        potential: Any = "auto",
+        constraint: Any = None,
+        *,
+        step: Any = "auto",
+        weight: Any = None,
+        feature_map: Any = None,
+        solver: str = "batch",
+        average: str | Average | AverageWithin | None = "uniform",
+        batch_size: int = 1,
+        init: Any = None,
+        validation_fraction: float | str = "auto",
+        n_splits: int | str = "auto",
+        patience: int = 50,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        keep_path: bool = False,
+        warm_start: bool = False,
+        random_state: Seed = None,
+        per_output: bool = False,
+    ):
         self.link = link
         self.potential = potential
         self.constraint = constraint
@@ -180,7 +212,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         self.per_output = per_output
 
     def _check(self, batch=True):
-        share = self.validation_fraction
+        share: Any = self.validation_fraction
         if share != "auto" and not (isinstance(share, int | float) and 0.0 <= share < 1.0):
             raise ValueError(f"validation_fraction={share!r} is neither 'auto' nor in [0, 1).")
         for name in ("max_iter", "patience", "n_splits", "batch_size"):
@@ -320,12 +352,12 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         columns = self._units(X, weights, self.fit_intercept)
         batches = [self._batch(columns, X, targets, weights, problem.held)]
         if problem.validation is not None:
-            batches.append(self._batch(columns, *problem.validation, 0))
+            batches.append(self._batch(columns, *problem.validation, held=0))
         return columns, batches, self._start(problem.link, columns, batches[0], problem.members)
 
     def _shares(self, n_rows, n_splits):
         """Into how many shares rows are cut, and how many of these are held out."""
-        share = self.validation_fraction
+        share: Any = self.validation_fraction
         if n_splits == "auto":
             n_splits = _SPLITS if n_rows < _FEW_ROWS else 1
         if share == "auto":
@@ -405,13 +437,21 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             for c in np.argsort(state.score, kind="stable")
         ]
         trace = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
-        fitted = Fitted(*learner.read(state), board, trace, result.n_passes, np.array(path))
+        theta, offset = learner.read(state)
+        fitted = Fitted(theta, offset, board, trace, result.n_passes, np.array(path))
         self._publish(fitted, learner.link, columns, dtype)
 
     # ---------------------------------------------------------------- sources and streams
 
     @base.all_or_nothing
-    def fit_source(self, source, *, classes=None, checkpoint=None, on_chunk=None):
+    def fit_source(
+        self,
+        source: Any,
+        *,
+        classes: ArrayLike | None = None,
+        checkpoint: Any = None,
+        on_chunk: Callable | None = None,
+    ) -> Self:
         """Learn from a source of any size, in flat memory.
 
         ``solver="batch"`` passes over the rows once for their units and once for every step, and
@@ -538,7 +578,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             check_halving(self._stream, self.n_features_in_)
 
     def _read_stream(self):
-        halving = self._rule(self.max_iter).measured(self._stream, now=True)
+        halving: Any = self._rule(self.max_iter).measured(self._stream, now=True)
         runs = sorted(halving.runs, key=lambda run: run.risk())
         self._note((run.risk(), halving.seen, run.configuration) for run in runs)
         theta, offset = runs[0].read()
@@ -667,7 +707,14 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     """
 
     @told
-    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: MatrixLike = None,
+        y_val: TargetLike = None,
+    ) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -699,7 +746,9 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         return self
 
     @base.all_or_nothing
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(
+        self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn from the next rows of a stream, one stochastic step each (or a few together).
 
         Rows are taken in one unit for all columns, learned from the first 64 (``standardize``).
@@ -737,7 +786,7 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
                 UserWarning, stacklevel=4,
             )  # fmt: skip
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Expected targets, shape (n_samples,) or (n_samples, n_targets)."""
         margins = self._margins(X)
         mean = np.asarray(self.link_.mean(margins))
@@ -800,12 +849,31 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
     """
 
     def __init__(
-        self, link="logistic", potential="auto", constraint=None, *, step="auto", weight=None,
-        feature_map=None, solver="batch", average="uniform", batch_size=1, init=None,
-        validation_fraction="auto", n_splits="auto", patience=50, tol=1e-3, max_iter=1000,
-        fit_intercept=True, standardize=True, keep_path=False, warm_start=False,
-        random_state=None, per_output=False, class_weight=None,
-    ):  # fmt: skip
+        self,
+        link: str | Link = "logistic",
+        potential: Any = "auto",
+        constraint: Any = None,
+        *,
+        step: Any = "auto",
+        weight: Any = None,
+        feature_map: Any = None,
+        solver: str = "batch",
+        average: str | Average | AverageWithin | None = "uniform",
+        batch_size: int = 1,
+        init: Any = None,
+        validation_fraction: float | str = "auto",
+        n_splits: int | str = "auto",
+        patience: int = 50,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        keep_path: bool = False,
+        warm_start: bool = False,
+        random_state: Seed = None,
+        per_output: bool = False,
+        class_weight: Any = None,
+    ):
         super().__init__(
             link, potential, constraint, step=step, weight=weight, feature_map=feature_map,
             solver=solver, average=average, batch_size=batch_size, init=init,
@@ -817,7 +885,14 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         self.class_weight = class_weight
 
     @told
-    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        X_val: MatrixLike = None,
+        y_val: TargetLike = None,
+    ) -> Self:
         """Learn from rows in memory.
 
         Parameters
@@ -852,7 +927,13 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         return self
 
     @base.all_or_nothing
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from the next rows of a stream, one stochastic step each (or a few together).
 
         Rows are taken in one unit for all columns, learned from the first 64 (``standardize``).
@@ -877,10 +958,11 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         reset = "link_" not in vars(self)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset)
         weights = base.check_weights(sample_weight, X)
-        stream, known = (None, None) if reset else (self._stream, self.classes_)
+        known: Any = None if reset else self.classes_
+        stream = None if reset else self._stream
         is_open = classes is None if reset else stream is not None and stream.is_open
         every, codes, weights, counts = stream_labels(self, y, weights, classes, known)
-        closed = None if is_open else np.unique(classes) if reset else known
+        closed: Any = None if is_open else np.unique(np.asarray(classes)) if reset else known
         if closed is not None and not np.array_equal(every, closed):
             raise ValueError(
                 f"y or classes have labels beyond {closed}, those of the first call: a stream that "
@@ -935,7 +1017,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         low, high = self._ends()
         return np.where(base.signs(codes, n_classes) > 0.0, high, low)
 
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Margins above the middle of the link's range: (n_samples,), or one a class."""
         margins = self._margins(X)
         middle = 0.5 * sum(self._ends())
@@ -947,7 +1029,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Means of the model, as shares of the link's range; of several classes, made to sum to 1.
 
         Shape (n_samples, n_classes).

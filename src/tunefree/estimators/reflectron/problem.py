@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -39,12 +39,12 @@ class Problem(NamedTuple):
     and weights to choose by.
     """
 
-    link: object
+    link: Any
     configurations: tuple
-    scheme: object
-    X: object
+    scheme: Any
+    X: Any
     targets: np.ndarray
-    visits: object
+    visits: Any
     rows: np.ndarray
     weights: np.ndarray
     held: np.ndarray
@@ -139,7 +139,7 @@ def check_theorems(steps, weight, link):
         )
 
 
-def _geometry(configuration, d, k=1):
+def _geometry(configuration, d, k=1) -> tuple[Any, float]:
     """Strong convexity (None if there is none) and the exponent of the norm that measures rows."""
     potential, constraint, step, per_output = configuration
     size = d if per_output else k * d
@@ -317,7 +317,7 @@ class Moments(NamedTuple):
 class Mapped(NamedTuple):
     """A function or a fitted transformer of rows."""
 
-    function: object
+    function: Any
 
     def transform(self, X):
         """Features of rows; they must be finite numbers, one line a row."""
@@ -346,9 +346,9 @@ class KernelMap(NamedTuple):
     and `root` is Q Lambda^(-1/2).
     """
 
-    kernel: object
+    kernel: Any
     columns: Columns
-    support: object
+    support: Any
     root: np.ndarray
 
     @classmethod
@@ -356,7 +356,7 @@ class KernelMap(NamedTuple):
         """The map of a kernel or its name; 'rbf' and 'laplacian' take the median heuristic."""
         columns = Columns.of(X, weights, not sparse.issparse(X), standardize)
         support = columns.rows(X)
-        part = make_kernel(kernel)
+        part: Any = make_kernel(kernel)
         if isinstance(kernel, str) and hasattr(part, "distances"):
             part = part._replace(gamma=median_gamma(part, support, seed))
         gram = np.asarray(part.gram(support, support), dtype=np.float64)
@@ -409,8 +409,8 @@ class Surveyed(Source):
 
     rows: Reread
     columns: Columns
-    targets: object
-    held: object
+    targets: Any
+    held: Any
 
     def blocks(self, epoch):
         """The blocks of a pass."""
@@ -436,7 +436,8 @@ class Survey:
     """
 
     def __init__(self, rows, turns, n_shares, classify, inside):
-        self.moments, self.weight, self.outside, found = None, np.zeros(n_shares), 0, {}
+        self.moments: Any = None
+        self.weight, self.outside, found = np.zeros(n_shares), 0, {}
         for X, y, weights in rows.survey():
             share = turns(X)
             part = Moments.of(X, np.empty((len(y), 0)), weights)

@@ -1,6 +1,9 @@
 """SharedReflectron: generalized linear models whose outputs share their weights."""
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
@@ -12,6 +15,7 @@ from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.reflectron.glm import ReflectronRegressor
 from tunefree.estimators.reflectron.problem import Columns, link_range
 from tunefree.learners.reflectron.mirror import Batch
+from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 
 class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEstimator):
@@ -89,23 +93,27 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEst
     ([0.0, 1.0, -2.0, 1.0, 0.0], (60, 26))
     """
 
+    coef_: np.ndarray
+    intercept_: Any
+    link_: Any
+
     def __init__(
         self,
-        matrices=None,
-        link="logistic",
-        potential="auto",
-        constraint=None,
+        matrices: Any = None,
+        link: str | Link = "logistic",
+        potential: Any = "auto",
+        constraint: Any = None,
         *,
-        step="auto",
-        solver="batch",
-        init=None,
-        validation_fraction="auto",
-        n_splits="auto",
-        patience=50,
-        tol=1e-3,
-        max_iter=1000,
-        standardize=True,
-        random_state=None,
+        step: Any = "auto",
+        solver: str = "batch",
+        init: Any = None,
+        validation_fraction: float | str = "auto",
+        n_splits: int | str = "auto",
+        patience: int = 50,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        standardize: bool = True,
+        random_state: Seed = None,
     ):
         self.matrices = matrices
         self.link = link
@@ -123,7 +131,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEst
         self.random_state = random_state
 
     @told
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from samples.
 
         Parameters
@@ -171,7 +179,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEst
             setattr(self, name, getattr(inner, name))
         return self
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """Expected targets, shape (n, k), or (n,) for one output."""
         check_is_fitted(self, "coef_")
         samples, k = self._samples(X, self.n_outputs_)
@@ -216,6 +224,8 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEst
 
 class _Equations(ReflectronRegressor):
     """The Reflectron on samples of several equations: rows are held out and merged by sample."""
+
+    n_outputs: int
 
     def _units(self, X, weights, centred):
         k = self.n_outputs

@@ -1,7 +1,7 @@
 """The Reflectron's stochastic form: passes over rows in memory, and streams."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,10 @@ _PATIENCE = 5
 class Rule(NamedTuple):
     """What the runs of a model have in common; `size` is of a step, `rounds` how many may come."""
 
-    link: object
+    link: Any
     configurations: tuple
-    scheme: object
-    weight: object
+    scheme: Any
+    weight: Any
     intercept: bool
     size: int
     rounds: int
@@ -146,7 +146,7 @@ class Passes(NamedTuple):
     pass is read; `keep_path` remembers the parameters after every pass.
     """
 
-    measure: object = None
+    measure: Any = None
     tol: float = 0.0
     choosing: bool = True
     keep_path: bool = False

@@ -24,7 +24,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -161,7 +161,8 @@ def bandwidths(values, gammas, root=None, memory=None):
             yield decay(values, gamma, out)
             continue
         if gamma is not None:
-            for _ in range(_doublings(root, gamma)):
+            times: Any = _doublings(root, gamma)
+            for _ in range(times):
                 values *= values
             root = gamma
         yield values
@@ -170,7 +171,7 @@ def bandwidths(values, gammas, root=None, memory=None):
 class Facts(NamedTuple):
     """Rows, and what the kernel's distances need to know of them."""
 
-    rows: object
+    rows: Any
     sizes: np.ndarray | None
 
     @classmethod
@@ -215,7 +216,7 @@ class Member(NamedTuple):
     """A learner and the bandwidth under which it learns; None for a kernel without bandwidths."""
 
     gamma: float | None
-    learner: NamedTuple
+    learner: Any
     name: str = ""
 
 
@@ -230,7 +231,7 @@ class Rows(NamedTuple):
     """A block of rows to learn."""
 
     rows: Facts | None  # None if the engine holds all values in a cache
-    numbers: np.ndarray | None  # which of the rows in memory; None on a stream, where all are new
+    numbers: Any  # which of the rows in memory; None on a stream, where all are new
     squares: np.ndarray  # k(x, x)
     targets: np.ndarray  # of shape (n, n_outputs)
     weights: np.ndarray  # of shape (n,), or (n_members, n)
@@ -358,13 +359,15 @@ class Blocked:
         self.support, self.cache, self.dtype = Support(like), cache, like.dtype
         self.states = [KernelState.empty(n_outputs) for _ in self.members]
         # How many slots have coefficients, and the slot of each row in memory.
-        self.n_slots, self.slot_of = 0, None
+        self.n_slots = 0
+        self.slot_of: Any = None
         self.root = root_of(self.gammas) if cache is None else cache.root
         if cache is not None:
             self.slot_of = np.arange(len(cache.values))
         elif n_rows is not None:
             self.slot_of = np.full(n_rows, -1)
-        self.apart, self.origin = apart, []
+        self.apart = apart
+        self.origin: list = []
         self.updates = np.zeros((len(self.members), n_outputs), np.int64)
         self._tables, self._scored = None, None
 
@@ -404,10 +407,8 @@ class Blocked:
         for level, K in enumerate(bandwidths(own, gammas, self.root)):
             K = K.copy() if level + 1 < len(layout) else K
             for place, i in enumerate(layout[level]):
-                if known[level] is None:
-                    H = np.zeros((n, width))
-                else:
-                    H = known[level][:, place * width : (place + 1) * width]
+                sums, part = known[level], slice(place * width, (place + 1) * width)
+                H = np.zeros((n, width)) if sums is None else sums[:, part]
                 jobs.append((i, K, H))
 
         def solve(job):
@@ -464,7 +465,7 @@ class Blocked:
             self.slot_of[numbers[new]] = self.n_slots + np.arange(len(new))
             slots = self.slot_of[numbers]
         if self.apart:
-            self.origin.append(numbers[new])
+            self.origin.append(block.numbers[new])
         fresh = block.rows[new]
         self.support.append(fresh.rows, fresh.sizes)
         self._grow(self.n_slots + len(new))

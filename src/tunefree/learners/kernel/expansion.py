@@ -72,7 +72,7 @@ class Expansion(NamedTuple):
             support = support - centre
         pairs = [((k,), (table,)) for k, table in zip(self.kernels, tables, strict=True)]
         pairs = [(self.kernels, tables)] if share else pairs
-        families = [(*pair, Facts.of(pair[0][0], support)) for pair in pairs]
+        families: list[Any] = [(*pair, Facts.of(pair[0][0], support)) for pair in pairs]
 
         def sums(rows, kernels, tables, held):
             kernel, n = kernels[0], rows.shape[0]
@@ -92,7 +92,7 @@ class Expansion(NamedTuple):
                 dense = sparse.issparse(rows) and (fill or not sparse.issparse(support))
                 rows = rows.toarray() if dense else rows
                 rows = rows if centre is None else rows - centre
-            total = np.zeros((rows.shape[0], self.n_outputs))
+            total: Any = np.zeros((rows.shape[0], self.n_outputs))
             for family in families if m else ():
                 for part in sums(rows, *family):
                     total += part

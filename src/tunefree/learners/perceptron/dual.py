@@ -21,7 +21,7 @@ section 4; momentum for it: Ji, Srebro and Telgarsky 2021; the uphill test: O'Do
 nearest point in a polytope".
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
@@ -56,8 +56,8 @@ class AcceleratedState(NamedTuple):
 class Accelerated(NamedTuple):
     """Learn a separator by accelerated descent in the dual; the rows must come as one block."""
 
-    space: NamedTuple = Linear()
-    goal: NamedTuple = Goal()
+    space: Any = Linear()
+    goal: Any = Goal()
 
     def init(self, p=None):
         """The state before the first pass; `p` starts elsewhere than at p_0 (the weights)."""
@@ -153,7 +153,7 @@ class Accelerated(NamedTuple):
 class MinNormState(NamedTuple):
     """State of a run of `MinNorm`."""
 
-    support: np.ndarray | None = None  # the rows of S and their weights
+    support: Any = None  # the rows of S and their weights
     p: np.ndarray | None = None
     # Their inner products plus the constant `shift`, which makes the matrix positive definite as
     # soon as the rows are affinely independent; its lower Cholesky factor.
@@ -174,8 +174,8 @@ class MinNorm(NamedTuple):
     `most` is the largest support; a round costs O(k^2), or O(k^3) when a row is dropped.
     """
 
-    space: NamedTuple = Linear()
-    goal: NamedTuple = Goal()
+    space: Any = Linear()
+    goal: Any = Goal()
     most: int = 2000
 
     def init(self):

@@ -11,7 +11,7 @@ so any w bounds it from below, any distribution p over the rows bounds it from a
 vectors together are a proof that anyone can check with two products.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,8 +48,8 @@ def _row_products(design, rows, j, buffer, out):
 class _Rows(NamedTuple):
     """What `Linear` and `Gram` views offer: Z x, Z' p, squared norms, and Z_i Z_j for rows i."""
 
-    matrix: object
-    design: object
+    matrix: Any
+    design: Any
     signs: np.ndarray
     bias: float
 

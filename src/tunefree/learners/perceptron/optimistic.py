@@ -24,7 +24,7 @@ Source: Hanashiro and Abernethy, "Linear Separation via Optimism", Algorithm 1, 
 appendix A.2. The weighted form, the adaptive step and the certificates are ours.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -238,9 +238,9 @@ class Optimistic(NamedTuple):
     or take log2 T.
     """
 
-    space: NamedTuple = Linear()
-    goal: NamedTuple = Goal()
-    player: NamedTuple = Entropy()
+    space: Any = Linear()
+    goal: Any = Goal()
+    player: Any = Entropy()
     step: float | None = None
     growth: float = 1.1
 

@@ -19,7 +19,7 @@ Source: Orabona 2014, Algorithm 3 and appendix A; the two-vector average, and th
 lazily averaged form of `Diagonal`, are ours.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from tunefree.learners.pistol.rules import (
     PiSTOL,
 )
 from tunefree.losses import SmoothedHinge, bound, slopes
+from tunefree.protocols import Loss
 
 # The two vectors of an isotropic learner, and the fields of a diagonal one's record.
 G, U = 0, 1
@@ -152,9 +153,9 @@ class Isotropic(NamedTuple):
     True
     """
 
-    rule: NamedTuple = rules.PiSTOL()  # how gradients become a predictor
-    loss: NamedTuple = SmoothedHinge()  # a loss of `tunefree.losses`
-    average: NamedTuple = Uniform()  # a scheme of `tunefree.averaging`
+    rule: Any = rules.PiSTOL()  # how gradients become a predictor
+    loss: Loss = SmoothedHinge()  # a loss of `tunefree.losses`
+    average: Any = Uniform()  # a scheme of `tunefree.averaging`
     # Slopes up to this fraction of their bound count as zero and cost no update.
     negligible: float = 0.0
 
@@ -347,9 +348,9 @@ class Diagonal(NamedTuple):
     (2, 1)
     """
 
-    rule: NamedTuple = rules.PiSTOL(a=1.0, b=0.1, squares=True)  # how gradients become a predictor
-    loss: NamedTuple = SmoothedHinge()  # a loss of `tunefree.losses`
-    average: NamedTuple = Uniform()  # a scheme of `tunefree.averaging`
+    rule: Any = rules.PiSTOL(a=1.0, b=0.1, squares=True)  # how gradients become a predictor
+    loss: Loss = SmoothedHinge()  # a loss of `tunefree.losses`
+    average: Any = Uniform()  # a scheme of `tunefree.averaging`
     # Slopes up to this fraction of their bound count as zero and cost no update.
     negligible: float = 0.0
 

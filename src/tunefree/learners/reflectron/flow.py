@@ -15,7 +15,7 @@ flow cannot leave: it starts from small random numbers there, and other flows at
 Source: Boffi and Slotine 2020, eq. 5, 7 and 8.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -36,7 +36,7 @@ _LOOK_AHEAD = 1e-4  # of the time so far: over which the slope of the hold-out r
 class Sample(NamedTuple):
     """Rows to learn from, or to measure the risk on."""
 
-    design: object
+    design: Any
     targets: np.ndarray
     weights: np.ndarray
 
@@ -65,9 +65,9 @@ class Flow(NamedTuple):
     """The field on rows, of theta (`natural`) or the dual; the unknowns are one vector."""
 
     sample: Sample
-    link: object
-    potential: object
-    weight: object = None
+    link: Any
+    potential: Any
+    weight: Any = None
     natural: bool = False
     intercept: bool = False
 
@@ -136,14 +136,16 @@ class Piece(NamedTuple):
 
     times: np.ndarray
     states: np.ndarray
-    between: object
+    between: Any
     events: dict
     ended: str
     n_evaluations: int
 
 
-def follow(flow, start, stop, unknowns, *, held=None, method="DOP853", rtol=1e-6, atol=None,
-           until=()):  # fmt: skip
+def follow(
+    flow, start, stop, unknowns, *, held: Any = None, method: Any = "DOP853", rtol=1e-6, atol=None,
+    until=(),
+):  # fmt: skip
     """Follow a flow from one time to another, or until an event.
 
     Watched are 'rise' (of the risk on the sample `held`) and 'stationary'; those in `until` end it.

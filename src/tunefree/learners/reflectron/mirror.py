@@ -56,7 +56,7 @@ super-time-stepping of parabolic and mixed equations"; the flow: Boffi and Sloti
 and the lengths of chains are this library's.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,8 +81,8 @@ class Configuration(NamedTuple):
     Potential and constraint are of the whole matrix of parameters, or of every output on its own.
     """
 
-    potential: object
-    constraint: object = None
+    potential: Any
+    constraint: Any = None
     step: float | None = None
     per_output: bool = False
 
@@ -124,10 +124,10 @@ class Batch(NamedTuple):
     `held` says which member does not learn from a row: its risk there is measured.
     """
 
-    design: object
+    design: Any
     targets: np.ndarray
     weights: np.ndarray
-    held: object = NONE
+    held: Any = NONE
 
 
 class Point(NamedTuple):
@@ -154,11 +154,11 @@ class Sums(NamedTuple):
     rows held out, of the members they are held out from.
     """
 
-    gradient: object = 0.0
-    offset: object = 0.0
-    weight: object = 0.0
-    squares: object = 0.0
-    held: object = 0.0
+    gradient: Any = 0.0
+    offset: Any = 0.0
+    weight: Any = 0.0
+    squares: Any = 0.0
+    held: Any = 0.0
     held_weight: float = 0.0
 
     def add(self, other):
@@ -195,7 +195,7 @@ class State(NamedTuple):
     passes: int
     automatic: np.ndarray  # whether the step is
     patience: np.ndarray  # points to wait for progress, at least
-    chain: object = None  # what `Chained` remembers, of the L running ones
+    chain: Any = None  # what `Chained` remembers, of the L running ones
 
 
 class Mirror(NamedTuple):
@@ -206,9 +206,9 @@ class Mirror(NamedTuple):
     `behind` points once it has made progress, but not as far as another; None does not compare.
     """
 
-    link: object
+    link: Any
     configurations: tuple
-    weight: object = None  # or 'slope' or a function, which need fixed steps
+    weight: Any = None  # or 'slope' or a function, which need fixed steps
     intercept: bool = True  # outside potential and constraint
     members: int = 1  # of each configuration
     first_step: float = 1.0  # where automatic steps start; any value does

@@ -26,7 +26,7 @@ squared errors is an honest risk to compare configurations by.
 Source: Boffi, Tu and Slotine 2021, eq. 9-10; averages as in `tunefree.averaging`.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -186,10 +186,10 @@ class Lazy(NamedTuple):
     The potential has coordinates; the constraint is None or has `dual_bounds`.
     """
 
-    link: object
-    configuration: object
-    scheme: object
-    weight: object = None
+    link: Any
+    configuration: Any
+    scheme: Any
+    weight: Any = None
     intercept: bool = True
 
     def init(self, d, k=1, theta=None, offset=None):
@@ -212,12 +212,12 @@ class Lazy(NamedTuple):
         together = 1 if self.configuration.per_output else k
         return self.configuration.potential.coordinates(d * together)
 
-    def _limits(self):
+    def _limits(self) -> tuple[Any, Any]:
         constraint = self.configuration.constraint
         if constraint is None:
             return -np.inf, np.inf
-        bounds = constraint.dual_bounds(self.configuration.potential)
-        return tuple(float(bound) for bound in bounds)
+        low, high = constraint.dual_bounds(self.configuration.potential)
+        return float(low), float(high)
 
     def scan(self, state, X, targets, importance, steps):
         """Learn rows in order, one step each; the state is consumed."""
@@ -280,10 +280,10 @@ class MiniBatchState(NamedTuple):
 class MiniBatches(NamedTuple):
     """Steps of `size` rows, in any geometry; a scheme of None reads the last iterate."""
 
-    link: object
-    configuration: object
-    scheme: object
-    weight: object = None
+    link: Any
+    configuration: Any
+    scheme: Any
+    weight: Any = None
     intercept: bool = True
     size: int = 1
 

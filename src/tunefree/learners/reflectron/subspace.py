@@ -21,7 +21,7 @@ cannot be told from the leading values, all singular values are worked out.
 Source: Boffi, Tu and Slotine 2021, section 6.2, for the maps; the rest is this library's.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import daxpy
@@ -65,7 +65,7 @@ class _Answer(NamedTuple):
 
     factors: np.ndarray
     slope: float
-    dual: object
+    dual: Any
     tail: float
     size: float
 
@@ -105,7 +105,7 @@ def _leading(dual, base, ball, near, tolerance):
         rest = np.sqrt(max(total - float(np.sum(s * s)), 0.0))
         answer = _answer(s, rest, count, base, ball)
         excess = np.inf if answer is None else answer.tail / (_TAIL * tolerance * answer.size)
-        if excess <= 1.0:
+        if answer is not None and excess <= 1.0:
             image = dual @ right
             residuals = np.linalg.norm(image - left * s, axis=0)
             moves = _moves(s, answer.factors, residuals) / answer.size

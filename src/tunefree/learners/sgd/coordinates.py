@@ -6,7 +6,7 @@ replaced by one column of that row, of the same length: the learner makes the sa
 columns, and a weight of the user's column j is the weight at place[j] times factor[j].
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,8 +22,8 @@ class Columns(NamedTuple):
     mean: np.ndarray
     factor: np.ndarray  # 1 / the largest deviation; 0 leaves a (constant) column out
     target: np.ndarray  # mean of the targets
-    place: np.ndarray | None = None  # the coordinate a column is added to; None: its own
-    width: int | None = None  # how many coordinates there are, if columns are merged
+    place: Any = None  # the coordinate a column is added to; None: its own
+    width: Any = None  # how many coordinates there are, if columns are merged
 
     def unscaled(self):
         """The same with every column in its unit, constant ones excepted."""
@@ -158,7 +158,8 @@ def shown(X, view):
     if not sparse.issparse(X):
         return view.show(X), view
     *rows, place, factor, width = _merge(X.data, X.indices, X.indptr, view.factor)
-    return _csr(*rows, width), view._replace(factor=factor, place=place, width=width)
+    values, places, ends = rows
+    return _csr(values, places, ends, width), view._replace(factor=factor, place=place, width=width)
 
 
 def squared_norms(Z, centre):
