@@ -73,12 +73,13 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """
         return self._learn(X, y, sample_weight)
 
-    def _learn(self, X, y, sample_weight=None, like=None, held=None):
+    def _learn(self, X, y, sample_weight=None, like=None, held=None, groups=None):
         """Learn.
 
         With the view of `like`, and its rates as one more start of the search: its whole geometry
         if the kernels are the same. It keeps what it says of the rows `held` without them, whose
-        targets the search does not see.
+        targets the search does not see. `groups` are numbers: all that are held, are left out as
+        wholes (only where all rows are landmarks).
         """
         real = not self._CLASSIFY
         if self.n_landmarks != "auto" and not (
@@ -93,11 +94,15 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         X, weights = X[kept], weights[kept]
         targets, labels = self._encode(y[kept])
         held = None if held is None else held[kept]
+        if groups is not None:
+            groups = groups[kept]
+            labels = np.column_stack([labels, groups])
         rows, totals = self._distinct(X, labels, weights)
         targets = screened(targets, rows, ABSURD)
         fitted = self._solve(
-            X[rows], targets[rows], totals, like, None if held is None else held[rows]
-        )
+            X[rows], targets[rows], totals, like, None if held is None else held[rows],
+            None if groups is None else groups[rows],
+        )  # fmt: skip
         if held is not None:
             # The rows held, in the order in which they were given.
             self.held_values_ = fitted.left_out[np.argsort(rows[held[rows]], kind="stable")]
@@ -110,7 +115,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
         return rows[:_MOST_ROWS], totals[:_MOST_ROWS]
 
-    def _solve(self, X, y, weights, like, held):
+    def _solve(self, X, y, weights, like, held, groups):
         n, share = len(X), weights / weights.sum()
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
@@ -128,7 +133,9 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         m = n if self.n_landmarks == "auto" and n <= _ALL else min(self._size(n), n)
         intercept = np.zeros(Y.shape[1])
         if self.kernel != "linear" and m == n:
-            coef, left_out, self.alpha_ = exact(self.geometry_, A, Y, weights, r)
+            coef, left_out, self.alpha_ = exact(
+                self.geometry_, A, Y, weights, r, None if groups is None else groups[order[-r:]]
+            )
             self.landmarks_ = Landmarks(A, self.geometry_, np.empty((0, 0)))
         else:
             if self.kernel == "linear":

@@ -242,10 +242,11 @@ def _median(kernel, A):
     return float(max(np.median(off), 1e-3)) if len(off) else 1.0
 
 
-def exact(geometry, A, Y, weights, held):
+def exact(geometry, A, Y, weights, held, groups=None):
     r"""Kernel ridge regression on all rows, and what it says of the last `held` without them.
 
     With :math:`\alpha = A^{-1} Y` the others say :math:`y_i - \alpha_i / A^{-1}_{ii}` of row i.
+    Without its whole group G they say :math:`y_G - ((A^{-1})_{GG})^{-1} \alpha_G`.
     Of the inverse only the trailing block of the rows held is needed, and that of a matrix is the
     inverse of the trailing block of its Cholesky factor times its transpose.
 
@@ -257,6 +258,8 @@ def exact(geometry, A, Y, weights, held):
     Y : ndarray of shape (n, c)
     weights : ndarray of shape (n,)
     held : int
+    groups : ndarray of shape (held,), optional
+        Groups of the rows held, which hold all of their rows.
 
     Returns
     -------
@@ -275,5 +278,10 @@ def exact(geometry, A, Y, weights, held):
     corner, factor = found
     solve = lapack.spotrs if factor.dtype == np.float32 else lapack.dpotrs
     coef = solve(factor, Y.astype(factor.dtype), 1)[0].astype(np.float64)
-    left_out = Y[-held:] - coef[-held:] / np.diagonal(corner)[:, None]
+    gap = coef[-held:] / np.diagonal(corner)[:, None]
+    if groups is not None:
+        order = np.argsort(groups, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+            gap[rows] = np.linalg.solve(corner[np.ix_(rows, rows)], coef[-held:][rows])
+    left_out = Y[-held:] - gap
     return coef, left_out, penalty
