@@ -369,8 +369,8 @@ class Report(NamedTuple):
             for row, r in zip(body, self.leaderboard, strict=True)
         )
         columns = "".join(
-            f"<tr><td>{escape(name)}</td><td>{share:.1%}</td>"
-            f"<td><div style='background:#0072B2;height:.8em;width:{10 * share:.2f}em'></div></td></tr>"
+            f"<tr><td>{escape(name)}</td><td>{share:.1%}</td><td>"
+            f"<div style='background:#0072B2;height:.8em;width:{10 * share:.2f}em'></div></td></tr>"
             for name, share in self.relevances.items()
         )
         if columns:
