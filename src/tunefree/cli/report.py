@@ -16,7 +16,7 @@ from scipy import sparse
 
 from tunefree.cli.apply import evaluate, load, matched_by_us
 from tunefree.cli.console import BAD_MODEL, FAILED, answer, check_writable, failing, note, working
-from tunefree.cli.train import column_told, kinds_told
+from tunefree.cli.train import column_name, column_told, kinds_told
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model
 
@@ -33,7 +33,7 @@ svg {{ max-width: 100%; height: auto; }}
 """
 _MOST, _MOST_PRINTED = 20, 10  # of the columns with the largest weights
 # Importances: rows, and how often each column is shuffled; more columns take too long.
-_ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS = 500, 3, 50, 4
+_ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS, _MOST_LEVELS = 500, 3, 50, 4, 10
 
 
 def run_report(model, data, output, **given):
@@ -209,13 +209,18 @@ def _effects(estimator, notes, table):
     def draw(j):
         column = X[:, j] if isinstance(X, np.ndarray) else X.iloc[:, j]
         known = column == column  # noqa: PLR0124 -- missing values differ from themselves
-        text, target = column.dtype.kind not in "biuf", None
+        text, target = column.dtype.kind == "O", None
+        if text:  # the levels seen most
+            counts = column[known].value_counts()
+            known &= column.isin(counts.index[:_MOST_LEVELS])
+        elif column.dtype.kind not in "iuf" or len(np.unique(column[known])) < 2:
+            return ""
         if getattr(estimator, "classes_", None) is not None and len(estimator.classes_) > 2:
             target = estimator.classes_[-1]
 
         def plot(ax):
             display = PartialDependenceDisplay.from_estimator(
-                estimator, X[known.to_numpy() if text else np.asarray(known)], [j], ax=ax,
+                estimator, X[np.asarray(known)], [j], ax=ax,
                 categorical_features=[j] if text else None, grid_resolution=20, target=target,
                 feature_names=names,
             )  # fmt: skip
@@ -277,7 +282,7 @@ def _columns(estimator, notes):
     if rows:
         kind = [*rows[0]][1]
         title = {"weight": "Largest weights", "relevance": "Most relevant columns"}[kind]
-        unit = {"weight": kind, "relevance": "share of the distances or of the spread"}[kind]
+        unit = {"weight": kind, "relevance": "share of the predictions' spread"}[kind]
         bars = [(row["feature"], row[kind]) for row in rows]
         levels = "; ".join(row["levels"] for row in rows if row.get("levels"))
         more = f"<p class=note>Levels that count most: {escape(levels)}.</p>" if levels else ""
@@ -403,19 +408,6 @@ def _levels_told(name, levels, most=3):
     """The levels of a column that count most, with their shares."""
     best = sorted(levels.items(), key=lambda item: -item[1])[:most]
     return ", ".join(f"{name}={level} {share:.1%}" for level, share in best)
-
-
-def column_name(name, names, first):
-    """The user's name of a column where the model knows a position only, such as x0.
-
-    >>> column_name("x0", None, 1), column_name("x1 is missing", ["age", "income"], 1)
-    ('feature 1', 'income is missing')
-    """
-    found = re.fullmatch(r"x(\d+)( is missing)?", name)
-    if not found:
-        return name
-    position, rest = int(found[1]), found[2] or ""
-    return (f"feature {position + first}" if names is None else str(names[position])) + rest
 
 
 def _race(board):

@@ -498,10 +498,11 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
     def relevances_(self):
         """How much each column of X counts for the predictor, shape (n_features_in_,), sum 1.
 
-        The columns' shares of the distances that a kernel measures, or of a linear model's spread
-        (coefficient times deviation), averaged by the models' shares of the stack. They have no
-        units. What a column is worth for new rows is another question, which
-        `sklearn.inspection.permutation_importance` answers from rows not learned.
+        The columns' shares of the mean squared change of the prediction when one column alone is
+        drawn from another row (of a linear model coefficient times deviation, squared); of a stack
+        the mean of its models', by their shares. They have no units. What a column is worth for new
+        rows is another question, which `sklearn.inspection.permutation_importance` answers from
+        rows not learned.
         """
         each = self._column_relevances()
         return np.bincount(self.table_.sources_, each, self.n_features_in_)
@@ -552,7 +553,7 @@ def _relevances(fits, shares, X, weights, leader):
             w = weights[:_MOST_SHOWN] / weights[:_MOST_SHOWN].sum()
             square = shown.multiply(shown) if sparse.issparse(shown) else np.square(shown)
             spread = np.sqrt(np.maximum(square.T @ w - np.square(shown.T @ w), 0.0))
-            each = np.sqrt(np.square(np.atleast_2d(model.coef_)).sum(axis=0)) * spread
+            each = np.square(np.atleast_2d(model.coef_) * spread).sum(axis=0)
         elif view and leader is not None:  # it measures with the leader's geometry
             each = leader.relevance_
         else:

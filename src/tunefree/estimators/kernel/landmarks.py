@@ -10,12 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread
 from tunefree.choose.risk import temperature
-from tunefree.columns import coordinates
+from tunefree.columns import coordinates, spreads
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.kernels import KERNELS
-from tunefree.learners.kernel.geometry import ROWS, exact, search
+from tunefree.learners.kernel.geometry import ROWS, effects, exact, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
 from tunefree.robust import ABSURD, screened
 
@@ -143,8 +143,8 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             else:
                 marks = place(A[:m], self.geometry_)
             last = lambda part: np.roll(part, r, axis=0)  # noqa: E731
-            A, back, heavy = last(A), last(Y), last(weights)
-            found = solve(marks, lambda a, b: A[a:b], n, back, heavy, most=r)
+            turned, back, heavy = last(A), last(Y), last(weights)
+            found = solve(marks, lambda a, b: turned[a:b], n, back, heavy, most=r)
             risk = np.square(found.left_out - back[:r, None]).sum(axis=2)
             i = int(np.argmin(heavy[:r] @ risk))
             coef, intercept, self.alpha_ = found.coef[:, i], found.intercept[i], float(ALPHAS[i])
@@ -154,7 +154,12 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             )
         square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
-        self.relevance_ = self._relevance(Z, coef, X.shape[1])
+        if self.kernel == "linear":
+            each = spreads(Z, weights, coef, self.view_.source, X.shape[1])
+        else:
+            marks = self.landmarks_.centers
+            each = effects(self.geometry_, A, weights, marks, coef, self.view_.source, X.shape[1])
+        self.relevance_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
             coef * unit, level + intercept * unit, (y.min(axis=0), y.max(axis=0)),
@@ -170,16 +175,6 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         # The rows held come last: they are searched only where there are few others.
         n = len(Z) - held if len(Z) - held >= ROWS else None
         return search(kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate, near)
-
-    def _relevance(self, Z, coef, d):
-        """The columns' shares of the distances, or of a linear model's spread."""
-        spread = Z.std(axis=0, dtype=np.float64)
-        if self.kernel == "linear":
-            each = np.sqrt(np.square(coef).sum(axis=1)) * spread
-        else:
-            each = self.geometry_.rates * spread**self.geometry_.kernel.power
-        total = np.bincount(self.view_.source, each, d)
-        return total / total.sum() if total.any() else total
 
     def _size(self, n):
         """How many landmarks."""
@@ -261,7 +256,8 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     landmarks_ : part
         Landmarks in the units of the kernel.
     relevance_ : ndarray of shape (n_features,)
-        The columns' shares of the distances (of the linear model's spread), without units; sum 1.
+        The columns' shares of how the predictor moves, without units; they sum to 1. Each is half
+        the mean squared change when that column alone is drawn from another row.
     alpha_ : float
         The penalty, of targets of unit variance.
     leave_one_out_risk_ : float

@@ -35,6 +35,8 @@ _BOUNDS = {"rate": (-14.0, 4.0), "penalty": (np.log(1e-4), np.log(30.0)),
 _STARTS = ((1 / 16, 0.1), (1 / 2, 0.1), (4.0, 0.01))
 # Rows of a search, of its starts, and evaluations of both.
 ROWS, _MORE_ROWS, _FEW, _EARLY, _MOST = 700, 1400, 350, 6, 20
+# Changed kernel values by which effects of columns are measured.
+_EFFECT_WORK = 2e7
 # Single precision serves from this penalty on.
 _SINGLE = 3e-3
 
@@ -240,6 +242,49 @@ def _median(kernel, A):
     D = kernel.distances(A, A, kernel.sizes(A), kernel.sizes(A))
     off = D[np.triu_indices(len(A), 1)]
     return float(max(np.median(off), 1e-3)) if len(off) else 1.0
+
+
+def effects(geometry, A, weights, centers, coef, source, d):
+    r"""How much a predictor moves with each column: half the mean squared change, shape (d,).
+
+    :math:`E (f(x) - f(x'))^2 / 2`, where x' has that column from another row: the total effect of
+    the analysis of variance, summed over outputs; of an additive function the column's variance.
+
+    Parameters
+    ----------
+    geometry : Geometry
+    A : ndarray of shape (n, q)
+        Placed rows in random order, of which the first 20 to 200 are looked at.
+    weights : ndarray of shape (n,)
+    centers : ndarray of shape (m, q)
+    coef : ndarray of shape (m, c)
+    source : ndarray of int of shape (q,)
+        The column of each coordinate.
+    d : int
+
+    References
+    ----------
+    Jansen 1999, "Analysis of variance designs for model output".
+    """
+    kernel, slope = geometry.kernel, geometry.slope
+    rows = int(np.clip(_EFFECT_WORK / max(len(centers) * d, 1), 20, 200))
+    A, share = A[:rows], weights[:rows] / weights[:rows].sum()
+
+    def parts(a, c):
+        sizes = kernel.sizes(a)
+        return kernel.distances(a, c, sizes, kernel.sizes(c)), sizes
+
+    centers, out = centers.astype(A.dtype, copy=False), np.zeros(d)
+    D, _ = parts(A, centers)
+    E = decay(D, 1.0)
+    for j in np.unique(source):
+        own = np.flatnonzero(source == j)
+        near, sizes = parts(np.ascontiguousarray(A[:, own]), np.ascontiguousarray(centers[:, own]))
+        step, lines = np.roll(near, 1, axis=0) - near, np.roll(sizes, 1) - sizes
+        other = decay(np.maximum(D + step, 0.0), 1.0)
+        moved = (other - E + slope * (lines[:, None] - step)) @ coef
+        out[j] = 0.5 * share @ np.square(moved).sum(axis=1)
+    return out
 
 
 def exact(geometry, A, Y, weights, held, groups=None):
