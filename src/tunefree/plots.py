@@ -255,7 +255,7 @@ class LeaderboardDisplay:
             names = [f"{name}, {share:.0%}" if share else name for name, share in pairs]
         ax.set_yticks(place, [names[i] for i in shown])
         ax.invert_yaxis()
-        told = "chosen" if self.shares is None else "shares of the stack"
+        told = "chosen" if self.shares is None else "in the stack, with its share"
         ax.set(xlabel=f"{self.label} (blue: {told})")
         return self
 

@@ -227,6 +227,9 @@ def _effects(estimator, notes, table):
             classes = getattr(estimator, "classes_", None)
             said = "prediction" if classes is None else f"probability of {classes[-1]}"
             for one in display.axes_.ravel():
+                if text:  # bars begin at 0
+                    low, high = one.get_ylim()
+                    one.set_ylim(min(low, 0.0), max(high, 0.0))
                 one.set(ylabel=f"mean {said}".replace("$", r"\$"))
 
         return _svg(plot, 2.4)
