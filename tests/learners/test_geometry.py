@@ -1,13 +1,150 @@
-"""What an exact kernel says of itself: rows and groups left out, and what each column moves."""
+"""Learned geometry: slopes are true, left-out predictions are exact, columns are found out."""
 
 import numpy as np
 import pytest
 
+from tunefree.columns import coordinates
 from tunefree.kernels import RBF, Laplacian
-from tunefree.learners.kernel.geometry import Geometry, effects, exact
+from tunefree.learners.kernel.geometry import Geometry, _Evidence, effects, exact, inverse, search
+
+KERNELS = [RBF(), Laplacian()]
 
 
-def problem(kernel, n=60, d=3):
+def rows(n=120, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, d)).astype(np.float32)
+    y = (np.sin(2 * Z[:, :1]) + 0.1 * rng.normal(size=(n, 1))).astype(np.float32)
+    return Z, y - y.mean(), rng.integers(1, 4, n).astype(float)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_slopes_of_the_evidence_are_finite_differences(kernel):
+    Z, y, w = rows()
+    shared = np.array([0, 1, 1, 2])
+    evidence = _Evidence(kernel, Z, np.hstack([y, y**2 - np.mean(y**2)]), w, shared)
+    theta = np.array([-1.0, -2.0, -1.5, -2.0, -1.2])
+    _, slope = evidence(theta)
+    for i, step in enumerate(1e-2 * np.eye(len(theta))):
+        between = (evidence(theta + step)[0] - evidence(theta - step)[0]) / 2e-2
+        assert slope[i] == pytest.approx(between, rel=2e-3, abs=2e-2)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_evidence_is_that_of_a_gaussian_process_of_free_scale(kernel):
+    """-2 log p(y) of N(0, s (K + penalty / w)) at its best s, but for constants and the priors."""
+    Z, y, w = rows(40)
+    evidence = _Evidence(kernel, Z, y, w, np.arange(4))
+
+    def density(theta):
+        g = evidence.geometry(theta)
+        A = g.show(Z).astype(float)
+        K = g.values(A, A) + np.diag(g.penalty / w)
+        scale = float(y[:, 0] @ np.linalg.solve(K, y[:, 0])) / len(y)
+        return 0.5 * (np.linalg.slogdet(scale * K)[1] + len(y))
+
+    one = np.append(np.full(4, -1.5), [-2.0, -2.3])
+    two = np.append(np.full(4, -0.5), [-2.0, -2.3])  # the priors are the same
+    assert evidence(two)[0] - evidence(one)[0] == pytest.approx(
+        density(two) - density(one), rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_kernel_is_positive_definite(kernel):
+    Z = rows(80)[0].astype(float)
+    values = Geometry(kernel, np.full(4, 0.3), 5.0, 0.1).values(Z, Z)
+    assert np.linalg.eigvalsh(values).min() > -1e-10 * np.trace(values)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("held", [1, 17, 60])
+def test_what_is_said_of_rows_left_out_is_what_the_others_say(kernel, held):
+    Z, y, w = rows(60)
+    g = Geometry(kernel, np.full(4, 0.5), 0.2, 0.3)
+    A, y = g.show(Z.astype(float)), y.astype(float)
+    coef, left_out, _ = exact(g, A, y, w, held)
+    K = g.values(A, A)
+    np.testing.assert_allclose((K + np.diag(0.3 / w)) @ coef, y, atol=1e-8)
+    for i in {60 - held, 59}:
+        others = np.arange(60) != i
+        B = K[np.ix_(others, others)] + np.diag(0.3 / w[others])
+        alone = K[i, others] @ np.linalg.solve(B, y[others])
+        np.testing.assert_allclose(left_out[i - 60], alone, atol=1e-8)
+
+
+def test_weights_are_repetitions_of_one_row_together():
+    """A row of weight 3 is three rows in the solution."""
+    Z, y, w = rows(30)
+    g = Geometry(RBF(), np.full(4, 0.5), 0.2, 0.3)
+    A, y = g.show(Z.astype(float)), y.astype(float)
+    many = np.repeat(np.arange(30), w.astype(int))
+    one, _, _ = exact(g, A, y, w, 30)
+    two, _, _ = exact(g, A[many], y[many], np.ones(len(many)), 1)
+    new = rows(20, seed=1)[0].astype(float)
+    np.testing.assert_allclose(g.values(new, A) @ one, g.values(new, A[many]) @ two, atol=1e-7)
+
+
+def test_an_indefinite_matrix_has_no_inverse_and_the_penalty_grows():
+    K = np.array([[1.0, 2.0], [2.0, 1.0]])
+    assert inverse(K, 0.5, np.ones(2)) is None
+    got, _ = inverse(K, 2.0, np.ones(2))
+    np.testing.assert_allclose(got, np.linalg.inv(K + 2.0 * np.eye(2)))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_parity_of_some_columns_is_found(kernel):
+    """No column alone tells anything of it, and no smooth function."""
+    bits = np.random.default_rng(0).integers(0, 2, (600, 8)).astype(np.float32)
+    y = 2.0 * (bits[:, :3].sum(axis=1) % 2) - 1.0
+    g = search(kernel, 2 * bits - 1, y[:, None] - y.mean(), np.ones(600), np.arange(8))
+    assert set(np.argsort(-g.rates)[:3]) == {0, 1, 2} and g.rates[:3].min() > 20 * g.rates[3:].max()
+
+
+def test_one_kernel_starts_from_what_another_found():
+    Z, y, _ = rows(400, 12, seed=3)
+    near = search(Laplacian(), Z, y, np.ones(400), np.arange(12))
+    found = search(RBF(), Z, y, np.ones(400), np.arange(12), near)
+    assert found.rates.argmax() == 0
+
+
+def test_columns_are_numbers_ranks_and_levels():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=90), np.exp(3 * rng.normal(size=90)),
+                         rng.integers(0, 4, 90), rng.integers(0, 20, 90), np.ones(90),
+                         rng.integers(0, 2, 90)])  # fmt: skip
+    v = coordinates(X, np.ones(90))
+    count = {j: np.bincount(v.kind[v.source == j], minlength=3).tolist() for j in range(6)}
+    assert count[0] == [1, 0, 0] and count[1] == [1, 1, 0]  # heavy tails have ranks
+    assert count[2] == [1, 0, 4] and count[3][2] == len(np.unique(X[:, 3]))
+    assert count[4] == [0, 0, 0] and count[5] == [1, 0, 0]
+    # Few levels have rates of their own, many share one.
+    assert len(np.unique(v.rate[(v.source == 2) & (v.kind == 2)])) == 4
+    assert len(np.unique(v.rate[(v.source == 3) & (v.kind == 2)])) == 1
+    Z = v.show(X)
+    np.testing.assert_allclose(Z[:, v.kind < 2].mean(axis=0), 0.0, atol=0.2)
+    # New values lie between or beyond those seen.
+    far = v.show(np.array([[1e9, 1e9, 7.0, 7.5, 1.0, 0.0]]))[0]
+    assert (
+        np.isfinite(far).all() and far[0] == 6.0 and not far[(v.source == 2) & (v.kind == 2)].any()
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_units_and_weights_of_rows_change_no_coordinate(dtype):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=60), rng.integers(0, 30, 60)]).astype(dtype)
+    w = rng.integers(1, 4, 60)
+    one = coordinates(X, w.astype(float))
+    two = coordinates(np.repeat(X, w, axis=0), np.ones(w.sum()))
+    np.testing.assert_allclose(one.show(X), two.show(X), atol=1e-5)
+    scaled = coordinates(X * dtype(1024.0) ** np.arange(2), w.astype(float))
+    np.testing.assert_allclose(
+        scaled.show(X * dtype(1024.0) ** np.arange(2))[:, 0], one.show(X)[:, 0], atol=1e-5
+    )
+    assert one.show(X).dtype == dtype
+
+
+def weighted_rows(kernel, n=60, d=3):
     rng = np.random.default_rng(0)
     geometry = Geometry(kernel, np.array([0.5, 0.2, 0.1]), 0.3, 0.05)
     A = np.ascontiguousarray(geometry.show(rng.normal(size=(n, d))))
@@ -16,8 +153,8 @@ def problem(kernel, n=60, d=3):
 
 @pytest.mark.parametrize("kernel", [RBF(), Laplacian()], ids=["rbf", "laplacian"])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_what_is_left_out_is_as_if_never_learned(kernel, grouped):
-    geometry, A, Y, weights, rng = problem(kernel)
+def test_rows_and_whole_groups_are_left_out_as_if_never_learned(kernel, grouped):
+    geometry, A, Y, weights, rng = weighted_rows(kernel)
     held = 40
     groups = rng.integers(0, 7, held) if grouped else np.arange(held)
     told = exact(geometry, A, Y, weights, held, groups if grouped else None)[1]
@@ -32,7 +169,7 @@ def test_what_is_left_out_is_as_if_never_learned(kernel, grouped):
 
 @pytest.mark.parametrize("kernel", [RBF(), Laplacian()], ids=["rbf", "laplacian"])
 def test_effects_are_half_the_mean_squared_change(kernel):
-    geometry, A, Y, weights, _ = problem(kernel)
+    geometry, A, Y, weights, _ = weighted_rows(kernel)
     source = np.array([0, 2, 0])  # two coordinates of one column, and a column without any
     found = effects(geometry, A, weights, A, Y, source, 3)
     share = weights / weights.sum()
