@@ -494,6 +494,21 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             total += a * score.of(Fitted(view, model), X)
         return total.astype(X.dtype if X.dtype == np.float32 else np.float64)
 
+    def _model_state(self):
+        """What a model file holds: no times, so that equal fits make equal files."""
+        names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
+        state, report = {n: vars(self)[n] for n in sorted(names)}, self.report_.timed()
+        return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
+
+    def _times(self):
+        """What a file does not hold, as a note for one."""
+        return {"seconds": self.report_.times()}
+
+    def _set_times(self, times):
+        """Put back what a file does not hold."""
+        self.report_ = self.report_.timed(times)
+        self.leaderboard_, self.seconds_ = self.report_.leaderboard, times["all"]
+
     @property
     def relevances_(self):
         """How much each column of X counts for the predictor, shape (n_features_in_,), sum 1.
