@@ -92,3 +92,13 @@ def test_what_cannot_be_drawn_is_refused():
         LeaderboardDisplay.from_estimator(OptimisticPerceptron().fit(X, y))
     with pytest.raises(ValueError, match="kind='bars'"):
         WeightsDisplay(np.ones(2)).plot(kind="bars")
+
+
+def test_the_leaderboard_of_a_stack_tells_the_shares(ax):
+    display = LeaderboardDisplay(
+        ["a", "b", "c"], np.array([0.3, 0.1, 0.2]), chosen=[True, True, False],
+        shares=[0.25, 0.75, 0.0],
+    ).plot(ax)  # fmt: skip
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["b, 75%", "c", "a, 25%"]
+    colours = [bar.get_facecolor() for bar in display.bars_]
+    assert colours[0] == colours[2] != colours[1]

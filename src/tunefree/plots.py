@@ -190,6 +190,8 @@ class LeaderboardDisplay:
         Standard errors of the risks.
     chosen : list of bool
     label : str, default='risk'
+    shares : list of float, optional
+        The candidates' shares of a stack, told beside the names.
 
     Attributes
     ----------
@@ -215,12 +217,14 @@ class LeaderboardDisplay:
         errors: np.ndarray | None = None,
         chosen: Sequence[bool] | None = None,
         label: str = "risk",
+        shares: Sequence[float] | None = None,
     ):
         self.names = names
         self.risks = risks
         self.errors = errors
         self.chosen = [False] * len(names) if chosen is None else chosen
         self.label = label
+        self.shares = shares
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
@@ -244,6 +248,7 @@ class LeaderboardDisplay:
             errors=None if error is None else np.array([e[error] for e in board], dtype=float),
             chosen=[bool(e.get("chosen", i == best)) for i, e in enumerate(board)],
             label=str(score).replace("_", " "),
+            shares=[e["share"] for e in board] if "share" in board[0] else None,
         )
 
     def plot(self, ax: Any = None, *, most: int = 15) -> Self:
@@ -265,9 +270,14 @@ class LeaderboardDisplay:
         colours = [COLOURS[0] if self.chosen[i] else "0.75" for i in shown]
         place = np.arange(len(shown))
         self.bars_ = ax.barh(place, self.risks[shown], xerr=errors, color=colours, ecolor="0.2")
-        ax.set_yticks(place, [self.names[i] for i in shown])
+        names = self.names
+        if self.shares is not None:
+            pairs = zip(names, self.shares, strict=True)
+            names = [f"{name}, {share:.0%}" if share else name for name, share in pairs]
+        ax.set_yticks(place, [names[i] for i in shown])
         ax.invert_yaxis()
-        ax.set(xlabel=f"{self.label} (blue: chosen)")
+        told = "chosen" if self.shares is None else "in the stack, with its share"
+        ax.set(xlabel=f"{self.label} (blue: {told})")
         return self
 
 

@@ -50,6 +50,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     sparse_output : bool or 'auto', default='auto'
         Whether dense input gives CSR. 'auto': if under a quarter of its entries would be stored,
         unless `set_output` asks for frames. Sparse input gives CSR.
+    categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
+        Columns that are categories although they hold numbers: a mask, positions or names. Text and
+        columns of pandas' and pyarrow's categories always are; 'from_dtype' and None name no more.
 
     Attributes
     ----------
@@ -63,13 +66,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         The levels of each categorical column, by its position written as text.
     rare_ : ndarray of bool of shape (n_features,)
         Categorical columns whose rare levels share a column.
+    sources_ : ndarray of int of shape (n_columns_out,)
+        The column in of every column out.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
     Raises
     ------
     ValueError
-        For infinite numbers, or values that are neither numbers, text, truth values nor dates.
+        For infinite numbers, values that are neither numbers, text, truth values nor dates, or
+        `categorical_features` that are not there.
 
     Examples
     --------
@@ -87,11 +93,16 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, max_levels: int = 100, min_share: float = 0.001, sparse_output: bool | str = "auto"
+        self,
+        max_levels: int = 100,
+        min_share: float = 0.001,
+        sparse_output: bool | str = "auto",
+        categorical_features: Any = "from_dtype",
     ):
         self.max_levels = max_levels
         self.min_share = min_share
         self.sparse_output = sparse_output
+        self.categorical_features = categorical_features
 
     def fit(self, X: MatrixLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kinds, medians and levels.
@@ -126,11 +137,13 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
         self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
         kept = weights > 0
-        if table.plain is not None:
+        declared = self._declared(d)
+        if table.plain is not None and not declared.any():
             if not table.is_sparse:
                 self.medians_ = _medians(table.plain[kept], weights[kept])
             return self
-        for j, (values, absent) in enumerate(table.columns()):
+        kinds = np.where(declared, "category", None)
+        for j, (values, absent) in enumerate(table.columns(kinds)):
             values, absent, w = values[kept], absent[kept], weights[kept]
             if values.dtype.kind == "f":
                 self.missing_[j] = absent.any()
@@ -143,6 +156,35 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 "X holds nothing but text that hardly ever repeats: no level is common."
             )
         return self
+
+    def _declared(self, d):
+        """Which of d columns are said to be categories."""
+        given, mask = self.categorical_features, np.zeros(d, dtype=bool)
+        if given is None or isinstance(given, str) and given == "from_dtype":
+            return mask
+        chosen = np.atleast_1d(np.asarray(given))
+        if chosen.dtype.kind in "USO":
+            known = list(getattr(self, "feature_names_in_", ()))
+            strangers = [name for name in chosen.tolist() if name not in known]
+            if strangers:
+                raise ValueError(
+                    f"categorical_features holds {strangers[0]!r}, which names no column."
+                )
+            chosen = np.array([known.index(name) for name in chosen.tolist()])
+        right = chosen.ndim == 1 and (
+            chosen.dtype.kind == "b"
+            and len(chosen) == d
+            or chosen.dtype.kind in "iu"
+            and ((chosen >= -d) & (chosen < d)).all()
+            or not chosen.size
+        )
+        if not right:
+            raise ValueError(
+                f"categorical_features={given!r} is no mask, list of positions or of names of "
+                f"{d} columns."
+            )
+        mask[chosen if chosen.size else []] = True
+        return mask
 
     def _common(self, values, weights):
         """The levels that get a column of their own, and whether others share one."""
@@ -213,12 +255,21 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "kinds_")
         names = []
         for j, name in enumerate(_check_feature_names_in(self, input_features)):
-            if self.kinds_[j] == "number":
-                names += [name, f"{name} is missing"] if self.missing_[j] else [name]
-            else:
-                names += [f"{name}={level}" for level in self.levels_[str(j)]]
-                names += [f"{name}=(rare)"] if self.rare_[j] else []
+            names += [f"{name}{told}" for told in self._suffixes(j)]
         return np.asarray(names, dtype=object)
+
+    def _suffixes(self, j):
+        """What is added to the name of column j in its columns out."""
+        if self.kinds_[j] == "number":
+            return ["", " is missing"] if self.missing_[j] else [""]
+        return [f"={level}" for level in self.levels_[str(j)]] + ["=(rare)"] * bool(self.rare_[j])
+
+    @property
+    def sources_(self):
+        """The column in of every column out."""
+        check_is_fitted(self, "kinds_")
+        d = self.n_features_in_
+        return np.repeat(np.arange(d), [len(self._suffixes(j)) for j in range(d)])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

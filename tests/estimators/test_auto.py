@@ -169,6 +169,97 @@ def test_all_rows_are_wanted_if_a_power_law_promises_a_standard_error():
     assert not wants(0.06, 8 * n, entry(np.zeros(5000))._replace(fitted="a model"))
 
 
+def test_relevances_are_per_column_free_of_units_and_add_up():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))
+    frame["city"] = rng.choice(["Rome", "Oslo", "Bern"], 400)
+    frame.loc[::11, "b"] = np.nan
+    y = 2 * frame["a"] + 3 * (frame["city"] == "Rome") + 0.1 * rng.normal(size=400)
+    one = TuneFreeRegressor(random_state=0).fit(frame, y)
+    assert one.relevances_.shape == (4,) and one.relevances_.sum() == pytest.approx(1.0)
+    # Independent columns of an additive function: shares of its variance.
+    assert one.relevances_ == pytest.approx([4 / 6, 0, 0, 2 / 6], abs=0.08)
+    levels = one.relevances_by_level_["city"]
+    assert max(levels, key=levels.get) == "Rome" and set(levels) == {"Bern", "Oslo", "Rome"}
+    assert sum(levels.values()) == pytest.approx(one.relevances_[3])
+    assert [*one.report_.relevances][:2] == ["a", "city"]
+    two = TuneFreeRegressor(random_state=0).fit(frame.assign(a=frame["a"] * 1024.0), 8.0 * y)
+    assert two.relevances_ == pytest.approx(one.relevances_, abs=0.02)
+
+
+def test_a_linear_stack_tells_relevances_and_permutations_agree():
+    from sklearn.inspection import permutation_importance
+
+    X, _, rng = crossed(400)
+    y = X @ [2.0, 1.0, 0.0, 0.0] + 0.1 * rng.normal(size=400)
+    model = TuneFreeRegressor("linear", random_state=0).fit(X[:200], y[:200])
+    assert model.relevances_ == pytest.approx([0.8, 0.2, 0.0, 0.0], abs=0.06)
+    # The increase of the squared error on new rows is twice the variance of the column's part.
+    found = permutation_importance(
+        model, X[200:], y[200:], scoring="neg_mean_squared_error", n_repeats=10, random_state=0
+    )
+    assert found.importances_mean == pytest.approx([8.0, 2.0, 0.0, 0.0], abs=1.5)
+
+
+@pytest.mark.parametrize("strata", [1, 3])
+@pytest.mark.parametrize("n", [60, 3000])
+def test_groups_are_dealt_whole_and_evenly(n, strata):
+    rng = np.random.default_rng(n)
+    groups = rng.integers(0, n // 5, n)
+    _, groups = np.unique(groups, return_inverse=True)
+    fold, count = folds_of(rng.integers(0, strata, n), groups)
+    assert count == 5
+    assert all(len(np.unique(fold[groups == g])) == 1 for g in range(groups.max() + 1))
+    sizes = np.bincount(fold, minlength=5)
+    assert np.ptp(sizes) <= 0.2 * n / 5 + 2
+
+
+@pytest.mark.parametrize("classify", [False, True])
+def test_with_groups_the_risk_told_is_that_of_new_groups(classify):
+    rng = np.random.default_rng(0)
+    places, level = rng.normal(size=(100, 2)), rng.normal(size=100)
+
+    def rows(groups):  # what a row says beyond its group is noise
+        X = places[groups] + 0.01 * rng.normal(size=(len(groups), 2))
+        return X, level[groups] + 0.1 * rng.normal(size=len(groups))
+
+    groups = np.repeat(np.arange(50), 6)
+    (X, y), (Z, t) = rows(groups), rows(np.repeat(np.arange(50, 100), 6))
+    make = TuneFreeClassifier if classify else TuneFreeRegressor
+    y, t = (y > 0, t > 0) if classify else (y, t)
+    named = np.array([f"g{g}" for g in groups])
+    apart = make(random_state=0).fit(X, y, groups=named)
+    together = make(random_state=0).fit(X, y)
+    new = np.mean(apart.predict(Z) != t) if classify else np.mean((apart.predict(Z) - t) ** 2)
+    assert apart.leaderboard_[0]["risk"] > 0.6 * new
+    assert together.leaderboard_[0]["risk"] < 0.3 * new
+    assert "kernel PiSTOL" in apart.report_.left_out
+
+
+def test_groups_must_be_several_and_as_many_as_rows():
+    X, y, _ = crossed(60)
+    with pytest.raises(ValueError, match="one group"):
+        TuneFreeRegressor().fit(X, y, groups=np.zeros(60))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        TuneFreeRegressor().fit(X, y, groups=np.arange(59))
+
+
+def test_declared_categories_are_learned_level_by_level(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 40, 900), rng.normal(size=900)])
+    effect = rng.normal(size=40)
+    y = effect[X[:, 0].astype(int)] + 0.1 * rng.normal(size=900)
+    model = TuneFreeRegressor(categorical_features=[0], random_state=0).fit(X[:600], y[:600])
+    assert model.score(X[600:], y[600:]) > 0.95
+    assert model.relevances_[0] > 0.95 and len(model.relevances_by_level_["x0"]) == 40
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.categorical_features == [0]
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert np.isfinite(model.predict([[77.0, 0.0]])).all()  # a level not seen
+
+
 def test_the_family_and_the_budget_bound_what_is_tried():
     X, y, _ = crossed(200)
     model = TuneFreeClassifier("linear", random_state=0).fit(X, y > 0)

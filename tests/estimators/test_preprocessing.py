@@ -162,3 +162,55 @@ def test_a_model_file_keeps_it(tmp_path):
     save_model(table, tmp_path / "table")
     again = load_model(tmp_path / "table").transform(frame("array"))
     np.testing.assert_array_equal(again, table.transform(frame("array")))
+
+
+def declared_table():
+    rng = np.random.default_rng(0)
+    return np.column_stack([rng.integers(0, 3, 60), rng.normal(size=60), rng.integers(0, 2, 60)])
+
+
+@pytest.mark.parametrize("how", ["mask", "positions", "names", "sparse"])
+def test_declared_columns_are_categories_however_they_are_named(how):
+    X, given = declared_table(), {"mask": [True, False, True], "positions": [0, -1]}.get(how)
+    shown = X
+    if how == "names":
+        shown, given = pytest.importorskip("pandas").DataFrame(X, columns=list("abc")), ["c", "a"]
+    elif how == "sparse":
+        shown, given = sparse.csr_array(X), [0, 2]
+    table = TablePreprocessor(categorical_features=given, sparse_output=False).fit(shown)
+    assert list(table.kinds_) == ["category", "number", "category"]
+    assert table.levels_ == {"0": ["0", "1", "2"], "2": ["0", "1"]}
+    np.testing.assert_array_equal(table.sources_, [0, 0, 0, 1, 2, 2])
+    out = table.transform(shown)
+    out = out.toarray() if sparse.issparse(out) else out
+    expected = [X[:, 0] == k for k in range(3)] + [X[:, 1]] + [X[:, 2] == k for k in range(2)]
+    np.testing.assert_array_equal(out, np.column_stack(expected))
+
+
+def test_a_level_of_a_declared_column_that_was_not_seen_is_zeros():
+    X = declared_table()
+    table = TablePreprocessor(categorical_features=[0], sparse_output=False).fit(X)
+    np.testing.assert_array_equal(table.transform([[7.0, 0.5, 1.0]]), [[0, 0, 0, 0.5, 1]])
+
+
+def test_a_declared_column_of_many_levels_shares_the_rare_and_the_unseen():
+    rng = np.random.default_rng(0)
+    X = np.r_[np.repeat(np.arange(300), 20), np.arange(300, 400)][:, None].astype(float)
+    X = rng.permutation(X)
+    table = TablePreprocessor(categorical_features=[0], sparse_output=False).fit(X)
+    assert len(table.levels_["0"]) == 99 and table.rare_[0]
+    assert table.transform([[399.0], [1e6]])[:, -1].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "given", [[True, False], [3], ["a"], [0.5, 1.0], "a", [[0, 1]], [-4]], ids=str
+)
+def test_columns_declared_in_vain_are_named(given):
+    with pytest.raises(ValueError, match="categorical_features"):
+        TablePreprocessor(categorical_features=given).fit(declared_table())
+
+
+@pytest.mark.parametrize("given", [None, "from_dtype", [], [False] * 3])
+def test_nothing_declared_changes_nothing(given):
+    X = declared_table()
+    np.testing.assert_array_equal(TablePreprocessor(categorical_features=given).fit_transform(X), X)

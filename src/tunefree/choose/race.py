@@ -103,24 +103,39 @@ class Entry(NamedTuple):
     fitted: Any = None
 
 
-def folds_of(groups):
-    """Fold number of every row, even within each group, and how many folds there are.
+def folds_of(strata, groups=None):
+    """Fold number of every row, even within each stratum, and how many folds there are.
 
     Parameters
     ----------
-    groups : ndarray of int of shape (n,)
+    strata : ndarray of int of shape (n,)
         Class numbers, or zeros; rows in random order.
+    groups : ndarray of int of shape (n,), optional
+        Numbers of groups, none of which is split between folds. The largest are dealt first, each
+        to the fold that holds least of what it holds.
 
     Examples
     --------
     >>> folds_of(np.array([0, 0, 0, 0, 0, 1, 1]))
     (array([0, 1, 2, 3, 4, 0, 1]), 5)
+    >>> folds_of(np.zeros(5, int), np.array([0, 0, 1, 2, 2]))
+    (array([0, 0, 2, 1, 1]), 3)
     """
-    n = len(groups)
+    n = len(strata)
     count = _FOLDS if n < FEW_ROWS else max(_FOLDS, -(-n // _MOST_HELD))
+    if groups is not None:
+        table = np.zeros((groups.max() + 1, strata.max() + 1))
+        np.add.at(table, (groups, strata), 1.0)
+        count = min(count, len(table))
+        share, held = table / np.maximum(table.sum(axis=0), 1.0), np.zeros((count, table.shape[1]))
+        fold = np.empty(len(table), dtype=np.int64)
+        for group in np.argsort(-table.sum(axis=1), kind="stable"):
+            fold[group] = np.argmin(held @ share[group])
+            held[fold[group]] += share[group]
+        return fold[groups], count
     fold = np.empty(n, dtype=np.int64)
-    for group in np.unique(groups):
-        members = np.flatnonzero(groups == group)
+    for stratum in np.unique(strata):
+        members = np.flatnonzero(strata == stratum)
         fold[members] = np.arange(len(members)) % count
     return fold, count
 
@@ -161,7 +176,7 @@ class Budget:
         return elapsed + rate * passes <= self.seconds
 
 
-def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
+def race(candidates, shape, X, y, weights, strata, score, budget, callbacks, groups=None):
     """Hear candidates on rows they have not learned.
 
     Parameters
@@ -171,21 +186,23 @@ def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
     shape : Shape
     X, y, weights
         Rows in random order, none twice.
-    groups : ndarray of int of shape (n,)
+    strata : ndarray of int of shape (n,)
         What is to be spread evenly over the folds.
     score : Classes or Targets
     budget : Budget
     callbacks
         Hear of every candidate, and may end the race (`tunefree.estimators.base`).
+    groups : ndarray of int of shape (n,), optional
+        What is left out as a whole.
 
     Returns
     -------
     list of Entry
     """
-    fold, count = folds_of(groups)
+    fold, count = folds_of(strata, groups)
     few = shape.n < FEW_ROWS
-    used = range(_FOLDS) if few else range(1)
-    entries, comparable = [], shape.n >= _FEWEST_ROWS and _learnable(groups, fold, used)
+    used = range(count) if few else range(1)
+    entries, comparable = [], shape.n >= _FEWEST_ROWS and _learnable(strata, fold, used)
     callbacks.expect(len(candidates) + 1)
     for candidate in candidates:
         refit = candidate.passes(shape)
@@ -203,14 +220,14 @@ def race(candidates, shape, X, y, weights, groups, score, budget, callbacks):
         elif candidate.follows and not _pays(entries, weights):
             reason = "not tried: the kernels do not pay"
         elif candidate.follows:
-            ahead, candidate = _piloted(candidate, entries, X, y, weights, fold, groups, score)
+            ahead, candidate = _piloted(candidate, entries, X, y, weights, fold, strata, score)
             if not ahead:
                 reason = f"not ahead of the kernel on landmarks on {_PILOT} rows"
         if reason is not None:
             entries.append(_unscored(candidate, reason))
             continue
         callbacks.begin(candidate.name)
-        entries.append(_judge(candidate, X, y, weights, fold, used, score, entries))
+        entries.append(_judge(candidate, X, y, weights, fold, used, score, entries, groups))
         callbacks.end()
         budget.spent += price
     return entries
@@ -223,11 +240,11 @@ def _unscored(candidate, reason):
     )
 
 
-def _learnable(groups, fold, used):
-    """Whether the rows learned from have two groups, or all rows are of one (regression)."""
-    if len(np.unique(groups)) == 1:
+def _learnable(strata, fold, used):
+    """Whether the rows learned from have two strata, or all rows are of one (regression)."""
+    if len(np.unique(strata)) == 1:
         return True
-    return all(len(np.unique(groups[fold != f])) > 1 for f in used)
+    return all(len(np.unique(strata[fold != f])) > 1 for f in used)
 
 
 def leader_of(entries):
@@ -255,7 +272,7 @@ def _pays(entries, weights):
     return mean < -error
 
 
-def _piloted(candidate, entries, X, y, weights, fold, groups, score):
+def _piloted(candidate, entries, X, y, weights, fold, strata, score):
     """Whether a candidate is ahead of the kernel on landmarks after few rows, which both learn.
 
     They are judged on the hold-out, the candidate with that kernel's view of the columns and with
@@ -265,7 +282,7 @@ def _piloted(candidate, entries, X, y, weights, fold, groups, score):
     if leader is None or len(y) < 3 * _PILOT:
         return True, candidate
     held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[:_PILOT]
-    if not _learnable(groups[few], fold[few], [0]):
+    if not _learnable(strata[few], fold[few], [0]):
         return True, candidate
     leading = next(e.candidate for e in reversed(entries) if e.candidate.leads)
     start, risks, fits = time.perf_counter(), [], []
@@ -278,7 +295,7 @@ def _piloted(candidate, entries, X, y, weights, fold, groups, score):
     return bool(early < risks[2]), candidate.after_pilot(fits[alone], spent, early, alone)
 
 
-def _judge(candidate, X, y, weights, fold, used, score, entries):
+def _judge(candidate, X, y, weights, fold, used, score, entries, groups=None):
     """Hear a candidate, fold by fold as long as it can still win, or on all rows at once."""
     start, leader = time.perf_counter() - candidate.pilot_seconds, leader_of(entries)
     held = np.isin(fold, used)
@@ -288,6 +305,8 @@ def _judge(candidate, X, y, weights, fold, used, score, entries):
             learned = np.flatnonzero(~held)[: candidate.most_rows]
         mark = held[learned]
         more = {"held": mark} if mark.any() else {}
+        if groups is not None:
+            more["groups"] = groups[learned]
         whole = candidate.fit(X[learned], y[learned], weights[learned], leader, **more)
         rows = np.flatnonzero(held)
         scores = score.recalled(whole) if more else score.of(whole, X[rows])

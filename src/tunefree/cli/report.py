@@ -12,10 +12,11 @@ import warnings
 from html import escape
 
 import numpy as np
+from scipy import sparse
 
 from tunefree.cli.apply import evaluate, load, matched_by_us
 from tunefree.cli.console import BAD_MODEL, FAILED, answer, check_writable, failing, note, working
-from tunefree.cli.train import column_told, kinds_told
+from tunefree.cli.train import column_name, column_told, kinds_told
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model
 
@@ -31,6 +32,8 @@ svg {{ max-width: 100%; height: auto; }}
 </style></head><body><h1>{title}</h1>{body}</body></html>
 """
 _MOST, _MOST_PRINTED = 20, 10  # of the columns with the largest weights
+# Importances: rows, and how often each column is shuffled; more columns take too long.
+_ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS, _MOST_LEVELS = 500, 3, 50, 4, 10
 
 
 def run_report(model, data, output, **given):
@@ -57,6 +60,7 @@ def write_page(output, model, estimator, notes, data, table, scores):
         if table is not None:
             sections.append((f"Scores on {data}", _grid(("score", "value"), scores.items())))
             sections += _calibration(estimator, table)
+            sections += _effects(estimator, notes, table)
         sections += [*_curves(estimator), *_columns(estimator, notes)]
         body = "".join((f"<h2>{escape(h)}</h2>" if h else "") + html for h, html in sections)
         text = _PAGE.format(title=escape(f"tunefree: {model}"), body=body)
@@ -172,6 +176,97 @@ def _calibration(estimator, table):
     return [("Calibration", text + _svg(draw))]
 
 
+def _effects(estimator, notes, table):
+    """What columns are worth for these rows, and how predictions move with them."""
+    from sklearn.inspection import PartialDependenceDisplay, permutation_importance
+    from sklearn.metrics import log_loss, mean_squared_error
+
+    X, y = _few_rows(table.X, table.y, getattr(estimator, "classes_", None))
+    if X is None:
+        return []
+    names = _feature_names(estimator, notes)
+    if hasattr(estimator, "predict_proba"):
+        kind, classes = "log-loss", estimator.classes_
+        score = lambda m, X, y: -log_loss(y, m.predict_proba(X), labels=classes)  # noqa: E731
+    elif getattr(estimator, "classes_", None) is not None:
+        kind, score = "share of errors", "accuracy"
+    else:
+        kind = "mean squared error"
+        score = lambda m, X, y: -mean_squared_error(y, m.predict(X))  # noqa: E731
+    found = permutation_importance(
+        estimator, X, y, scoring=score, n_repeats=_REPEATS, random_state=0
+    )
+    order = np.argsort(-found.importances_mean, kind="stable")[:_MOST]
+    rows = [(names[j], float(found.importances_mean[j]), float(found.importances_std[j]))
+            for j in order]  # fmt: skip
+    words = f"Increase of the {kind} of {len(y)} of these rows when one column is shuffled among "
+    words += f"them, mean and standard deviation of {_REPEATS} times. Rows that the model has "
+    words += "learned tell too much."
+    unit = f"increase of the {kind}"
+    importances = f"<p class=note>{words}</p>" + _grid(("feature", unit, "deviation"), rows)
+    out = [("Permutation importances", importances + _bars([r[:2] for r in rows], unit))]
+
+    def draw(j):
+        column = X[:, j] if isinstance(X, np.ndarray) else X.iloc[:, j]
+        known = column == column  # noqa: PLR0124 -- missing values differ from themselves
+        text, target = column.dtype.kind == "O", None
+        if text:  # the levels seen most
+            counts = column[known].value_counts()
+            known &= column.isin(counts.index[:_MOST_LEVELS])
+        elif column.dtype.kind not in "iuf" or len(np.unique(column[known])) < 2:
+            return ""
+        if getattr(estimator, "classes_", None) is not None and len(estimator.classes_) > 2:
+            target = estimator.classes_[-1]
+
+        def plot(ax):
+            display = PartialDependenceDisplay.from_estimator(
+                estimator, X[np.asarray(known)], [j], ax=ax,
+                categorical_features=[j] if text else None, grid_resolution=20, target=target,
+                feature_names=names,
+            )  # fmt: skip
+            classes = getattr(estimator, "classes_", None)
+            said = "prediction" if classes is None else f"probability of {classes[-1]}"
+            for one in display.axes_.ravel():
+                if text:  # bars begin at 0
+                    low, high = one.get_ylim()
+                    one.set_ylim(min(low, 0.0), max(high, 0.0))
+                one.set(ylabel=f"mean {said}".replace("$", r"\$"))
+
+        return _svg(plot, 2.4)
+
+    drawn = "".join(draw(j) for j in order[:_MOST_EFFECTS] if found.importances_mean[j] > 0)
+    if drawn:
+        words = "Mean prediction for these rows if all of them had that value in one column."
+        out.append(("Partial effects", f"<p class=note>{words}</p>{drawn}"))
+    return out
+
+
+def _few_rows(X, y, classes):
+    """At most so many rows, evenly, as scikit-learn takes them; None if there is no such form."""
+    d = X.shape[1]
+    if sparse.issparse(X) or d > _WIDEST:
+        return None, None
+    kept = np.ones(len(y), dtype=bool) if classes is None else np.isin(y, classes)
+    kept = np.flatnonzero(kept)
+    kept = kept[:: max(1, -(-len(kept) // _ROWS_SHUFFLED))]
+    if len(kept) < 2:
+        return None, None
+    if hasattr(X, "schema"):
+        if importlib.util.find_spec("pandas") is None:
+            return None, None
+        X = X.take(kept).to_pandas(date_as_object=False)
+        return X, y[kept]
+    return X[kept], y[kept]
+
+
+def _feature_names(estimator, notes):
+    """The names of the columns, by the user where they have any."""
+    names = notes.get("feature_names")
+    names = getattr(estimator, "feature_names_in_", None) if names is None else names
+    first = 0 if notes.get("zero_based") is True else 1
+    return [column_name(f"x{j}", names, first) for j in range(estimator.n_features_in_)]
+
+
 def _curves(estimator):
     from tunefree.plots import RiskCurveDisplay
 
@@ -190,12 +285,13 @@ def _columns(estimator, notes):
     if rows:
         kind = [*rows[0]][1]
         title = {"weight": "Largest weights", "relevance": "Most relevant columns"}[kind]
-        unit = {"weight": kind, "relevance": "root mean squared derivative, relative"}[kind]
+        unit = {"weight": kind, "relevance": "share of the predictions' spread"}[kind]
         bars = [(row["feature"], row[kind]) for row in rows]
-        out.append((title, _bars(bars, unit) or _grid(("feature", kind), bars)))
-    model = getattr(estimator, "model_", estimator)
-    count = next((len(getattr(model, name)) for name in ("support_", "dual_coef_")
-                  if hasattr(model, name)), None)  # fmt: skip
+        levels = "; ".join(row["levels"] for row in rows if row.get("levels"))
+        more = f"<p class=note>Levels that count most: {escape(levels)}.</p>" if levels else ""
+        out.append((title, (_bars(bars, unit) or _grid(("feature", kind), bars)) + more))
+    count = next((len(getattr(estimator, name)) for name in ("support_", "dual_coef_")
+                  if hasattr(estimator, name)), None)  # fmt: skip
     if count is not None:
         out.append(("Support", f"<p>The predictor is a sum of {count} kernel functions.</p>"))
     return out
@@ -225,7 +321,19 @@ def run_inspect(path, as_json):
         _print(console, _race(board), "validation on rows left out")
     else:
         _print(console, board, "progressive validation")
-    _print(console, facts["largest_weights"], "largest weights")
+    rows = facts["largest_weights"]
+    if rows and "relevance" in rows[0]:
+        most = max(row["relevance"] for row in rows)
+        rows = [
+            {"feature": row["feature"], "relevance": row["relevance"],
+             "": "#" * round(20 * row["relevance"] / max(most, 1e-300)), "levels": row["levels"]}
+            for row in rows
+        ]  # fmt: skip
+        if not any(row["levels"] for row in rows):
+            rows = [{k: v for k, v in row.items() if k != "levels"} for row in rows]
+        _print(console, rows, "most relevant columns")
+    else:
+        _print(console, rows, "largest weights")
 
 
 def _collect(path):
@@ -272,41 +380,37 @@ def layout_told(notes):
 def largest_weights(estimator, notes, most):
     """The features of the largest weights, by decreasing size, as dicts.
 
-    ``feature``, ``weight`` (an estimator that names its own columns may have a ``relevance``) and,
-    with several outputs, ``output``; empty for a model without weights.
+    ``feature``, ``weight`` and, with several outputs, ``output``; of a stack ``relevance`` in place
+    of the weight, and the ``levels`` of a category that count most. Empty for a model without.
     """
-    names = notes.get("feature_names")
-    first = 0 if notes.get("zero_based") is True else 1
-    if hasattr(estimator, "largest"):
-        kind, values = estimator.largest()
-        names = getattr(estimator, "feature_names_in_", None) if names is None else names
-        return [{"feature": column_name(name, names, first), kind: value}
-                for name, value in list(values.items())[:most]]  # fmt: skip
+    if len(getattr(estimator, "column_relevances_", ())):
+        names, each = _feature_names(estimator, notes), estimator.relevances_
+        levels = dict(zip(
+            np.flatnonzero(estimator.table_.kinds_ == "category").tolist(),
+            estimator.relevances_by_level_.values(), strict=True,
+        ))  # fmt: skip
+        return [
+            {"feature": names[j], "relevance": float(each[j]),
+             "levels": _levels_told(names[j], levels.get(j, {}))}
+            for j in np.argsort(-each, kind="stable")[:most].tolist()
+        ]  # fmt: skip
     if not hasattr(estimator, "coef_"):
         return []
-    names = getattr(estimator, "feature_names_in_", None) if names is None else names
+    names = _feature_names(estimator, notes)
     weights, outputs = np.atleast_2d(estimator.coef_), getattr(estimator, "classes_", None)
     best, sizes, rows = np.abs(weights).argmax(axis=0), np.abs(weights).max(axis=0), []
     for j in np.argsort(-sizes, kind="stable")[:most].tolist():
-        name = column_name(f"x{j}", names, first)
-        rows.append({"feature": name, "weight": float(weights[best[j], j])})
+        rows.append({"feature": names[j], "weight": float(weights[best[j], j])})
         if len(weights) > 1:
             k = best[j] if outputs is None else outputs[best[j]]
             rows[-1]["output"] = k.item()
     return rows
 
 
-def column_name(name, names, first):
-    """The user's name of a column where the model knows a position only, such as x0.
-
-    >>> column_name("x0", None, 1), column_name("x1 is missing", ["age", "income"], 1)
-    ('feature 1', 'income is missing')
-    """
-    found = re.fullmatch(r"x(\d+)( is missing)?", name)
-    if not found:
-        return name
-    position, rest = int(found[1]), found[2] or ""
-    return (f"feature {position + first}" if names is None else str(names[position])) + rest
+def _levels_told(name, levels, most=3):
+    """The levels of a column that count most, with their shares."""
+    best = sorted(levels.items(), key=lambda item: -item[1])[:most]
+    return ", ".join(f"{name}={level} {share:.1%}" for level, share in best)
 
 
 def _race(board):
@@ -318,7 +422,7 @@ def _race(board):
         {"candidate": row["candidate"]}
         | {name: "" if row.get(name) is None else format(row[name], form)
            for name, form in shown.items()}
-        | {"": "chosen" if row["chosen"] else row["status"].replace("finished", "")}
+        | {"": f"{row['share']:.0%}" if row["chosen"] else row["status"].replace("finished", "")}
         for row in board
     ]  # fmt: skip
 

@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import time
 from typing import Any, NamedTuple
 
@@ -483,12 +484,35 @@ def _summary(done):
     return summary | {
         "setting": [row["candidate" if raced else "name"] for row in rows],
         "validation_risk": risk,
-        "report": str(getattr(estimator, "report_", "")),
+        "report": _report_told(estimator, notes),
         "passes": int(estimator.n_iter_),
         "seconds": round(done.seconds, 3),
         "skipped": done.skipped.count,
         "status": getattr(estimator, "status_", None),
     }
+
+
+def _report_told(estimator, notes):
+    """The report of a race, with the user's names of the columns."""
+    report = getattr(estimator, "report_", None)
+    if report is None:
+        return ""
+    first, names = 0 if notes.get("zero_based") is True else 1, notes.get("feature_names")
+    named = {column_name(name, names, first): share for name, share in report.relevances.items()}
+    return str(report._replace(relevances=named))
+
+
+def column_name(name, names, first):
+    """The user's name of a column where the model knows a position only, such as x0.
+
+    >>> column_name("x0", None, 1), column_name("x1 is missing", ["age", "income"], 1)
+    ('feature 1', 'income is missing')
+    """
+    found = re.fullmatch(r"x(\d+)( is missing)?", name)
+    if not found:
+        return name
+    position, rest = int(found[1]), found[2] or ""
+    return (f"feature {position + first}" if names is None else str(names[position])) + rest
 
 
 def _tell(summary, done, data, model, last):

@@ -19,7 +19,8 @@ from sklearn.base import (
     RegressorMixin,
     clone,
 )
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 import tunefree
 from tunefree._parameters import seed_of
@@ -56,6 +57,8 @@ _FEW_COLUMNS, EXACT = 1000, 8000
 _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
 # Kernel PiSTOL is judged on the first rows up to so many: those whose kernel values can be kept.
 MOST_ROWS = 16_384
+# Rows that tell the columns' spread.
+_MOST_SHOWN = 50_000
 
 
 class Candidate(NamedTuple):
@@ -144,6 +147,11 @@ class Fitted(NamedTuple):
         return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
 
 
+def _is_small(X):
+    """Whether indicators of levels are held densely, so that kernels are solved exactly."""
+    return X.shape[0] <= EXACT and X.shape[1] <= _MOST_COLUMNS
+
+
 class Shape(NamedTuple):
     """Rows, columns, stored entries and outputs of the data."""
 
@@ -202,8 +210,11 @@ def _kernel_work(shape, most=None):
     return n**2 * (shape.d + 60 + passes * (6 * shape.k + 60)) + scouts
 
 
-def candidates(task, family, X, n_outputs, seed):
-    """The candidates for some data, from cheap to dear, and why others are left out."""
+def candidates(task, family, X, n_outputs, seed, grouped=False):
+    """The candidates for some data, from cheap to dear, and why others are left out.
+
+    `grouped` rows are left out by groups: exactly by kernels on all rows, fold by fold by others.
+    """
     shape, out, left = shape_of(X, n_outputs), [], {}
     kind = "Classifier" if task == "classification" else "Regressor"
     is_sparse = sparse.issparse(X)
@@ -232,19 +243,25 @@ def candidates(task, family, X, n_outputs, seed):
         else:
             left["Reflectron"] = "many rows a column, or too few or many columns"
     if family in ("auto", "kernel"):
-        make, leads = getattr(tunefree, f"Landmark{kind}"), {"leads": True, "at_once": True}
+        make = getattr(tunefree, f"Landmark{kind}")
         if held:
             for kernel, name in _KERNELS.items():
                 if kernel != "linear" or (family == "auto" and shape.d <= _FEW_COLUMNS):
                     one = make(kernel, random_state=seed)
                     linear = kernel == "linear"
                     work = _columns_work if linear else _landmark_work
+                    at_once = not grouped or not linear and shape.n <= EXACT
                     out.append(
-                        Candidate(name, "linear" if linear else "kernel", one, work, **leads)
-                    )
+                        Candidate(
+                            name, "linear" if linear else "kernel", one, work, leads=True,
+                            at_once=at_once,
+                        )
+                    )  # fmt: skip
         else:
             left[LEADER] = f"{shape.d} columns are too many"
-        if not exact and shape.n * shape.d <= _MOST_CELLS:
+        if grouped:
+            left["kernel PiSTOL"] = "it cannot leave out whole groups"
+        elif not exact and shape.n * shape.d <= _MOST_CELLS:
             one = getattr(tunefree, f"KernelPiSTOL{kind}")(random_state=seed)
             out.append(
                 Candidate(
@@ -275,6 +292,8 @@ class Report(NamedTuple):
         Passes spent and allowed.
     seconds, refit_seconds : float or None
         None in a model from a file: how long a fit took is no part of the model.
+    relevances : dict of str to float
+        The columns that count most, at most ten.
     """
 
     estimator: str
@@ -287,6 +306,7 @@ class Report(NamedTuple):
     budget: float
     seconds: float | None
     refit_seconds: float | None
+    relevances: dict = {}  # noqa: RUF012
 
     def times(self):
         """What was measured with a clock: all, the last fit, and every candidate."""
@@ -342,6 +362,9 @@ class Report(NamedTuple):
             cells += [cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)]
             lines.append("  ".join([*cells, row[-1]]).rstrip())
         lines += ["", self.reason, self.closing()]
+        if self.relevances:
+            told = ", ".join(f"{name} {share:.0%}" for name, share in self.relevances.items())
+            lines.append(f"Columns that count most: {told}.")
         lines += [f"Not suited: {name} ({why})." for name, why in self.left_out.items()]
         return "\n".join(lines)
 
@@ -351,11 +374,18 @@ class Report(NamedTuple):
         head, *body = self.table()
         cells = "".join(f"<th>{escape(c)}</th>" for c in head)
         rows = "".join(
-            f"<tr{' style=font-weight:bold' if row[-1] == 'chosen' else ''}>"
+            f"<tr{' style=font-weight:bold' if r['chosen'] else ''}>"
             + "".join(f"<td>{escape(c)}</td>" for c in row)
             + "</tr>"
-            for row in body
+            for row, r in zip(body, self.leaderboard, strict=True)
         )
+        columns = "".join(
+            f"<tr><td>{escape(name)}</td><td>{share:.1%}</td><td>"
+            f"<div style='background:#0072B2;height:.8em;width:{10 * share:.2f}em'></div></td></tr>"
+            for name, share in self.relevances.items()
+        )
+        if columns:
+            columns = f"<p>Columns that count most:</p><table><tbody>{columns}</tbody></table>"
         left = "".join(
             f"<p>Not suited: {escape(name)} ({escape(why)}).</p>"
             for name, why in self.left_out.items()
@@ -363,7 +393,7 @@ class Report(NamedTuple):
         return (
             f"<p>{escape(self.heading())}</p><table><thead><tr>{cells}</tr></thead>"
             f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
-            f"<p>{escape(self.closing())}</p>{left}"
+            f"<p>{escape(self.closing())}</p>{columns}{left}"
         )
 
 
@@ -384,41 +414,60 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         family: str = "auto",
         *,
         budget: float | str | None = None,
+        categorical_features: Any = "from_dtype",
         random_state: Seed = None,
     ):
         self.family = family
         self.budget = budget
+        self.categorical_features = categorical_features
         self.random_state = random_state
 
-    def _numbers(self, X, y, sample_weight, **checks):
-        """The preprocessor, rows of numbers, targets and weights; no row weighs nothing."""
+    def _numbers(self, X, y, sample_weight, groups, **checks):
+        """The preprocessor, rows of numbers, targets, weights and groups or None.
+
+        No row weighs nothing.
+        """
         if self.family not in _FAMILIES:
             raise ValueError(f"family={self.family!r} is none of {', '.join(_FAMILIES)}.")
         Budget(self.budget, 1.0)
-        table = TablePreprocessor().fit(X, sample_weight=sample_weight)
+        table = TablePreprocessor(categorical_features=self.categorical_features)
+        table.fit(X, sample_weight=sample_weight)
         Z, y = base.check_rows_and_targets(self, table.transform(X), y, **checks)
+        if sparse.issparse(Z) and not sparse.issparse(X) and _is_small(Z):
+            Z = Z.toarray()
         self.n_features_in_ = table.n_features_in_
         if hasattr(table, "feature_names_in_"):
             self.feature_names_in_ = table.feature_names_in_
         weights = base.check_weights(sample_weight, Z)
         kept = weights > 0
-        return (table, Z, y, weights) if kept.all() else (table, Z[kept], y[kept], weights[kept])
+        if groups is not None:
+            groups = column_or_1d(groups)
+            check_consistent_length(Z, groups)
+            _, groups = np.unique(groups[kept], return_inverse=True)
+            if groups.max() == 0:
+                raise ValueError("groups= holds one group: no other could judge it.")
+        if kept.all():
+            return table, Z, y, weights, groups
+        return table, Z[kept], y[kept], weights[kept], groups
 
-    def _race(self, table, X, y, labels, weights, groups, score, n_outputs):
+    def _race(self, table, X, y, labels, weights, groups, strata, score, n_outputs):
         """Hear the candidates, stack them, and fit those in the stack on all rows."""
         start, seed = time.perf_counter(), seed_of(self.random_state)
         affine = not sparse.issparse(X)
+        if groups is not None:
+            labels = np.column_stack([labels, groups])
         rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
-        X, y, groups = X[rows], y[rows], groups[rows]
+        X, y, strata = X[rows], y[rows], strata[rows]
+        groups = None if groups is None else groups[rows]
         shape, task = shape_of(X, n_outputs), score.task
-        entrants, left = candidates(task, self.family, X, n_outputs, seed)
+        entrants, left = candidates(task, self.family, X, n_outputs, seed, groups is not None)
         if not entrants:
             raise ValueError(
                 f"family={self.family!r} has no candidate for {shape.d} columns: " +
                 "; ".join(f"{name}: {why}" for name, why in left.items())
             )  # fmt: skip
         budget = Budget(self.budget, shape.pass_work)
-        entries = race(entrants, shape, X, y, totals, groups, score, budget, self._told)
+        entries = race(entrants, shape, X, y, totals, strata, score, budget, self._told, groups)
         joined, chosen, reason = stack(entries, y, totals, score)
         begin, again, leader, fits = time.perf_counter(), [], leader_of(entries), []
         for entry in chosen:
@@ -443,6 +492,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.offsets_ = np.zeros(n_outputs) if joined is None else joined.offsets
         shares = np.ones(1) if joined is None else joined.shares
         self.chosen_ = {e.candidate.name: float(s) for e, s in zip(chosen, shares, strict=True)}
+        self.column_relevances_ = _relevances(fits, shares, X, totals, leader)
         self.seconds_ = time.perf_counter() - start
         self.leaderboard_ = _leaderboard(entries, self.chosen_, totals, shape, task)
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
@@ -451,7 +501,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.report_ = Report(
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
             f"{reason} {last}".strip(), float(budget.spent), float(budget.passes),
-            self.seconds_, refit,
+            self.seconds_, refit, self._most_relevant(),
         )  # fmt: skip
 
     def _joined(self, X, score):
@@ -463,38 +513,59 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             total += a * score.of(Fitted(view, model), X)
         return total.astype(X.dtype if X.dtype == np.float32 else np.float64)
 
-    def largest(self) -> tuple[str, dict[str, float]]:
-        """What the model makes of its columns, by name.
+    def _model_state(self):
+        """What a model file holds: no times, so that equal fits make equal files."""
+        names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
+        state, report = {n: vars(self)[n] for n in sorted(names)}, self.report_.timed()
+        return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
 
-        Returns
-        -------
-        kind : str
-            'weight' of a linear model (of the output where it is largest), 'relevance' to a kernel
-            on landmarks (root mean squared derivative), or '' where there is neither.
-        dict of str to float
-        """
-        check_is_fitted(self, "models_")
-        names = [str(name) for name in self.table_.get_feature_names_out()]
-        first = self.models_[0]
-        if hasattr(first, "coef_"):
-            coef = np.atleast_2d(first.coef_)
-            values, kind = coef[np.abs(coef).argmax(axis=0), np.arange(len(names))], "weight"
-        elif hasattr(first, "relevance_"):
-            values, kind = self.relevances_, "relevance"
-        else:
-            return "", {}
-        order = np.argsort(-np.abs(values), kind="stable")
-        return kind, {names[j]: float(values[j]) for j in order}
+    def _times(self):
+        """What a file does not hold, as a note for one."""
+        return {"seconds": self.report_.times()}
+
+    def _set_times(self, times):
+        """Put back what a file does not hold."""
+        self.report_ = self.report_.timed(times)
+        self.leaderboard_, self.seconds_ = self.report_.leaderboard, times["all"]
 
     @property
     def relevances_(self):
-        """The columns' shares of what the kernels of the stack measure, shape (n_columns,)."""
+        """How much each column of X counts for the predictor, shape (n_features_in_,), sum 1.
+
+        The columns' shares of the mean squared change of the prediction when one column alone is
+        drawn from another row (of a linear model coefficient times deviation, squared); of a stack
+        the mean of its models', by their shares. They have no units. What a column is worth for new
+        rows is another question, which `sklearn.inspection.permutation_importance` answers from
+        rows not learned.
+        """
+        each = self._column_relevances()
+        return np.bincount(self.table_.sources_, each, self.n_features_in_)
+
+    @property
+    def relevances_by_level_(self):
+        """For every column of categories, by name: the shares of its levels in `relevances_`."""
+        each, table = self._column_relevances(), self.table_
+        names = _check_feature_names_in(table).tolist()
+        out = {}
+        for j in np.flatnonzero(table.kinds_ == "category").tolist():
+            levels = [*table.levels_[str(j)], "(rare)"]
+            of = each[table.sources_ == j].tolist()
+            out[names[j]] = dict(zip(levels, of, strict=False))
+        return out
+
+    def _most_relevant(self, most=10):
+        """The columns that count, the most relevant first, by name."""
+        if not len(self.column_relevances_):
+            return {}
+        names, each = _check_feature_names_in(self.table_), self.relevances_
+        order = [j for j in np.argsort(-each, kind="stable")[:most] if each[j] >= 0.005]
+        return {str(names[j]): float(each[j]) for j in order}
+
+    def _column_relevances(self):
         check_is_fitted(self, "models_")
-        shares = zip(self.chosen_.values(), self.models_, strict=True)
-        told = [(s, m.relevance_) for s, m in shares if hasattr(m, "relevance_")]
-        if not told:
+        if not len(self.column_relevances_):
             raise AttributeError("No model of this stack tells the relevance of columns.")
-        return sum(s * r for s, r in told) / max(sum(s for s, _ in told), 1e-300)
+        return self.column_relevances_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -503,6 +574,31 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _relevances(fits, shares, X, weights, leader):
+    """The columns' shares by the models that tell them, by their shares; empty without any."""
+    found, heavy = [], []
+    for (view, model), share in zip(fits, shares, strict=True):
+        if hasattr(model, "relevance_"):
+            each = model.relevance_
+        elif hasattr(model, "coef_"):
+            shown = Fitted(view, model).show(X[:_MOST_SHOWN])
+            w = weights[:_MOST_SHOWN] / weights[:_MOST_SHOWN].sum()
+            square = shown.multiply(shown) if sparse.issparse(shown) else np.square(shown)
+            spread = np.sqrt(np.maximum(square.T @ w - np.square(shown.T @ w), 0.0))
+            each = np.square(np.atleast_2d(model.coef_) * spread).sum(axis=0)
+        elif view and leader is not None:  # it measures with the leader's geometry
+            each = leader.relevance_
+        else:
+            continue
+        found.append(each / max(each.sum(), 1e-300))
+        heavy.append(share)
+    if not found:
+        return np.empty(0)
+    total = np.array(heavy) @ np.array(found, dtype=np.float64)
+    # A predictor that is constant has no column to name.
+    return total / total.sum() if total.any() else np.full(len(total), 1.0 / len(total))
 
 
 def _leaderboard(entries, chosen, weights, shape, task):
@@ -536,12 +632,10 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     r"""Classification in one call: candidates race on rows that they have not seen.
 
     Any table goes in: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow columns
-    with categories and missing values. Linear PiSTOL, the same on asinh columns, a kernel on
-    landmarks and kernel PiSTOL are judged from cheap to dear on left-out rows: below 2,000 rows by
-    their log-losses on five folds, else by their errors on one hold-out of at most 5,000.
-    Candidates that can no longer win are stopped; ties within one standard error of the difference
-    go to the cheapest; the winner is fitted on all rows. (Kernel PiSTOL is judged on 16,384 at
-    most, and learns more if its errors fall steeply with the rows.)
+    with categories and missing values. Kernels with a geometry learned from the data, ridge
+    regression on ranks and levels, linear PiSTOL and kernel PiSTOL say what they think of rows that
+    they have not learned: of every row below 2,000 rows, else of a fifth (at most 5,000). Their
+    weighted sum with the least log-loss on these rows is the model.
 
     Parameters
     ----------
@@ -552,30 +646,42 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         for every stored entry and class. The first candidate is always run. None is 6e12
         multiply-adds. Text such as '60s' is seconds of wall time; the choice then depends on the
         machine.
+    categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
+        Columns that are categories although they hold numbers: a mask, positions or names. Text and
+        columns of a category type always are. Columns of 3 to 30 whole numbers are read as numbers
+        and as levels, declared or not.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    chosen_ : str
-        The winner's name.
-    model_ : estimator
-        The winner, fitted on the class numbers of all rows.
-    power_ : float
-        What its probabilities are raised to, and its decisions multiplied by: fitted to the
-        log-losses of the left-out rows (temperature scaling).
-    view_ : tuple of parts
-        What columns go through before `model_`.
+    chosen_ : dict of str to float
+        The models of the stack by name, the largest first, and their shares: weight times size of
+        what they say; they sum to 1.
+    models_ : list of estimator
+        Those models, fitted on the class numbers of all rows.
+    views_ : list of tuple of parts
+        What columns go through before each of `models_`.
+    weights_ : ndarray of shape (n_models,)
+    offsets_ : ndarray of shape (1,) or (n_classes,)
+        The log-odds are the offsets plus the weighted sum of the models' log-odds.
+    relevances_ : ndarray of shape (n_features_in_,)
+        How much each column counts for the predictor, free of units; they sum to 1.
+    relevances_by_level_ : dict of str to dict
+        The same for the levels of every column of categories.
+    column_relevances_ : ndarray of shape (n_columns_out,)
+        The same for the columns that `table_` makes; empty if no model tells any.
     table_ : TablePreprocessor
     leaderboard_ : list of dict
-        For every candidate, the chosen one first: validation 'risk' (share of errors) and its
-        standard error 'risk_se', its 'log_loss', 'seconds' of judging, 'passes' of one fit, 'rows'
-        scored, 'chosen', 'status'.
+        For every candidate, those in the stack first: 'risk' (share of errors on rows left out) and
+        its standard error 'risk_se', its 'log_loss', its 'share' of the stack, 'seconds' of
+        judging, 'passes' of one fit, 'rows' scored, 'chosen', 'status'.
     traces_ : dict of str to dict
         For candidates that predict every row before they learn it: 'rows' seen and 'risk' so far.
     report_ : part
-        Says what was chosen and why: text in the shell, a table in notebooks.
+        Says what was stacked and why, and which columns count: text in the shell, tables in
+        notebooks.
     seconds_ : float
         What the fit took. Like the seconds in `leaderboard_` and `report_` it is no part of the
         model: a file does not hold it, so that fits of equal seeds make equal files.
@@ -587,7 +693,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     Raises
     ------
     ValueError
-        For infinite values, labels of one class, weights that are all zero.
+        For infinite values, labels of one class, weights that are all zero, groups that are one.
 
     References
     ----------
@@ -604,8 +710,14 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     """
 
     @told
-    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Judge the candidates and fit the winner.
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Judge the candidates, stack them, and fit those in the stack.
 
         Parameters
         ----------
@@ -613,15 +725,19 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
+        groups : array-like of shape (n_samples,), optional
+            What belongs together: rows of a group are left out together, so that none of them is
+            judged by what was learned from another. Kernels on all rows leave them out exactly,
+            others by folds of whole groups.
 
         Returns
         -------
         self
         """
-        table, X, y, weights = self._numbers(X, y, sample_weight)
+        table, X, y, weights, groups = self._numbers(X, y, sample_weight, groups)
         self.classes_, codes = base.encode_labels(y, fewest=2)
         k, labels = len(self.classes_), codes[:, None].astype(float)
-        self._race(table, X, codes, labels, weights, codes, Classes(k), 1 if k == 2 else k)
+        self._race(table, X, codes, labels, weights, groups, codes, Classes(k), 1 if k == 2 else k)
         return self
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
@@ -646,8 +762,8 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
 class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
     r"""Regression in one call: candidates race on rows that they have not seen.
 
-    As `TuneFreeClassifier`, with exact ridge regression as one more candidate, judged by squared
-    errors.
+    As `TuneFreeClassifier`, with exact ridge regression as one more candidate: the weighted sum has
+    the least squared error on rows left out.
 
     Parameters
     ----------
@@ -655,12 +771,18 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         Which candidates to consider.
     budget : float, str or None, default=None
         See `TuneFreeClassifier`.
+    categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
+        See `TuneFreeClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
     Attributes
     ----------
-    chosen_, model_, view_, table_, traces_, report_, seconds_, n_iter_
+    chosen_, models_, views_, weights_, table_, traces_, report_, seconds_, n_iter_
+        See `TuneFreeClassifier`.
+    relevances_, relevances_by_level_, column_relevances_
+        See `TuneFreeClassifier`.
+    offsets_ : ndarray of shape (n_targets,)
         See `TuneFreeClassifier`.
     leaderboard_ : list of dict
         See `TuneFreeClassifier`; the risk is the mean squared error, for several targets the mean
@@ -688,8 +810,14 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
     """
 
     @told
-    def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Judge the candidates and fit the winner.
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Judge the candidates, stack them, and fit those in the stack.
 
         Parameters
         ----------
@@ -697,21 +825,27 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
+        groups : array-like of shape (n_samples,), optional
+            What belongs together: rows of a group are left out together, so that none of them is
+            judged by what was learned from another. Kernels on all rows leave them out exactly,
+            others by folds of whole groups.
 
         Returns
         -------
         self
         """
-        table, X, y, weights = self._numbers(X, y, sample_weight, multi_output=True, numeric=True)
+        table, X, y, weights, groups = self._numbers(
+            X, y, sample_weight, groups, multi_output=True, numeric=True
+        )
         y = np.asarray(y, dtype=np.float64)
         targets = y.reshape(len(y), -1)
         spread = np.ones(1)
         if targets.shape[1] > 1:
             variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
             spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
-        groups = np.zeros(len(y), dtype=np.int64)
+        strata = np.zeros(len(y), dtype=np.int64)
         self.range_, self.flat_ = (targets.min(axis=0), targets.max(axis=0)), y.ndim == 1
-        self._race(table, X, y, targets, weights, groups, Targets(spread), targets.shape[1])
+        self._race(table, X, y, targets, weights, groups, strata, Targets(spread), targets.shape[1])
         return self
 
     def predict(self, X: MatrixLike) -> np.ndarray:

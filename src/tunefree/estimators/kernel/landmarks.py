@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread
 from tunefree.choose.risk import temperature
-from tunefree.columns import coordinates
+from tunefree.columns import coordinates, spreads
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.kernels import KERNELS
-from tunefree.learners.kernel.geometry import ROWS, exact, search
+from tunefree.learners.kernel.geometry import ROWS, effects, exact, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened
@@ -84,12 +84,13 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """
         return self._learn(X, y, sample_weight)
 
-    def _learn(self, X, y, sample_weight=None, like: Any = None, held=None):
+    def _learn(self, X, y, sample_weight=None, like: Any = None, held=None, groups=None):
         """Learn.
 
         With the view of `like`, and its rates as one more start of the search: its whole geometry
         if the kernels are the same. It keeps what it says of the rows `held` without them, whose
-        targets the search does not see.
+        targets the search does not see. `groups` are numbers: all that are held, are left out as
+        wholes (only where all rows are landmarks).
         """
         real = not self._CLASSIFY
         if self.n_landmarks != "auto" and not (
@@ -104,11 +105,15 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         X, weights = X[kept], weights[kept]
         targets, labels = self._encode(y[kept])
         held = None if held is None else held[kept]
+        if groups is not None:
+            groups = groups[kept]
+            labels = np.column_stack([labels, groups])
         rows, totals = self._distinct(X, labels, weights)
         targets = screened(targets, rows, ABSURD)
         fitted = self._solve(
-            X[rows], targets[rows], totals, like, None if held is None else held[rows]
-        )
+            X[rows], targets[rows], totals, like, None if held is None else held[rows],
+            None if groups is None else groups[rows],
+        )  # fmt: skip
         if held is not None:
             # The rows held, in the order in which they were given.
             self.held_values_ = fitted.left_out[np.argsort(rows[held[rows]], kind="stable")]
@@ -121,7 +126,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
         return rows[:_MOST_ROWS], totals[:_MOST_ROWS]
 
-    def _solve(self, X, y, weights, like, held):
+    def _solve(self, X, y, weights, like, held, groups):
         n, share = len(X), weights / weights.sum()
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
@@ -139,7 +144,9 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         m = n if self.n_landmarks == "auto" and n <= _ALL else min(self._size(n), n)
         intercept = np.zeros(Y.shape[1])
         if self.kernel != "linear" and m == n:
-            coef, left_out, self.alpha_ = exact(self.geometry_, A, Y, weights, r)
+            coef, left_out, self.alpha_ = exact(
+                self.geometry_, A, Y, weights, r, None if groups is None else groups[order[-r:]]
+            )
             self.landmarks_ = Landmarks(A, self.geometry_, np.empty((0, 0)))
         else:
             if self.kernel == "linear":
@@ -147,8 +154,8 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             else:
                 marks = place(A[:m], self.geometry_)
             last = lambda part: np.roll(part, r, axis=0)  # noqa: E731
-            A, back, heavy = last(A), last(Y), last(weights)
-            found = solve(marks, lambda a, b: A[a:b], n, back, heavy, most=r)
+            turned, back, heavy = last(A), last(Y), last(weights)
+            found = solve(marks, lambda a, b: turned[a:b], n, back, heavy, most=r)
             risk = np.square(found.left_out - back[:r, None]).sum(axis=2)
             i = int(np.argmin(heavy[:r] @ risk))
             coef, intercept, self.alpha_ = found.coef[:, i], found.intercept[i], float(ALPHAS[i])
@@ -158,7 +165,12 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             )
         square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
-        self.relevance_ = self._relevance(Z, coef, X.shape[1])
+        if self.kernel == "linear":
+            each = spreads(Z, weights, coef, self.view_.source, X.shape[1])
+        else:
+            marks = self.landmarks_.centers
+            each = effects(self.geometry_, A, weights, marks, coef, self.view_.source, X.shape[1])
+        self.relevance_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
             coef * unit, level + intercept * unit, (y.min(axis=0), y.max(axis=0)),
@@ -174,16 +186,6 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         # The rows held come last: they are searched only where there are few others.
         n = len(Z) - held if len(Z) - held >= ROWS else None
         return search(kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate, near)
-
-    def _relevance(self, Z, coef, d):
-        """The columns' shares of the distances, or of a linear model's spread."""
-        spread = Z.std(axis=0, dtype=np.float64)
-        if self.kernel == "linear":
-            each = np.sqrt(np.square(coef).sum(axis=1)) * spread
-        else:
-            each = self.geometry_.rates * spread**self.geometry_.kernel.power
-        total = np.bincount(self.view_.source, each, d)
-        return total / total.sum() if total.any() else total
 
     def _size(self, n):
         """How many landmarks."""
@@ -265,7 +267,8 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     landmarks_ : part
         Landmarks in the units of the kernel.
     relevance_ : ndarray of shape (n_features,)
-        The columns' shares of the distances (of the linear model's spread), without units; sum 1.
+        The columns' shares of how the predictor moves, without units; they sum to 1. Each is half
+        the mean squared change when that column alone is drawn from another row.
     alpha_ : float
         The penalty, of targets of unit variance.
     leave_one_out_risk_ : float
