@@ -216,13 +216,16 @@ def _rotate(rows, rotation, out):
     """out[i, :d] = rows[i] rotation, row by row: the bits do not depend on the block."""
     d = rotation.shape[0]
     row = np.empty(d)
+    # No slices are assigned: for the message of their error Numba compiles all of its strings.
     for i in range(rows.shape[0]):
-        row[:] = 0.0
+        for k in range(d):
+            row[k] = 0.0
         for j in range(d):
             v = rows[i, j]
             for k in range(d):
                 row[k] += v * rotation[j, k]
-        out[i, :d] = row
+        for k in range(d):
+            out[i, k] = row[k]
 
 
 class View(NamedTuple):
