@@ -20,6 +20,8 @@ _MAX_MEAN = 64.0
 # The coarse hash rounds values to 1 / _STEPS of the largest: an irrational number of steps, so that
 # simple fractions of the largest (a half, a third) do not lie right between two.
 _STEPS = 1e6 + np.sqrt(2.0)
+# Up to so many values the compiler takes longer than it saves.
+_FEW = 2**16
 # Rows compared at a time.
 _BLOCK = 4096
 
@@ -62,6 +64,25 @@ def _hash(design, centre, scale, targets, measured, seed, signed):
             b += number_hash(targets[i, k], -1 - k)
         coarse[i], exact[i] = mix(a), mix(b)
     return coarse, exact
+
+
+def _number_hashes(values, positions):
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)
+    return mix.py_func(bits ^ mix.py_func(positions.astype(np.uint64)))
+
+
+def _hash_few(X, centre, scale, targets, measured, seed, signed):
+    """What `_hash` says of dense rows, without compiling."""
+    with np.errstate(all="ignore"):
+        size = np.rint((X - centre) * scale)
+    size, told = (size, targets) if signed else (np.abs(size), np.rint(measured))
+    columns, places = np.arange(X.shape[1]), -1 - np.arange(targets.shape[1])
+    out = []
+    for values, others in ((size, told), (X, targets)):
+        sums = np.where(values != 0.0, _number_hashes(values, columns), np.uint64(0)).sum(axis=1)
+        sums += _number_hashes(others, places).sum(axis=1)
+        out.append(mix.py_func(sums + mix.py_func(np.array([seed]).astype(np.uint64))))
+    return out
 
 
 @kernel
@@ -108,6 +129,8 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
         centre = 0.5 * low + 0.5 * high if affine else np.zeros(d)
         scale = _steps(np.maximum(high - centre, centre - low))
         start = centre if anchor is None else X[anchor].astype(float)
+        if X.size <= _FEW:
+            return _hash_few(X, start, scale, targets, measured, seed, signed)
     return _hash(design, start, scale, targets, measured, seed, signed)
 
 
