@@ -21,7 +21,7 @@ _MAX_MEAN = 64.0
 # simple fractions of the largest (a half, a third) do not lie right between two.
 _STEPS = 1e6 + np.sqrt(2.0)
 # Up to so many values the compiler takes longer than it saves.
-_FEW = 2**16
+_FEW = 2**15
 # Rows compared at a time.
 _BLOCK = 4096
 
