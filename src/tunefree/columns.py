@@ -212,17 +212,20 @@ def _scaled_rows(data, indices, indptr, rows, scale, bias, width):
 
 
 @kernel(fastmath=REASSOCIATE)
-def _rotate(rows, rotation, out):
-    """out[i, :d] = rows[i] rotation, row by row: the bits do not depend on the block."""
+def _rotate(out, rotation):
+    """out[i, :d] = out[i, :d] rotation, row by row: the bits do not depend on the block."""
     d = rotation.shape[0]
     row = np.empty(d)
-    for i in range(rows.shape[0]):
-        row[:] = 0.0
+    # No slices are assigned: for the message of their error Numba compiles all of its strings.
+    for i in range(out.shape[0]):
+        for k in range(d):
+            row[k] = 0.0
         for j in range(d):
-            v = rows[i, j]
+            v = out[i, j]
             for k in range(d):
                 row[k] += v * rotation[j, k]
-        out[i, :d] = row
+        for k in range(d):
+            out[i, k] = row[k]
 
 
 class View(NamedTuple):
@@ -282,7 +285,7 @@ class View(NamedTuple):
         if self.scale is not None:
             z *= self.scale
         if self.rotation is not None:
-            _rotate(z, self.rotation, out)
+            _rotate(out, self.rotation)
         out[:, X.shape[1] :] = self.bias
         return Dense(out)
 

@@ -33,6 +33,8 @@ ABSURD = 1e4
 _YOUNG = 16
 # How many rows tell the centre of columns in memory, and how many the limits of columns.
 _CENTRED, _SAMPLE = 1001, 10_000
+# Up to so many entries a sweep may be spared, and with it its compilation.
+_FEW = 2**16
 # Targets count up to so many robust standard deviations from their location.
 DELTA = 4.0
 # The share of targets on either side that speak for the range.
@@ -240,6 +242,20 @@ class Guard(NamedTuple):
         return out
 
 
+def _none_struck(X, centre):
+    """Whether it is plain, without compiling, that sweeps of these dense rows strike nothing.
+
+    A reach is at least the least gap of its column that is not 0. If no gap is beyond 10^6 times
+    that, or 10^16 times the least of all columns, none is struck, in whatever order rows come.
+    """
+    gap = np.abs(X - centre.astype(np.float64))
+    most, least = gap.max(axis=0), np.where(gap > 0.0, gap, np.inf).min(axis=0)
+    # Half of the limits, because of rounding.
+    return bool(
+        (most <= 0.5 * _ABSURD_NEXT * least).all() and most.max() <= 0.5 * _APART * least.min()
+    )
+
+
 def screened(X, rows, near=FAR, far=ABSURD):
     """Rows in memory without entries far beyond the others of their column.
 
@@ -270,6 +286,8 @@ def screened(X, rows, near=FAR, far=ABSURD):
     """
     dense = not sparse.issparse(X)
     centre = np.median(X[rows[:_CENTRED]], axis=0) if dense else np.zeros(X.shape[1])
+    if dense and 0 < X.size <= _FEW and _none_struck(X[rows], centre):
+        return X
     guards = Guard.of(centre), Guard.of(centre)
     for guard, order in zip(guards, (rows, rows[::-1].copy()), strict=True):
         guard._sweep(X, order, False)

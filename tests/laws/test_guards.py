@@ -16,6 +16,7 @@ from tunefree import (
     PiSTOLClassifier,
     PiSTOLRegressor,
     ReflectronRegressor,
+    robust,
 )
 from tunefree.robust import Guard, screened
 
@@ -318,3 +319,16 @@ def test_absurd_rows_that_keep_coming_are_struck_for_long():
     X[50::100] = 1e140
     out = Guard.opened(X[:64]).screen(X)
     assert np.abs(out).max() < 10.0
+
+
+@pytest.mark.parametrize("power", [0, 2, 5, 7, 9, 20])
+def test_what_is_plainly_not_struck_is_not_struck(power):
+    rng = np.random.default_rng(power)
+    X = rng.normal(size=(60, 4)) * 10.0 ** rng.uniform(0, power, size=(60, 4))
+    if robust._none_struck(X, np.zeros(4)):
+        for _ in range(20):
+            guard = Guard.of(np.zeros(4))
+            guard._sweep(X, rng.permutation(60), False)
+            assert not guard.struck
+    else:
+        assert power >= 5

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tunefree.engine import order as order_module
 from tunefree.engine.order import content_hash, given_visits, hashed_visits, visit_weights
 
 RNG = np.random.default_rng(0)
@@ -50,6 +51,15 @@ def test_dense_and_sparse_rows_have_the_same_keys(dtype):
     csr.indices = csr.indices.astype(dtype)
     for a, b in zip(content_hash(X, Y, 3), content_hash(csr, Y, 3), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("options", [{}, {"affine": True}, {"signed": True}, {"anchor": 3}])
+def test_few_rows_have_the_keys_that_they_have_among_many(dtype, options, monkeypatch):
+    rows = -np.pi * X.astype(dtype)
+    few = content_hash(rows, np.hstack([Y, -Y]), 2**40, **options)
+    monkeypatch.setattr(order_module, "_FEW", -1)  # compiled
+    np.testing.assert_array_equal(few, content_hash(rows, np.hstack([Y, -Y]), 2**40, **options))
 
 
 def test_units_make_no_difference():

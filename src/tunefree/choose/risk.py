@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tunefree._jit import kernel
-
 N_SLOTS = 512
 _RECENT = 8192
 _RECENT_NUMBERS = 4_000_000
@@ -57,47 +55,17 @@ def start_progress(n_candidates, n_outputs, rows=None):
     )
 
 
-@kernel
-def _record(
-    classify,
-    scored,
-    candidate,
-    last,
-    predictions,
-    targets,
-    weights,
-    risk,
-    weight,
-    clock,
-    recent,
-    kept_targets,
-    kept_weights,
-):
-    n, k = targets.shape
-    size = recent.shape[0]
-    for i in range(n):
-        t = clock[0] + i
-        slot = t // clock[1]
-        if classify and scored == 1:
-            loss = 1.0 if (predictions[i, 0] > 0.0) != (targets[i, 0] > 0.0) else 0.0
-        elif classify:
-            best = 0
-            for c in range(1, scored):
-                if predictions[i, c] > predictions[i, best]:
-                    best = c
-            loss = 0.0 if targets[i, best] > 0.0 else 1.0
-        else:
-            loss = 0.0
-            for c in range(scored):
-                loss += (predictions[i, c] - targets[i, c]) ** 2
-        risk[slot, candidate] += weights[i] * loss
-        for c in range(k):
-            recent[t % size, candidate, c] = predictions[i, c]
-        if last:
-            weight[slot] += weights[i]
-            kept_weights[t % size] = weights[i]
-            for c in range(k):
-                kept_targets[t % size, c] = targets[i, c]
+def _losses(classify, scored, predictions, targets):
+    """What the predictions of each row cost: a mistake, or squared errors."""
+    if classify and scored == 1:
+        return ((predictions[:, 0] > 0.0) != (targets[:, 0] > 0.0)).astype(np.float64)
+    if classify:
+        best = predictions[:, :scored].argmax(axis=1)
+        return (targets[np.arange(len(best)), best] <= 0.0).astype(np.float64)
+    loss = np.zeros(len(targets))
+    for c in range(scored):
+        loss += (predictions[:, c] - targets[:, c]) ** 2
+    return loss
 
 
 def record(progress, classify, scored, predictions, targets, weights):
@@ -113,14 +81,24 @@ def record(progress, classify, scored, predictions, targets, weights):
                 table[: N_SLOTS // 2] = table[0::2] + table[1::2]
                 table[N_SLOTS // 2 :] = 0.0
             progress.clock[1] = width = 2 * width
-        part = slice(start, start + int(N_SLOTS * width - seen))
-        live = [c for c, p in enumerate(predictions) if p is not None]
-        for c in live:
-            kept = np.ascontiguousarray(predictions[c][part])
-            _record(classify, scored, c, c == live[-1], kept, targets[part], weights[part],
-                    *progress)  # fmt: skip
-        progress.clock[0] += len(targets[part])
-        start = part.stop
+        end = min(len(targets), start + int(N_SLOTS * width - seen))
+        slots = np.arange(seen, seen + end - start) // width
+        y, w = targets[start:end], weights[start:end]
+        live = [(c, p) for c, p in enumerate(predictions) if p is not None]
+        for c, p in live:
+            # Row by row, so that chunks of any size give the same bits.
+            loss = _losses(classify, scored, p[start:end], y)
+            np.add.at(progress.risk[:, c], slots, w * loss)
+        np.add.at(progress.weight, slots, w)
+        while start < end:  # up to where the ring begins anew
+            place = int(progress.clock[0]) % len(progress.recent)
+            stop = min(end, start + len(progress.recent) - place)
+            rows, ring = slice(start, stop), slice(place, place + stop - start)
+            for c, p in live:
+                progress.recent[ring, c] = p[rows]
+            progress.targets[ring], progress.weights[ring] = targets[rows], weights[rows]
+            progress.clock[0] += stop - start
+            start = stop
 
 
 def curve(progress):

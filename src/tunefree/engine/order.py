@@ -20,6 +20,10 @@ _MAX_MEAN = 64.0
 # The coarse hash rounds values to 1 / _STEPS of the largest: an irrational number of steps, so that
 # simple fractions of the largest (a half, a third) do not lie right between two.
 _STEPS = 1e6 + np.sqrt(2.0)
+# Up to so many values the compiler takes longer than it saves.
+_FEW = 2**15
+# Rows compared at a time.
+_BLOCK = 4096
 
 
 @kernel
@@ -36,13 +40,9 @@ def number_hash(value, position):
     return mix(np.uint64(_as_integer(np.float64(value) + 0.0)) ^ mix(np.uint64(position)))
 
 
-@kernel
 def scramble(keys, salt):
     """A new key for every key, for a new order."""
-    out = np.empty_like(keys)
-    for i in range(keys.shape[0]):
-        out[i] = mix(keys[i] + np.uint64(salt))
-    return out
+    return mix.py_func(keys + np.uint64(salt))
 
 
 @kernel
@@ -64,6 +64,25 @@ def _hash(design, centre, scale, targets, measured, seed, signed):
             b += number_hash(targets[i, k], -1 - k)
         coarse[i], exact[i] = mix(a), mix(b)
     return coarse, exact
+
+
+def _number_hashes(values, positions):
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)
+    return mix.py_func(bits ^ mix.py_func(positions.astype(np.uint64)))
+
+
+def _hash_few(X, centre, scale, targets, measured, seed, signed):
+    """What `_hash` says of dense rows, without compiling."""
+    with np.errstate(all="ignore"):
+        size = np.rint((X - centre) * scale)
+    size, told = (size, targets) if signed else (np.abs(size), np.rint(measured))
+    columns, places = np.arange(X.shape[1]), -1 - np.arange(targets.shape[1])
+    out = []
+    for values, others in ((size, told), (X, targets)):
+        sums = np.where(values != 0.0, _number_hashes(values, columns), np.uint64(0)).sum(axis=1)
+        sums += _number_hashes(others, places).sum(axis=1)
+        out.append(mix.py_func(sums + mix.py_func(np.array([seed]).astype(np.uint64))))
+    return out
 
 
 @kernel
@@ -110,6 +129,8 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
         centre = 0.5 * low + 0.5 * high if affine else np.zeros(d)
         scale = _steps(np.maximum(high - centre, centre - low))
         start = centre if anchor is None else X[anchor].astype(float)
+        if X.size <= _FEW:
+            return _hash_few(X, start, scale, targets, measured, seed, signed)
     return _hash(design, start, scale, targets, measured, seed, signed)
 
 
@@ -124,19 +145,14 @@ def row_hash(X, seed):
     return content_hash(X, np.empty((X.shape[0], 0)), seed)[1]
 
 
-@kernel
-def _equal(design, targets, left, right):
+def _equal(X, targets, left, right):
     """Whether rows of equal hash are equal (a collision is as good as impossible)."""
-    out = np.empty(left.shape[0], np.bool_)
-    for q in range(left.shape[0]):
-        i, j = left[q], right[q]
-        same = count(design, i) == count(design, j) and (targets[i] == targets[j]).all()
-        p = 0
-        while same and p < count(design, i):
-            same = index(design, i, p) == index(design, j, p)
-            same = same and entry(design, i, p) == entry(design, j, p)
-            p += 1
-        out[q] = same
+    out = (targets[left] == targets[right]).all(axis=1)
+    for start in range(0, len(left), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        unequal = X[left[part]] != X[right[part]]
+        unequal = unequal.sum(axis=1) > 0 if sparse.issparse(X) else unequal.any(axis=1)
+        out[part] &= ~np.asarray(unequal)
     return out
 
 
@@ -194,8 +210,7 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     near = np.flatnonzero(keys[1:] == keys[:-1])
     equal = near[exact[near + 1] == exact[near]]
     starts = np.ones(len(order), bool)
-    design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
-    starts[equal + 1] = ~_equal(design, targets, order[equal], order[equal + 1])
+    starts[equal + 1] = ~_equal(X, targets, order[equal], order[equal + 1])
     first = np.flatnonzero(starts)
     total = np.add.reduceat(weights[order], first)
     keys, order = keys[first], order[first]

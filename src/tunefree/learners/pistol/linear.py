@@ -37,7 +37,7 @@ from tunefree.learners.pistol.rules import (
     DoWG,
     PiSTOL,
 )
-from tunefree.losses import SmoothedHinge, bound, slopes
+from tunefree.losses import Logistic, Multinomial, SmoothedHinge, bound, slopes
 from tunefree.protocols import Loss
 
 # The two vectors of an isotropic learner, and the fields of a diagonal one's record.
@@ -334,6 +334,24 @@ def _scan_diagonal(learner, outs, design, targets, weights, state, longest, scor
 
 
 @part
+class _Likelihood(NamedTuple):
+    """Both logistic losses as one type: the loop above is compiled once for them."""
+
+    coupled: bool
+
+    def slopes(self, predictions, targets, out):
+        """Those of a softmax, or of one output against the rest."""
+        if self.coupled:
+            slopes(Multinomial(), predictions, targets, out)
+        else:
+            slopes(Logistic(), predictions, targets, out)
+
+    def bound(self):
+        """Largest absolute slope."""
+        return 1.0
+
+
+@part
 class Diagonal(NamedTuple):
     """Learn linear predictors with a scale of its own for each column.
 
@@ -394,8 +412,12 @@ class Diagonal(NamedTuple):
         """
         n_outputs = state.records.shape[2]
         scores = np.empty((2, 0, n_outputs)) if scores is None else scores
-        longest = design.longest()
-        _scan_diagonal(self, outputs(n_outputs), design, targets, weights, state, longest, scores)
+        learner, longest = self, design.longest()
+        if isinstance(self.loss, Logistic | Multinomial):
+            learner = self._replace(loss=_Likelihood(isinstance(self.loss, Multinomial)))
+        _scan_diagonal(
+            learner, outputs(n_outputs), design, targets, weights, state, longest, scores
+        )
         return state
 
     def restart(self, state):
