@@ -27,7 +27,6 @@ from scipy.stats import rankdata
 import _data
 from _tables import console, table
 from _tables_peers import PEERS, Peers, measured
-from league import warm_up
 
 HALVES = {
     "choose": (
@@ -68,6 +67,14 @@ def main():
     console.print(__doc__.split("\n\n")[2].replace("\n", " "))
     if peers.kept:
         console.print(f"Peers measured in an earlier run: {', '.join(sorted(peers.kept))}.")
+
+
+def warm_up():
+    """Compile, or load from the cache, what the tables will run."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    z = X[:, 0] * X[:, 1]
+    for y in (z > 0, np.digitize(z, [-1, 1]), z):
+        ours(_data.Data("", "Regressor" if y is z else "Classifier", X, y, X, y))
 
 
 def load(name, folder):
