@@ -238,16 +238,6 @@ def best_alone():
     return constants(("choose.stack", "_pruned", best))
 
 
-def fresh_start():
-    """The second kernel's search without the rates of the first."""
-    from tunefree.learners.kernel.geometry import search
-
-    def alone(kernel, Z, Y, weights, shared, like=None):
-        return search(kernel, Z, Y, weights, shared)
-
-    return constants(("estimators.kernel.landmarks", "search", alone))
-
-
 def additive_off():
     """A product kernel and a constant: the slope of the additive (for p = 2 linear) term is 0."""
     from tunefree.learners.kernel.geometry import _BOUNDS
@@ -266,7 +256,6 @@ STEPS = {
     "prior": lambda: constants(("learners.kernel.geometry", "_RATES", 1e3)),
     "additive": additive_off,
     "stack": best_alone,
-    "start": fresh_start,
 }
 
 

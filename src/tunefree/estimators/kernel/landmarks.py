@@ -87,8 +87,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
     def _learn(self, X, y, sample_weight=None, like: Any = None, held=None, groups=None):
         """Learn.
 
-        With the view of `like`, and its rates as one more start of the search: its whole geometry
-        if the kernels are the same. It keeps what it says of the rows `held` without them, whose
+        With the view of `like`, and its geometry if the kernels are the same. It keeps what it says of the rows `held` without them, whose
         targets the search does not see. `groups` are numbers: all that are held, are left out as
         wholes (only where all rows are landmarks).
         """
@@ -185,7 +184,10 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             return near
         # The rows held come last: they are searched only where there are few others.
         n = len(Z) - held if len(Z) - held >= ROWS else None
-        return search(kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate, near)
+        return search(
+            kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate,
+            lines=not self._CLASSIFY,
+        )  # fmt: skip
 
     def _size(self, n):
         """How many landmarks."""

@@ -146,8 +146,9 @@ def _weigh(W, inv, D, E, sizes, slope, row):
 class _Evidence:
     """The negative logarithm of the evidence, and its slopes, for some rows."""
 
-    def __init__(self, kernel, Z, Y, weights, shared):
+    def __init__(self, kernel, Z, Y, weights, shared, lines=True):
         self.kernel, self.Z, self.Y, self.weights, self.shared = kernel, Z, Y, weights, shared
+        self.lines = lines
         self.q = int(shared.max()) + 1
         self.outputs = max(Y.shape[1] - 1, 1)
 
@@ -201,6 +202,8 @@ class _Evidence:
         low, high = zip(
             *[_BOUNDS["rate"]] * self.q, _BOUNDS["penalty"], _BOUNDS["slope"], strict=True
         )
+        if not self.lines:
+            high = (*high[:-1], low[-1])
         return np.array(low), np.array(high)
 
 
@@ -209,7 +212,7 @@ def rows_of(n):
     return int(np.clip(n // 4, ROWS, _MORE_ROWS))
 
 
-def search(kernel, Z, Y, weights, shared, like=None):
+def search(kernel, Z, Y, weights, shared, lines=True):
     """The geometry of most evidence.
 
     Parameters
@@ -223,8 +226,9 @@ def search(kernel, Z, Y, weights, shared, like=None):
     weights : ndarray of shape (n,)
     shared : ndarray of int of shape (d,)
         Which rate each column has: columns of the same number share one.
-    like : Geometry, optional
-        One of another kernel: its rates are one more start.
+    lines : bool, default=True
+        False keeps the slope at its lower end: least squares on labels is better off without sums
+        of functions of single columns (docs/selection.md).
 
     Examples
     --------
@@ -236,21 +240,13 @@ def search(kernel, Z, Y, weights, shared, like=None):
     """
     n = rows_of(len(Z))
     Z, Y, weights = Z[:n], Y[:n].astype(np.float32), weights[:n]
-    whole = _Evidence(kernel, Z, Y, weights, shared)
-    few = _Evidence(kernel, Z[:_FEW], Y[:_FEW], weights[:_FEW], shared)
+    whole = _Evidence(kernel, Z, Y, weights, shared, lines)
+    few = _Evidence(kernel, Z[:_FEW], Y[:_FEW], weights[:_FEW], shared, lines)
     middle = _median(kernel, Z)
     starts = [
         np.append(np.full(whole.q, np.log(rate / middle)), [np.log(penalty), _MIDDLE])
         for rate, penalty in _STARTS
     ]
-    if like is not None:
-        # The same order of the columns in the other power of the differences.
-        logs = np.log(like.rates) * kernel.power / like.kernel.power
-        rates = np.exp(np.maximum(logs, logs.max() - 8.0)).astype(Z.dtype)
-        rates /= _median(kernel, Z * rates ** (1.0 / kernel.power))
-        own = np.zeros(whole.q)
-        own[shared] = np.log(rates)
-        starts.append(np.append(own, np.log([like.penalty, like.slope])))
     best = min((few.minimize(theta, _EARLY) for theta in starts), key=lambda r: r.fun)
     return whole.geometry(whole.minimize(best.x, _MOST).x)
 
