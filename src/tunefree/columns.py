@@ -583,6 +583,8 @@ def coordinates(X, weights):
                 found.append((j, _LEVEL, rate + i * own, value, 1.0))
                 start.append(start[-1])
             rate += len(values) if own else 1
+    if not found:  # nothing varies: one coordinate that is 0, whatever comes
+        found, start = [(0, _NUMBER, 0, 0.0, np.inf)], [0, 0]
     table = np.array(found, dtype=np.float64).reshape(-1, 5)
     source, kind, rates = table[:, :3].astype(np.int64).T
     empty = [np.empty(0)]

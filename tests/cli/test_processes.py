@@ -52,7 +52,7 @@ def test_a_process_keeps_stdout_for_results(here):
     out, err = training.communicate()
     assert training.returncode == 0 and out == b"" and b"200 rows" in err and b"\x1b" not in err
     predicting = process("predict", "m", "-", stdin=subprocess.PIPE)
-    out, err = predicting.communicate(b"1 1:2\n0 1:-2\n")
+    out, err = predicting.communicate(b"1 1:20\n0 1:-20\n")
     assert (out, err, predicting.returncode) == (b"1\n-1\n", b"", 0)
 
 
