@@ -87,9 +87,9 @@ class _Landmark(TellsCallbacks, BaseEstimator):
     def _learn(self, X, y, sample_weight=None, like: Any = None, held=None, groups=None):
         """Learn.
 
-        With the view of `like`, and its geometry if the kernels are the same. It keeps what it says of the rows `held` without them, whose
-        targets the search does not see. `groups` are numbers: all that are held, are left out as
-        wholes (only where all rows are landmarks).
+        With the view of `like`, and its geometry if the kernels are the same. It keeps what it says
+        of the rows `held` without them, whose targets the search does not see. `groups` are
+        numbers: all that are held, are left out as wholes (only where all rows are landmarks).
         """
         real = not self._CLASSIFY
         if self.n_landmarks != "auto" and not (
