@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from tunefree import (
     KernelPiSTOLClassifier,
@@ -308,3 +309,16 @@ def test_few_rows_take_the_cheapest():
     model = TuneFreeRegressor(random_state=0).fit(X, y)
     assert "too few rows" in model.report_.reason
     assert np.isfinite(model.predict(X)).all()
+
+
+def test_many_classes_after_few_rows_are_as_likely_as_the_model_says():
+    rng = np.random.default_rng(0)
+    centers = 1.5 * rng.normal(size=(12, 10))
+    y = rng.integers(0, 12, 3200)
+    X = centers[y] + rng.normal(size=(3200, 10))
+    model = TuneFreeClassifier(random_state=0).fit(X[:200], y[:200])
+    p = model.predict_proba(X[200:])
+    assert p.max(axis=1).mean() == pytest.approx(model.score(X[200:], y[200:]), abs=0.06)
+    np.testing.assert_array_equal(model.predict(X[200:]), p.argmax(axis=1))
+    decisions = model.decision_function(X[200:])
+    np.testing.assert_allclose(softmax(decisions, axis=1), p, rtol=1e-6, atol=1e-12)

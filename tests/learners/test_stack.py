@@ -64,3 +64,10 @@ def test_weights_are_repetitions():
     one = stack_classes(parts, y, w.astype(float))
     two = stack_classes([np.repeat(F, w, axis=0) for F in parts], np.repeat(y, w), np.ones(w.sum()))
     np.testing.assert_allclose(one.weights, two.weights, rtol=1e-3)
+
+
+def test_pure_noise_says_nothing():
+    rng = np.random.default_rng(0)
+    scores = 5.0 * rng.normal(size=(5000, 3))
+    found = stack_classes([scores], rng.integers(0, 3, 5000), np.ones(5000))
+    assert found.weights[0] < 0.02

@@ -740,14 +740,18 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         self._race(table, X, codes, labels, weights, groups, codes, Classes(k), 1 if k == 2 else k)
         return self
 
+    def _log_odds(self, X):
+        check_is_fitted(self, "models_")
+        return self._joined(X, Classes(len(self.classes_)))
+
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
-        scores = self._joined(X, Classes(len(self.classes_)))
+        scores = self._log_odds(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,)."""
-        scores = self._joined(X, Classes(len(self.classes_)))
+        scores = self._log_odds(X)
         return self.classes_[base.chosen(scores)]
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
