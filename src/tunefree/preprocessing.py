@@ -142,7 +142,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             if not table.is_sparse:
                 self.medians_ = _medians(table.plain[kept], weights[kept])
             return self
-        kinds = np.where(declared, "category", None)
+        kinds = np.array(["category" if one else None for one in declared])
         for j, (values, absent) in enumerate(table.columns(kinds)):
             values, absent, w = values[kept], absent[kept], weights[kept]
             if values.dtype.kind == "f":

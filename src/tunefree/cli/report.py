@@ -10,6 +10,7 @@ import json
 import re
 import warnings
 from html import escape
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -182,7 +183,7 @@ def _effects(estimator, notes, table):
     from sklearn.metrics import log_loss, mean_squared_error
 
     X, y = _few_rows(table.X, table.y, getattr(estimator, "classes_", None))
-    if X is None:
+    if X is None or y is None:
         return []
     names = _feature_names(estimator, notes)
     if hasattr(estimator, "predict_proba"):
@@ -207,7 +208,7 @@ def _effects(estimator, notes, table):
     out = [("Permutation importances", importances + _bars([r[:2] for r in rows], unit))]
 
     def draw(j):
-        column = X[:, j] if isinstance(X, np.ndarray) else X.iloc[:, j]
+        column: Any = X[:, j] if isinstance(X, np.ndarray) else X.iloc[:, j]
         known = column == column  # noqa: PLR0124 -- missing values differ from themselves
         text, target = column.dtype.kind == "O", None
         if text:  # the levels seen most

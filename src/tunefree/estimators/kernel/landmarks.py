@@ -137,44 +137,41 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         X, Y, weights, r = X[order], Y[order], weights[order], int(held.sum())
         self.view_ = coordinates(X, weights) if like is None else like.view_
         Z = self.view_.show(X)
-        self.geometry_ = self._geometry(Z, Y, weights, like, r)
-        if self.kernel != "linear":
-            A = np.ascontiguousarray(self.geometry_.show(Z))
+        self.geometry_ = geometry = self._geometry(Z, Y, weights, like, r)
+        A = Z if geometry is None else np.ascontiguousarray(geometry.show(Z))
         m = n if self.n_landmarks == "auto" and n <= _ALL else min(self._size(n), n)
         intercept = np.zeros(Y.shape[1])
-        if self.kernel != "linear" and m == n:
-            coef, left_out, self.alpha_ = exact(
-                self.geometry_, A, Y, weights, r, None if groups is None else groups[order[-r:]]
-            )
-            self.landmarks_ = Landmarks(A, self.geometry_, np.empty((0, 0)))
+        if geometry is None or m < n:
+            marks = Columns(Z.shape[1]) if geometry is None else place(A[:m], geometry)
+            coef, intercept, left_out = self._ridge(marks, A, Y, weights, r)
         else:
-            if self.kernel == "linear":
-                marks, A = Columns(Z.shape[1]), Z
-            else:
-                marks = place(A[:m], self.geometry_)
-            last = lambda part: np.roll(part, r, axis=0)  # noqa: E731
-            turned, back, heavy = last(A), last(Y), last(weights)
-            found = solve(marks, lambda a, b: turned[a:b], n, back, heavy, most=r)
-            risk = np.square(found.left_out - back[:r, None]).sum(axis=2)
-            i = int(np.argmin(heavy[:r] @ risk))
-            coef, intercept, self.alpha_ = found.coef[:, i], found.intercept[i], float(ALPHAS[i])
-            left_out = found.left_out[:, i]
-            self.landmarks_ = (
-                marks._replace(basis=np.empty((0, 0))) if isinstance(marks, Landmarks) else marks
-            )
+            marks = Landmarks(A, geometry, np.empty((0, 0)))
+            together = None if groups is None else groups[order[-r:]]
+            coef, left_out, self.alpha_ = exact(geometry, A, Y, weights, r, together)
+        self.landmarks_ = marks.alone()
         square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
-        if self.kernel == "linear":
+        if geometry is None:
             each = spreads(Z, weights, coef, self.view_.source, X.shape[1])
         else:
-            marks = self.landmarks_.centers
-            each = effects(self.geometry_, A, weights, marks, coef, self.view_.source, X.shape[1])
+            centers = A[: len(coef)]
+            each = effects(geometry, A, weights, centers, coef, self.view_.source, X.shape[1])
         self.relevance_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
             coef * unit, level + intercept * unit, (y.min(axis=0), y.max(axis=0)),
             (left_out * unit + level)[back], (Y[-r:] * unit + level)[back], weights[-r:][back],
         )  # fmt: skip
+
+    def _ridge(self, marks, A, Y, weights, held):
+        """Coefficients, intercepts and what is said of the last rows, at the best penalty."""
+        # These are to come first.
+        A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
+        found = solve(marks, lambda a, b: A[a:b], len(A), Y, weights, most=held)
+        risk = np.square(found.left_out - Y[:held, None]).sum(axis=2)
+        i = int(np.argmin(weights[:held] @ risk))
+        self.alpha_ = float(ALPHAS[i])
+        return found.coef[:, i], found.intercept[i], found.left_out[:, i]
 
     def _geometry(self, Z, Y, weights, like, held):
         if self.kernel == "linear":

@@ -51,6 +51,10 @@ class Landmarks(NamedTuple):
         """Coefficients of the kernel values from those of the coordinates."""
         return self.basis @ coef
 
+    def alone(self):
+        """Without the basis, which only learning needs."""
+        return self._replace(basis=np.empty((0, 0)))
+
 
 class Columns(NamedTuple):
     """The columns themselves: of a linear model."""
@@ -71,6 +75,10 @@ class Columns(NamedTuple):
     def fold(self, coef):
         """Themselves."""
         return coef
+
+    def alone(self):
+        """Themselves."""
+        return self
 
 
 class Sums(NamedTuple):
