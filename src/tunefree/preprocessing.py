@@ -123,6 +123,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 f"sparse_output={self.sparse_output!r} is none of True, False, 'auto'."
             )
         check_values(self)
+        before = vars(self).copy()
+        try:
+            return self._learn(X, sample_weight)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _learn(self, X, sample_weight):
         table = _Table(self, X, reset=True)
         rows = np.empty(table.shape[0])
         weights = _check_sample_weight(
@@ -265,7 +274,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         return [f"={level}" for level in self.levels_[str(j)]] + ["=(rare)"] * bool(self.rare_[j])
 
     @property
-    def sources_(self):
+    def sources_(self) -> np.ndarray:
         """The column in of every column out."""
         check_is_fitted(self, "kinds_")
         d = self.n_features_in_

@@ -529,7 +529,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.leaderboard_, self.seconds_ = self.report_.leaderboard, times["all"]
 
     @property
-    def relevances_(self):
+    def relevances_(self) -> np.ndarray:
         """How much each column of X counts for the predictor, shape (n_features_in_,), sum 1.
 
         The columns' shares of the mean squared change of the prediction when one column alone is
@@ -542,7 +542,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         return np.bincount(self.table_.sources_, each, self.n_features_in_)
 
     @property
-    def relevances_by_level_(self):
+    def relevances_by_level_(self) -> dict[str, dict[str, float]]:
         """For every column of categories, by name: the shares of its levels in `relevances_`."""
         each, table = self._column_relevances(), self.table_
         names = _check_feature_names_in(table).tolist()
@@ -854,5 +854,6 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
-        told = np.clip(self._joined(X, Targets(np.ones(1))), *self.range_)
+        told = self._joined(X, Targets(np.ones(1)))
+        told = np.clip(told, *self.range_).astype(told.dtype)
         return told[:, 0] if self.flat_ else told

@@ -23,6 +23,7 @@ class Expansion(NamedTuple):
 
     Examples
     --------
+    >>> from tunefree.kernels import RBF
     >>> support, coef = np.array([[0.0], [2.0]]), np.array([[1.0], [-1.0]])
     >>> Expansion((RBF(0.25),), support, (coef,))(np.array([[0.0], [1.0]])).round(4)
     array([[0.6321],
