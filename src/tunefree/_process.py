@@ -3,8 +3,9 @@
 What spins: NumPy and SciPy each bring a BLAS of their own, and each keeps threads that wait for the
 next product by turning on the spot, in the way of the other's. Fits call them by turns, thousands
 of times on a few hundred rows: the eigendecompositions, Cholesky factors and `dsyrk` sums of
-`learners.kernel.geometry` and `nystroem` above all, then the small products of distances and of a portfolio's
-views. More threads also add in another order, and so change last digits and what is chosen by them.
+`learners.kernel.geometry` and `nystroem` above all, then the small products of distances and of a
+portfolio's views. More threads also add in another order, and so change last digits and what is
+chosen by them.
 Fits and predictions therefore use one, and where threads pay they split the rows into blocks of a
 fixed size (`learners.kernel.blocked.workers`): results do not depend on how many threads there are.
 
