@@ -100,31 +100,61 @@ def squared_distances(
     return out
 
 
+@kernel
+def mirror(A):
+    """The upper triangle of a square array becomes its lower triangle, too."""
+    # Squares of 32 numbers a side: both triangles stay in the cache.
+    n = len(A)
+    for top in range(0, n, 32):
+        for left in range(top, n, 32):
+            for i in range(top, min(n, top + 32)):
+                for j in range(max(left, i + 1), min(n, left + 32)):
+                    A[j, i] = A[i, j]
+
+
 @kernel(fastmath=REASSOCIATE)
-def _manhattan(A, B, out):
+def _manhattan(A, B, out, upper):
     # B holds its rows as columns: the innermost loop runs over neighbours, four columns at once.
+    # Tiles of 16 rows by 512 stay in the cache; with `upper` those below the diagonal are left out.
     zero = A.dtype.type(0.0)
-    d = A.shape[1]
+    n, d = A.shape
     whole = d - d % 4
-    for i in range(len(A)):
-        row = out[i]
-        for k in range(len(row)):
-            row[k] = zero
-        for j in range(0, whole, 4):
-            p, q, r, s = A[i, j], A[i, j + 1], A[i, j + 2], A[i, j + 3]
-            w, x, y, z = B[j], B[j + 1], B[j + 2], B[j + 3]
-            for k in range(len(row)):
-                row[k] += abs(p - w[k]) + abs(q - x[k]) + abs(r - y[k]) + abs(s - z[k])
-        for j in range(whole, d):
-            p, w = A[i, j], B[j]
-            for k in range(len(row)):
-                row[k] += abs(p - w[k])
+    for left in range(0, B.shape[1], 512):
+        right = min(left + 512, B.shape[1])
+        for top in range(0, min(n, right) if upper else n, 16):
+            rows = range(top, min(top + 16, n))
+            for i in rows:
+                out[i, left:right] = zero
+            for j in range(0, whole, 4):
+                w, x, y, z = (
+                    B[j, left:right], B[j + 1, left:right],
+                    B[j + 2, left:right], B[j + 3, left:right],
+                )  # fmt: skip
+                for i in rows:
+                    row, p, q, r, s = (
+                        out[i, left:right],
+                        A[i, j],
+                        A[i, j + 1],
+                        A[i, j + 2],
+                        A[i, j + 3],
+                    )
+                    for k in range(len(row)):
+                        row[k] += abs(p - w[k]) + abs(q - x[k]) + abs(r - y[k]) + abs(s - z[k])
+            for j in range(whole, d):
+                w = B[j, left:right]
+                for i in rows:
+                    row, p = out[i, left:right], A[i, j]
+                    for k in range(len(row)):
+                        row[k] += abs(p - w[k])
 
 
 def manhattan_distances(A: Rows, B: Rows, out: np.ndarray | None = None) -> np.ndarray:
     """Sums of absolute differences of all pairs of rows of arrays, written to `out`."""
     out = np.empty((len(A), len(B)), A.dtype) if out is None else out
-    _manhattan(np.ascontiguousarray(A), np.ascontiguousarray(B.T), out)
+    upper = A is B and A.shape[1] > 100  # else a second triangle costs less than its copy
+    _manhattan(np.ascontiguousarray(A), np.ascontiguousarray(B.T), out, upper)
+    if upper:
+        mirror(out)
     return out
 
 

@@ -22,8 +22,8 @@ _FEWEST_ROWS = 40
 _LOST = 2.5
 # Multiply-adds allowed when no budget is given: about two minutes of one core.
 _DEFAULT_WORK = 6e12
-# Rows and landmarks of a pilot, which is held where there are three times as many rows.
-_PILOT, _FEW_MARKS = 2000, 200
+# A pilot's landmarks, and its rows at least and at most.
+_FEW_MARKS, _PILOT = 200, (1333, 4000)
 
 
 class Candidate(Protocol):
@@ -222,7 +222,7 @@ def race(candidates, shape, X, y, weights, strata, score, budget, callbacks, gro
         elif candidate.follows:
             ahead, candidate = _piloted(candidate, entries, X, y, weights, fold, strata, score)
             if not ahead:
-                reason = f"not ahead of the kernel on landmarks on {_PILOT} rows"
+                reason = f"not ahead of the kernel on landmarks on {_pilot(shape.n)} rows"
         if reason is not None:
             entries.append(_unscored(candidate, reason))
             continue
@@ -272,6 +272,11 @@ def _pays(entries, weights):
     return mean < -error
 
 
+def _pilot(n):
+    """How many of n rows a pilot learns: a third, but not too few or too many."""
+    return int(np.clip(n // 3, *_PILOT))
+
+
 def _piloted(candidate, entries, X, y, weights, fold, strata, score):
     """Whether a candidate is ahead of the kernel on landmarks after few rows, which both learn.
 
@@ -279,9 +284,9 @@ def _piloted(candidate, entries, X, y, weights, fold, strata, score):
     its own. It goes on with the better one, from what it found.
     """
     leader = leader_of(entries)
-    if leader is None or len(y) < 3 * _PILOT:
+    if leader is None or len(y) < 3 * _PILOT[0]:
         return True, candidate
-    held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[:_PILOT]
+    held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[: _pilot(len(y))]
     if not _learnable(strata[few], fold[few], [0]):
         return True, candidate
     leading = next(e.candidate for e in reversed(entries) if e.candidate.leads)
@@ -377,7 +382,7 @@ def wants_all_rows(entry, n, weights):
     if entry.fitted is None or n <= most or not pilot > 0.0:
         return False
     risk, error = weighted_mean(entry.losses, weights[entry.rows])
-    fall = np.log(pilot / max(risk, 1e-300)) / np.log(most / _PILOT)
+    fall = np.log(pilot / max(risk, 1e-300)) / np.log(most / _pilot(n))
     return bool(risk * (1.0 - (n / most) ** -max(fall, 0.0)) > error)
 
 

@@ -49,8 +49,8 @@ _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
 _KERNELS = {"linear": "ridge on ranks and levels", "laplacian": "Laplace kernel",
             "rbf": "Gaussian kernel"}  # fmt: skip
 LEADER = _KERNELS["rbf"]
-# Ridge regression on the view is tried up to so many columns; kernels are solved exactly, and
-# nothing else is needed, up to so many rows.
+# Ridge regression on the view is tried up to so many columns; kernels are solved exactly up to so
+# many rows, and nothing else is needed up to half as many.
 _FEW_COLUMNS, EXACT = 1000, 8000
 # The Reflectron, which looks for few weights, takes part from so many columns on, and with
 # fewer rows a column.
@@ -261,7 +261,7 @@ def candidates(task, family, X, n_outputs, seed, grouped=False):
             left[LEADER] = f"{shape.d} columns are too many"
         if grouped:
             left["kernel PiSTOL"] = "it cannot leave out whole groups"
-        elif not exact and shape.n * shape.d <= _MOST_CELLS:
+        elif (not exact or shape.n > EXACT // 2) and shape.n * shape.d <= _MOST_CELLS:
             one = getattr(tunefree, f"KernelPiSTOL{kind}")(random_state=seed)
             out.append(
                 Candidate(

@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 
 from tunefree._jit import REASSOCIATE
 from tunefree._jit import kernel as compiled
-from tunefree.kernels import decay
+from tunefree.kernels import decay, mirror
 
 # Spread of the logarithms of rates; the middles and the spread of those of penalty and slope.
 _RATES, _MIDDLE, _WIDTH = 1.5, np.log(0.1), 3.0
@@ -103,19 +103,8 @@ def inverse(K, penalty, weights, last=None):
     block = factor if last is None else np.array(factor[-last:, -last:], order="F")
     logdet = 2.0 * np.log(size.astype(np.float64)).sum()
     whole, _ = (lapack.spotri if single else lapack.dpotri)(block, 1, int(last is None))
-    _mirror(whole.T)
+    mirror(whole.T)
     return (whole, logdet) if last is None else (whole, factor)
-
-
-@compiled
-def _mirror(A):
-    # Squares of 32 numbers a side: both triangles stay in the cache.
-    n = len(A)
-    for top in range(0, n, 32):
-        for left in range(top, n, 32):
-            for i in range(top, min(n, top + 32)):
-                for j in range(max(left, i + 1), min(n, left + 32)):
-                    A[j, i] = A[i, j]
 
 
 @compiled(fastmath=REASSOCIATE)
