@@ -592,28 +592,3 @@ def coordinates(X, weights):
         source, kind, rates, table[:, 3], table[:, 4], np.array(start, dtype=np.int64),
         np.concatenate(knots or empty), np.concatenate(heights or empty),
     )  # fmt: skip
-
-
-def spreads(Z, weights, coef, source, d):
-    """Variance of every column's part of a linear predictor, summed over outputs, shape (d,).
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n, q)
-    weights : ndarray of shape (n,)
-    coef : ndarray of shape (q, c)
-    source : ndarray of int of shape (q,)
-        The column of each of the q.
-    d : int
-
-    Examples
-    --------
-    >>> Z = np.array([[1.0, 0.0, 2.0], [-1.0, 0.0, -2.0]])
-    >>> spreads(Z, np.ones(2), np.ones((3, 1)), np.array([0, 0, 1]), 2)
-    array([1., 4.])
-    """
-    share, out = weights / weights.sum(), np.zeros(d)
-    for j in np.unique(source):
-        part = Z[:, source == j] @ coef[source == j]
-        out[j] = (share @ np.square(part - share @ part)).sum()
-    return out

@@ -1,8 +1,10 @@
 """The race keeps its rule: rows left out judge, the budget is kept, what is told is true."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import softmax
+from sklearn.inspection import permutation_importance
 
 from tunefree import (
     KernelPiSTOLClassifier,
@@ -163,17 +165,16 @@ def test_all_rows_are_wanted_if_a_power_law_promises_a_standard_error():
         one = one._replace(candidate=one.candidate._replace(pilot_risk=early))
         return wants_all_rows(one, rows, w)
 
-    # From .06 after 2,000 to .03 after 16,384: .03 / 2 after 8 times as many.
-    assert wants(0.06, 8 * n) and not wants(0.06, n) and not wants(0.06, 1.2 * n)
+    # From .06 after 4,000 to .03 after 16,384: .03 / 2.8 after 8 times as many.
+    assert wants(0.06, 8 * n) and not wants(0.06, n) and not wants(0.06, 1.1 * n)
     assert not wants(0.031, 8 * n) and not wants(0.02, 8 * n)
     assert not wants(np.nan, 8 * n) and not wants(0.06, 8 * n, judged._replace(fitted=None))
     assert not wants(0.06, 8 * n, entry(np.zeros(5000))._replace(fitted="a model"))
 
 
 def test_relevances_are_per_column_free_of_units_and_add_up():
-    pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    frame = pandas.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))
+    frame = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))
     frame["city"] = rng.choice(["Rome", "Oslo", "Bern"], 400)
     frame.loc[::11, "b"] = np.nan
     y = 2 * frame["a"] + 3 * (frame["city"] == "Rome") + 0.1 * rng.normal(size=400)
@@ -189,8 +190,41 @@ def test_relevances_are_per_column_free_of_units_and_add_up():
     assert two.relevances_ == pytest.approx(one.relevances_, abs=0.02)
 
 
+def test_permutation_importances_are_those_of_new_rows():
+    """The target's columns a, b and a letter; levels of one column move together."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(900, 3)), columns=["a", "b", "noise"])
+    X["letter"] = rng.choice(["x", "y", "z"], 900)
+    y = X["a"] * X["b"] + 2.0 * (X["letter"] == "x") + 0.1 * rng.normal(size=900)
+    model = TuneFreeRegressor(random_state=0).fit(X[:500], y[:500])
+    new = permutation_importance(
+        model, X[500:], y[500:], scoring="neg_mean_squared_error", n_repeats=5, random_state=0
+    )
+    assert model.permutation_importances_ == pytest.approx(new.importances_mean, rel=0.2, abs=0.03)
+
+
+def test_fewer_landmarks_and_what_they_cost():
+    """The loss told is that of new rows, and of so many landmarks."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(1500, 2))
+    y = np.sin(6 * X[:, 0]) * np.cos(5 * X[:, 1]) + 0.1 * rng.normal(size=1500)
+    whole, few = (
+        TuneFreeRegressor(compress=m, random_state=0).fit(X[:700], y[:700]) for m in (None, 20)
+    )
+    assert whole.compression_ is None and few.compression_.n_landmarks == 20
+    kernels = [m for m in few.models_ if getattr(m, "geometry_", None) is not None]
+    assert kernels and all(len(m.landmarks_.centers) == 20 for m in kernels)
+    told = few.compression_
+    assert told.loss_before < told.loss_after and "landmarks" in few.report_.reason
+    errors = [np.mean((m.predict(X[700:]) - y[700:]) ** 2) for m in (whole, few)]
+    assert errors == pytest.approx([told.loss_before, told.loss_after], rel=0.25)
+    with pytest.raises(ValueError, match="compress=0.5"):
+        TuneFreeRegressor(compress=0.5).fit(X, y)
+    with pytest.raises(ValueError, match="exclude each other"):
+        TuneFreeRegressor(compress=40).fit(X, y, groups=np.arange(1500) % 9)
+
+
 def test_a_linear_stack_tells_relevances_and_permutations_agree():
-    from sklearn.inspection import permutation_importance
 
     X, _, rng = crossed(400)
     y = X @ [2.0, 1.0, 0.0, 0.0] + 0.1 * rng.normal(size=400)
@@ -277,9 +311,8 @@ def test_the_family_and_the_budget_bound_what_is_tried():
 
 
 def test_mixed_frames_go_in_and_units_make_no_difference():
-    pandas = pytest.importorskip("pandas")
     X, y, rng = crossed(300)
-    frame = pandas.DataFrame(X, columns=list("abcd"))
+    frame = pd.DataFrame(X, columns=list("abcd"))
     frame["city"] = rng.choice(["Rome", "Oslo", None], len(X))
     frame.loc[::7, "a"] = np.nan
     target = np.where(frame["city"] == "Rome", "yes", "no")

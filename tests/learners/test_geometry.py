@@ -5,7 +5,7 @@ import pytest
 
 from tunefree.columns import coordinates
 from tunefree.kernels import RBF, Laplacian
-from tunefree.learners.kernel.geometry import Geometry, _Evidence, effects, exact, inverse, search
+from tunefree.learners.kernel.geometry import Geometry, _Evidence, exact, inverse, moves, search
 
 KERNELS = [RBF(), Laplacian()]
 
@@ -62,7 +62,7 @@ def test_what_is_said_of_rows_left_out_is_what_the_others_say(kernel, held):
     Z, y, w = rows(60)
     g = Geometry(kernel, np.full(4, 0.5), 0.2, 0.3)
     A, y = g.show(Z.astype(float)), y.astype(float)
-    coef, left_out, _ = exact(g, A, y, w, held)
+    coef, left_out, _, _ = exact(g, A, y, w, held)
     K = g.values(A, A)
     np.testing.assert_allclose((K + np.diag(0.3 / w)) @ coef, y, atol=1e-8)
     for i in {60 - held, 59}:
@@ -78,8 +78,8 @@ def test_weights_are_repetitions_of_one_row_together():
     g = Geometry(RBF(), np.full(4, 0.5), 0.2, 0.3)
     A, y = g.show(Z.astype(float)), y.astype(float)
     many = np.repeat(np.arange(30), w.astype(int))
-    one, _, _ = exact(g, A, y, w, 30)
-    two, _, _ = exact(g, A[many], y[many], np.ones(len(many)), 1)
+    one, _, _, _ = exact(g, A, y, w, 30)
+    two, _, _, _ = exact(g, A[many], y[many], np.ones(len(many)), 1)
     new = rows(20, seed=1)[0].astype(float)
     np.testing.assert_allclose(g.values(new, A) @ one, g.values(new, A[many]) @ two, atol=1e-7)
 
@@ -160,21 +160,30 @@ def test_rows_and_whole_groups_are_left_out_as_if_never_learned(kernel, grouped)
     for group in np.unique(groups):
         out = np.r_[np.zeros(len(A) - held, bool), groups == group]
         rest = ~out
-        coef, _, penalty = exact(geometry, A[rest], Y[rest], weights[rest], 1)
+        coef, _, penalty, _ = exact(geometry, A[rest], Y[rest], weights[rest], 1)
         assert penalty == geometry.penalty
         expected = geometry.values(A[out], A[rest]) @ coef
         np.testing.assert_allclose(told[groups == group], expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("kernel", [RBF(), Laplacian()], ids=["rbf", "laplacian"])
-def test_effects_are_half_the_mean_squared_change(kernel):
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_left_out_rows_move_as_models_without_them_say(kernel):
+    """Of a row whose columns come from the next row: what the fit without that row predicts."""
     geometry, A, Y, weights, _ = weighted_rows(kernel)
+    few, held = np.array([len(A) - 3, len(A) - 7, len(A) - 1]), 10
     source = np.array([0, 2, 0])  # two coordinates of one column, and a column without any
-    found = effects(geometry, A, weights, A, Y, source, 3)
-    share = weights / weights.sum()
-    for j in range(3):
-        B = A.copy()
-        B[:, source == j] = np.roll(A, 1, axis=0)[:, source == j]
-        change = (geometry.values(B, A) - geometry.values(A, A)) @ Y
-        expected = 0.5 * share @ np.square(change).sum(axis=1)
-        assert found[j] == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    columns = [np.array([0]), np.array([1]), np.array([0, 2])]
+    coef, left_out, _, inverse_rows = exact(geometry, A, Y, weights, held, few=few)
+    gaps = (Y[-held:] - left_out)[few - len(A) + held]
+    found = moves(geometry, A, few, A, coef, source, columns, (inverse_rows, gaps))
+    whole = moves(geometry, A, few, A, coef, source, columns)
+    for m, together in enumerate(columns):
+        B, own = A[few].copy(), np.isin(source, together)
+        B[:, own] = np.roll(B[:, own], 1, axis=0)
+        change = (geometry.values(B, A) - geometry.values(A[few], A)) @ coef
+        np.testing.assert_allclose(whole[m], change, atol=1e-6)
+        for i, row in enumerate(few):
+            rest = np.arange(len(A)) != row
+            alpha = exact(geometry, A[rest], Y[rest], weights[rest], 1)[0]
+            change = geometry.values(B[i : i + 1], A[rest]) - geometry.values(A[[row]], A[rest])
+            np.testing.assert_allclose(found[m, i], (change @ alpha)[0], atol=1e-3)

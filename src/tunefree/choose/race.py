@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tunefree.choose.stack import Stack, stack_classes, stack_targets
+from tunefree.choose.stack import Stack, log_losses, stack_classes, stack_targets
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
 FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
@@ -61,6 +61,10 @@ class Candidate(Protocol):
         """Something with `show(X)` and a `model`."""
         ...
 
+    def moves(self, fitted, X, rows, score) -> Any:
+        """How its scores of the first of the rows change when columns come from the next row."""
+        ...
+
     def small(self, n_landmarks) -> Any:
         """A small one of its kind, for a pilot."""
         ...
@@ -90,6 +94,8 @@ class Entry(NamedTuple):
         'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
     fitted : Fitted or None
         On all rows, if judging left that behind.
+    moves : ndarray of shape (n_changes, n_few, n_outputs) or None
+        How the scores of the first rows change when columns come from the next row.
     """
 
     candidate: Any
@@ -101,6 +107,7 @@ class Entry(NamedTuple):
     status: str
     trace: dict | None = None
     fitted: Any = None
+    moves: np.ndarray | None = None
 
 
 def folds_of(strata, groups=None):
@@ -222,7 +229,9 @@ def race(candidates, shape, X, y, weights, strata, score, budget, callbacks, gro
         elif candidate.follows:
             ahead, candidate = _piloted(candidate, entries, X, y, weights, fold, strata, score)
             if not ahead:
-                reason = f"not ahead of the kernel on landmarks on {_pilot(shape.n)} rows"
+                reason = (
+                    f"not ahead of the kernel on landmarks on {_pilot(shape.n, candidate)} rows"
+                )
         if reason is not None:
             entries.append(_unscored(candidate, reason))
             continue
@@ -272,9 +281,9 @@ def _pays(entries, weights):
     return mean < -error
 
 
-def _pilot(n):
-    """How many of n rows a pilot learns: a third, but not too few or too many."""
-    return int(np.clip(n // 3, *_PILOT))
+def _pilot(n, candidate):
+    """How many of n rows a pilot learns: a third of those judged, not too few or too many."""
+    return int(np.clip(min(n, candidate.most_rows) // 3, *_PILOT))
 
 
 def _piloted(candidate, entries, X, y, weights, fold, strata, score):
@@ -286,7 +295,7 @@ def _piloted(candidate, entries, X, y, weights, fold, strata, score):
     leader = leader_of(entries)
     if leader is None or len(y) < 3 * _PILOT[0]:
         return True, candidate
-    held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[: _pilot(len(y))]
+    held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[: _pilot(len(y), candidate)]
     if not _learnable(strata[few], fold[few], [0]):
         return True, candidate
     leading = next(e.candidate for e in reversed(entries) if e.candidate.leads)
@@ -315,7 +324,11 @@ def _judge(candidate, X, y, weights, fold, used, score, entries, groups=None):
         whole = candidate.fit(X[learned], y[learned], weights[learned], leader, **more)
         rows = np.flatnonzero(held)
         scores = score.recalled(whole) if more else score.of(whole, X[rows])
-        return _entry(candidate, scores, rows, y, weights, score, start, whole)
+        moves = vars(whole.model).pop("held_moves_", None)
+        if moves is None:
+            moves = candidate.moves(whole, X, rows, score)
+        entry = _entry(candidate, scores, rows, y, weights, score, start, whole)
+        return entry._replace(moves=moves if moves.shape[2] == scores.shape[1] else None)
     scores, rows, trace, entry = [], [], None, None
     for i, f in enumerate(used):
         out, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
@@ -372,6 +385,29 @@ def stack(entries, y, weights, score):
     return joined, [heard[i] for i in order], words + "."
 
 
+def importances(joined, entries, y, weights, score):
+    """How much more the stack loses on rows left out for every change of columns, or None.
+
+    The changes are those of `Entry.moves`: permutation importances of a cyclic permutation, without
+    another fit, as far as every model in the stack knows them.
+    """
+    if joined is None or any(e.moves is None for e in entries):
+        return None
+    few = min(e.moves.shape[1] for e in entries)
+    rows = entries[0].rows[:few]
+
+    def losses(scores):
+        return weighted_mean(score.losses(joined.join(scores), y[rows]), weights[rows])[0]
+
+    told = [e.scores[:few] for e in entries]
+    before = losses(told)
+    each = zip(*(e.moves[:, :few] for e in entries), strict=True)
+    return (
+        np.array([losses([F + m for F, m in zip(told, moved, strict=True)]) for moved in each])
+        - before
+    )
+
+
 def wants_all_rows(entry, n, weights):
     """Whether a candidate that was judged after its most rows of n rows should learn all of them.
 
@@ -382,7 +418,7 @@ def wants_all_rows(entry, n, weights):
     if entry.fitted is None or n <= most or not pilot > 0.0:
         return False
     risk, error = weighted_mean(entry.losses, weights[entry.rows])
-    fall = np.log(pilot / max(risk, 1e-300)) / np.log(most / _pilot(n))
+    fall = np.log(pilot / max(risk, 1e-300)) / np.log(most / _pilot(n, entry.candidate))
     return bool(risk * (1.0 - (n / most) ** -max(fall, 0.0)) > error)
 
 
@@ -450,6 +486,10 @@ class Classes(NamedTuple):
         chosen = told[:, 0] > 0.0 if told.shape[1] == 1 else told.argmax(axis=1)
         return (chosen != y).astype(float), joined.losses
 
+    def losses(self, scores, y):
+        """Log-losses."""
+        return log_losses(scores, y)
+
     def stack(self, scores, y, weights):
         """The stack of least log-loss."""
         return stack_classes(scores, y, weights)
@@ -477,9 +517,13 @@ class Targets(NamedTuple):
         told = vars(fitted.model).pop("held_values_")
         return np.asarray(told, dtype=np.float64).reshape(len(told), -1)
 
+    def losses(self, predicted, y):
+        """Squared errors."""
+        return (np.square(predicted - y.reshape(len(y), -1)) / self.spread).sum(axis=1)
+
     def judge(self, predicted, y, weights):
         """Squared errors, twice."""
-        square = (np.square(predicted - y.reshape(len(y), -1)) / self.spread).sum(axis=1)
+        square = self.losses(predicted, y)
         return square, square
 
     def stack(self, scores, y, weights):

@@ -29,6 +29,7 @@ from tunefree.choose.race import (
     Budget,
     Classes,
     Targets,
+    importances,
     leader_of,
     race,
     stack,
@@ -40,6 +41,7 @@ from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.learners.kernel.geometry import looked_at
 from tunefree.preprocessing import TablePreprocessor
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 
@@ -81,6 +83,8 @@ class Candidate(NamedTuple):
         Whether its own view of the columns turned out better.
     at_once : bool
         Whether it learns all rows while it says what it thinks of those held.
+    together : tuple of ndarray of int
+        Columns that are one column of the user's.
     known : estimator or None
         Itself after a pilot, whose bandwidths are taken over.
     pilot_seconds, pilot_risk, most_rows : float, float, int
@@ -96,6 +100,7 @@ class Candidate(NamedTuple):
     follows: bool = False
     at_once: bool = False
     alone: bool = False
+    together: tuple = ()
     known: Any = None
     pilot_seconds: float = 0.0
     pilot_risk: float = np.nan
@@ -109,7 +114,7 @@ class Candidate(NamedTuple):
         """A `Fitted` candidate on rows in random order; `more` is for its own `_learn`."""
         view, model = (), clone(self.estimator)
         if self.leads:
-            more["like"] = leader
+            more |= {"like": leader, "together": self.together}
         elif self.follows and leader is not None:
             more["like"] = self.known
             if not self.alone:
@@ -124,6 +129,17 @@ class Candidate(NamedTuple):
             learn = model._learn if more else model.fit
             learn(fitted.show(X), y, sample_weight=weights, **more)
         return fitted
+
+    def moves(self, fitted, X, rows, score):
+        """How its scores of the first of the rows change when columns come from the next row."""
+        few = X[rows[: looked_at(self.most_rows, X.shape[1])]]
+        columns, out = [*np.arange(X.shape[1])[:, None], *self.together], []
+        before = score.of(fitted, few)
+        for together in columns:
+            changed = few.copy()
+            changed[:, together] = np.roll(few[:, together], 1, axis=0)
+            out.append(score.of(fitted, changed) - before)
+        return np.array(out)
 
     def small(self, n_landmarks):
         """The kernel on landmarks with few of these, for a pilot."""
@@ -145,6 +161,25 @@ class Fitted(NamedTuple):
     def show(self, X):
         """Rows as the model takes them."""
         return show(self.view, X.toarray() if self.view and sparse.issparse(X) else X)
+
+
+class Compression(NamedTuple):
+    """What fewer landmarks cost.
+
+    Attributes
+    ----------
+    n_landmarks : int
+        The most of a kernel.
+    loss_before, loss_after : float
+        Mean loss of the stack on rows left out, with all landmarks and with so few.
+    standard_error : float
+        Of their difference.
+    """
+
+    n_landmarks: int
+    loss_before: float
+    loss_after: float
+    standard_error: float
 
 
 def _is_small(X):
@@ -210,7 +245,7 @@ def _kernel_work(shape, most=None):
     return n**2 * (shape.d + 60 + passes * (6 * shape.k + 60)) + scouts
 
 
-def candidates(task, family, X, n_outputs, seed, grouped=False):
+def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
     """The candidates for some data, from cheap to dear, and why others are left out.
 
     `grouped` rows are left out by groups: exactly by kernels on all rows, fold by fold by others.
@@ -271,7 +306,7 @@ def candidates(task, family, X, n_outputs, seed, grouped=False):
             )  # fmt: skip
     order = list(_KERNELS.values())
     return sorted(
-        out,
+        [c._replace(together=together) for c in out],
         key=lambda c: (c.follows, c.leads and order.index(c.name), not c.leads and c.passes(shape)),
     ), left
 
@@ -415,10 +450,12 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         *,
         budget: float | str | None = None,
         categorical_features: Any = "from_dtype",
+        compress: int | None = None,
         random_state: Seed = None,
     ):
         self.family = family
         self.budget = budget
+        self.compress = compress
         self.categorical_features = categorical_features
         self.random_state = random_state
 
@@ -430,6 +467,10 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         if self.family not in _FAMILIES:
             raise ValueError(f"family={self.family!r} is none of {', '.join(_FAMILIES)}.")
         Budget(self.budget, 1.0)
+        if self.compress is not None and not (
+            isinstance(self.compress, int | np.integer) and self.compress > 0
+        ):
+            raise ValueError(f"compress={self.compress!r} is no positive number of landmarks.")
         table = TablePreprocessor(categorical_features=self.categorical_features)
         table.fit(X, sample_weight=sample_weight)
         Z, y = base.check_rows_and_targets(self, table.transform(X), y, **checks)
@@ -441,6 +482,11 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         weights = base.check_weights(sample_weight, Z)
         kept = weights > 0
         if groups is not None:
+            if self.compress is not None:
+                raise ValueError(
+                    "compress= and groups= exclude each other: on fewer landmarks rows are left "
+                    "out one by one."
+                )
             groups = column_or_1d(groups)
             check_consistent_length(Z, groups)
             _, groups = np.unique(groups[kept], return_inverse=True)
@@ -460,7 +506,12 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         X, y, strata = X[rows], y[rows], strata[rows]
         groups = None if groups is None else groups[rows]
         shape, task = shape_of(X, n_outputs), score.task
-        entrants, left = candidates(task, self.family, X, n_outputs, seed, groups is not None)
+        # Columns that stand for one of the user's change together.
+        many = np.flatnonzero(np.bincount(table.sources_) > 1)
+        together = tuple(np.flatnonzero(table.sources_ == j) for j in many)
+        entrants, left = candidates(
+            task, self.family, X, n_outputs, seed, groups is not None, together
+        )
         if not entrants:
             raise ValueError(
                 f"family={self.family!r} has no candidate for {shape.d} columns: " +
@@ -469,6 +520,10 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         budget = Budget(self.budget, shape.pass_work)
         entries = race(entrants, shape, X, y, totals, strata, score, budget, self._told, groups)
         joined, chosen, reason = stack(entries, y, totals, score)
+        self.compression_ = None
+        if self.compress is not None and joined is not None:
+            joined, chosen, words = self._compressed(joined, chosen, X, y, totals, score)
+            reason = f"{reason} {words}"
         begin, again, leader, fits = time.perf_counter(), [], leader_of(entries), []
         for entry in chosen:
             candidate, fitted = entry.candidate, entry.fitted
@@ -493,6 +548,11 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         shares = np.ones(1) if joined is None else joined.shares
         self.chosen_ = {e.candidate.name: float(s) for e, s in zip(chosen, shares, strict=True)}
         self.column_relevances_ = _relevances(fits, shares, X, totals, leader)
+        worse = importances(joined, chosen, y, totals, score)
+        if worse is not None:
+            self.permutation_importances_ = np.zeros(self.n_features_in_)
+            self.permutation_importances_[table.sources_] = worse[: X.shape[1]]
+            self.permutation_importances_[many] = worse[X.shape[1] :]
         self.seconds_ = time.perf_counter() - start
         self.leaderboard_ = _leaderboard(entries, self.chosen_, totals, shape, task)
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
@@ -502,6 +562,34 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
             f"{reason} {last}".strip(), float(budget.spent), float(budget.passes),
             self.seconds_, refit, self._most_relevant(),
+        )  # fmt: skip
+
+    def _compressed(self, before, entries, X, y, weights, score):
+        """The stack of the same kernels on fewer landmarks, its entries and what that costs."""
+        few, out, rows = int(self.compress), [], entries[0].rows
+        held = np.isin(np.arange(len(y)), rows)
+        for entry in entries:
+            candidate, marks = entry.candidate, getattr(entry.fitted, "model", None)
+            if candidate.follows:
+                smaller = clone(candidate.estimator).set_params(compress=few)
+                entry = entry._replace(candidate=candidate._replace(estimator=smaller), fitted=None)
+            elif candidate.family == "kernel" and len(marks.landmarks_.centers) > few:
+                candidate, more = candidate.small(few), {"held": held}
+                fitted = candidate.fit(X, y, weights, marks, **more)
+                scores = score.recalled(fitted)
+                losses, second = score.judge(scores, y[rows], weights[rows])
+                moves = vars(fitted.model).pop("held_moves_")
+                entry = entry._replace(
+                    fitted=fitted, scores=scores, losses=losses, second=second, moves=moves
+                )
+            out.append(entry)
+        after, kept, words = stack(out, y, weights, score)
+        told = (weighted_mean(s.losses, weights[rows])[0] for s in (before, after))
+        error = weighted_mean(after.losses - before.losses, weights[rows])[1]
+        self.compression_ = Compression(few, *map(float, told), float(error))
+        return after, kept, (
+            f"On at most {few} landmarks: {words} That is {self.compression_.loss_after:.4g} where "
+            f"it was {self.compression_.loss_before:.4g} (difference +- {error:.2g})."
         )  # fmt: skip
 
     def _joined(self, X, score):
@@ -650,6 +738,9 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         Columns that are categories although they hold numbers: a mask, positions or names. Text and
         columns of a category type always are. Columns of 3 to 30 whole numbers are read as numbers
         and as levels, declared or not.
+    compress : int or None, default=None
+        The most landmarks that a kernel keeps: predictions cost as much time less as there are
+        fewer. What that costs on rows left out is `compression_`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -672,6 +763,13 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         The same for the levels of every column of categories.
     column_relevances_ : ndarray of shape (n_columns_out,)
         The same for the columns that `table_` makes; empty if no model tells any.
+    permutation_importances_ : ndarray of shape (n_features_in_,)
+        How much more the stack loses (log-loss, squared error) on rows left out when a column comes
+        from other rows: what the column is worth for new rows. No model is fitted for it; missing
+        where a model of the stack does not know (those of sparse rows, and fold by fold).
+    compression_ : part or None
+        With `compress`: n_landmarks, loss_before, loss_after and the standard_error of their
+        difference.
     table_ : TablePreprocessor
     leaderboard_ : list of dict
         For every candidate, those in the stack first: 'risk' (share of errors on rows left out) and
@@ -777,6 +875,8 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         See `TuneFreeClassifier`.
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
         See `TuneFreeClassifier`.
+    compress : int or None, default=None
+        See `TuneFreeClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -784,7 +884,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
     ----------
     chosen_, models_, views_, weights_, table_, traces_, report_, seconds_, n_iter_
         See `TuneFreeClassifier`.
-    relevances_, relevances_by_level_, column_relevances_
+    relevances_, relevances_by_level_, column_relevances_, permutation_importances_, compression_
         See `TuneFreeClassifier`.
     offsets_ : ndarray of shape (n_targets,)
         See `TuneFreeClassifier`.

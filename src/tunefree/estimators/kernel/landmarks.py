@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread
 from tunefree.choose.risk import temperature
-from tunefree.columns import coordinates, spreads
+from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.kernels import KERNELS
-from tunefree.learners.kernel.geometry import ROWS, effects, exact, search
+from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened
@@ -30,7 +30,11 @@ _PRECISE = 1e-4
 
 
 class _Fitted(NamedTuple):
-    """Coefficients, the targets' range, and predictions of rows left out with what they were."""
+    """What `_solve` finds.
+
+    Coefficients, the targets' range, predictions of rows left out with what they were, and how the
+    first of these move when columns come from the next row.
+    """
 
     coef: np.ndarray
     intercept: np.ndarray
@@ -38,6 +42,7 @@ class _Fitted(NamedTuple):
     left_out: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
+    moved: np.ndarray
 
 
 class _Landmark(TellsCallbacks, BaseEstimator):
@@ -84,12 +89,15 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """
         return self._learn(X, y, sample_weight)
 
-    def _learn(self, X, y, sample_weight=None, like: Any = None, held=None, groups=None):
+    def _learn(
+        self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=()
+    ):
         """Learn.
 
         With the view of `like`, and its geometry if the kernels are the same. It keeps what it says
-        of the rows `held` without them, whose targets the search does not see. `groups` are
-        numbers: all that are held, are left out as wholes (only where all rows are landmarks).
+        of the rows `held` without them, whose targets the search does not see, and how that moves
+        with each column and with those `together`. `groups` are numbers: all that are held, are
+        left out as wholes (only where all rows are landmarks).
         """
         real = not self._CLASSIFY
         if self.n_landmarks != "auto" and not (
@@ -109,13 +117,12 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             labels = np.column_stack([labels, groups])
         rows, totals = self._distinct(X, labels, weights)
         targets = screened(targets, rows, ABSURD)
-        fitted = self._solve(
-            X[rows], targets[rows], totals, like, None if held is None else held[rows],
-            None if groups is None else groups[rows],
-        )  # fmt: skip
+        held, groups = (None if part is None else part[rows] for part in (held, groups))
+        given = np.arange(len(rows)) if held is None else np.argsort(rows[held], kind="stable")
+        fitted = self._solve(X[rows], targets[rows], totals, like, held, groups, given, together)
         if held is not None:
             # The rows held, in the order in which they were given.
-            self.held_values_ = fitted.left_out[np.argsort(rows[held[rows]], kind="stable")]
+            self.held_values_, self.held_moves_ = fitted.left_out[given], fitted.moved
         self._finish(fitted, X.dtype)
         return self
 
@@ -125,7 +132,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
         return rows[:_MOST_ROWS], totals[:_MOST_ROWS]
 
-    def _solve(self, X, y, weights, like, held, groups):
+    def _solve(self, X, y, weights, like, held, groups, given, together):
         n, share = len(X), weights / weights.sum()
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
@@ -140,27 +147,34 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         self.geometry_ = geometry = self._geometry(Z, Y, weights, like, r)
         A = Z if geometry is None else np.ascontiguousarray(geometry.show(Z))
         m = n if self.n_landmarks == "auto" and n <= _ALL else min(self._size(n), n)
-        intercept = np.zeros(Y.shape[1])
+        intercept, without = np.zeros(Y.shape[1]), None
+        # The inverse of all rows is at hand where all are left out.
+        some = looked_at(m, X.shape[1], 1000 if r == n or geometry is None else 200)
+        few = n - r + given[given < r][:some]
         if geometry is None or m < n:
             marks = Columns(Z.shape[1]) if geometry is None else place(A[:m], geometry)
             coef, intercept, left_out = self._ridge(marks, A, Y, weights, r)
         else:
-            marks = Landmarks(A, geometry, np.empty((0, 0)))
-            together = None if groups is None else groups[order[-r:]]
-            coef, left_out, self.alpha_ = exact(geometry, A, Y, weights, r, together)
+            marks, whole = (
+                Landmarks(A, geometry, np.empty((0, 0))),
+                None if groups is None else groups[order[-r:]],
+            )
+            coef, left_out, self.alpha_, inverse = exact(geometry, A, Y, weights, r, whole, few)
+            if groups is None:
+                without = inverse, (Y[-r:] - left_out)[few - n + r]
         self.landmarks_ = marks.alone()
         square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
-        if geometry is None:
-            each = spreads(Z, weights, coef, self.view_.source, X.shape[1])
-        else:
-            centers = A[: len(coef)]
-            each = effects(geometry, A, weights, centers, coef, self.view_.source, X.shape[1])
+        columns = [*np.arange(X.shape[1])[:, None], *together]
+        centers = None if geometry is None else A[: len(coef)]
+        moved = moves(geometry, A, few, centers, coef, self.view_.source, columns, without)
+        each = np.square(moved[: X.shape[1]]).sum(axis=2) @ weights[few]
         self.relevance_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
             coef * unit, level + intercept * unit, (y.min(axis=0), y.max(axis=0)),
             (left_out * unit + level)[back], (Y[-r:] * unit + level)[back], weights[-r:][back],
+            moved * unit,
         )  # fmt: skip
 
     def _ridge(self, marks, A, Y, weights, held):
@@ -364,7 +378,7 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
     def _finish(self, fitted, dtype):
         a = temperature(fitted.left_out, fitted.targets, fitted.weights)
         if hasattr(self, "held_values_"):
-            self.held_values_ = a * self.held_values_
+            self.held_values_, self.held_moves_ = a * self.held_values_, a * self.held_moves_
         self.dual_coef_ = _rounded(a * fitted.coef, dtype, 2.0 * a)
         self.intercept_ = (a * fitted.intercept).astype(dtype)
 

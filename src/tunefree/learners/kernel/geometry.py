@@ -38,7 +38,8 @@ _STARTS = ((1 / 16, 0.1), (1 / 2, 0.1), (4.0, 0.01))
 # Rows of a search, of its starts, and evaluations of both.
 ROWS, _MORE_ROWS, _FEW, _EARLY, _MOST = 700, 1400, 300, 6, 16
 # Changed kernel values by which effects of columns are measured.
-_EFFECT_WORK = 2e7
+_MOVES = 2e7
+_NONE = np.empty(0, dtype=np.int64)
 # Single precision serves from this penalty on; for a fit of so many rows, from the second.
 _SINGLE = 3e-3
 _MANY, _SINGLE_MANY = 1000, 0.03
@@ -248,50 +249,62 @@ def _median(kernel, A):
     return float(max(np.median(off), 1e-3)) if len(off) else 1.0
 
 
-def effects(geometry, A, weights, centers, coef, source, d):
-    r"""How much a predictor moves with each column: half the mean squared change, shape (d,).
+def looked_at(n, n_columns, most=200):
+    """How many rows tell how a predictor with n coefficients moves with each column."""
+    return int(min(max(_MOVES / max(n * n_columns, 1), 20), most))
 
-    :math:`E (f(x) - f(x'))^2 / 2`, where x' has that column from another row: the total effect of
-    the analysis of variance, summed over outputs; of an additive function the column's variance.
+
+def moves(geometry, A, rows, centers, coef, source, columns, without=None):
+    r"""How predictions change when columns come from the next row, of shape (n_columns, n, c).
 
     Parameters
     ----------
-    geometry : Geometry
-    A : ndarray of shape (n, q)
-        Placed rows in random order, of which the first 20 to 200 are looked at.
-    weights : ndarray of shape (n,)
+    geometry : Geometry or None
+        None of a linear model.
+    A : ndarray of shape (n_all, q)
+        Placed rows.
+    rows : ndarray of int of shape (n,)
+        Which of them are looked at, in random order.
     centers : ndarray of shape (m, q)
     coef : ndarray of shape (m, c)
     source : ndarray of int of shape (q,)
         The column of each coordinate.
-    d : int
-
-    References
-    ----------
-    Jansen 1999, "Analysis of variance designs for model output".
+    columns : list of ndarray of int
+        Columns that change together.
+    without : tuple of ndarray of shapes (n, m) and (n, c), optional
+        Rows of the inverse and gaps of `exact`: row i is then predicted by
+        :math:`\alpha - A^{-1} e_i (\alpha_i / A^{-1}_{ii})`, which has not learned it.
     """
+    A, out = A[rows], np.zeros((len(columns), len(rows), coef.shape[1]))
+    if geometry is None:  # a linear model
+        for to, together in zip(out, columns, strict=True):
+            own = np.isin(source, together)
+            to[:] = (np.roll(A[:, own], 1, axis=0) - A[:, own]) @ coef[own]
+        return out
     kernel, slope = geometry.kernel, geometry.slope
-    rows = int(np.clip(_EFFECT_WORK / max(len(centers) * d, 1), 20, 200))
-    A, share = A[:rows], weights[:rows] / weights[:rows].sum()
 
     def parts(a, c):
         sizes = kernel.sizes(a)
         return kernel.distances(a, c, sizes, kernel.sizes(c)), sizes
 
-    centers, out = centers.astype(A.dtype, copy=False), np.zeros(d)
+    centers = centers.astype(A.dtype, copy=False)
     D, _ = parts(A, centers)
     E = decay(D, 1.0)
-    for j in np.unique(source):
-        own = np.flatnonzero(source == j)
+    for to, together in zip(out, columns, strict=True):
+        own = np.flatnonzero(np.isin(source, together))
+        if not len(own):
+            continue
         near, sizes = parts(np.ascontiguousarray(A[:, own]), np.ascontiguousarray(centers[:, own]))
         step, lines = np.roll(near, 1, axis=0) - near, np.roll(sizes, 1) - sizes
-        other = decay(np.maximum(D + step, 0.0), 1.0)
-        moved = (other - E + slope * (lines[:, None] - step)) @ coef
-        out[j] = 0.5 * share @ np.square(moved).sum(axis=1)
+        moved = decay(np.maximum(D + step, 0.0), 1.0)
+        moved += slope * (lines[:, None] - step) - E
+        to[:] = moved @ coef
+        if without is not None:
+            to -= np.einsum("ik,ik->i", moved, without[0])[:, None] * without[1]
     return out
 
 
-def exact(geometry, A, Y, weights, held, groups=None):
+def exact(geometry, A, Y, weights, held, groups=None, few=_NONE):
     r"""Kernel ridge regression on all rows, and what it says of the last `held` without them.
 
     With :math:`\alpha = A^{-1} Y` the others say :math:`y_i - \alpha_i / A^{-1}_{ii}` of row i.
@@ -309,6 +322,8 @@ def exact(geometry, A, Y, weights, held, groups=None):
     held : int
     groups : ndarray of shape (held,), optional
         Groups of the rows held, which hold all of their rows.
+    few : ndarray of int, optional
+        Rows of which the inverse's are wanted.
 
     Returns
     -------
@@ -316,6 +331,7 @@ def exact(geometry, A, Y, weights, held, groups=None):
     left_out : ndarray of shape (held, c)
     penalty : float
         That of the geometry, or more if rounding spoiled the solution.
+    inverse_rows : ndarray of shape (n_few, n)
     """
     penalty = geometry.penalty
     single = len(A) >= _MANY and penalty >= _SINGLE_MANY
@@ -334,4 +350,8 @@ def exact(geometry, A, Y, weights, held, groups=None):
         for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
             gap[rows] = np.linalg.solve(corner[np.ix_(rows, rows)], coef[-held:][rows])
     left_out = Y[-held:] - gap
-    return coef, left_out, penalty
+    if held == len(A):
+        return coef, left_out, penalty, corner[few]
+    unit = np.zeros((len(A), len(few)), factor.dtype)
+    unit[few, np.arange(len(few))] = 1.0
+    return coef, left_out, penalty, solve(factor, unit, 1)[0].T
