@@ -173,6 +173,26 @@ def test_other_learners_want_numbers_and_say_so(here):
     assert "80 rows" in run("train", "semicolons.csv", "m", "--hash", 64).stderr
 
 
+def test_numbers_declared_as_categories_by_name_or_position(here):
+    """Without and with a header: levels of the column said, wherever the target stands."""
+    rng = np.random.default_rng(0)
+    code, x = rng.integers(0, 5, N), rng.normal(size=N)
+    y = np.array([3.0, -1.0, 2.0, 0.0, -2.0])[code] + 0.1 * x
+    rows = [f"{v:.4f},{c},{u:.4f}" for v, c, u in zip(y, code, x, strict=True)]
+    (here / "bare.csv").write_text("\n".join(rows))
+    (here / "named.csv").write_text("\n".join(["y,code,x", *rows]))
+    run("train", "bare.csv", "bare", "--target", 0, "--categorical", 1, "--compress", 30)
+    run("train", "named.csv", "named", "--target", "y", "--categorical", "code")
+    for name in ("bare", "named"):
+        model = load_model(name)
+        assert [*model.table_.kinds_] == ["category", "number"]
+    assert load_model("bare").compression_.n_landmarks == 30
+    told = run("train", "named.csv", "m", "--target", "y", "--categorical", "y", code=2).output
+    assert "--categorical y" in told
+    told = run("train", "bare.csv", "m", "--categorical", 1, "--estimator", "pistol", code=2).output
+    assert "--categorical is for --estimator auto" in told
+
+
 def test_a_first_line_that_may_be_no_header_is_questioned(here):
     (here / "t.csv").write_text("red,big,yes\nblue,small,no\nred,small,yes\nblue,big,no\n")
     assert "--no-header?" in run("train", "t.csv", "m").stderr

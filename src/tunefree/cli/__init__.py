@@ -113,6 +113,22 @@ def train(
             help="of reflectron: the geometry: euclidean, hypentropy, p_norm, ... (default: chosen)"
         ),
     ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="of auto: name or position of a column whose numbers stand for categories; may be "
+            "said several times",
+        ),
+    ] = None,
+    compress: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="LANDMARKS",
+            help="of auto: the most landmarks of a kernel, to predict faster; the price is told",
+        ),
+    ] = None,
     n_features: Features = None,
     passes: Passes = None,
     seed: Seed = 0,
@@ -155,7 +171,14 @@ def train(
             data,
             model,
             task=str(task),
-            make=Maker(str(estimator), seed, passes, {"link": link, "potential": potential}),
+            make=Maker(
+                str(estimator),
+                seed,
+                passes,
+                {"link": link, "potential": potential},
+                categorical or [],
+                compress,
+            ),
             run={"checkpoint": checkpoint, "every": every, "resume": resume},
             stream={"hashed": hashed, "window": window, "on_bad_row": str(on_bad_row)},
             as_json=json,

@@ -141,15 +141,20 @@ def _choices():
 
 
 class Maker(NamedTuple):
-    """What the user said of the estimator; `parts` holds the names of its link and potential."""
+    """What the user said of the estimator.
+
+    `parts` holds the names of its link and potential, `categorical` columns of the file.
+    """
 
     name: str
     seed: int
     passes: int | None
     parts: dict
+    categorical: list
+    compress: int | None
 
-    def __call__(self, task):
-        """The estimator for a task."""
+    def __call__(self, task, table=None):
+        """The estimator for a task, and for a table if there is one at hand."""
         import tunefree
 
         name, kind = self.name, "Regressor" if task == "regression" else "Classifier"
@@ -166,7 +171,15 @@ class Maker(NamedTuple):
         passes: dict[str, Any] = {} if self.passes is None else {"max_iter": self.passes}
         options: dict[str, Any] = {"random_state": self.seed} | passes
         if name == "auto":
-            return getattr(tunefree, f"TuneFree{kind}")(random_state=self.seed, budget=self.passes)
+            return getattr(tunefree, f"TuneFree{kind}")(
+                budget=self.passes,
+                categorical_features=_positions(self.categorical, table) or "from_dtype",
+                compress=self.compress,
+                random_state=self.seed,
+            )
+        for option, value in (("categorical", self.categorical), ("compress", self.compress)):
+            if value:
+                stop(f"--{option} is for --estimator auto", USAGE)
         if name == "separator":
             return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
         if name == "ridge":
@@ -175,6 +188,26 @@ class Maker(NamedTuple):
             parts = {"link": "identity"} | parts
         prefix = {"kernel": "KernelPiSTOL", "pistol": "PiSTOL", "reflectron": "Reflectron"}[name]
         return getattr(tunefree, prefix + kind)(**options | parts)
+
+
+def _positions(said, table):
+    """The numbers of features that are said by name, or by position in the file."""
+    if not said:
+        return []
+    if table.zero_based is not None:
+        stop("--categorical is for tables, but this is libsvm", USAGE)
+    taken = {c.position for c in (table.target, table.weight_column) if c is not None}
+    width = table.X.shape[1] + len(taken)
+    features = [position for position in range(width) if position not in taken]
+    names, out = table.feature_names or [], []
+    for column in said:
+        if column in names:
+            out.append(names.index(column))
+        elif column.lstrip("-").isdigit() and int(column) % width in features:
+            out.append(features.index(int(column) % width))
+        else:
+            stop(f"--categorical {column}: there is no such feature column", USAGE)
+    return out
 
 
 # --- From a table ---------------------------------------------------------------------------------
@@ -188,7 +221,7 @@ def _from_table(source, data, task, make, options):
         start, y = time.perf_counter(), table.y
         if task == "classification" and y.dtype.kind == "f" and np.all(y == np.floor(y)):
             y = y.astype(np.int64)  # so that predictions read 1, not 1.0
-        estimator = make(task).fit(table.X, y, sample_weight=table.weight)
+        estimator = make(task, table).fit(table.X, y, sample_weight=table.weight)
         seconds = time.perf_counter() - start
     skipped = options["skipped"] or Skipped()
     return Trained(estimator, noted(table, task), reason, skipped, seconds)

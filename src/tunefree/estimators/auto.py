@@ -517,6 +517,9 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
                 f"family={self.family!r} has no candidate for {shape.d} columns: " +
                 "; ".join(f"{name}: {why}" for name, why in left.items())
             )  # fmt: skip
+        for c in entrants:
+            if c.follows and self.compress is not None:
+                c.estimator.set_params(compress=int(self.compress))
         budget = Budget(self.budget, shape.pass_work)
         entries = race(entrants, shape, X, y, totals, strata, score, budget, self._told, groups)
         joined, chosen, reason = stack(entries, y, totals, score)
@@ -566,14 +569,12 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
 
     def _compressed(self, before, entries, X, y, weights, score):
         """The stack of the same kernels on fewer landmarks, its entries and what that costs."""
-        few, out, rows = int(self.compress), [], entries[0].rows
+        few, out, rows = int(self.compress or 0), [], entries[0].rows
         held = np.isin(np.arange(len(y)), rows)
         for entry in entries:
-            candidate, marks = entry.candidate, getattr(entry.fitted, "model", None)
-            if candidate.follows:
-                smaller = clone(candidate.estimator).set_params(compress=few)
-                entry = entry._replace(candidate=candidate._replace(estimator=smaller), fitted=None)
-            elif candidate.family == "kernel" and len(marks.landmarks_.centers) > few:
+            candidate = entry.candidate
+            marks: Any = None if entry.fitted is None else entry.fitted.model
+            if candidate.leads and candidate.family == "kernel" and len(marks.dual_coef_) > few:
                 candidate, more = candidate.small(few), {"held": held}
                 fitted = candidate.fit(X, y, weights, marks, **more)
                 scores = score.recalled(fitted)
@@ -583,13 +584,14 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
                     fitted=fitted, scores=scores, losses=losses, second=second, moves=moves
                 )
             out.append(entry)
-        after, kept, words = stack(out, y, weights, score)
-        told = (weighted_mean(s.losses, weights[rows])[0] for s in (before, after))
-        error = weighted_mean(after.losses - before.losses, weights[rows])[1]
-        self.compression_ = Compression(few, *map(float, told), float(error))
+        found, kept, words = stack(out, y, weights, score)
+        after: Any = found
+        was, now = (float(weighted_mean(s.losses, weights[rows])[0]) for s in (before, after))
+        error = float(weighted_mean(after.losses - before.losses, weights[rows])[1])
+        self.compression_ = Compression(few, was, now, error)
         return after, kept, (
-            f"On at most {few} landmarks: {words} That is {self.compression_.loss_after:.4g} where "
-            f"it was {self.compression_.loss_before:.4g} (difference +- {error:.2g})."
+            f"On at most {few} landmarks: {words} That is {now:.4g} where it was {was:.4g} "
+            f"(difference +- {error:.2g})."
         )  # fmt: skip
 
     def _joined(self, X, score):
@@ -769,7 +771,7 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         where a model of the stack does not know (those of sparse rows, and fold by fold).
     compression_ : part or None
         With `compress`: n_landmarks, loss_before, loss_after and the standard_error of their
-        difference.
+        difference (what kernel PiSTOL loses is its own `compression_`).
     table_ : TablePreprocessor
     leaderboard_ : list of dict
         For every candidate, those in the stack first: 'risk' (share of errors on rows left out) and
