@@ -197,7 +197,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         n = len(Z) - held if len(Z) - held >= ROWS else None
         return search(
             kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate,
-            lines=not self._CLASSIFY,
+            labels=self._CLASSIFY,
         )  # fmt: skip
 
     def _size(self, n):

@@ -29,8 +29,9 @@ from tunefree._jit import REASSOCIATE
 from tunefree._jit import kernel as compiled
 from tunefree.kernels import decay, mirror
 
-# Spread of the logarithms of rates; the middles and the spread of those of penalty and slope.
-_RATES, _MIDDLE, _WIDTH = 1.5, np.log(0.1), 3.0
+# Spread of the logarithms of rates, and where targets stand for classes; the middles and the spread
+# of those of penalty and slope.
+_RATES, _OF_LABELS, _MIDDLE, _WIDTH = 1.5, 0.6, np.log(0.1), 3.0
 _BOUNDS = {"rate": (-14.0, 4.0), "penalty": (np.log(1e-4), np.log(30.0)),
            "slope": (np.log(1e-3), np.log(10.0))}  # fmt: skip
 # Starts: rate times the median distance, penalty. A target that is a parity wants the last one.
@@ -136,11 +137,12 @@ def _weigh(W, inv, D, E, sizes, slope, row):
 class _Evidence:
     """The negative logarithm of the evidence, and its slopes, for some rows."""
 
-    def __init__(self, kernel, Z, Y, weights, shared, lines=True):
+    def __init__(self, kernel, Z, Y, weights, shared, labels=False):
         self.kernel, self.Z, self.Y, self.weights, self.shared = kernel, Z, Y, weights, shared
-        self.lines = lines
+        self.labels = labels
         self.q = int(shared.max()) + 1
-        self.outputs = max(Y.shape[1] - 1, 1)
+        # Indicators of classes are far from normal and no outputs of their own.
+        self.outputs, self.spread = (1, _OF_LABELS) if labels else (Y.shape[1], _RATES)
 
     def geometry(self, theta):
         rates = np.exp(theta[: self.q])[self.shared]
@@ -168,7 +170,7 @@ class _Evidence:
         away = theta[:q] - theta[:q].mean()
         weak = (theta[q:] - _MIDDLE) / _WIDTH
         value = half * (np.log(size / (n * c)) + logdet / n)
-        value += 0.5 * np.sum(np.square(away / _RATES)) + 0.5 * np.sum(np.square(weak))
+        value += 0.5 * np.sum(np.square(away / self.spread)) + 0.5 * np.sum(np.square(weak))
         # Of G: the sums by the slope and by rows; times the kernel's derivative by D it is W.
         W = alpha @ (alpha.T / -size)
         row = np.empty(n)
@@ -178,7 +180,7 @@ class _Evidence:
         lines = _weigh(W, inv, D, E, sizes, np.float32(g.slope), row)
         slope[q + 1] = half * g.slope * lines + weak[1] / _WIDTH
         each = 2.0 * half * (g.slope * kernel.spread_from_zero(A, row) - kernel.spread(A, W))
-        slope[:q] = np.bincount(self.shared, each, q) + away / _RATES**2
+        slope[:q] = np.bincount(self.shared, each, q) + away / self.spread**2
         return value, slope
 
     def minimize(self, theta, most):
@@ -192,7 +194,7 @@ class _Evidence:
         low, high = zip(
             *[_BOUNDS["rate"]] * self.q, _BOUNDS["penalty"], _BOUNDS["slope"], strict=True
         )
-        if not self.lines:
+        if self.labels:
             high = (*high[:-1], low[-1])
         return np.array(low), np.array(high)
 
@@ -202,7 +204,7 @@ def rows_of(n):
     return int(np.clip(n // 4, ROWS, _MORE_ROWS))
 
 
-def search(kernel, Z, Y, weights, shared, lines=True):
+def search(kernel, Z, Y, weights, shared, labels=False):
     """The geometry of most evidence.
 
     Parameters
@@ -216,9 +218,9 @@ def search(kernel, Z, Y, weights, shared, lines=True):
     weights : ndarray of shape (n,)
     shared : ndarray of int of shape (d,)
         Which rate each column has: columns of the same number share one.
-    lines : bool, default=True
-        False keeps the slope at its lower end: least squares on labels is better off without sums
-        of functions of single columns (docs/selection.md).
+    labels : bool, default=False
+        Whether targets stand for classes, to which a normal law gives too much evidence: rates then
+        differ less, outputs count as one, and the slope stays at its lower end (docs/selection.md).
 
     Examples
     --------
@@ -230,8 +232,8 @@ def search(kernel, Z, Y, weights, shared, lines=True):
     """
     n = rows_of(len(Z))
     Z, Y, weights = Z[:n], Y[:n].astype(np.float32), weights[:n]
-    whole = _Evidence(kernel, Z, Y, weights, shared, lines)
-    few = _Evidence(kernel, Z[:_FEW], Y[:_FEW], weights[:_FEW], shared, lines)
+    whole = _Evidence(kernel, Z, Y, weights, shared, labels)
+    few = _Evidence(kernel, Z[:_FEW], Y[:_FEW], weights[:_FEW], shared, labels)
     middle = _median(kernel, Z)
     starts = [
         np.append(np.full(whole.q, np.log(rate / middle)), [np.log(penalty), _MIDDLE])
