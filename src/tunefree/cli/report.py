@@ -291,6 +291,12 @@ def _columns(estimator, notes):
         levels = "; ".join(row["levels"] for row in rows if row.get("levels"))
         more = f"<p class=note>Levels that count most: {escape(levels)}.</p>" if levels else ""
         out.append((title, (_bars(bars, unit) or _grid(("feature", kind), bars)) + more))
+        worth = [(row["feature"], row["importance"]) for row in rows if "importance" in row]
+        if worth:
+            worth.sort(key=lambda bar: -bar[1])
+            unit = "rise of the loss on rows left out when the column is permuted"
+            drawn = _bars(worth, unit) or _grid(("feature", "importance"), worth)
+            out.append(("Importances on rows left out", drawn))
     count = next((len(getattr(estimator, name)) for name in ("support_", "dual_coef_")
                   if hasattr(estimator, name)), None)  # fmt: skip
     if count is not None:
@@ -327,7 +333,8 @@ def run_inspect(path, as_json):
         most = max(row["relevance"] for row in rows)
         rows = [
             {"feature": row["feature"], "relevance": row["relevance"],
-             "": "#" * round(20 * row["relevance"] / max(most, 1e-300)), "levels": row["levels"]}
+             "": "#" * round(20 * row["relevance"] / max(most, 1e-300)), "levels": row["levels"],
+             **{name: row[name] for name in ("importance",) if name in row}}
             for row in rows
         ]  # fmt: skip
         if not any(row["levels"] for row in rows):
@@ -382,7 +389,8 @@ def largest_weights(estimator, notes, most):
     """The features of the largest weights, by decreasing size, as dicts.
 
     ``feature``, ``weight`` and, with several outputs, ``output``; of a stack ``relevance`` in place
-    of the weight, and the ``levels`` of a category that count most. Empty for a model without.
+    of the weight, the ``levels`` of a category that count most, and the ``importance``, if it is
+    known: what permuting the column costs on rows left out. Empty for a model without.
     """
     if len(getattr(estimator, "column_relevances_", ())):
         names, each = _feature_names(estimator, notes), estimator.relevances_
@@ -390,9 +398,11 @@ def largest_weights(estimator, notes, most):
             np.flatnonzero(estimator.table_.kinds_ == "category").tolist(),
             estimator.relevances_by_level_.values(), strict=True,
         ))  # fmt: skip
+        worth = getattr(estimator, "permutation_importances_", None)
         return [
             {"feature": names[j], "relevance": float(each[j]),
-             "levels": _levels_told(names[j], levels.get(j, {}))}
+             "levels": _levels_told(names[j], levels.get(j, {})),
+             **({} if worth is None else {"importance": float(worth[j])})}
             for j in np.argsort(-each, kind="stable")[:most].tolist()
         ]  # fmt: skip
     if not hasattr(estimator, "coef_"):

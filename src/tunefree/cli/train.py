@@ -531,8 +531,11 @@ def _report_told(estimator, notes):
     if report is None:
         return ""
     first, names = 0 if notes.get("zero_based") is True else 1, notes.get("feature_names")
-    named = {column_name(name, names, first): share for name, share in report.relevances.items()}
-    return str(report._replace(relevances=named))
+    relevances, importances = (
+        {column_name(name, names, first): value for name, value in told.items()}
+        for told in (report.relevances, report.importances)
+    )
+    return str(report._replace(relevances=relevances, importances=importances))
 
 
 def column_name(name, names, first):

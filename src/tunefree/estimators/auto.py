@@ -329,6 +329,8 @@ class Report(NamedTuple):
         None in a model from a file: how long a fit took is no part of the model.
     relevances : dict of str to float
         The columns that count most, at most ten.
+    importances : dict of str to float
+        Those without whose order the stack loses most on rows left out, and how much more.
     """
 
     estimator: str
@@ -342,6 +344,7 @@ class Report(NamedTuple):
     seconds: float | None
     refit_seconds: float | None
     relevances: dict = {}  # noqa: RUF012
+    importances: dict = {}  # noqa: RUF012
 
     def times(self):
         """What was measured with a clock: all, the last fit, and every candidate."""
@@ -400,6 +403,9 @@ class Report(NamedTuple):
         if self.relevances:
             told = ", ".join(f"{name} {share:.0%}" for name, share in self.relevances.items())
             lines.append(f"Columns that count most: {told}.")
+        if self.importances:
+            told = ", ".join(f"{name} {more:.2g}" for name, more in self.importances.items())
+            lines.append(f"Loss on rows left out rises most with these permuted: {told}.")
         lines += [f"Not suited: {name} ({why})." for name, why in self.left_out.items()]
         return "\n".join(lines)
 
@@ -421,6 +427,11 @@ class Report(NamedTuple):
         )
         if columns:
             columns = f"<p>Columns that count most:</p><table><tbody>{columns}</tbody></table>"
+        if self.importances:
+            told = ", ".join(f"{name} {more:.2g}" for name, more in self.importances.items())
+            columns += (
+                f"<p>Loss on rows left out rises most with these permuted: {escape(told)}.</p>"
+            )
         left = "".join(
             f"<p>Not suited: {escape(name)} ({escape(why)}).</p>"
             for name, why in self.left_out.items()
@@ -564,7 +575,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.report_ = Report(
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
             f"{reason} {last}".strip(), float(budget.spent), float(budget.passes),
-            self.seconds_, refit, self._most_relevant(),
+            self.seconds_, refit, self._most_relevant(), self._most_important(),
         )  # fmt: skip
 
     def _compressed(self, before, entries, X, y, weights, score):
@@ -650,6 +661,13 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         names, each = _check_feature_names_in(self.table_), self.relevances_
         order = [j for j in np.argsort(-each, kind="stable")[:most] if each[j] >= 0.005]
         return {str(names[j]): float(each[j]) for j in order}
+
+    def _most_important(self, most=10):
+        """The columns whose permutation costs most, by name, and what it costs."""
+        each = getattr(self, "permutation_importances_", np.empty(0))
+        names = _check_feature_names_in(self.table_)
+        order = np.argsort(-each, kind="stable")[:most].tolist()
+        return {str(names[j]): float(each[j]) for j in order if each[j] > 0.01 * each.max()}
 
     def _column_relevances(self):
         check_is_fitted(self, "models_")
