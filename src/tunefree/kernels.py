@@ -101,7 +101,7 @@ def squared_distances(
 
 
 @kernel
-def mirror(A):
+def mirror(A: np.ndarray) -> None:
     """The upper triangle of a square array becomes its lower triangle, too."""
     # Squares of 32 numbers a side: both triangles stay in the cache.
     n = len(A)
