@@ -259,7 +259,7 @@ class Memory(NamedTuple):
 
     n: int
     watched: np.ndarray  # ascending numbers of the rows of which averages' values are followed
-    rows: Facts | None  # None where the cache has all there is
+    rows: Any  # their `Facts`; None where the cache has all there is
     cache: Cache | None = None
 
     def pairs(self, team, kernel, root, left):
@@ -281,17 +281,17 @@ class Memory(NamedTuple):
 
     def among(self, kernel, root, left, right):
         """What some rows and others have, and its bandwidth: new costs less than to find it."""
-        new = self.rows is not None and not sparse.issparse(self.rows.rows)
-        if self.cache is None or new:
-            return base(kernel, root, self.rows[left], self.rows[right]), root
+        rows: Any = self.rows
+        if self.cache is None or not (rows is None or sparse.issparse(rows.rows)):
+            return base(kernel, root, rows[left], rows[right]), root
         return self.cache.values[left[:, None], right], self.cache.root
 
     def narrowed(self, gamma):
         """With a cache of this bandwidth: what is squared once need not be for each use."""
         if self.cache is None or self.cache.root is None:
             return self
-        values, root = self.cache
-        for _ in range(_doublings(root, gamma)):  # pyright: ignore[reportArgumentType]
+        values, times = self.cache.values, _doublings(self.cache.root, gamma)
+        for _ in range(times or 0):
             np.square(values, out=values)
         return self._replace(cache=Cache(values, gamma))
 
@@ -413,11 +413,12 @@ class Blocked:
 
     def __init__(self, kernel, members, n_outputs, like, memory=None, apart=False):
         self.kernel, self.members, self.n_outputs = kernel, list(members), n_outputs
-        self.support, self.memory, self.dtype = Support(like), memory, like.dtype
+        self.support, self.dtype = Support(like), like.dtype
+        self.memory: Any = memory
         self.states = [KernelState.empty(n_outputs) for _ in self.members]
         self.n_slots = 0
         cached = memory is not None and memory.cache is not None
-        self.root = memory.cache.root if cached else root_of(self.gammas)
+        self.root = self.memory.cache.root if cached else root_of(self.gammas)
         self.apart = apart
         self.origin: list = []
         self.updates = np.zeros((len(self.members), n_outputs), np.int64)
@@ -451,8 +452,8 @@ class Blocked:
         for level, K in enumerate(bandwidths(*own)):
             K = K.copy() if level + 1 < len(layout) else K
             for place, i in enumerate(layout[level]):
-                part = slice(place * width, (place + 1) * width)
-                H = np.zeros((n, width)) if known[level] is None else known[level][:, part]
+                sums, part = known[level], slice(place * width, (place + 1) * width)
+                H = np.zeros((n, width)) if sums is None else sums[:, part]
                 jobs.append((i, K, H))
 
         def solve(job):
