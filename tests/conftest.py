@@ -24,6 +24,9 @@ def _key():
 # send it would wait forever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Before NumPy is imported: a worker of a test run has a core, and the threads of several BLAS on
+# it would wait for each other. `test_threads.py` sets what it is about.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Before SciPy is imported: scikit-learn's array checks run only with it.
 os.environ["SCIPY_ARRAY_API"] = "1"
 # Before tunefree is imported: Numba reads the folder when a kernel is declared.

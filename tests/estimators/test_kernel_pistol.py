@@ -123,7 +123,7 @@ def test_a_single_pass_leaves_nothing_out():
     with workers(1) as team:
         once = Alone(team, 1, True)
         run(once, once.init(engine), data)
-    expected = engine.mean(0)[engine.slot_of[model.support_], 0]
+    expected = engine.mean(0)[model.support_, 0]
     found = model.dual_coef_[0, 0]
     scale = found @ expected / (expected @ expected)
     np.testing.assert_allclose(found, scale * expected, rtol=0, atol=1e-9 * np.abs(found).max())

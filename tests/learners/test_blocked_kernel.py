@@ -5,7 +5,7 @@ import pytest
 
 from tunefree.averaging import Geometric, Polynomial, Uniform
 from tunefree.kernels import RBF, Linear, decay
-from tunefree.learners.kernel.blocked import Blocked, Cache, Facts, Member, Rows, workers
+from tunefree.learners.kernel.blocked import Blocked, Cache, Facts, Member, Memory, Rows, workers
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import Absolute, Logistic, Multinomial, SmoothedHinge
@@ -19,6 +19,14 @@ def rows(n=200, d=3, k=1, dtype=np.float64):
     X = rng.normal(size=(n, d)).astype(dtype)
     y = np.where(np.sin(2.0 * X[:, :k]) + 0.3 * rng.normal(size=(n, k)) > 0, 1.0, -1.0)
     return X, y, rng.integers(1, 3, n).astype(float)
+
+
+def engine_of(kernel, members, k, X, values=None, root=None, watched=None):
+    """An engine for rows in memory, or for the values of all pairs of them."""
+    facts = Facts.of(kernel, X) if values is None else None
+    cache = None if values is None else Cache(values, root)
+    watched = np.arange(len(X)) if watched is None else watched
+    return Blocked(kernel, members, k, X[:0], Memory(len(X), watched, facts, cache))
 
 
 def naive(K, Y, learner, weights, n_passes=1, suffix=False):
@@ -44,7 +52,9 @@ def naive(K, Y, learner, weights, n_passes=1, suffix=False):
     return _average([*iterates, last], learner.average), last
 
 
-def run(engine, X, Y, weights, size, n_passes=1, suffix=False, scored=False, n_jobs=1):
+def run(
+    engine, X, Y, weights, size, n_passes=1, suffix=False, scored=False, n_jobs=1, ahead=lambda r: 0
+):
     squares = engine.kernel.diag(X)
     scores = []
     with workers(n_jobs) as team:
@@ -53,21 +63,13 @@ def run(engine, X, Y, weights, size, n_passes=1, suffix=False, scored=False, n_j
                 engine.restart()
             for start in range(0, len(Y), size):
                 r = np.arange(start, min(len(Y), start + size))
-                known = engine.slot_of is not None
-                facts = Facts.of(engine.kernel, X[r])
-                block = Rows(
-                    facts, r if known else None, squares[r].astype(float), Y[r], weights[r]
-                )
+                rows = squares[r].astype(float), Y[r], weights[r]
+                if engine.memory is None:
+                    block = Rows(Facts.of(engine.kernel, X[r]), None, *rows)
+                else:
+                    block = Rows(None, r, *rows, ahead=0 if ahead is None else ahead(r))
                 scores.append(engine.learn(team, block, scored))
     return scores
-
-
-def coefficients(engine, found, n):
-    """Coefficients by row instead of by slot."""
-    out = np.zeros((n, found.shape[1]))
-    held = engine.slot_of >= 0
-    out[held] = found[engine.slot_of[held]]
-    return out
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 200])
@@ -87,22 +89,24 @@ def test_blocked_is_naive(rule, size, dtype, tolerance):
     learner = Isotropic(RULES[rule], SmoothedHinge())
     K = k.gram(X.astype(float), X.astype(float))
     expected, last = naive(K, Y, learner, w)
-    engine = Blocked(k, [Member(0.5, learner)], 1, X, len(X))
+    engine = engine_of(k, [Member(0.5, learner)], 1, X)
     run(engine, X, Y, w, size)
     for found, wanted in ((engine.mean(0), expected), (engine.last(0), last)):
-        found, wanted = K @ coefficients(engine, found, len(X)), K @ wanted
+        found, wanted = K @ found, K @ wanted
         assert np.abs(found - wanted).max() <= tolerance * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Multinomial(), Absolute()])
-@pytest.mark.parametrize("average", [Uniform(), Polynomial(), Geometric(0.01)])
+@pytest.mark.parametrize(
+    "loss, average",
+    [(Logistic(), Uniform()), (Multinomial(), Polynomial()), (Absolute(), Geometric(0.01))],
+)
 def test_several_outputs_passes_and_averages(loss, average):
     X, Y, w = rows(k=3)
     learner = Isotropic(PiSTOL(), loss, average)
     expected, _ = naive(RBF(0.5).gram(X, X), Y, learner, w, n_passes=3)
-    engine = Blocked(RBF(), [Member(0.5, learner)], 3, X, len(X))
+    engine = engine_of(RBF(), [Member(0.5, learner)], 3, X)
     run(engine, X, Y, w, 64, n_passes=3)
-    found = coefficients(engine, engine.mean(0), len(X))
+    found = engine.mean(0)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
@@ -110,9 +114,9 @@ def test_the_average_of_the_last_pass():
     X, Y, w = rows()
     learner = Isotropic(RULES["b = 1"], SmoothedHinge())
     expected, _ = naive(RBF(0.5).gram(X, X), Y, learner, w, n_passes=3, suffix=True)
-    engine = Blocked(RBF(), [Member(0.5, learner)], 1, X, len(X))
+    engine = engine_of(RBF(), [Member(0.5, learner)], 1, X)
     run(engine, X, Y, w, 64, n_passes=3, suffix=True)
-    found = coefficients(engine, engine.mean(0), len(X))
+    found = engine.mean(0)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
@@ -123,21 +127,20 @@ def test_values_that_are_kept_change_nothing(dtype):
     learner = Isotropic(PiSTOL(a=2.25, root=False), Logistic())
     members = [Member(g, learner) for g in (0.25, 0.5, 2.0)]
     values = decay(RBF().distances(X, X), 0.25)
-    before = values.copy()
+    wider = np.square(values)
     engines = [
-        Blocked(RBF(), members, 1, X, len(X)),
-        Blocked(RBF(), members, 1, X, cache=Cache(values, 0.25)),
+        engine_of(RBF(), members, 1, X),
+        engine_of(RBF(), members, 1, X, values, 0.25),
     ]
     for engine in engines:
         run(engine, X, Y, w, 64)
         engine.keep([1, 2])
         run(engine, X, Y, w, 64)
-    np.testing.assert_array_equal(values, before)
-    places = engines[0].slot_of[: len(X)]
+    np.testing.assert_array_equal(values, wider)  # those of the narrowest that is left
     for i in range(2):
         kept = engines[1].mean(i)
         np.testing.assert_allclose(
-            engines[0].mean(i)[places], kept, rtol=0,
+            engines[0].mean(i), kept, rtol=0,
             atol={np.float32: 1e-4, np.float64: 1e-10}[dtype] * np.abs(kept).max(),
         )  # fmt: skip
 
@@ -153,27 +156,52 @@ def test_members_share_a_sweep_but_nothing_else(n_jobs, scored, monkeypatch):
         for rule, loss in ((PiSTOL(), SmoothedHinge()), (DoWG(), Logistic()))
     ]
     monkeypatch.setattr("tunefree.learners.kernel.blocked.TILE", 50)
-    together = Blocked(RBF(), members, 1, X, len(X))
-    cached = Blocked(RBF(), members, 1, X, cache=Cache(RBF().distances(X, X)))
+    together = engine_of(RBF(), members, 1, X)
+    cached = engine_of(RBF(), members, 1, X, RBF().distances(X, X))
     stream = Blocked(RBF(), members, 1, X)
     for engine in (together, cached, stream):
         run(engine, X, Y, w, 64, scored=scored, n_jobs=n_jobs)
     for i, member in enumerate(members):
-        alone = Blocked(RBF(), [member], 1, X, len(X))
+        alone = engine_of(RBF(), [member], 1, X)
         run(alone, X, Y, w, 64, scored=scored)
-        expected = RBF(member.gamma).gram(X, alone.support.rows) @ alone.mean(0)
-        for engine in (together, stream):
-            found = RBF(member.gamma).gram(X, engine.support.rows) @ engine.mean(i)
+        K = RBF(member.gamma).gram(X, X)
+        expected = K @ alone.mean(0)
+        streamed = RBF(member.gamma).gram(X, stream.support.rows) @ stream.mean(i)
+        for found in (streamed, K @ together.mean(i), K @ cached.mean(i)):
             np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
-        found = decay(RBF().distances(X, X), member.gamma) @ cached.mean(i)
-        np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_rows_that_are_watched_are_told_the_average(n_jobs, monkeypatch):
+    """Whatever the tiles, after a pass and in the middle of one; a restart is one for them, too."""
+    X, Y, w = rows(k=3)
+    monkeypatch.setattr("tunefree.learners.kernel.blocked.TILE", 37)
+    members, numbers = [Member(g, Isotropic(PiSTOL())) for g in (0.5, 1.0)], np.arange(3, 200, 7)
+    engine = engine_of(RBF(), members, 3, X, watched=numbers)
+    for stop in (200, 150):
+        run(engine, X[:stop], Y[:stop], w, 64, suffix=True, n_jobs=n_jobs)
+        with workers(n_jobs) as team:
+            engine.tell(team)
+        for i, member in enumerate(members):
+            expected = RBF(member.gamma).gram(X[numbers], X[: engine.n_slots]) @ engine.mean(i)
+            np.testing.assert_allclose(engine.watched(i), expected, rtol=0, atol=1e-10)
+
+
+def test_rows_that_are_not_asked_for_again_need_not_be_told():
+    X, Y, w = rows()
+    members = [Member(g, Isotropic(PiSTOL())) for g in (0.5, 1.0)]
+    engines = [engine_of(RBF(), members, 1, X) for _ in range(2)]
+    for engine, ahead in zip(engines, (None, lambda r: r[-1] + 1), strict=True):
+        run(engine, X, Y, w, 20, scored=True, ahead=ahead)
+    for i in range(2):
+        np.testing.assert_array_equal(engines[0].mean(i), engines[1].mean(i))
 
 
 def test_progressive_scores_are_the_running_averages_predictions():
     X, Y, w = rows(60)
     learner = Isotropic(PiSTOL(), SmoothedHinge())
     K = RBF(0.5).gram(X, X)
-    engine = Blocked(RBF(), [Member(0.5, learner)], 1, X, len(X))
+    engine = engine_of(RBF(), [Member(0.5, learner)], 1, X)
     found = np.vstack([s[0][0] for s in run(engine, X, Y, w, 7, scored=True)])
     for t in (1, 5, 30, 59):
         average, _ = naive(K[: t + 1, : t + 1], Y[: t + 1], learner, w)
@@ -187,11 +215,11 @@ def test_the_linear_kernel_is_linear_learning():
     X, Y, w = rows(k=3)
     learner = Isotropic(PiSTOL(), SmoothedHinge())
     state = learner.scan(learner.init(3, 3), Dense(X), Y, w)
-    engine = Blocked(Linear(), [Member(None, learner)], 3, X, len(X))
+    engine = engine_of(Linear(), [Member(None, learner)], 3, X)
     run(engine, X, Y, w, 64)
     for found, expected in ((engine.mean(0), learner.mean(state)),
                             (engine.last(0), learner.last(state))):  # fmt: skip
-        folded = engine.support.rows.T @ found
+        folded = X.T @ found
         np.testing.assert_allclose(folded, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
@@ -199,6 +227,6 @@ def test_rows_of_weight_zero_are_left_out():
     X, Y, _ = rows()
     w = (np.arange(len(X)) % 3 > 0).astype(float)
     learner = Isotropic(PiSTOL(), SmoothedHinge())
-    engine = Blocked(RBF(), [Member(0.5, learner)], 1, X, len(X))
+    engine = engine_of(RBF(), [Member(0.5, learner)], 1, X)
     run(engine, X, Y, w, 64)
-    assert (engine.slot_of[w == 0] == -1).all()
+    assert not engine.mean(0)[w == 0].any() and engine.mean(0)[w > 0].any()

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -54,33 +55,42 @@ def test_a_quick_run_writes_table_csv_and_png(name, tmp_path, request):
     assert load(name).TITLE in text.read_text() and "| what | paper | ours |" in text.read_text()
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with all cells of an experiment, and its rows."""
+    folder = tmp_path_factory.mktemp("finished")
+    return folder, reproduce("averaging-variance", folder, quick=True).rows
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(finished, tmp_path):
     """Cells on disk are not computed again, a line cut in half is, and the results are equal."""
-    first = reproduce("averaging-variance", tmp_path, quick=True)
-    cells = tmp_path / "averaging-variance" / "cells.jsonl"
-    lines = cells.read_text().splitlines()
+    folder, rows = finished
+    lines = (folder / "averaging-variance" / "cells.jsonl").read_text().splitlines()
     marked = json.loads(lines[0])
     marked["numbers"]["ratio"] = [0.5] * 13
-    cells.write_text(json.dumps(marked) + "\n" + "\n".join(lines[1:4]) + "\n" + lines[4][:20])
+    cells = tmp_path / "averaging-variance" / "cells.jsonl"
+    cells.parent.mkdir()
+    done = [json.dumps(marked), *lines[1:-1]]
+    cells.write_text("\n".join(done) + "\n" + lines[-1][:20])
     again = reproduce("averaging-variance", tmp_path, quick=True)
-    assert again.rows[1:] == first.rows[1:]
+    assert again.rows[1:] == rows[1:]
     assert again.rows[0][2].startswith("0.500")  # taken from disk
 
 
-def test_what_is_finished_is_shown_without_computing(tmp_path):
+def test_what_is_finished_is_shown_without_computing(finished, tmp_path):
     """After a kill: a table of the finished cells, which says how many there are."""
-    name = "averaging-variance"
+    name, (folder, rows) = "averaging-variance", finished
     assert "no cell" in reproduce(name, tmp_path, quick=True, finished=True).skipped
-    first = reproduce(name, tmp_path, quick=True)
+    shutil.copytree(folder / name, tmp_path / name, dirs_exist_ok=True)
     cells = tmp_path / name / "cells.jsonl"
     lines = cells.read_text().splitlines()
-    cells.write_text("\n".join(lines[:3]) + "\n" + lines[3][:20])
+    cells.write_text("\n".join(lines[:-2]) + "\n" + lines[-2][:20])
     some = reproduce(name, tmp_path, quick=True, finished=True)
-    assert some.rows[:3] == first.rows[:3]
-    assert some.rows[3][:3] == ("cells finished", "-", f"3 of {len(lines)}")
+    assert some.rows[:3] == rows[:3]
+    assert some.rows[-1][:3] == ("cells finished", "-", f"{len(lines) - 2} of {len(lines)}")
     # The next run writes behind the half line, and the one after it finds everything.
-    assert reproduce(name, tmp_path, quick=True).rows == first.rows
-    assert reproduce(name, tmp_path, quick=True, finished=True).rows == first.rows
+    assert reproduce(name, tmp_path, quick=True).rows == rows
+    assert reproduce(name, tmp_path, quick=True, finished=True).rows == rows
 
 
 def test_stored_cells_outlive_captions_and_nothing_else():

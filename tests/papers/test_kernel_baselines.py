@@ -12,7 +12,7 @@ from tunefree.experiments.baselines import (
     KernelPerceptron,
 )
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Rows, workers
+from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Memory, Rows, workers
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
@@ -127,19 +127,17 @@ def test_theorem_1_in_feature_space(labels, loss):
     y, K = LABELS[labels].astype(float), RBF(0.7).gram(X, X)
     a, T = 3.0 * loss.bound(), len(y)
     learner = Isotropic(PiSTOL(a, 1.0, root=False), loss)
-    engine, at = Blocked(RBF(), [Member(0.7, learner)], 1, X, T), []
+    memory = Memory(T, np.arange(T), Facts.of(RBF(), X))
+    engine, at = Blocked(RBF(), [Member(0.7, learner)], 1, X[:0], memory), []
     with workers(1) as team:
         for start in range(0, T, 64):
             r = np.arange(start, min(T, start + 64))
-            facts = Facts.of(RBF(), X[r])
-            block = Rows(facts, r, np.ones(len(r)), y[r, None], np.ones(len(r)))
+            block = Rows(None, r, np.ones(len(r)), y[r, None], np.ones(len(r)))
             at.append(engine.learn(team, block, scored=True)[0][1])
     p = np.vstack(at)[:, 0]
     lost = sum(loss.value(*v) for v in zip(p, y, strict=True))
     slopes = np.array([abs(loss.slope(*v)) for v in zip(p, y, strict=True)])
-    found = np.zeros(T)
-    placed = engine.slot_of >= 0
-    found[placed] = engine.mean(0)[engine.slot_of[placed], 0]
+    found = engine.mean(0)[:, 0]
     for h in (np.zeros(T), found, 10 * found, np.linalg.solve(K + np.eye(T), y)):
         regret = lost - sum(loss.value(*v) for v in zip(K @ h, y, strict=True))
         size, constants = np.sqrt(h @ K @ h), {"a": a, "b": 1.0, "lipschitz": loss.bound()}

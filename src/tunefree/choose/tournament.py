@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, rms, start_progress
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Rows, base, root_of
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Memory, Rows, base, root_of
 from tunefree.protocols import Source
 
 READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
@@ -54,30 +54,31 @@ class Data(Source):
     order: Callable  # epoch -> (numbers, weights) of visits; numbers from n on are passed over
     cache: Any = None  # a `Cache`
 
-    def block(self, numbers, weights, start=0):
-        """Rows to learn."""
-        rows = None if self.cache is not None else self.rows[numbers]
-        return Rows(rows, numbers, self.squares[numbers], self.targets[numbers], weights, start)
-
     def blocks(self, epoch):
         """The blocks of a pass."""
         numbers, weights = self.order(epoch)
         known = numbers < len(self.targets)
         numbers, weights = numbers[known], weights[known]
+        ahead = np.append(np.minimum.accumulate(numbers[::-1])[::-1], len(self.targets))
         for start in range(0, len(numbers), BLOCK):
-            part = slice(start, start + BLOCK)
-            yield self.block(numbers[part], weights[part], start)
+            stop = min(len(numbers), start + BLOCK)
+            r = numbers[start:stop]
+            yield Rows(
+                None, r, self.squares[r], self.targets[r], weights[start:stop], start, ahead[stop]
+            )
 
     @property
     def largest(self):
         """The largest k(x, x)."""
         return max(float(self.squares.max(initial=0.0)), 1e-300)
 
-    def engine(self, kernel, members, apart=False):
-        """An engine that has learned nothing yet."""
+    def engine(self, kernel, members, apart=False, watched=None):
+        """An engine that has learned nothing yet; it follows averages at some rows, or at all."""
         like = self.cache.values if self.rows is None else self.rows.rows
         n, k = self.targets.shape
-        return Blocked(kernel, members, k, like[:0], n, self.cache, apart)
+        watched = np.arange(n) if watched is None else watched
+        memory = Memory(n, watched, self.rows, self.cache)
+        return Blocked(kernel, members, k, like[:0], memory, apart)
 
 
 def pairs(team, kernel, gammas, rows):
@@ -142,11 +143,13 @@ class Passes:
     def init(self, engine):
         """The state before the first row."""
         n = len(engine.members) * self._RECORDED
-        return State(engine, start_progress(n, engine.n_outputs, len(engine.slot_of)))
+        return State(engine, start_progress(n, engine.n_outputs, engine.memory.n))
 
     def scan(self, state, rows):
         """Learn a block of rows."""
         first, k = state.epoch == 0, state.engine.n_outputs
+        if state.epoch + 1 < self.n_passes:
+            rows = rows._replace(ahead=0)
         scores = state.engine.learn(self.team, rows, first)
         if first:
             found = [s for member in scores for s in member[: self._RECORDED]]
@@ -232,7 +235,7 @@ class HoldOut:
             state.engine.restart()
         without = np.arange(len(state.engine.members))[:, None] % 2 == 0
         weights = np.where(without & self.apart[rows.numbers], 0.0, rows.weights)
-        state.engine.learn(self.team, rows._replace(weights=weights))
+        state.engine.learn(self.team, rows._replace(weights=weights, ahead=0))
         return state
 
     def turn(self, state):
@@ -252,11 +255,12 @@ class HoldOut:
 
     def _read(self, engine, passes):
         out, targets = [], self.data.targets[self.held]
-        parts = [engine.mean(i) for i in range(0, len(engine.members), 2)]
-        for i, f in enumerate(decide(self.team, self.data, engine, self.held, parts)):
+        engine.tell(self.team)
+        for i in range(0, len(engine.members), 2):
+            f, coef = engine.watched(i), engine.mean(i + 1)
             loss = self.loss_of(f, targets)
-            gamma, coef = engine.gammas[i], engine.mean(2 * i + 1)
-            out.append(ReadOut(gamma, passes, float(loss.mean()), standard_error(loss), coef, f))
+            error, spread = float(loss.mean()), standard_error(loss)
+            out.append(ReadOut(engine.members[i].gamma, passes, error, spread, coef, f))
         return out
 
     def read(self, state):
@@ -286,18 +290,6 @@ def left_out(n):
     """
     every = max(_LARGEST, min(_SHARE, n // _ENOUGH))
     return np.arange(every - 1, n, every) if n >= every else np.array([n - 1])
-
-
-def decide(team, data, engine, numbers, coefs):
-    """Decisions of rows in memory for each bandwidth of the engine."""
-    tables, out = [c.astype(engine.dtype) for c in coefs], []
-    for start in range(0, len(numbers), BLOCK):
-        r = numbers[start : start + BLOCK]
-        out.append(engine.values(team, data.block(r, None), tables))
-    empty = np.zeros((len(numbers), data.targets.shape[1]))
-    return [
-        empty if out[0][g] is None else np.vstack([o[g] for o in out]) for g in range(len(tables))
-    ]
 
 
 def shortlist(progress, keep=KEPT):

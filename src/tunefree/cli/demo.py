@@ -62,7 +62,7 @@ def run_demo(png, write_data):
                 outcomes.append(compete(contest, method))
     console.print(_table(outcomes))
     console.print(
-        "LinearSVC, CV: C from 5 values by 5-fold cross-validation. It and RidgeCV get\n"
+        "LinearSVC, CV: C of .01, .1 or 1 by 3-fold cross-validation. It and RidgeCV get\n"
         "standardised columns, SGD and tunefree the raw ones. Rescaled: every column is\n"
         "multiplied by a power of ten. Rows: 70/30, seed 0. Ratio: fitting time to ours.\n"
     )
@@ -113,7 +113,7 @@ def methods(classify):
 
     def tuned_svm():
         svm = make_pipeline(StandardScaler(), LinearSVC(random_state=0))
-        return GridSearchCV(svm, {"linearsvc__C": [0.01, 0.1, 1.0, 10.0, 100.0]}, cv=5)
+        return GridSearchCV(svm, {"linearsvc__C": [0.01, 0.1, 1.0]}, cv=3)
 
     if classify:
         return {

@@ -197,7 +197,8 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
                     Member(g, learner, name) for g in choice.gammas for name in ("part", "all")
                 ]
                 runner = HoldOut(team, data, when, self._losses, classify, apart)
-            return runner, data.engine(kernel, members), data, when[-1]
+            watched = getattr(runner, "held", None)
+            return runner, data.engine(kernel, members, watched=watched), data, when[-1]
         suffix, scheme = self.average == "last-pass", self._scheme()
         n_passes = (3 if suffix else 1) if auto else self.max_iter
         last, late = self._reads_last(), hasattr(scheme, "within")

@@ -209,7 +209,7 @@ class Problem:
         (n, k), X = self.targets.shape, self.X
         # An entry of a sparse row has an index, too.
         d = 2 * X.nnz // max(1, X.shape[0]) if sparse.issparse(X) else X.shape[1]
-        need = n * d * itemsize + n * k * n_members * (16 + itemsize)
+        need = n * d * itemsize + n * k * n_members * 32  # two sums and two coefficients each
         try:
             have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):

@@ -4,11 +4,15 @@ Members may differ in bandwidth, rule, loss, and in the rows that they learn (a 
 row out); they share the rows, the distances, and the values of their bandwidth. The only expensive
 thing is the table of values k(row, support row). It is made in tiles that fit a processor's cache,
 by one matrix product each; a tile serves a whole grid of bandwidths (twice the bandwidth is the
-square) and all outputs, and is gone before the next one. Tiles are spread over threads and added in
-a fixed order, so results do not depend on how many. Rows come in blocks of `BLOCK`: the past by
-matrix products, the block itself exactly:
+square) and all outputs, and is gone before the next one. Tiles are spread over threads, and what is
+added has a fixed order, so results do not depend on how many. Rows come in blocks of `BLOCK`: the
+past by matrix products, the block itself exactly:
 
     h_i = h0_i + sum_(j<i) dz_j k(x_j, x_i),      |g|^2 += dz_i (2 h_i + dz_i k(x_i, x_i)).
+
+On a stream h0 is asked for: a product with all support rows. In memory the rows to come are known,
+and h0 is kept of all of them: rows that were updated tell it to the others, so a pass costs what it
+changes, and a late pass next to nothing.
 
 A vector of the feature space is a sum over rows: g = sum_s z_s k(x_s, .), and the average of the
 iterates needs a second coefficient u_s = sum C dz_s per row (see `learners.pistol.linear`):
@@ -38,6 +42,8 @@ from tunefree.learners.pistol.linear import IsotropicState, coefficients, recurs
 from tunefree.learners.pistol.rules import MASS, N_SCALARS, SUM
 
 BLOCK, TILE = 128, 1024
+_STRETCH = 16  # rows of a cache that a thread copies at a time
+_FEW = 16  # outputs of which a product with all columns costs less than to choose some
 
 
 def n_threads(n_jobs):
@@ -230,12 +236,13 @@ class Cache(NamedTuple):
 class Rows(NamedTuple):
     """A block of rows to learn."""
 
-    rows: Facts | None  # None if the engine holds all values in a cache
+    rows: Facts | None  # None of rows in memory, which the engine knows
     numbers: Any  # which of the rows in memory; None on a stream, where all are new
     squares: np.ndarray  # k(x, x)
     targets: np.ndarray  # of shape (n, n_outputs)
     weights: np.ndarray  # of shape (n,), or (n_members, n)
     start: int = 0  # position of the first row in its pass
+    ahead: int = 0  # the lowest number of a row that will be asked for after this block
 
 
 @compiled
@@ -245,6 +252,55 @@ def _gather(table, rows, out):
         r = rows[i]
         for j in range(out.shape[1]):
             out[i, j] = table[r, j]
+
+
+class Memory(NamedTuple):
+    """Rows in memory, by number."""
+
+    n: int
+    watched: np.ndarray  # ascending numbers of the rows of which averages' values are followed
+    rows: Any  # their `Facts`; None where the cache has all there is
+    cache: Cache | None = None
+
+    def pairs(self, team, kernel, root, left):
+        """A function of (start, stop): what some rows and those neighbours have; its bandwidth."""
+        if self.cache is None:
+            rows = self.rows[left]
+
+            def tile_of(start, stop):
+                memory = team.memory((len(left), stop - start), rows.rows.dtype)
+                return base(kernel, root, rows, self.rows[start:stop], memory)
+
+            return tile_of, root
+        # Long stretches: a tile at a time they would be a jump in memory each.
+        table = self.cache.values
+        whole = team.memory((len(left), self.n), table.dtype, "rows")
+        parts = [slice(i, i + _STRETCH) for i in range(0, len(left), _STRETCH)]
+        team.map(lambda part: _gather(table, left[part], whole[part]), parts)
+        return (lambda start, stop: whole[:, start:stop]), self.cache.root
+
+    def among(self, kernel, root, left, right):
+        """What some rows and others have, and its bandwidth: new costs less than to find it."""
+        rows: Any = self.rows
+        if self.cache is None or not (rows is None or sparse.issparse(rows.rows)):
+            return base(kernel, root, rows[left], rows[right]), root
+        return self.cache.values[left[:, None], right], self.cache.root
+
+    def narrowed(self, gamma):
+        """With a cache of this bandwidth: what is squared once need not be for each use."""
+        if self.cache is None or self.cache.root is None:
+            return self
+        values, times = self.cache.values, _doublings(self.cache.root, gamma)
+        for _ in range(times or 0):
+            np.square(values, out=values)
+        return self._replace(cache=Cache(values, gamma))
+
+
+class Sums(NamedTuple):
+    """Of a member: z and u times the kernel, summed over the rows learned so far."""
+
+    z: np.ndarray  # at all rows in memory, of shape (n_outputs, n)
+    u: np.ndarray  # at those that are watched
 
 
 class Gram(NamedTuple):
@@ -348,28 +404,32 @@ class Blocked:
     """Members that learn together.
 
     `like` are rows of the kind to come, of float32 or float64, which is the precision of values;
-    `n_rows` is how many there are in memory, None on a stream. `apart` gives every update a slot of
-    its own, in the order of updates (not with a cache); `origin` has the number of each slot's row.
+    `memory` has them where they are known, None is a stream. A slot holds a row's coefficients: in
+    memory its number is the slot, on a stream a row that is updated gets the next one. `apart`
+    gives every update in memory a slot of its own, in order; `origin` has the rows' numbers.
     The bandwidth whose values are worked out, `root`, stays as members leave, so that their leaving
     changes nothing for those that stay.
     """
 
-    def __init__(self, kernel, members, n_outputs, like, n_rows=None, cache=None, apart=False):
+    def __init__(self, kernel, members, n_outputs, like, memory=None, apart=False):
         self.kernel, self.members, self.n_outputs = kernel, list(members), n_outputs
-        self.support, self.cache, self.dtype = Support(like), cache, like.dtype
+        self.support, self.dtype = Support(like), like.dtype
+        self.memory: Any = memory
         self.states = [KernelState.empty(n_outputs) for _ in self.members]
-        # How many slots have coefficients, and the slot of each row in memory.
         self.n_slots = 0
-        self.slot_of: Any = None
-        self.root = root_of(self.gammas) if cache is None else cache.root
-        if cache is not None:
-            self.slot_of = np.arange(len(cache.values))
-        elif n_rows is not None:
-            self.slot_of = np.full(n_rows, -1)
+        cached = memory is not None and memory.cache is not None
+        self.root = self.memory.cache.root if cached else root_of(self.gammas)
         self.apart = apart
         self.origin: list = []
         self.updates = np.zeros((len(self.members), n_outputs), np.int64)
         self._tables, self._scored = None, None
+        # In memory what is known of all rows, and the updates that are not in there yet: the rows'
+        # numbers, and of each member what was added to z and u, of shape (2, n_outputs, n).
+        self._sums: list[Sums] = []
+        if memory is not None:
+            shapes = (n_outputs, memory.n), (n_outputs, len(memory.watched))
+            self._sums = [Sums(*map(np.zeros, shapes)) for _ in self.members]
+        self._forget_news()
 
     @property
     def gammas(self):
@@ -380,6 +440,63 @@ class Blocked:
     def _layout(self):
         """For each bandwidth its members."""
         return [[i for i, m in enumerate(self.members) if m.gamma == g] for g in self.gammas]
+
+    def learn(self, team, block, scored=False):
+        """Learn a block of rows in order; for each member what was predicted before each row."""
+        n, k, layout = len(block.targets), self.n_outputs, self._layout()
+        width = k * (1 + scored)
+        weights = block.weights if block.weights.ndim == 2 else [block.weights] * len(self.members)
+        asked = self._of_support if self.memory is None else self._of_memory
+        own, known = asked(team, block, scored)
+        jobs = []
+        for level, K in enumerate(bandwidths(*own)):
+            K = K.copy() if level + 1 < len(layout) else K
+            for place, i in enumerate(layout[level]):
+                sums, part = known[level], slice(place * width, (place + 1) * width)
+                H = np.zeros((n, width)) if sums is None else sums[:, part]
+                jobs.append((i, K, H))
+
+        def solve(job):
+            i, K, known = job
+            own = block.squares, block.targets, weights[i]
+            learner, state = self.members[i].learner, self.states[i]
+            return i, state.learn(learner, own, K, known, scored)
+
+        found = dict(team.map(solve, jobs))
+        new = [found[i][0] for i in range(len(self.members))]
+        moved = np.flatnonzero(np.any([added[0].any(axis=0) for added in new], axis=0))
+        slots = self._place(block, moved)
+        for i, added in enumerate(new):
+            self.updates[i] += np.count_nonzero(added[0], axis=1)
+            self.states[i].deposit(slots, added)
+        if self.memory is None:
+            slots = slots[moved]
+            for table, members in zip(self._mirror(), layout, strict=True):
+                table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
+        else:
+            for i, added in enumerate(new):
+                self._news[i] = np.concatenate([self._news[i], added[:, :, moved]], axis=2)
+            self._numbers = np.append(self._numbers, block.numbers[moved])
+            if len(self._numbers) >= 2 * BLOCK:
+                self.tell(team, block.ahead)
+        return [found[i][1] for i in range(len(self.members))]
+
+    def _place(self, block, moved):
+        """The rows' slots; -1 for those without."""
+        if self.memory is not None and not self.apart:
+            self._grow(int(block.numbers.max()) + 1)
+            return block.numbers
+        slots = np.full(len(block.targets), -1)
+        slots[moved] = self.n_slots + np.arange(len(moved))
+        if self.memory is None:
+            fresh = block.rows[moved]
+            self.support.append(fresh.rows, fresh.sizes)
+        else:
+            self.origin.append(block.numbers[moved])
+        self._grow(self.n_slots + len(moved))
+        return slots
+
+    # On a stream.
 
     def _columns(self, member):
         s = self.states[member]
@@ -394,82 +511,89 @@ class Blocked:
             ]
         return self._tables
 
-    def learn(self, team, block, scored=False):
-        """Learn a block of rows in order; for each member what was predicted before each row."""
+    def _of_support(self, team, block, scored):
+        """For `bandwidths` the values within a block, and for each what is known of its rows."""
         if scored != self._scored:
             self._scored, self._tables = scored, None
-        n, k, layout = len(block.targets), self.n_outputs, self._layout()
-        width, gammas = k * (1 + scored), self.gammas
-        weights = block.weights if block.weights.ndim == 2 else [block.weights] * len(self.members)
-        own, tile_of = self._values(team, block)
-        known = products(team, gammas, self.root, tile_of, self.n_slots, self._mirror())
-        jobs = []
-        for level, K in enumerate(bandwidths(own, gammas, self.root)):
-            K = K.copy() if level + 1 < len(layout) else K
-            for place, i in enumerate(layout[level]):
-                sums, part = known[level], slice(place * width, (place + 1) * width)
-                H = np.zeros((n, width)) if sums is None else sums[:, part]
-                jobs.append((i, K, H))
-
-        def solve(job):
-            i, K, known = job
-            own = block.squares, block.targets, weights[i]
-            learner, state = self.members[i].learner, self.states[i]
-            return i, state.learn(learner, own, K, known, scored)
-
-        found = dict(team.map(solve, jobs))
-        slots = self._place(block, found.values())
-        for i, (new, _) in found.items():
-            self.updates[i] += np.count_nonzero(new[0], axis=1)
-            self.states[i].deposit(slots, new)
-        slots = slots[slots >= 0]
-        for table, members in zip(self._mirror(), layout, strict=True):
-            table[slots] = np.hstack([a[slots] for i in members for a in self._columns(i)])
-        return [found[i][1] for i in range(len(self.members))]
-
-    def _values(self, team, block):
-        """Values within the block, and with tiles of the support (see `products`)."""
-        if self.cache is not None:
-            r = block.numbers
-            most = max(self.n_slots, int(r.max()) + 1)
-            memory = team.memory((len(r), most), self.dtype, "rows")
-            _gather(self.cache.values, r, memory)
-            return memory[:, r], lambda a, b: memory[:, a:b]
         held, rows = self.support.facts(), block.rows
 
         def tile_of(a, b):
             memory = team.memory((len(block.targets), b - a), self.dtype)
             return base(self.kernel, self.root, rows, held[a:b], memory)
 
-        return base(self.kernel, self.root, rows, rows), tile_of
+        own = base(self.kernel, self.root, rows, rows), self.gammas, self.root
+        tables = self._mirror()
+        return own, products(team, self.gammas, self.root, tile_of, self.n_slots, tables)
 
-    def values(self, team, block, tables):
-        """Sums over the support for a block of rows: for each bandwidth, coefficients' outputs."""
-        _, tile_of = self._values(team, block)
-        return products(team, self.gammas, self.root, tile_of, self.n_slots, tables)
+    # In memory.
 
-    def _place(self, block, found):
-        """The rows' slots; rows that get their first coefficient are given one."""
-        numbers = block.numbers
-        if self.cache is not None:
-            self._grow(int(numbers.max()) + 1)
-            return numbers
-        moved = np.flatnonzero(np.any([new[0].any(axis=0) for new, _ in found], axis=0))
-        if numbers is None or self.apart:
-            slots, new = np.full(len(block.targets), -1), moved
-            slots[new] = self.n_slots + np.arange(len(new))
-        else:
-            fresh = moved[self.slot_of[numbers[moved]] < 0]
-            _, first = np.unique(numbers[fresh], return_index=True)
-            new = fresh[np.sort(first)]  # a row that stands several times in the block counts once
-            self.slot_of[numbers[new]] = self.n_slots + np.arange(len(new))
-            slots = self.slot_of[numbers]
-        if self.apart:
-            self.origin.append(block.numbers[new])
-        fresh = block.rows[new]
-        self.support.append(fresh.rows, fresh.sizes)
-        self._grow(self.n_slots + len(new))
-        return slots
+    def _of_memory(self, team, block, scored):
+        """The `base` within a block, and for each bandwidth what is known of its rows."""
+
+        def among(others):
+            values, root = self.memory.among(self.kernel, self.root, r, others)
+            return values, self.gammas, root
+
+        r, layout, fields = block.numbers, self._layout(), range(1 + scored)
+        known = [
+            np.hstack([self._sums[i][f][:, r].T for i in members for f in fields])
+            for members in layout
+        ]
+        if len(self._numbers):
+            for K, members, total in zip(
+                bandwidths(*among(self._numbers)), layout, known, strict=True
+            ):
+                table = np.hstack([self._news[i][f].T for i in members for f in fields])
+                total += K @ table.astype(self.dtype)
+        return among(r), known
+
+    def _forget_news(self):
+        self._numbers = np.empty(0, np.int64)
+        self._news = [np.empty((2, self.n_outputs, 0)) for _ in self.members]
+
+    def tell(self, team, ahead=0):
+        """Tell the rows from number `ahead` on of the updates that they do not know of yet."""
+        memory, k, layout = self.memory, self.n_outputs, self._layout()
+        if not len(self._numbers):
+            return
+        # A row that comes several times, as one with a weight does, is told of once.
+        numbers, first = np.unique(self._numbers, return_inverse=True)
+        once = sparse.csr_array((np.ones(len(first)), (np.arange(len(first)), first)))
+        tile_of, root = memory.pairs(team, self.kernel, self.root, numbers)
+        tables = [
+            [
+                np.vstack([self._news[i][f] @ once for i in members]).astype(self.dtype)
+                for f in (0, 1)
+            ]
+            for members in layout
+        ]
+
+        def tile(start):
+            stop = min(memory.n, start + TILE)
+            low, high = np.searchsorted(memory.watched, (start, stop))
+            at = memory.watched[low:high] - start
+            whole = len(at) == stop - start
+            values = bandwidths(tile_of(start, stop), self.gammas, root, team.memory)
+            for K, members, (z, u) in zip(values, layout, tables, strict=True):
+                told = z @ K
+                if whole or len(u) <= _FEW:
+                    of_average = u @ K if whole else (u @ K)[:, at]
+                else:
+                    of_average = u @ K[:, at]
+                for place, i in enumerate(members):
+                    part = slice(place * k, (place + 1) * k)
+                    self._sums[i].z[:, start:stop] += told[part]
+                    self._sums[i].u[:, low:high] += of_average[part]
+
+        team.map(tile, range(ahead - ahead % TILE, memory.n, TILE))
+        self._forget_news()
+
+    def watched(self, i):
+        """What a member's average says of the rows that are watched, once all is told."""
+        (z, u), s = self._sums[i], self.states[i]
+        mean = s.scalars[:, SUM, None] * z[:, self.memory.watched] - u
+        mass = s.scalars[:, MASS, None]
+        return (mean / np.where(mass > 0.0, mass, 1.0)).T
 
     def _grow(self, n):
         """Count n slots at least, with room for them."""
@@ -488,14 +612,19 @@ class Blocked:
         """Start the averages of all members anew."""
         for s in self.states:
             s.restart()
+        for new, sums in zip(self._news, self._sums, strict=False):
+            new[1] = sums.u[:] = 0.0
         self._tables = None
 
     def keep(self, chosen):
         """Go on with some members only."""
-        self.members = [self.members[i] for i in chosen]
-        self.states = [self.states[i] for i in chosen]
+        for name in ("members", "states", "_news", "_sums"):
+            held = getattr(self, name)
+            setattr(self, name, [held[i] for i in chosen] if held else held)
         self.updates = self.updates[list(chosen)]
         self._tables = None
+        if self.memory is not None:
+            self.memory = self.memory.narrowed(self.gammas[0])
 
     def rebuild(self, rows, tables):
         """Go on with other support rows on a stream; `tables` holds each member's [z, u]."""
@@ -519,13 +648,8 @@ class Blocked:
         self.updates, self._tables = self.updates[:, index], None
 
     def numbers(self):
-        """The number of each slot's row in memory."""
-        if self.apart:
-            return np.concatenate([np.empty(0, np.int64), *self.origin])
-        out = np.empty(self.n_slots, np.int64)
-        placed = (self.slot_of >= 0) & (self.slot_of < self.n_slots)
-        out[self.slot_of[placed]] = np.flatnonzero(placed)
-        return out
+        """In memory the number of each slot's row."""
+        return np.concatenate(self.origin) if self.origin else np.arange(self.n_slots)
 
     def mean(self, i):
         """A member's average iterate: coefficients of shape (n_slots, n_outputs)."""
@@ -540,7 +664,6 @@ class Blocked:
         other = copy(self)
         other.support = self.support.branch()
         other.states = [type(s)(*(a.copy() for a in s)) for s in self.states]
-        other.slot_of = None if self.slot_of is None else self.slot_of.copy()
         other.updates = self.updates.copy()
         other.members, other._tables = list(self.members), None
         return other
