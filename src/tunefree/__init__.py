@@ -40,6 +40,9 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
     from tunefree.estimators.ridge import (
         AveragedSGDRegressor as AveragedSGDRegressor, sgd_ridge_path as sgd_ridge_path,
     )
+    from tunefree.estimators.stream import (
+        StreamClassifier as StreamClassifier, StreamRegressor as StreamRegressor,
+    )
     from tunefree.io.model import load_model as load_model, save_model as save_model
     from tunefree.plots import (
         LeaderboardDisplay as LeaderboardDisplay, MarginDisplay as MarginDisplay,
@@ -70,6 +73,8 @@ _HOMES = {
     "RidgePathDisplay": "tunefree.plots",
     "RiskCurveDisplay": "tunefree.plots",
     "SharedReflectron": "tunefree.estimators.reflectron.shared",
+    "StreamClassifier": "tunefree.estimators.stream",
+    "StreamRegressor": "tunefree.estimators.stream",
     "TablePreprocessor": "tunefree.preprocessing",
     "WeightsDisplay": "tunefree.plots",
     "flow": "tunefree.estimators.reflectron.flow",

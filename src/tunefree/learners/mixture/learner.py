@@ -1,0 +1,890 @@
+r"""A mixture over implicit learners: what a stream's drift is need not be known.
+
+Log loss is mixable: over a grid of K learners a mixture loses ln K, and with a fixed share 1/(t+1)
+at most ln K + ln t more, on any interval of the stream, than the learner that is best there. So no
+rate is chosen, but all are run. A row passes five stages:
+
+look    the columns' running means and variances take it in, z = (x - m) / sd, and a constant 1;
+say     16 members: Kalman filters (with drift q a row) and implicit gradient learners (rate eta);
+mix     11 mixers of what they say: four Bayes mixtures with a fixed share, seven stackings whose
+        coefficients learn by gradients; and the Bayes mixture of the eleven, which is the answer;
+score   the mixers learn by what was said before the answer was known;
+teach   the members learn: each moves to the minimum of its loss plus its distance.
+
+There is one recursion for two classes (one output of log-odds), several (an output each, softmax)
+and real targets (standardised as they come). Up to 32 columns a filter has a whole covariance;
+beyond, and for sparse rows, its diagonal. All that has been learned is one vector of numbers: a
+row changes it in place whatever chunk it comes in, so that no split of a stream changes a bit, and
+a copy of it is a checkpoint.
+
+Sources: Vovk 1998 (mixability), Herbster and Warmuth 1998 (fixed share), Kulis and Bartlett 2010
+and Campolongo and Orabona 2020 (implicit updates), West and Harrison 1997 (dynamic models).
+"""
+
+import numpy as np
+
+from tunefree._jit import REASSOCIATE, kernel
+from tunefree.learners.mixture.betting import SIZE as _BET_SIZE
+from tunefree.learners.mixture.betting import bet, radius
+
+# Members: the filters' drifts, then the gradient learners' rates.
+DRIFTS = np.array([0.0, *(2.0**e for e in range(-20, 0, 3))])
+RATES = np.array([2.0**e for e in range(-10, 5, 2)])
+_F, N_MEMBERS = len(DRIFTS), len(DRIFTS) + len(RATES)
+# Mixers: the shares of the Bayes mixtures (0 stands for 1/(t+1)), then the stackings' rates.
+SHARES = np.array([0.0, 2.0**-4, 2.0**-7, 2.0**-10])
+STACKS = np.array([2.0**e for e in range(-10, 3, 2)])
+_B, _S = len(SHARES), len(STACKS)
+N_MIXERS = _B + _S
+# Log-odds and centred logarithms of probabilities are clipped: a certainty costs 6e-6 a row.
+CLIP = 12.0
+_MOST_VARIANCE, _LEAST_CURVATURE = 100.0, 1e-4
+# Entries so many standard deviations off are missing, until they keep coming: each in a row allows
+# four times more. A column of n < 16 entries allows 10^(16 / n) times more.
+_FAR, _PATIENCE, _YOUNG = 30.0, 4.0, 16.0
+# Where the latest 64 entries of a column have spread a hundred times less than all, its scale has
+# changed: it begins anew with theirs.
+_BLOCK, _SMALL = 64.0, 1e-4
+_HUGE = 1e150  # beyond, squares overflow: missing
+# Degrees of freedom of a real target's law, and the weight of a new residual in its variance.
+NU, _FORGET = 5.0, 0.02
+_T5 = 0.3796066898224944  # Gamma(3) / (Gamma(2.5) sqrt(5 pi))
+# What is held of a row: dense rows with whole covariances or diagonals, sparse rows with diagonals.
+WHOLE, DIAGONAL, SPARSE = 0, 1, 2
+MOST_WHOLE = 32
+
+# The head of the state: rows, mean squared norm of rows, mean curvature of the loss, mean squared
+# norm of what members say; weight, mean, squares and strikes in a row of targets, their unit and
+# their range; cumulative loss of the answers, what was wrong, rows with an entry struck; of the
+# trace its points, its stride.
+(
+    T, NORM, CURVATURE, ENERGY, Y_N, Y_MEAN, Y_SQUARES, Y_STRIKES, CENTRE, UNIT, LOW, HIGH, LOSS,
+    WRONG, STRUCK, POINTS, STRIDE,
+) = range(17)  # fmt: skip
+_HEAD = 20
+# Points of the trace and what each holds: rows, half-life, what was wrong, loss, members' losses.
+MOST_POINTS, POINT = 256, 4 + N_MEMBERS
+
+
+# The layout of a state, and of the scratch beside it: columns, outputs and form, whether targets
+# are numbers, and where the parts of the state begin. Of each column weight, mean, sum of squares,
+# strikes in a row, and of the latest 64 entries number, mean, sum of squares; the rows before the
+# last one that it was in (and the constant); weights (member, output, column; the constant first);
+# the filters' covariances; the members' losses; variances of real residuals (members, mixers); what
+# Bayes mixers, stackings and the answer give to whom; bets. Then of the scratch: what is said of a
+# row (of members, of mixers and the answer, and the beliefs it came from), which is handed out;
+# scores, gains and moves; steps; the row; chances of the truth.
+(
+    D_, M_, FORM, REAL, COLUMNS, LAST, WEIGHTS, COVARIANCES, LOSSES, SPREAD, BELIEFS, STACKINGS,
+    FINAL, BETS, SIZE, MIXED, ASKED, SCORES, GAINS, MOVES, NEW, CHANCES, ROW, TOLD, WORK,
+) = range(25)  # fmt: skip
+
+
+def layout(d, m, form, real):
+    """Where everything is, for d columns and m outputs: the numbers that kernels go by."""
+    D, w = d + 1, max(m, 2)
+    at = np.zeros(25, dtype=np.int64)
+    at[:4] = d, m, form, real
+    sizes = (
+        7 * d, D, N_MEMBERS * m * D, _F * (D * D if form == WHOLE else D), N_MEMBERS,
+        N_MEMBERS + N_MIXERS, _B * N_MEMBERS, _S * N_MEMBERS, N_MIXERS, _BET_SIZE,
+    )  # fmt: skip
+    at[COLUMNS : SIZE + 1] = _HEAD + np.cumsum((0, *sizes))
+    sizes = (
+        N_MEMBERS * w, (N_MIXERS + 1) * w, _B * N_MEMBERS + N_MIXERS + 1, N_MEMBERS * m, N_MEMBERS,
+        _F * D, w, w, D, N_MEMBERS + N_MIXERS,
+    )  # fmt: skip
+    at[MIXED:] = np.cumsum(sizes)
+    return at
+
+
+# --- look: the row as its columns' statistics see it ---------------------------------------------
+
+
+@kernel
+def _far(gap, count, square, strikes):
+    """Whether a gap to the mean is absurd."""
+    if square == 0.0:
+        return False
+    far = _FAR * _PATIENCE ** min(strikes, 500.0)
+    if count < _YOUNG:
+        far *= 10.0 ** (_YOUNG / count)
+    return abs(gap) > far * np.sqrt(square / count)
+
+
+@kernel
+def _look(s, at, columns, values, first, stop, weight, store, where, work, z):
+    """Write the row in standard units, the constant first; how many entries it has.
+
+    The row counts in the statistics that it is seen by; `store` keeps them.
+    """
+    d, sparse, struck, n = at[D_], at[FORM] == SPARSE, 0.0, 1
+    where[0], work[z] = 0, 1.0
+    for i in range(first, stop):
+        j, x = (columns[i] if sparse else i - first), values[i]
+        if not sparse:
+            where[n], work[z + n] = j + 1, 0.0
+            n += 1
+        if not abs(x) <= _HUGE or (sparse and x == 0.0):
+            continue
+        a = at[COLUMNS] + j
+        count, mean, square = s[a], s[a + d], s[a + 2 * d]
+        gap = x - mean
+        if _far(gap, count, square, s[a + 3 * d]):
+            struck = 1.0
+            if store:
+                s[a + 3 * d] += 1.0
+            continue
+        count += weight
+        if sparse:  # from 0, so that what is absent says nothing
+            square += weight * x * x
+        else:
+            mean += gap * weight / count
+            square += weight * gap * (x - mean)
+            gap = x - mean
+        if store:
+            seen, middle, squares = s[a + 4 * d] + 1.0, s[a + 5 * d], s[a + 6 * d]
+            gap_there = x - middle
+            middle += 0.0 if sparse else gap_there / seen
+            squares += gap_there * (x - middle)
+            if seen == _BLOCK:
+                if 0.0 < squares < _SMALL * _BLOCK * square / count:
+                    count, mean, square = seen, middle, squares
+                    gap = x - mean
+                seen, middle, squares = 0.0, 0.0, 0.0
+            s[a + 4 * d], s[a + 5 * d], s[a + 6 * d] = seen, middle, squares
+            s[a], s[a + d], s[a + 2 * d], s[a + 3 * d] = count, mean, square, 0.0
+        if square > 0.0:
+            if sparse:
+                where[n] = j + 1
+                n += 1
+            work[z + n - 1] = gap / np.sqrt(square / count)
+    if store:
+        s[STRUCK] += struck
+    return n
+
+
+# --- say: what the members think ------------------------------------------------------------------
+
+
+@kernel(fastmath=REASSOCIATE)
+def _dot(x, a, y, b, where, n, sparse):
+    total = 0.0
+    if sparse:
+        for i in range(n):
+            total += x[a + where[i]] * y[b + i]
+    else:
+        for i in range(n):
+            total += x[a + i] * y[b + i]
+    return total
+
+
+@kernel(fastmath=REASSOCIATE)
+def _add(x, a, factor, y, b, where, n, sparse):
+    if sparse:
+        for i in range(n):
+            x[a + where[i]] += factor * y[b + i]
+    else:
+        for i in range(n):
+            x[a + i] += factor * y[b + i]
+
+
+@kernel
+def _waited(variance, drift, rows):
+    """The variance of a weight whose column was not in so many rows."""
+    return variance if variance >= _MOST_VARIANCE else min(variance + drift * rows, _MOST_VARIANCE)
+
+
+@kernel
+def _think(s, at, where, work, z, n, norm):
+    """Scores h = w z of each member, its gain Q = z C z, and the direction C z that it moves in."""
+    D, m, form, t = at[D_] + 1, at[M_], at[FORM], s[T]
+    sparse = form == SPARSE
+    for k in range(N_MEMBERS):
+        for o in range(m):
+            a = at[WEIGHTS] + (k * m + o) * D
+            work[at[SCORES] + k * m + o] = _dot(s, a, work, z, where, n, sparse)
+        gain, moves = 0.0, at[MOVES] + k * D
+        if k >= _F:  # the mean squared norm counts this row
+            gain = RATES[k - _F] * norm / (s[NORM] + (norm - s[NORM]) / (t + 1.0))
+        elif form == WHOLE:
+            for i in range(n):
+                a = at[COVARIANCES] + (k * D + i) * D
+                work[moves + i] = _dot(s, a, work, z, where, n, False)
+            gain = max(_dot(work, moves, work, z, where, n, False), 0.0)
+        else:
+            for i in range(n):
+                j = where[i]
+                v = _waited(s[at[COVARIANCES] + k * D + j], DRIFTS[k], t - s[at[LAST] + j])
+                work[moves + i] = v * work[z + i]
+                gain += v * work[z + i] ** 2
+        work[at[GAINS] + k] = gain
+
+
+@kernel
+def _softmax(x, a, y, b, m):
+    top, total = x[a], 0.0
+    for c in range(1, m):
+        top = max(top, x[a + c])
+    for c in range(m):
+        y[b + c] = np.exp(x[a + c] - top)
+        total += y[b + c]
+    for c in range(m):
+        y[b + c] /= total
+
+
+@kernel
+def _sigmoid(x):
+    if x >= 0.0:
+        return 1.0 / (1.0 + np.exp(-x))
+    e = np.exp(x)
+    return e / (1.0 + e)
+
+
+@kernel
+def _clipped(x):
+    return min(max(x, -CLIP), CLIP)
+
+
+@kernel
+def _in_range(s, y):
+    return min(max(y, s[LOW]), s[HIGH])
+
+
+@kernel
+def _variance(s, at, k):
+    """The variance of residuals of a member or mixer."""
+    v, unit = s[at[SPREAD] + k], s[UNIT] ** 2
+    return max(v if v > 0.0 else unit, 1e-12 * unit, 1e-300)
+
+
+@kernel
+def _say(s, at, work):
+    """Write what members say: log-odds, centred log-probabilities, or location and scale."""
+    m = at[M_]
+    w = max(m, 2)
+    for k in range(N_MEMBERS):
+        h, said = at[SCORES] + k * m, k * w
+        gain = work[at[GAINS] + k] if k < _F else 0.0
+        if at[REAL]:
+            work[said] = _in_range(s, s[CENTRE] + s[UNIT] * work[h])
+            work[said + 1] = np.sqrt(_variance(s, at, k) * (1.0 + gain))
+            continue
+        shrink, mean = 1.0 / np.sqrt(1.0 + 0.125 * np.pi * gain), 0.0
+        for c in range(m if m > 1 else 0):
+            mean += work[h + c] / m
+        for c in range(m):
+            work[said + c] = _clipped((work[h + c] - mean) * shrink)
+
+
+# --- mix: what the mixers make of it --------------------------------------------------------------
+
+
+@kernel
+def _mix(s, at, work):
+    """Write the mixers' probabilities (of the second of two classes), or locations and scales.
+
+    The last line is the answer.
+    """
+    m, mixed, chances = at[M_], at[MIXED], at[CHANCES]
+    w, real = max(m, 2), at[REAL]
+    answer = mixed + N_MIXERS * w
+    for i in range(mixed, answer + w):
+        work[i] = 0.0
+    for k in range(N_MEMBERS):
+        said = k * w
+        if real:
+            chances = said
+        elif m == 1:
+            work[chances] = _sigmoid(work[said])
+        else:
+            _softmax(work, said, work, chances, m)
+        for a in range(_B):
+            belief = s[at[BELIEFS] + a * N_MEMBERS + k]
+            for c in range(m):
+                work[mixed + a * w + c] += belief * work[chances + c]
+        for a in range(_S):
+            b, line = s[at[STACKINGS] + a * N_MEMBERS + k], mixed + (_B + a) * w
+            for c in range(m):
+                work[line + c] += b * (work[said + c] - s[CENTRE])
+    for a in range(_B, N_MIXERS):
+        line = mixed + a * w
+        if real:
+            work[line] = _in_range(s, s[CENTRE] + work[line])
+            work[line + 1] = np.sqrt(_variance(s, at, N_MEMBERS + a))
+            continue
+        for c in range(m):
+            work[line + c] = _clipped(work[line + c])
+        if m == 1:
+            work[line] = _sigmoid(work[line])
+        else:
+            _softmax(work, line, work, line, m)
+    for a in range(_B if real else 0):
+        line = mixed + a * w
+        for k in range(N_MEMBERS):
+            variance = work[k * w + 1] ** 2 + (work[k * w] - work[line]) ** 2
+            work[line + 1] += s[at[BELIEFS] + a * N_MEMBERS + k] * variance
+        work[line + 1] = np.sqrt(work[line + 1])
+    for a in range(N_MIXERS):
+        for c in range(m):
+            work[answer + c] += s[at[FINAL] + a] * work[mixed + a * w + c]
+    if real:
+        for a in range(N_MIXERS):
+            line = mixed + a * w
+            variance = work[line + 1] ** 2 + (work[line] - work[answer]) ** 2
+            work[answer + 1] += s[at[FINAL] + a] * variance
+        work[answer + 1] = np.sqrt(work[answer + 1])
+
+
+# --- score: mixers learn by what was said ---------------------------------------------------------
+
+
+@kernel
+def _density(y, location, scale):
+    """Student's density of 5 degrees of freedom."""
+    r = (y - location) / scale
+    return _T5 / (scale * (1.0 + r * r / NU) ** 3)
+
+
+@kernel
+def _chance(work, line, m, code):
+    """The probability of a class in a line of probabilities."""
+    if m == 1:
+        return work[line] if code == 1 else 1.0 - work[line]
+    return work[line + code]
+
+
+@kernel
+def _share(s, a, n, work, chances, power, share):
+    """Bayes' rule, then a share of the belief goes back to all alike."""
+    total = 0.0
+    for k in range(a, a + n):
+        chance = work[chances + k - a]
+        s[k] *= chance if power == 1.0 else chance**power
+        total += s[k]
+    for k in range(a, a + n):
+        s[k] = (1.0 - share) * s[k] / total + share / n
+
+
+@kernel
+def _score(s, at, work, code, y, weight, given):
+    """Tell the mixers the truth about what was said.
+
+    Of an answer that comes n rows late Bayes' rule takes the (n + 1)th root: until it came, n more
+    were given by the same beliefs, and were likely right or wrong together.
+    """
+    m, real, t = at[M_], at[REAL], s[T]
+    w, mixed, asked = max(m, 2), at[MIXED], at[ASKED]
+    answer, final = mixed + N_MIXERS * w, asked + _B * N_MEMBERS
+    chances, ours, line = at[TOLD], at[TOLD] + N_MEMBERS, at[CHANCES]
+    power = weight / (1.0 + (t - work[final + N_MIXERS] if given else 0.0))
+    energy, total = 0.0, 0.0
+    for k in range(N_MEMBERS):
+        said = k * w
+        if real:
+            chance = _density(y, work[said], work[said + 1])
+            energy += ((work[said] - s[CENTRE]) / s[UNIT]) ** 2
+        elif m == 1:
+            chance = _sigmoid(work[said] if code == 1 else -work[said])
+            energy += work[said] ** 2
+        else:
+            _softmax(work, said, work, line, m)
+            chance = work[line + code]
+            for c in range(m):
+                energy += 2.0 * work[said + c] ** 2
+        work[chances + k] = chance
+        s[at[LOSSES] + k] -= weight * np.log(chance)
+    for a in range(N_MIXERS):
+        if not real:
+            chance = max(_chance(work, mixed + a * w, m, code), 1e-300)
+        elif a < _B:
+            chance = 0.0
+            for k in range(N_MEMBERS):
+                chance += work[asked + a * N_MEMBERS + k] * work[chances + k]
+        else:
+            chance = _density(y, work[mixed + a * w], work[mixed + a * w + 1])
+        work[ours + a] = chance
+        total += work[final + a] * chance
+    s[LOSS] -= weight * np.log(total)
+    for a in range(_B):
+        share = SHARES[a] if SHARES[a] > 0.0 else 1.0 / (t + 2.0)
+        _share(s, at[BELIEFS] + a * N_MEMBERS, N_MEMBERS, work, chances, power, share)
+    _share(s, at[FINAL], N_MIXERS, work, ours, power, 1.0 / (t + 2.0))
+    s[ENERGY] += (energy - s[ENERGY]) / (t + 1.0)
+    for a in range(_S):
+        b, step = at[STACKINGS] + a * N_MEMBERS, weight * STACKS[a] / max(s[ENERGY], energy, 1e-300)
+        line = mixed + (_B + a) * w
+        if real:  # an implicit step: the squared loss has no bound on its slope
+            step *= (y - work[line]) / s[UNIT] ** 2 / (1.0 + step * energy)
+        elif m == 1:
+            step *= (1.0 if code == 1 else 0.0) - work[line]
+        for k in range(N_MEMBERS):
+            said, slope = k * w, 0.0
+            if m == 1:
+                slope = work[said] - s[CENTRE]
+            else:
+                slope = 2.0 * work[said + code]
+                for c in range(m):
+                    slope -= 2.0 * work[line + c] * work[said + c]
+            s[b + k] += step * slope
+    if real:
+        gap = y - work[answer]
+        for a in range(N_MIXERS):
+            _spread(s, at, N_MEMBERS + a, y - work[mixed + a * w], weight)
+        s[WRONG] += weight * gap**2
+        bet(s, at[BETS], abs(gap) / work[answer + 1])
+        return
+    best = 0
+    if m == 1:
+        best = 1 if work[answer] > 0.5 else 0
+    for c in range(1, m):
+        best = c if work[answer + c] > work[answer + best] else best
+    s[WRONG] += weight * (best != code)
+    s[CURVATURE] += (_flat(work, answer, m) - s[CURVATURE]) / (t + 1.0)
+    bet(s, at[BETS], 1.0 - _chance(work, answer, m, code))
+
+
+@kernel
+def _flat(work, line, m):
+    """The largest p (1 - p) of probabilities: the curvature of their loss."""
+    most = 0.0
+    for c in range(m):
+        most = max(most, work[line + c] * (1.0 - work[line + c]))
+    return most
+
+
+@kernel
+def _spread(s, at, k, residual, weight):
+    """Take a residual into the variance of a member or mixer; none counts as more than 10 sd."""
+    rate = min(1.0, weight * max(_FORGET, 1.0 / (s[T] + 2.0)))
+    now = _variance(s, at, k)
+    s[at[SPREAD] + k] = now + rate * (min(residual * residual, 100.0 * now) - now)
+
+
+# --- teach: members move to the minimum of their loss plus their distance -------------------------
+
+
+@kernel
+def implicit_margin(m, E):
+    """The root of t = m + E / (1 + exp(t)): the margin after an implicit step of energy E.
+
+    Newton's steps from the side on which they are monotone; near log E where E is large.
+    """
+    t = max(0.0, m) if m + 0.5 * E > 0.0 else min(0.0, m + E)
+    if E > 8.0 and t >= 0.0:
+        near = np.log(E)
+        near -= np.log(near)
+        if near > t and near - m - E * _sigmoid(-near) <= 0.0:
+            t = near
+    for _ in range(60):
+        s = _sigmoid(-t)
+        step = (t - m - E * s) / (1.0 + E * s * (1.0 - s))
+        t -= step
+        if abs(step) <= 1e-10 * (1.0 + abs(t)):
+            break
+    return t
+
+
+@kernel
+def implicit_scores(h, a, m, code, E, new, chances):
+    """The root of h' = h + E (e_code - softmax(h')), and its softmax: Newton, steps capped at 4.
+
+    h begins at h[a]; h' and the softmax go to h[new] and h[chances].
+    """
+    for c in range(m):
+        h[new + c] = h[a + c]
+    for _ in range(60):
+        _softmax(h, new, h, chances, m)
+        top, bottom, most = 0.0, 0.0, 0.0
+        for c in range(m):
+            p = h[chances + c]
+            h[new + c] -= h[a + c] - E * (p - (1.0 if c == code else 0.0))  # now the gap
+            top += p * h[new + c] / (1.0 + E * p)
+            bottom += p / (1.0 + E * p)
+        for c in range(m):
+            p = h[chances + c]
+            gap = h[new + c]
+            step = min(max((gap + E * p * top / bottom) / (1.0 + E * p), -4.0), 4.0)
+            most = max(most, abs(step))
+            h[new + c] = gap + h[a + c] - E * (p - (1.0 if c == code else 0.0)) - step
+        if most <= 1e-6:
+            break
+    _softmax(h, new, h, chances, m)
+
+
+@kernel
+def _teach(s, at, code, y, weight, where, work, z, n, norm):
+    """Teach all members the row."""
+    D, m, form, t = at[D_] + 1, at[M_], at[FORM], s[T]
+    new, sparse, curvature = at[NEW], form == SPARSE, 1.0
+    for k in range(N_MEMBERS):
+        gain, h, moves = work[at[GAINS] + k], at[SCORES] + k * m, at[MOVES] + k * D
+        E = weight * gain
+        if at[REAL]:
+            r = (y - s[CENTRE]) / s[UNIT] - work[h]
+            residual = r * s[UNIT]
+            _spread(s, at, k, residual / np.sqrt(1.0 + gain) if k < _F else residual, weight)
+            work[new] = weight * r / (1.0 + E)
+        elif m == 1:
+            side = 1.0 if code == 1 else -1.0
+            slope = _sigmoid(-implicit_margin(side * work[h], E))
+            work[new] = weight * side * slope
+            curvature = slope * (1.0 - slope)
+        else:
+            implicit_scores(work, h, m, code, E, new, at[CHANCES])
+            curvature = _flat(work, at[CHANCES], m)
+            for c in range(m):
+                work[new + c] = weight * ((1.0 if c == code else 0.0) - work[at[CHANCES] + c])
+        a = at[WEIGHTS] + k * m * D
+        if k >= _F:
+            for o in range(m):
+                _add(s, a + o * D, gain / norm * work[new + o], work, z, where, n, sparse)
+            continue
+        for o in range(m):
+            _add(s, a + o * D, work[new + o], work, moves, where, n, sparse)
+        v = weight * max(curvature, _LEAST_CURVATURE)
+        factor, drift, C = v / (1.0 + v * gain), DRIFTS[k], at[COVARIANCES] + k * D
+        for i in range(n):
+            a = C + where[i]
+            if form == WHOLE:
+                a = (C - k * D) + (k * D + i) * D
+                _add(s, a, -factor * work[moves + i], work, moves, where, n, False)
+                a += i
+            else:
+                s[a] = _waited(s[a], drift, t - s[at[LAST] + where[i]])
+                s[a] -= factor * work[moves + i] ** 2
+            if s[a] < _MOST_VARIANCE:
+                s[a] += drift
+    for i in range(n):
+        s[at[LAST] + where[i]] = t + 1.0
+
+
+@kernel
+def _take_target(s, at, y, weight):
+    """Whether a real target counts; its statistics, and a new unit where the rows have doubled."""
+    count, mean, square = s[Y_N], s[Y_MEAN], s[Y_SQUARES]
+    if _far(y - mean, count, square, s[Y_STRIKES]):
+        s[Y_STRIKES] += 1.0
+        s[STRUCK] += 1.0
+        return False
+    s[Y_STRIKES] = 0.0
+    s[LOW] = y if count == 0.0 else min(s[LOW], y)
+    s[HIGH] = y if count == 0.0 else max(s[HIGH], y)
+    s[Y_N] = count + weight
+    s[Y_MEAN] = mean + (y - mean) * weight / s[Y_N]
+    s[Y_SQUARES] = square + weight * (y - mean) * (y - s[Y_MEAN])
+    rows = int(s[T]) + 1
+    if rows & (rows - 1) == 0:
+        centre, unit, D = s[CENTRE], s[UNIT], at[D_] + 1
+        s[CENTRE] = s[Y_MEAN]
+        s[UNIT] = np.sqrt(s[Y_SQUARES] / s[Y_N]) if s[Y_SQUARES] > 0.0 else unit
+        # The members' lines stay what they were.
+        for k in range(N_MEMBERS):
+            a = at[WEIGHTS] + k * D
+            for j in range(a, a + D):
+                s[j] *= unit / s[UNIT]
+            s[a] += (centre - s[CENTRE]) / s[UNIT]
+    return True
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+@kernel
+def half_life(s, at):
+    """After how many rows the mixture believes that what was learned counts half."""
+    weight, total, t = 0.0, 0.0, max(s[T], 1.0)
+    curvature = 1.0 if at[REAL] else max(s[CURVATURE], _LEAST_CURVATURE)
+    for k in range(N_MEMBERS):
+        rows = t
+        if k >= _F:
+            rows = np.log(2.0) * s[NORM] / (RATES[k - _F] * curvature)
+        elif DRIFTS[k] > 0.0:
+            rows = np.log(2.0) / np.sqrt(DRIFTS[k] * curvature)
+        for a in range(_B):
+            belief = s[at[FINAL] + a] * s[at[BELIEFS] + a * N_MEMBERS + k]
+            weight += belief
+            total += belief * np.log(min(max(rows, 1.0), t))
+    return np.exp(total / weight)
+
+
+@kernel
+def _note(s, at, trace):
+    """Put a point into the trace; where it is full, every other point goes."""
+    if s[T] % s[STRIDE] != 0.0:
+        return
+    n = int(s[POINTS])
+    trace[n, 0], trace[n, 1], trace[n, 2], trace[n, 3] = s[T], half_life(s, at), s[WRONG], s[LOSS]
+    for k in range(N_MEMBERS):
+        trace[n, 4 + k] = s[at[LOSSES] + k]
+    n += 1
+    if n == trace.shape[0]:
+        n //= 2
+        for i in range(n):
+            for j in range(trace.shape[1]):
+                trace[i, j] = trace[2 * i + 1, j]
+        s[STRIDE] *= 2.0
+    s[POINTS] = n
+
+
+@kernel
+def _ask(s, at, columns, values, first, stop, weight, store, say, where, work, z):
+    """Look at a row, and write what is said of it; how many entries it has, and their norm."""
+    n = _look(s, at, columns, values, first, stop, weight, store, where, work, z)
+    norm = _dot(work, z, work, z, where, n, False)
+    _think(s, at, where, work, z, n, norm)
+    if say:
+        _say(s, at, work)
+        _mix(s, at, work)
+        for i in range(_B * N_MEMBERS):
+            work[at[ASKED] + i] = s[at[BELIEFS] + i]
+        for i in range(N_MIXERS):
+            work[at[ASKED] + _B * N_MEMBERS + i] = s[at[FINAL] + i]
+        work[at[SCORES] - 1] = s[T]
+    return n, norm
+
+
+@kernel
+def run_rows(state, at, starts, columns, values, codes, targets, weights, asked, past, trace, said):
+    """Answer rows in order, and learn those of positive weight.
+
+    Parameters
+    ----------
+    state : ndarray
+    at : ndarray
+        Its `layout`.
+    starts, columns, values : ndarray
+        The rows as CSR has them; dense rows need no `columns`.
+    codes, targets, weights : ndarray of shape (n,)
+        Class numbers, real targets, weights.
+    asked : ndarray of shape (n, numbers) or (0, 0)
+        What was said of the rows when they were asked; no lines: they are asked now.
+    past : ndarray of shape (late, len(state)) or (0, 0)
+        The states before the latest rows, as many as answers come late: what was said of a row is
+        what the oldest says.
+    trace : ndarray of shape (points, numbers)
+    said : ndarray of shape (n, numbers), (n, width) or (0, 0)
+        Where to write all that is said of rows now, or the answers alone.
+    """
+    w, z, D = max(at[M_], 2), at[ROW], at[D_] + 1
+    where, work = np.empty(D, dtype=np.int64), np.empty(at[WORK])
+    late, given = past.shape[0] > 0, asked.shape[0] > 0
+    for i in range(starts.shape[0] - 1):
+        first, stop, weight, code, y = starts[i], starts[i + 1], weights[i], codes[i], targets[i]
+        learn = weight > 0.0
+        before = learn and late and not given
+        if before:
+            oldest = past[int(state[T]) % past.shape[0]]
+            _ask(oldest, at, columns, values, first, stop, 1.0, False, True, where, work, z)
+            for j in range(state.shape[0]):
+                oldest[j] = state[j]
+        n, norm = _ask(
+            state, at, columns, values, first, stop, weight if learn else 1.0, learn,
+            not (before or learn and given), where, work, z,
+        )  # fmt: skip
+        if learn and given:
+            for j in range(asked.shape[1]):
+                work[j] = asked[i, j]
+        if said.shape[0] > 0:
+            a = 0 if said.shape[1] != w else at[ASKED] - w
+            for j in range(said.shape[1]):
+                said[i, j] = work[a + j]
+        if not learn:
+            continue
+        if at[REAL]:
+            centre, unit = state[CENTRE], state[UNIT]
+            if not _take_target(state, at, y, weight):
+                continue
+            if unit != state[UNIT] or centre != state[CENTRE]:
+                _think(state, at, where, work, z, n, norm)
+        if not at[REAL] or state[T] >= 2.0:  # one target tells no unit
+            _score(state, at, work, code, y, weight, given or before)
+        _teach(state, at, code, y, weight, where, work, z, n, norm)
+        state[NORM] += (norm - state[NORM]) / (state[T] + 1.0)
+        state[T] += 1.0
+        _note(state, at, trace)
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+
+def fresh(at):
+    """The state of a layout before the first row.
+
+    Examples
+    --------
+    >>> len(fresh(layout(8, 1, WHOLE, False)))
+    1200
+    """
+    state = np.zeros(at[SIZE])
+    state[UNIT] = state[STRIDE] = 1.0
+    D = at[D_] + 1
+    C = state[at[COVARIANCES] : at[LOSSES]].reshape(_F, -1)
+    C[:, :: D + 1 if at[FORM] == WHOLE else 1] = 1.0
+    state[at[BELIEFS] : at[FINAL]] = 1.0 / N_MEMBERS
+    state[at[FINAL] : at[BETS]] = 1.0 / N_MIXERS
+    return state
+
+
+_NONE, _NO_COLUMNS = np.empty((0, 0)), np.empty(0, dtype=np.int64)
+_LATE_BYTES = 1 << 28
+
+
+class Mixture:
+    """The learner of one stream: its state, the states of late answers, and its trace.
+
+    Parameters
+    ----------
+    d, m : int
+        Columns and outputs: 1 for two classes and for real targets, else the number of classes.
+    form : int
+        `WHOLE`, `DIAGONAL` or `SPARSE`.
+    real : bool
+        Whether targets are numbers.
+    late : int, default=0
+        After how many more rows an answer comes.
+
+    Examples
+    --------
+    >>> mixture = Mixture(1, 1, WHOLE, True)
+    >>> rows = np.array([0, 1]), np.empty(0, dtype=np.int64), np.ones(1)
+    >>> for y in (2.0, 4.0, 3.0):
+    ...     mixture.learn(rows, targets=np.array([y]))
+    >>> mixture.rows, mixture.ask(rows)[0, 0]
+    (3, 3.0)
+    """
+
+    _SAVED = ("d", "m", "form", "real", "state", "past", "trace")
+
+    def __init__(self, d, m, form, real, late=0):
+        self.d, self.m, self.form, self.real = d, m, form, real
+        self.state = fresh(self.at)
+        if late * self.state.nbytes > _LATE_BYTES:
+            raise ValueError(
+                f"delay={late} would keep {late} copies of {self.state.nbytes} bytes: give keys to "
+                "predict_one and learn_one instead."
+            )
+        self.past = np.tile(self.state, (late, 1)) if late else _NONE
+        self.trace = np.zeros((MOST_POINTS, POINT))
+
+    def __getattr__(self, name):
+        """Work out, when it is first asked for, what need not be kept: the layout."""
+        if name != "at" or "d" not in self.__dict__:
+            raise AttributeError(name)
+        self.at = layout(self.d, self.m, self.form, self.real)
+        if "state" in self.__dict__:
+            self._check()
+        return self.at
+
+    def __getstate__(self):
+        return {name: self.__dict__[name] for name in self._SAVED}
+
+    def _check(self):
+        """Refuse a state read from a file that kernels would stumble over."""
+        s, size = self.state, int(self.at[SIZE])
+        sound = (
+            min(self.d, self.m) >= 0 and self.m >= 1 and s.shape == (size,) and s.dtype == float
+            and self.past.dtype == self.trace.dtype == float and self.past.ndim == 2
+            and (not len(self.past) or self.past.shape[1] == size)
+            and self.trace.shape == (MOST_POINTS, POINT) and 0 <= s[POINTS] < MOST_POINTS
+            and s[STRIDE] >= 1.0 and 0.0 <= s[T] < 2.0**53
+            and all(0.0 <= x[self.at[BETS]] < 2.0**53 for x in (s, *self.past))
+            and all(x[self.at[BETS]] < 64 or x[self.at[BETS] + 1] > 0.0 for x in (s, *self.past))
+        )  # fmt: skip
+        if not sound:
+            raise ValueError("its learner does not fit together")
+
+    @property
+    def rows(self):
+        """How many rows were learned."""
+        return int(self.state[T])
+
+    @property
+    def width(self):
+        """How many numbers an answer has."""
+        return max(self.m, 2)
+
+    def part(self, name, state=None):
+        """A part of the state by its place in the layout, in its shape."""
+        at, D = self.at, self.d + 1
+        shape = {
+            COLUMNS: (7, self.d), WEIGHTS: (N_MEMBERS, self.m, D), BELIEFS: (_B, N_MEMBERS),
+            COVARIANCES: (_F, D, D) if self.form == WHOLE else (_F, D),
+        }.get(name, (-1,))  # fmt: skip
+        return (self.state if state is None else state)[at[name] : at[name + 1]].reshape(shape)
+
+    def learn(self, rows, codes=None, targets=None, weights=None, asked=None):
+        """Learn rows in order; `asked` is what was said of each when it was asked."""
+        n = len(rows[0]) - 1
+        weights = np.ones(n) if weights is None else weights
+        codes = np.zeros(n, dtype=np.int64) if codes is None else codes
+        targets = np.zeros(n) if targets is None else targets
+        given = _NONE if asked is None or asked.shape[1] != self.at[SCORES] else asked
+        run_rows(self.state, self.at, *rows, codes, targets, weights, given, self.past, self.trace,
+                 _NONE)  # fmt: skip
+
+    def ask(self, rows, everything=False):
+        """What is said of rows: the answers, or all that `learn` takes as `asked`."""
+        n = len(rows[0]) - 1
+        said = np.empty((n, self.at[SCORES] if everything else self.width))
+        none = np.zeros(n)
+        run_rows(self.state, self.at, *rows, none.astype(np.int64), none, none, _NONE, _NONE,
+                 self.trace, said)  # fmt: skip
+        return said
+
+    def answer_of(self, asked):
+        """The answer among all that was said."""
+        return asked[:, self.at[ASKED] - self.width : self.at[ASKED]]
+
+    def radius(self, i):
+        """What covers the next answer at the rate `ALPHAS[i]`, in units of its scale."""
+        return radius(self.state, self.at[BETS], i)
+
+    def half_life(self):
+        """After how many rows what was learned counts half, by the mixture's beliefs."""
+        return half_life(self.state, self.at)
+
+    def grow(self, d=None, m=None, form=None):
+        """Go on with more columns, one more class, or sparse rows."""
+        new = Mixture.__new__(Mixture)
+        new.d, new.m = self.d if d is None else d, self.m if m is None else m
+        new.form, new.real = self.form if form is None else form, self.real
+        new.state, new.trace = self._grown(new, self.state), self.trace
+        new.past = np.array([self._grown(new, s) for s in self.past]) if len(self.past) else _NONE
+        return new
+
+    def _grown(self, new, old):
+        state, d = fresh(new.at), self.d
+        state[: new.at[COLUMNS]] = old[: self.at[COLUMNS]]
+        state[new.at[LOSSES] : new.at[SIZE]] = old[self.at[LOSSES] : self.at[SIZE]]
+        names = (COLUMNS, LAST, WEIGHTS, COVARIANCES)
+        columns, last, weights, C = (self.part(name, old) for name in names)
+        columns_, last_, weights_, C_ = (new.part(name, state) for name in names)
+        columns_[:, :d], last_[: d + 1] = columns, last
+        if self.form == WHOLE and new.form != WHOLE:
+            # The same lines on columns that are measured from 0.
+            count, mean, square = columns[:3]
+            sd = np.sqrt(square / np.maximum(count, 1.0))
+            size = np.sqrt(sd**2 + mean**2)
+            seen = sd > 0.0
+            ratio, shift = np.ones(d + 1), np.zeros(d + 1)
+            ratio[1:][seen], shift[1:][seen] = (size / sd)[seen], (mean / sd)[seen]
+            columns_[1, :d], columns_[2, :d] = 0.0, count * size**2
+            columns_[4:, :d] = 0.0
+            weights = weights * ratio
+            weights[:, :, 0] -= (weights / ratio * shift)[:, :, 1:].sum(axis=2)
+            C = C[:, np.arange(d + 1), np.arange(d + 1)] * ratio**2
+        elif new.form == WHOLE and new.d > d:  # what is new was 0 so far
+            columns_[0, d:] = state[T]
+            C_[:, range(d + 1, new.d + 1), range(d + 1, new.d + 1)] += np.minimum(
+                DRIFTS * state[T], _MOST_VARIANCE - 1.0
+            )[:, None]
+        here = (slice(None), *(slice(k) for k in C.shape[1:]))
+        C_[here] = C
+        if new.m == self.m:
+            weights_[:, :, : d + 1] = weights
+        elif self.m == 1:  # log-odds of the second class are half of either's
+            weights_[:, 0, : d + 1], weights_[:, 1, : d + 1] = -weights[:, 0] / 2, weights[:, 0] / 2
+        else:
+            weights_[:, : self.m, : d + 1] = weights
+        return state
