@@ -1,4 +1,4 @@
-"""`StreamClassifier` and `StreamRegressor`: rows as dicts and arrays, late labels, what they tell."""
+"""`StreamClassifier` and `StreamRegressor`: dicts and arrays, late labels, what they tell."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""Mixtures for streams that drift: their steps, their guarantees, and that no split changes a bit."""
+"""Mixtures for streams that drift: their steps, their guarantees; no split changes a bit."""
 
 import math
 

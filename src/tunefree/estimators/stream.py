@@ -54,6 +54,7 @@ class LearnsByMixture(BaseEstimator):
 
     _REAL = False
     mixture_: Mixture
+    columns_: Any  # names, in the order of their appearance; None where rows are arrays
 
     def __init__(self, delay: int = 0):
         self.delay = delay
@@ -87,7 +88,7 @@ class LearnsByMixture(BaseEstimator):
             X = base.canonical(sparse.csr_array(X))
             return (X.indptr, X.indices.astype(np.int64), _own(X.data)), y
         values = _own(X.toarray() if sparse.issparse(X) else X).ravel()
-        return (np.arange(len(X) + 1) * d, _NO_COLUMNS, values), y
+        return (np.arange(X.shape[0] + 1) * d, _NO_COLUMNS, values), y
 
     def _row(self, x, learn):
         """One row, a dict or an array, as CSR has it; `learn` takes in new names."""
@@ -293,7 +294,7 @@ _NO_COLUMNS = np.empty(0, dtype=np.int64)
 
 
 def _own(values):
-    """Numbers as kernels take them: a view of other memory, if read-only, would be compiled anew."""
+    """Numbers as kernels take them: those that are read-only would be compiled for anew."""
     out = np.ascontiguousarray(values, dtype=np.float64)
     return out if out.flags.writeable else out.copy()
 
@@ -466,11 +467,12 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         if y is not None:
             self._learn_row(x, y, w, key)
 
-    def _learn_row(self, x, y, w, key):
+    def _learn_row(self, x, y: Any, w, key):
         rows = self._row(x, True)
         codes = self._codes()
         if y not in codes:
-            self._expect([y.item() if isinstance(y, np.generic) else y])
+            label: Any = y.item() if isinstance(y, np.generic) else y
+            self._expect([label])
         self.mixture_.learn(
             rows, np.array([codes[y]]), weights=np.array([w]) if w != 1.0 else None,
             asked=self._told(key),
@@ -510,7 +512,8 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """The most likely class of every row, shape (n_samples,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def predict_set(self, X: MatrixLike, alpha: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
         """The most likely class, and a set of classes that holds the true one in 1 - alpha of rows.

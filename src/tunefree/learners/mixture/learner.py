@@ -523,7 +523,9 @@ def _teach(s, at, code, y, weight, where, work, z, n, norm):
         if at[REAL]:
             r = (y - s[CENTRE]) / s[UNIT] - work[h]
             residual = r * s[UNIT]
-            _spread(s, at, k, residual / np.sqrt(1.0 + gain) if k < _F else residual, weight)
+            if t >= 1.0:  # one target tells no unit
+                inner = residual / np.sqrt(1.0 + gain) if k < _F else residual
+                _spread(s, at, k, inner, weight)
             work[new] = weight * r / (1.0 + E)
         elif m == 1:
             side = 1.0 if code == 1 else -1.0
@@ -578,8 +580,8 @@ def _take_target(s, at, y, weight):
         centre, unit, D = s[CENTRE], s[UNIT], at[D_] + 1
         s[CENTRE] = s[Y_MEAN]
         s[UNIT] = np.sqrt(s[Y_SQUARES] / s[Y_N]) if s[Y_SQUARES] > 0.0 else unit
-        # The members' lines stay what they were.
-        for k in range(N_MEMBERS):
+        # The members' lines stay what they were, but for the first one: that is the first target.
+        for k in range(N_MEMBERS if count > 0.0 else 0):
             a = at[WEIGHTS] + k * D
             for j in range(a, a + D):
                 s[j] *= unit / s[UNIT]
@@ -755,6 +757,7 @@ class Mixture:
     """
 
     _SAVED = ("d", "m", "form", "real", "state", "past", "trace")
+    __slots__ = ("at", "__dict__")  # what is saved, and what is worked out
 
     def __init__(self, d, m, form, real, late=0):
         self.d, self.m, self.form, self.real = d, m, form, real
@@ -768,7 +771,7 @@ class Mixture:
         self.trace = np.zeros((MOST_POINTS, POINT))
 
     def __getattr__(self, name):
-        """Work out, when it is first asked for, what need not be kept: the layout."""
+        """Work out the layout when it is first asked for, and look at what a file may hold."""
         if name != "at" or "d" not in self.__dict__:
             raise AttributeError(name)
         self.at = layout(self.d, self.m, self.form, self.real)
@@ -793,6 +796,9 @@ class Mixture:
         )  # fmt: skip
         if not sound:
             raise ValueError("its learner does not fit together")
+        for name in ("state", "past", "trace"):  # what a memory map holds may be read-only
+            if not getattr(self, name).flags.writeable:
+                setattr(self, name, getattr(self, name).copy())
 
     @property
     def rows(self):
