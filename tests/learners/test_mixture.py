@@ -16,18 +16,29 @@ from tunefree.learners.mixture.learner import (
     SPARSE,
     WEIGHTS,
     WHOLE,
-    implicit_margin,
+    implicit_margins,
     implicit_scores,
 )
 
 
-@pytest.mark.parametrize("E", [0.0, 1e-9, 0.3, 7.0, 9.0, 1e3, 1e6, 1e12])
-@pytest.mark.parametrize("m", [-500.0, -20.0, -1.0, 0.0, 0.5, 30.0])
-def test_implicit_steps_of_a_margin_are_exact(m, E):
-    """t = m + E / (1 + exp(t)), to 1e-8 relative to what is added up."""
-    t = implicit_margin(m, E)
-    slope = 1.0 / (1.0 + math.exp(t)) if t > 0 else 1.0 - 1.0 / (1.0 + math.exp(-t))
-    assert abs(t - m - E * slope) <= 1e-8 * (1.0 + abs(m) + E * slope)
+def implicit_margin(m, E):
+    x = np.array([0.0, m, E])
+    implicit_margins(x, 0, 1, 2, 1)
+    return x[0]
+
+
+def test_implicit_steps_of_margins_are_exact():
+    """t = m + E / (1 + exp(t)), to 1e-8 relative to what is added up, alone or with others."""
+    energies = (0.0, 1e-9, 0.3, 7.0, 9.0, 70.0, 1e3, 1e6, 1e12)
+    every = [(m, E) for m in (-500.0, -20.0, -1.0, 0.0, 0.5, 30.0) for E in energies]
+    for m, E in every:
+        t = implicit_margin(m, E)
+        slope = 1.0 / (1.0 + math.exp(t)) if t > 0 else 1.0 - 1.0 / (1.0 + math.exp(-t))
+        assert abs(t - m - E * slope) <= 1e-8 * (1.0 + abs(m) + E * slope)
+    x = np.concatenate([np.zeros(len(every)), *zip(*every, strict=True)])
+    implicit_margins(x, 0, len(every), 2 * len(every), len(every))
+    alone = [implicit_margin(m, E) for m, E in every]
+    np.testing.assert_allclose(x[: len(every)], alone, rtol=1e-9, atol=1e-9)
 
 
 def test_implicit_steps_of_scores_are_exact():
@@ -36,7 +47,7 @@ def test_implicit_steps_of_scores_are_exact():
     for E in (0.0, 0.1, 3.0, 1e3, 1e6):
         for m in (2, 5, 30):
             h = np.concatenate([10.0 * rng.normal(size=m), np.zeros(2 * m)])
-            implicit_scores(h, 0, m, 1, E, m, 2 * m)
+            implicit_scores(h, 0, 1, m, 1, E, m, 2 * m)
             new, chances = h[m : 2 * m], h[2 * m :]
             assert chances.sum() == pytest.approx(1.0)
             gap = new - h[:m] - E * (np.eye(m)[1] - chances)
@@ -116,7 +127,7 @@ def test_implicit_steps_follow_a_path(rate):
         model.learn_one(x, y)
     bound = stream_path_regret(*(told[n] for n in ("A", "loss", "slope", "norm", "w", "u")))
     assert sum(told["loss"]) - sum(told["theirs"]) <= bound
-    ours = model.mixture_.part(WEIGHTS)[N_MEMBERS - len(RATES) + rate, 0]
+    ours = model.mixture_.part(WEIGHTS)[0, :, N_MEMBERS - len(RATES) + rate]
     np.testing.assert_allclose(ours, w, rtol=1e-6, atol=1e-9)
 
 

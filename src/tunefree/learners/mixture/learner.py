@@ -23,7 +23,7 @@ and Campolongo and Orabona 2020 (implicit updates), West and Harrison 1997 (dyna
 
 import numpy as np
 
-from tunefree._jit import REASSOCIATE, kernel
+from tunefree._jit import REASSOCIATE, fast_exp, kernel
 from tunefree.learners.mixture.betting import SIZE as _BET_SIZE
 from tunefree.learners.mixture.betting import bet, radius
 
@@ -69,21 +69,23 @@ MOST_POINTS, POINT = 256, 4 + N_MEMBERS
 # The layout of a state, and of the scratch beside it: columns, outputs and form, whether targets
 # are numbers, and where the parts of the state begin. Of each column weight, mean, sum of squares,
 # strikes in a row, and of the latest 64 entries number, mean, sum of squares; the rows before the
-# last one that it was in (and the constant); weights (member, output, column; the constant first);
-# the filters' covariances; the members' losses; variances of real residuals (members, mixers); what
-# Bayes mixers, stackings and the answer give to whom; bets. Then of the scratch: what is said of a
-# row (of members, of mixers and the answer, and the beliefs it came from), which is handed out;
-# scores, gains and moves; steps; the row; chances of the truth.
+# last one that it was in (and the constant); weights (output, column, member; the constant first);
+# covariances (row, column, filter); the members' losses; variances of real residuals (members,
+# mixers); what Bayes mixers, stackings and the answer give to whom; bets. Then of the scratch: what
+# is said of a row (of members, of mixers and the answer, and the beliefs it came from), which is
+# handed out; scores, gains and moves; steps; the row; chances of the truth. Members stand side by
+# side everywhere, so that loops over them are vectors.
 (
     D_, M_, FORM, REAL, COLUMNS, LAST, WEIGHTS, COVARIANCES, LOSSES, SPREAD, BELIEFS, STACKINGS,
-    FINAL, BETS, SIZE, MIXED, ASKED, SCORES, GAINS, MOVES, NEW, CHANCES, ROW, TOLD, WORK,
-) = range(25)  # fmt: skip
+    FINAL, BETS, SIZE, MIXED, ASKED, SCORES, GAINS, MOVES, NEW, CHANCES, ROW, TOLD, STEPS,
+    WORK,
+) = range(26)  # fmt: skip
 
 
 def layout(d, m, form, real):
     """Where everything is, for d columns and m outputs: the numbers that kernels go by."""
     D, w = d + 1, max(m, 2)
-    at = np.zeros(25, dtype=np.int64)
+    at = np.zeros(26, dtype=np.int64)
     at[:4] = d, m, form, real
     sizes = (
         7 * d, D, N_MEMBERS * m * D, _F * (D * D if form == WHOLE else D), N_MEMBERS,
@@ -92,7 +94,7 @@ def layout(d, m, form, real):
     at[COLUMNS : SIZE + 1] = _HEAD + np.cumsum((0, *sizes))
     sizes = (
         N_MEMBERS * w, (N_MIXERS + 1) * w, _B * N_MEMBERS + N_MIXERS + 1, N_MEMBERS * m, N_MEMBERS,
-        _F * D, w, w, D, N_MEMBERS + N_MIXERS,
+        _F * D, w, w * N_MEMBERS, D, N_MEMBERS + N_MIXERS, N_MEMBERS,
     )  # fmt: skip
     at[MIXED:] = np.cumsum(sizes)
     return at
@@ -167,28 +169,6 @@ def _look(s, at, columns, values, first, stop, weight, store, where, work, z):
 # --- say: what the members think ------------------------------------------------------------------
 
 
-@kernel(fastmath=REASSOCIATE)
-def _dot(x, a, y, b, where, n, sparse):
-    total = 0.0
-    if sparse:
-        for i in range(n):
-            total += x[a + where[i]] * y[b + i]
-    else:
-        for i in range(n):
-            total += x[a + i] * y[b + i]
-    return total
-
-
-@kernel(fastmath=REASSOCIATE)
-def _add(x, a, factor, y, b, where, n, sparse):
-    if sparse:
-        for i in range(n):
-            x[a + where[i]] += factor * y[b + i]
-    else:
-        for i in range(n):
-            x[a + i] += factor * y[b + i]
-
-
 @kernel
 def _waited(variance, drift, rows):
     """The variance of a weight whose column was not in so many rows."""
@@ -198,27 +178,36 @@ def _waited(variance, drift, rows):
 @kernel
 def _think(s, at, where, work, z, n, norm):
     """Scores h = w z of each member, its gain Q = z C z, and the direction C z that it moves in."""
-    D, m, form, t = at[D_] + 1, at[M_], at[FORM], s[T]
-    sparse = form == SPARSE
-    for k in range(N_MEMBERS):
-        for o in range(m):
-            a = at[WEIGHTS] + (k * m + o) * D
-            work[at[SCORES] + k * m + o] = _dot(s, a, work, z, where, n, sparse)
-        gain, moves = 0.0, at[MOVES] + k * D
-        if k >= _F:  # the mean squared norm counts this row
-            gain = RATES[k - _F] * norm / (s[NORM] + (norm - s[NORM]) / (t + 1.0))
-        elif form == WHOLE:
-            for i in range(n):
-                a = at[COVARIANCES] + (k * D + i) * D
-                work[moves + i] = _dot(s, a, work, z, where, n, False)
-            gain = max(_dot(work, moves, work, z, where, n, False), 0.0)
+    D, form, t = at[D_] + 1, at[FORM], s[T]
+    gains = at[GAINS]
+    for o in range(at[M_]):
+        h, w = at[SCORES] + o * N_MEMBERS, at[WEIGHTS] + o * D * N_MEMBERS
+        for k in range(N_MEMBERS):
+            work[h + k] = 0.0
+        for i in range(n):
+            a, x = w + where[i] * N_MEMBERS, work[z + i]
+            for k in range(N_MEMBERS):
+                work[h + k] += s[a + k] * x
+    for f in range(_F):
+        work[gains + f] = 0.0
+    for i in range(n):
+        u, x = at[MOVES] + i * _F, work[z + i]
+        if form == WHOLE:
+            for f in range(_F):
+                work[u + f] = 0.0
+            for j in range(n):
+                a, y = at[COVARIANCES] + (i * D + j) * _F, work[z + j]
+                for f in range(_F):
+                    work[u + f] += s[a + f] * y
         else:
-            for i in range(n):
-                j = where[i]
-                v = _waited(s[at[COVARIANCES] + k * D + j], DRIFTS[k], t - s[at[LAST] + j])
-                work[moves + i] = v * work[z + i]
-                gain += v * work[z + i] ** 2
-        work[at[GAINS] + k] = gain
+            a, rows = at[COVARIANCES] + where[i] * _F, t - s[at[LAST] + where[i]]
+            for f in range(_F):
+                work[u + f] = x * _waited(s[a + f], DRIFTS[f], rows)
+        for f in range(_F):
+            work[gains + f] += work[u + f] * x
+    mean = s[NORM] + (norm - s[NORM]) / (t + 1.0)  # counts this row
+    for k in range(_F, N_MEMBERS):
+        work[gains + k] = RATES[k - _F] * norm / mean
 
 
 @kernel
@@ -235,10 +224,8 @@ def _softmax(x, a, y, b, m):
 
 @kernel
 def _sigmoid(x):
-    if x >= 0.0:
-        return 1.0 / (1.0 + np.exp(-x))
-    e = np.exp(x)
-    return e / (1.0 + e)
+    e = fast_exp(-min(abs(x), 700.0))
+    return (1.0 if x >= 0.0 else e) / (1.0 + e)
 
 
 @kernel
@@ -261,23 +248,44 @@ def _variance(s, at, k):
 @kernel
 def _say(s, at, work):
     """Write what members say: log-odds, centred log-probabilities, or location and scale."""
-    m = at[M_]
-    w = max(m, 2)
+    m, h, gains = at[M_], at[SCORES], at[GAINS]
     for k in range(N_MEMBERS):
-        h, said = at[SCORES] + k * m, k * w
-        gain = work[at[GAINS] + k] if k < _F else 0.0
+        gain = max(work[gains + k], 0.0) if k < _F else 0.0
         if at[REAL]:
-            work[said] = _in_range(s, s[CENTRE] + s[UNIT] * work[h])
-            work[said + 1] = np.sqrt(_variance(s, at, k) * (1.0 + gain))
+            work[k] = _in_range(s, s[CENTRE] + s[UNIT] * work[h + k])
+            work[N_MEMBERS + k] = np.sqrt(_variance(s, at, k) * (1.0 + gain))
             continue
         shrink, mean = 1.0 / np.sqrt(1.0 + 0.125 * np.pi * gain), 0.0
         for c in range(m if m > 1 else 0):
-            mean += work[h + c] / m
+            mean += work[h + c * N_MEMBERS + k] / m
         for c in range(m):
-            work[said + c] = _clipped((work[h + c] - mean) * shrink)
+            work[c * N_MEMBERS + k] = _clipped((work[h + c * N_MEMBERS + k] - mean) * shrink)
 
 
 # --- mix: what the mixers make of it --------------------------------------------------------------
+
+
+@kernel
+def _chances(work, m, a, b):
+    """Probabilities from log-odds or centred logarithms, for all members: m numbers at a, at b."""
+    for k in range(N_MEMBERS):
+        if m == 1:
+            work[b + k] = _sigmoid(work[a + k])
+            continue
+        total = 0.0
+        for c in range(m):  # within +-12: no sum overflows
+            work[b + c * N_MEMBERS + k] = fast_exp(work[a + c * N_MEMBERS + k])
+            total += work[b + c * N_MEMBERS + k]
+        for c in range(m):
+            work[b + c * N_MEMBERS + k] /= total
+
+
+@kernel(fastmath=REASSOCIATE)
+def _dot(x, a, y, b):
+    total = 0.0
+    for k in range(N_MEMBERS):
+        total += x[a + k] * y[b + k]
+    return total
 
 
 @kernel
@@ -286,54 +294,47 @@ def _mix(s, at, work):
 
     The last line is the answer.
     """
-    m, mixed, chances = at[M_], at[MIXED], at[CHANCES]
-    w, real = max(m, 2), at[REAL]
+    m, mixed, chances, real = at[M_], at[MIXED], at[CHANCES], at[REAL]
+    w = max(m, 2)
     answer = mixed + N_MIXERS * w
-    for i in range(mixed, answer + w):
-        work[i] = 0.0
-    for k in range(N_MEMBERS):
-        said = k * w
+    if real:
+        chances = 0
+    else:
+        _chances(work, m, 0, chances)
+    for a in range(_B):
+        b, line = at[BELIEFS] + a * N_MEMBERS, mixed + a * w
+        for c in range(m):
+            work[line + c] = _dot(s, b, work, chances + c * N_MEMBERS)
         if real:
-            chances = said
-        elif m == 1:
-            work[chances] = _sigmoid(work[said])
-        else:
-            _softmax(work, said, work, chances, m)
-        for a in range(_B):
-            belief = s[at[BELIEFS] + a * N_MEMBERS + k]
-            for c in range(m):
-                work[mixed + a * w + c] += belief * work[chances + c]
-        for a in range(_S):
-            b, line = s[at[STACKINGS] + a * N_MEMBERS + k], mixed + (_B + a) * w
-            for c in range(m):
-                work[line + c] += b * (work[said + c] - s[CENTRE])
-    for a in range(_B, N_MIXERS):
-        line = mixed + a * w
+            total = 0.0
+            for k in range(N_MEMBERS):
+                total += s[b + k] * (work[N_MEMBERS + k] ** 2 + (work[k] - work[line]) ** 2)
+            work[line + 1] = np.sqrt(total)
+    for a in range(_S):
+        b, line = at[STACKINGS] + a * N_MEMBERS, mixed + (_B + a) * w
         if real:
-            work[line] = _in_range(s, s[CENTRE] + work[line])
-            work[line + 1] = np.sqrt(_variance(s, at, N_MEMBERS + a))
+            total = s[CENTRE]
+            for k in range(N_MEMBERS):
+                total += s[b + k] * (work[k] - s[CENTRE])
+            work[line] = _in_range(s, total)
+            work[line + 1] = np.sqrt(_variance(s, at, N_MEMBERS + _B + a))
             continue
         for c in range(m):
-            work[line + c] = _clipped(work[line + c])
+            work[line + c] = _clipped(_dot(s, b, work, c * N_MEMBERS))
         if m == 1:
             work[line] = _sigmoid(work[line])
         else:
             _softmax(work, line, work, line, m)
-    for a in range(_B if real else 0):
-        line = mixed + a * w
-        for k in range(N_MEMBERS):
-            variance = work[k * w + 1] ** 2 + (work[k * w] - work[line]) ** 2
-            work[line + 1] += s[at[BELIEFS] + a * N_MEMBERS + k] * variance
-        work[line + 1] = np.sqrt(work[line + 1])
-    for a in range(N_MIXERS):
-        for c in range(m):
+    for c in range(m):
+        work[answer + c] = 0.0
+        for a in range(N_MIXERS):
             work[answer + c] += s[at[FINAL] + a] * work[mixed + a * w + c]
     if real:
+        total = 0.0
         for a in range(N_MIXERS):
             line = mixed + a * w
-            variance = work[line + 1] ** 2 + (work[line] - work[answer]) ** 2
-            work[answer + 1] += s[at[FINAL] + a] * variance
-        work[answer + 1] = np.sqrt(work[answer + 1])
+            total += s[at[FINAL] + a] * (work[line + 1] ** 2 + (work[line] - work[answer]) ** 2)
+        work[answer + 1] = np.sqrt(total)
 
 
 # --- score: mixers learn by what was said ---------------------------------------------------------
@@ -362,8 +363,9 @@ def _share(s, a, n, work, chances, power, share):
         chance = work[chances + k - a]
         s[k] *= chance if power == 1.0 else chance**power
         total += s[k]
+    kept, back = (1.0 - share) / total, share / n
     for k in range(a, a + n):
-        s[k] = (1.0 - share) * s[k] / total + share / n
+        s[k] = kept * s[k] + back
 
 
 @kernel
@@ -379,28 +381,24 @@ def _score(s, at, work, code, y, weight, given):
     chances, ours, line = at[TOLD], at[TOLD] + N_MEMBERS, at[CHANCES]
     power = weight / (1.0 + (t - work[final + N_MIXERS] if given else 0.0))
     energy, total = 0.0, 0.0
+    if real:
+        for k in range(N_MEMBERS):
+            work[chances + k] = _density(y, work[k], work[N_MEMBERS + k])
+            energy += ((work[k] - s[CENTRE]) / s[UNIT]) ** 2
+    else:
+        _chances(work, m, 0, line)
+        for k in range(N_MEMBERS):
+            chance = work[line + (code if m > 1 else 0) * N_MEMBERS + k]
+            work[chances + k] = 1.0 - chance if m == 1 and code == 0 else chance
+        for c in range(m):
+            energy += _dot(work, c * N_MEMBERS, work, c * N_MEMBERS) * (1.0 if m == 1 else 2.0)
     for k in range(N_MEMBERS):
-        said = k * w
-        if real:
-            chance = _density(y, work[said], work[said + 1])
-            energy += ((work[said] - s[CENTRE]) / s[UNIT]) ** 2
-        elif m == 1:
-            chance = _sigmoid(work[said] if code == 1 else -work[said])
-            energy += work[said] ** 2
-        else:
-            _softmax(work, said, work, line, m)
-            chance = work[line + code]
-            for c in range(m):
-                energy += 2.0 * work[said + c] ** 2
-        work[chances + k] = chance
-        s[at[LOSSES] + k] -= weight * np.log(chance)
+        s[at[LOSSES] + k] -= weight * np.log(work[chances + k])
     for a in range(N_MIXERS):
         if not real:
             chance = max(_chance(work, mixed + a * w, m, code), 1e-300)
         elif a < _B:
-            chance = 0.0
-            for k in range(N_MEMBERS):
-                chance += work[asked + a * N_MEMBERS + k] * work[chances + k]
+            chance = _dot(work, asked + a * N_MEMBERS, work, chances)
         else:
             chance = _density(y, work[mixed + a * w], work[mixed + a * w + 1])
         work[ours + a] = chance
@@ -418,15 +416,12 @@ def _score(s, at, work, code, y, weight, given):
             step *= (y - work[line]) / s[UNIT] ** 2 / (1.0 + step * energy)
         elif m == 1:
             step *= (1.0 if code == 1 else 0.0) - work[line]
-        for k in range(N_MEMBERS):
-            said, slope = k * w, 0.0
-            if m == 1:
-                slope = work[said] - s[CENTRE]
-            else:
-                slope = 2.0 * work[said + code]
-                for c in range(m):
-                    slope -= 2.0 * work[line + c] * work[said + c]
-            s[b + k] += step * slope
+        for c in range(m):
+            slope = step
+            if m > 1:
+                slope *= 2.0 * ((1.0 if c == code else 0.0) - work[line + c])
+            for k in range(N_MEMBERS):
+                s[b + k] += slope * (work[c * N_MEMBERS + k] - s[CENTRE])
     if real:
         gap = y - work[answer]
         for a in range(N_MIXERS):
@@ -464,41 +459,48 @@ def _spread(s, at, k, residual, weight):
 # --- teach: members move to the minimum of their loss plus their distance -------------------------
 
 
-@kernel
-def implicit_margin(m, E):
-    """The root of t = m + E / (1 + exp(t)): the margin after an implicit step of energy E.
+@kernel(fastmath=REASSOCIATE)
+def implicit_margins(x, t, m, E, n):
+    """The roots of t = m + E / (1 + exp(t)): margins after implicit steps of energies E.
 
-    Newton's steps from the side on which they are monotone; near log E where E is large.
+    n of each stand in x, from x[t], x[m] and x[E]. Newton's steps go from the side on which they
+    are monotone (from near log E where E is large), all together so that they vectorise.
     """
-    t = max(0.0, m) if m + 0.5 * E > 0.0 else min(0.0, m + E)
-    if E > 8.0 and t >= 0.0:
-        near = np.log(E)
-        near -= np.log(near)
-        if near > t and near - m - E * _sigmoid(-near) <= 0.0:
-            t = near
+    for k in range(n):
+        a, e = x[m + k], x[E + k]
+        x[t + k] = max(0.0, a) if a + 0.5 * e > 0.0 else min(0.0, a + e)
+        if e > 64.0 and x[t + k] >= 0.0:
+            near = np.log(e)
+            near -= np.log(near)
+            if near > x[t + k] and near - a - e * _sigmoid(-near) <= 0.0:
+                x[t + k] = near
     for _ in range(60):
-        s = _sigmoid(-t)
-        step = (t - m - E * s) / (1.0 + E * s * (1.0 - s))
-        t -= step
-        if abs(step) <= 1e-10 * (1.0 + abs(t)):
+        moved = 0.0
+        for k in range(n):
+            old, energy = x[t + k], x[E + k]
+            e = fast_exp(-min(abs(old), 700.0))  # p = 1 / (1 + exp(t)), p (1 - p) = e / (1 + e)^2
+            d, p = 1.0 + e, (e if old >= 0.0 else 1.0)
+            step = ((old - x[m + k]) * d - energy * p) * d / (d * d + energy * e)
+            x[t + k] = old - step
+            moved += abs(step)
+        if moved <= 1e-4:  # what is left is of the order of its square
             break
-    return t
 
 
 @kernel
-def implicit_scores(h, a, m, code, E, new, chances):
+def implicit_scores(h, a, stride, m, code, E, new, chances):
     """The root of h' = h + E (e_code - softmax(h')), and its softmax: Newton, steps capped at 4.
 
-    h begins at h[a]; h' and the softmax go to h[new] and h[chances].
+    h is every `stride`-th number from h[a]; h' and the softmax go to h[new] and h[chances].
     """
     for c in range(m):
-        h[new + c] = h[a + c]
+        h[new + c] = h[a + c * stride]
     for _ in range(60):
         _softmax(h, new, h, chances, m)
         top, bottom, most = 0.0, 0.0, 0.0
         for c in range(m):
             p = h[chances + c]
-            h[new + c] -= h[a + c] - E * (p - (1.0 if c == code else 0.0))  # now the gap
+            h[new + c] -= h[a + c * stride] - E * (p - (1.0 if c == code else 0.0))  # now the gap
             top += p * h[new + c] / (1.0 + E * p)
             bottom += p / (1.0 + E * p)
         for c in range(m):
@@ -506,58 +508,84 @@ def implicit_scores(h, a, m, code, E, new, chances):
             gap = h[new + c]
             step = min(max((gap + E * p * top / bottom) / (1.0 + E * p), -4.0), 4.0)
             most = max(most, abs(step))
-            h[new + c] = gap + h[a + c] - E * (p - (1.0 if c == code else 0.0)) - step
+            h[new + c] = gap + h[a + c * stride] - E * (p - (1.0 if c == code else 0.0)) - step
         if most <= 1e-6:
             break
     _softmax(h, new, h, chances, m)
 
 
 @kernel
+def _pull(s, at, code, y, weight, work):
+    """How hard the row pulls at each score, in its place, and what curvature filters see."""
+    m, h, gains, flat = at[M_], at[SCORES], at[GAINS], at[TOLD] + N_MEMBERS
+    for f in range(_F):
+        work[gains + f] = max(work[gains + f], 0.0)
+    if at[REAL]:
+        for k in range(N_MEMBERS):
+            r = (y - s[CENTRE]) / s[UNIT] - work[h + k]
+            work[h + k] = weight * r / (1.0 + weight * work[gains + k])
+            if s[T] >= 1.0:  # one target tells no unit
+                inner = np.sqrt(1.0 + work[gains + k]) if k < _F else 1.0
+                _spread(s, at, k, r * s[UNIT] / inner, weight)
+        for f in range(_F):
+            work[flat + f] = 1.0
+    elif m == 1:
+        side, t, E = 1.0 if code == 1 else -1.0, at[TOLD], at[STEPS]
+        for k in range(N_MEMBERS):
+            work[h + k] *= side
+            work[E + k] = weight * work[gains + k]
+        implicit_margins(work, t, h, E, N_MEMBERS)
+        for k in range(N_MEMBERS):
+            p = _sigmoid(-work[t + k])
+            work[h + k] = weight * side * p
+            if k < _F:
+                work[flat + k] = p * (1.0 - p)
+    else:
+        for k in range(N_MEMBERS):
+            chances = at[CHANCES]
+            E = weight * work[gains + k]
+            implicit_scores(work, h + k, N_MEMBERS, m, code, E, at[NEW], chances)
+            if k < _F:
+                work[flat + k] = _flat(work, chances, m)
+            for c in range(m):
+                right = 1.0 if c == code else 0.0
+                work[h + c * N_MEMBERS + k] = weight * (right - work[chances + c])
+
+
+@kernel
 def _teach(s, at, code, y, weight, where, work, z, n, norm):
     """Teach all members the row."""
-    D, m, form, t = at[D_] + 1, at[M_], at[FORM], s[T]
-    new, sparse, curvature = at[NEW], form == SPARSE, 1.0
-    for k in range(N_MEMBERS):
-        gain, h, moves = work[at[GAINS] + k], at[SCORES] + k * m, at[MOVES] + k * D
-        E = weight * gain
-        if at[REAL]:
-            r = (y - s[CENTRE]) / s[UNIT] - work[h]
-            residual = r * s[UNIT]
-            if t >= 1.0:  # one target tells no unit
-                inner = residual / np.sqrt(1.0 + gain) if k < _F else residual
-                _spread(s, at, k, inner, weight)
-            work[new] = weight * r / (1.0 + E)
-        elif m == 1:
-            side = 1.0 if code == 1 else -1.0
-            slope = _sigmoid(-implicit_margin(side * work[h], E))
-            work[new] = weight * side * slope
-            curvature = slope * (1.0 - slope)
-        else:
-            implicit_scores(work, h, m, code, E, new, at[CHANCES])
-            curvature = _flat(work, at[CHANCES], m)
-            for c in range(m):
-                work[new + c] = weight * ((1.0 if c == code else 0.0) - work[at[CHANCES] + c])
-        a = at[WEIGHTS] + k * m * D
-        if k >= _F:
-            for o in range(m):
-                _add(s, a + o * D, gain / norm * work[new + o], work, z, where, n, sparse)
-            continue
-        for o in range(m):
-            _add(s, a + o * D, work[new + o], work, moves, where, n, sparse)
-        v = weight * max(curvature, _LEAST_CURVATURE)
-        factor, drift, C = v / (1.0 + v * gain), DRIFTS[k], at[COVARIANCES] + k * D
+    D, form, t = at[D_] + 1, at[FORM], s[T]
+    h, moves, factors, rates = at[SCORES], at[MOVES], at[TOLD] + N_MEMBERS, at[STEPS]
+    _pull(s, at, code, y, weight, work)
+    for f in range(_F):
+        v = weight * max(work[factors + f], _LEAST_CURVATURE)
+        work[factors + f] = v / (1.0 + v * work[at[GAINS] + f])
+    for k in range(_F, N_MEMBERS):
+        work[rates + k] = work[at[GAINS] + k] / norm
+    for o in range(at[M_]):
+        g, w = h + o * N_MEMBERS, at[WEIGHTS] + o * D * N_MEMBERS
         for i in range(n):
-            a = C + where[i]
-            if form == WHOLE:
-                a = (C - k * D) + (k * D + i) * D
-                _add(s, a, -factor * work[moves + i], work, moves, where, n, False)
-                a += i
-            else:
-                s[a] = _waited(s[a], drift, t - s[at[LAST] + where[i]])
-                s[a] -= factor * work[moves + i] ** 2
-            if s[a] < _MOST_VARIANCE:
-                s[a] += drift
+            a, u, x = w + where[i] * N_MEMBERS, moves + i * _F, work[z + i]
+            for f in range(_F):
+                s[a + f] += work[g + f] * work[u + f]
+            for k in range(_F, N_MEMBERS):
+                s[a + k] += work[g + k] * work[rates + k] * x
     for i in range(n):
+        u, first, last = moves + i * _F, 0, n
+        if form != WHOLE:
+            a, rows = at[COVARIANCES] + where[i] * _F, t - s[at[LAST] + where[i]]
+            for f in range(_F):
+                s[a + f] = _waited(s[a + f], DRIFTS[f], rows)
+            first, last = i, i + 1
+        for j in range(first, last):
+            a = at[COVARIANCES] + (i * D + j if form == WHOLE else where[i]) * _F
+            b = moves + j * _F
+            for f in range(_F):
+                s[a + f] -= work[factors + f] * work[u + f] * work[b + f]
+        a = at[COVARIANCES] + (i * D + i if form == WHOLE else where[i]) * _F
+        for f in range(_F):
+            s[a + f] += DRIFTS[f] if s[a + f] < _MOST_VARIANCE else 0.0
         s[at[LAST] + where[i]] = t + 1.0
 
 
@@ -581,11 +609,12 @@ def _take_target(s, at, y, weight):
         s[CENTRE] = s[Y_MEAN]
         s[UNIT] = np.sqrt(s[Y_SQUARES] / s[Y_N]) if s[Y_SQUARES] > 0.0 else unit
         # The members' lines stay what they were, but for the first one: that is the first target.
-        for k in range(N_MEMBERS if count > 0.0 else 0):
-            a = at[WEIGHTS] + k * D
-            for j in range(a, a + D):
+        if count > 0.0:
+            a = at[WEIGHTS]
+            for j in range(a, a + D * N_MEMBERS):
                 s[j] *= unit / s[UNIT]
-            s[a] += (centre - s[CENTRE]) / s[UNIT]
+            for k in range(a, a + N_MEMBERS):
+                s[k] += (centre - s[CENTRE]) / s[UNIT]
     return True
 
 
@@ -633,7 +662,9 @@ def _note(s, at, trace):
 def _ask(s, at, columns, values, first, stop, weight, store, say, where, work, z):
     """Look at a row, and write what is said of it; how many entries it has, and their norm."""
     n = _look(s, at, columns, values, first, stop, weight, store, where, work, z)
-    norm = _dot(work, z, work, z, where, n, False)
+    norm = 0.0
+    for i in range(n):
+        norm += work[z + i] ** 2
     _think(s, at, where, work, z, n, norm)
     if say:
         _say(s, at, work)
@@ -721,8 +752,8 @@ def fresh(at):
     state = np.zeros(at[SIZE])
     state[UNIT] = state[STRIDE] = 1.0
     D = at[D_] + 1
-    C = state[at[COVARIANCES] : at[LOSSES]].reshape(_F, -1)
-    C[:, :: D + 1 if at[FORM] == WHOLE else 1] = 1.0
+    C = state[at[COVARIANCES] : at[LOSSES]].reshape(-1, _F)
+    C[:: D + 1 if at[FORM] == WHOLE else 1] = 1.0
     state[at[BELIEFS] : at[FINAL]] = 1.0 / N_MEMBERS
     state[at[FINAL] : at[BETS]] = 1.0 / N_MIXERS
     return state
@@ -814,8 +845,8 @@ class Mixture:
         """A part of the state by its place in the layout, in its shape."""
         at, D = self.at, self.d + 1
         shape = {
-            COLUMNS: (7, self.d), WEIGHTS: (N_MEMBERS, self.m, D), BELIEFS: (_B, N_MEMBERS),
-            COVARIANCES: (_F, D, D) if self.form == WHOLE else (_F, D),
+            COLUMNS: (7, self.d), WEIGHTS: (self.m, D, N_MEMBERS), BELIEFS: (_B, N_MEMBERS),
+            COVARIANCES: (D, D, _F) if self.form == WHOLE else (D, _F),
         }.get(name, (-1,))  # fmt: skip
         return (self.state if state is None else state)[at[name] : at[name + 1]].reshape(shape)
 
@@ -825,16 +856,18 @@ class Mixture:
         weights = np.ones(n) if weights is None else weights
         codes = np.zeros(n, dtype=np.int64) if codes is None else codes
         targets = np.zeros(n) if targets is None else targets
-        given = _NONE if asked is None or asked.shape[1] != self.at[SCORES] else asked
-        run_rows(self.state, self.at, *rows, codes, targets, weights, given, self.past, self.trace,
+        at = self.at
+        given = _NONE if asked is None or asked.shape[1] != at[SCORES] else asked
+        run_rows(self.state, at, *rows, codes, targets, weights, given, self.past, self.trace,
                  _NONE)  # fmt: skip
 
     def ask(self, rows, everything=False):
         """What is said of rows: the answers, or all that `learn` takes as `asked`."""
         n = len(rows[0]) - 1
-        said = np.empty((n, self.at[SCORES] if everything else self.width))
+        at = self.at
+        said = np.empty((n, at[SCORES] if everything else self.width))
         none = np.zeros(n)
-        run_rows(self.state, self.at, *rows, none.astype(np.int64), none, none, _NONE, _NONE,
+        run_rows(self.state, at, *rows, none.astype(np.int64), none, none, _NONE, _NONE,
                  self.trace, said)  # fmt: skip
         return said
 
@@ -877,20 +910,19 @@ class Mixture:
             ratio[1:][seen], shift[1:][seen] = (size / sd)[seen], (mean / sd)[seen]
             columns_[1, :d], columns_[2, :d] = 0.0, count * size**2
             columns_[4:, :d] = 0.0
-            weights = weights * ratio
-            weights[:, :, 0] -= (weights / ratio * shift)[:, :, 1:].sum(axis=2)
-            C = C[:, np.arange(d + 1), np.arange(d + 1)] * ratio**2
+            weights = weights * ratio[:, None]
+            weights[:, 0] -= (weights / ratio[:, None] * shift[:, None])[:, 1:].sum(axis=1)
+            C = C[np.arange(d + 1), np.arange(d + 1)] * ratio[:, None] ** 2
         elif new.form == WHOLE and new.d > d:  # what is new was 0 so far
             columns_[0, d:] = state[T]
-            C_[:, range(d + 1, new.d + 1), range(d + 1, new.d + 1)] += np.minimum(
+            C_[range(d + 1, new.d + 1), range(d + 1, new.d + 1)] += np.minimum(
                 DRIFTS * state[T], _MOST_VARIANCE - 1.0
-            )[:, None]
-        here = (slice(None), *(slice(k) for k in C.shape[1:]))
-        C_[here] = C
+            )
+        C_[tuple(slice(k) for k in C.shape[:-1])] = C
         if new.m == self.m:
-            weights_[:, :, : d + 1] = weights
+            weights_[:, : d + 1] = weights
         elif self.m == 1:  # log-odds of the second class are half of either's
-            weights_[:, 0, : d + 1], weights_[:, 1, : d + 1] = -weights[:, 0] / 2, weights[:, 0] / 2
+            weights_[0, : d + 1], weights_[1, : d + 1] = -weights[0] / 2, weights[0] / 2
         else:
-            weights_[:, : self.m, : d + 1] = weights
+            weights_[: self.m, : d + 1] = weights
         return state
