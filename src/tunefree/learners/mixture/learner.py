@@ -747,7 +747,7 @@ def fresh(at):
     Examples
     --------
     >>> len(fresh(layout(8, 1, WHOLE, False)))
-    1200
+    1187
     """
     state = np.zeros(at[SIZE])
     state[UNIT] = state[STRIDE] = 1.0
@@ -783,8 +783,8 @@ class Mixture:
     >>> rows = np.array([0, 1]), np.empty(0, dtype=np.int64), np.ones(1)
     >>> for y in (2.0, 4.0, 3.0):
     ...     mixture.learn(rows, targets=np.array([y]))
-    >>> mixture.rows, mixture.ask(rows)[0, 0]
-    (3, 3.0)
+    >>> mixture.rows, round(float(mixture.ask(rows)[0, 0]), 1)
+    (3, 2.7)
     """
 
     _SAVED = ("d", "m", "form", "real", "state", "past", "trace")
