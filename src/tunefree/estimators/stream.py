@@ -317,7 +317,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
     Sixteen learners forget at rates from never to within a few rows (Kalman filters of the log-odds
     with a drift, implicit gradient steps); mixtures of them, with shares that keep each ready to
     take over, make the answer. On any stretch of the stream its log loss exceeds that of the member
-    that is best there by at most :math:`\ln 16 + \ln 11 + 2 \ln t`
+    that is best there by at most :math:`\ln 16 + \ln 15 + 2 \ln t`
     (`tunefree.bounds.stream_mixing`).
     Classes and, in dicts, columns may appear at any time; a column's mean and scale are learned on
     the way; up to 32 columns correlations count. However a stream is cut into calls, the bits are

@@ -6,8 +6,8 @@ rate is chosen, but all are run. A row passes five stages:
 
 look    the columns' running means and variances take it in, z = (x - m) / sd, and a constant 1;
 say     16 members: Kalman filters (with drift q a row) and implicit gradient learners (rate eta);
-mix     11 mixers of what they say: four Bayes mixtures with a fixed share, seven stackings whose
-        coefficients learn by gradients; and the Bayes mixture of the eleven, which is the answer;
+mix     15 mixers of what they say: four Bayes mixtures with a fixed share, eleven stackings whose
+        coefficients learn by gradients; and the Bayes mixture of the 15, which is the answer;
 score   the mixers learn by what was said before the answer was known;
 teach   the members learn: each moves to the minimum of its loss plus its distance.
 
@@ -31,9 +31,11 @@ from tunefree.learners.mixture.betting import bet, radius
 DRIFTS = np.array([0.0, *(2.0**e for e in range(-20, 0, 3))])
 RATES = np.array([2.0**e for e in range(-10, 5, 2)])
 _F, N_MEMBERS = len(DRIFTS), len(DRIFTS) + len(RATES)
-# Mixers: the shares of the Bayes mixtures (0 stands for 1/(t+1)), then the stackings' rates.
+# Mixers: the shares of the Bayes mixtures (0 is 1/(t+1)); then the stackings' rates, and the
+# share of labels that each takes for drawn at random: no logistic curve is steep and flat at .9.
 SHARES = np.array([0.0, 2.0**-4, 2.0**-7, 2.0**-10])
-STACKS = np.array([2.0**e for e in range(-10, 3, 2)])
+STACKS = np.array([*(2.0**e for e in range(-10, 3, 2)), 1.0, 4.0, 1.0, 4.0])
+NOISE = np.array([0.0] * 7 + [0.1, 0.1, 0.25, 0.25])
 _B, _S = len(SHARES), len(STACKS)
 N_MIXERS = _B + _S
 # Log-odds and centred logarithms of probabilities are clipped: a certainty costs 6e-6 a row.
@@ -325,6 +327,8 @@ def _mix(s, at, work):
             work[line] = _sigmoid(work[line])
         else:
             _softmax(work, line, work, line, m)
+        for c in range(m):
+            work[line + c] += NOISE[a] * (1.0 / w - work[line + c])
     for c in range(m):
         work[answer + c] = 0.0
         for a in range(N_MIXERS):
@@ -410,16 +414,19 @@ def _score(s, at, work, code, y, weight, given):
     _share(s, at[FINAL], N_MIXERS, work, ours, power, 1.0 / (t + 2.0))
     s[ENERGY] += (energy - s[ENERGY]) / (t + 1.0)
     for a in range(_S):
-        b, step = at[STACKINGS] + a * N_MEMBERS, weight * STACKS[a] / max(s[ENERGY], energy, 1e-300)
+        b, step = at[STACKINGS] + a * N_MEMBERS, power * STACKS[a] / max(s[ENERGY], energy, 1e-300)
         line = mixed + (_B + a) * w
+        kept, even = 1.0 - NOISE[a], NOISE[a] / w
         if real:  # an implicit step: the squared loss has no bound on its slope
             step *= (y - work[line]) / s[UNIT] ** 2 / (1.0 + step * energy)
-        elif m == 1:
-            step *= (1.0 if code == 1 else 0.0) - work[line]
+        else:  # how likely the label was not drawn at random
+            step *= 1.0 - even / _chance(work, line, m, code)
         for c in range(m):
             slope = step
-            if m > 1:
-                slope *= 2.0 * ((1.0 if c == code else 0.0) - work[line + c])
+            if not real:
+                right = 1.0 if (code == 1 if m == 1 else c == code) else 0.0
+                slope *= right - (work[line + c] - even) / kept
+                slope *= 1.0 if m == 1 else 2.0
             for k in range(N_MEMBERS):
                 s[b + k] += slope * (work[c * N_MEMBERS + k] - s[CENTRE])
     if real:
@@ -747,7 +754,7 @@ def fresh(at):
     Examples
     --------
     >>> len(fresh(layout(8, 1, WHOLE, False)))
-    1187
+    1263
     """
     state = np.zeros(at[SIZE])
     state[UNIT] = state[STRIDE] = 1.0
