@@ -91,7 +91,7 @@ class LearnsByMixture(BaseEstimator):
         return (np.arange(X.shape[0] + 1) * d, _NO_COLUMNS, values), y
 
     def _row(self, x, learn):
-        """One row, a dict or an array, as CSR has it; `learn` takes in new names."""
+        """One row, a dict or an array: its columns and values; `learn` takes in new names."""
         if not isinstance(x, Mapping):
             x = _own(x).ravel()
             if not self._ready:
@@ -103,12 +103,17 @@ class LearnsByMixture(BaseEstimator):
                 raise ValueError(f"x has {len(x)} columns, but this stream has {self.mixture_.d}.")
             if self.mixture_.form == SPARSE:
                 columns = np.flatnonzero(x)
-                return np.array([0, len(columns)]), columns, x[columns]
-            return np.array([0, len(x)]), _NO_COLUMNS, x
+                return columns, x[columns]
+            return _NO_COLUMNS, x
         if not self._ready:
             self._open(0, WHOLE)
             self.columns_ = []
         names = self._names()
+        if len(x) == len(names) == self.mixture_.d and str not in set(map(type, x.values())):
+            try:
+                return _NO_COLUMNS, np.fromiter(map(x.__getitem__, names), float, len(x))
+            except KeyError:
+                pass
         fixed = self.columns_ is None
         found, new = {}, 0
         for name, value in x.items():
@@ -138,11 +143,11 @@ class LearnsByMixture(BaseEstimator):
         if self.mixture_.form == SPARSE:
             columns = np.fromiter(found, dtype=np.int64, count=len(found))
             values = np.fromiter(found.values(), dtype=np.float64, count=len(found))
-            return np.array([0, len(found)]), columns, values
+            return columns, values
         values = np.full(d, math.nan) if fixed else np.zeros(d)
         for j, value in found.items():
             values[j] = value
-        return np.array([0, d]), _NO_COLUMNS, values
+        return _NO_COLUMNS, values
 
     def _names(self):
         """Columns by their names."""
@@ -165,16 +170,12 @@ class LearnsByMixture(BaseEstimator):
             self.mixture_ = mixture.grow(d=d, form=form)
         self.n_features_in_ = self.mixture_.d
 
-    def _several(self, X, learn=False):
-        """Rows of a list of dicts, one after the other."""
-        for x in X:
-            yield self._row(x, learn)
-
     def _asked(self, key, x):
         """Keep what is said of a row that is asked under a key; give the answer."""
-        rows = self._row(x, False)
+        columns, values = self._row(x, False)
         if key is None:
-            return self.mixture_.ask(rows)[0]
+            return self.mixture_.ask_row(columns, values)
+        rows = np.array([0, len(values)]), columns, values
         said = self.mixture_.ask(rows, everything=True)
         waiting = vars(self).setdefault("_waiting", {})
         waiting[key] = said
@@ -190,8 +191,7 @@ class LearnsByMixture(BaseEstimator):
         """The answers to rows, of shape (n, width)."""
         check_is_fitted(self, "mixture_")
         if _is_records(X):
-            rows = [self.mixture_.ask(row) for row in self._several(X)]
-            return np.concatenate(rows) if rows else np.empty((0, self.mixture_.width))
+            return np.array([self.mixture_.ask_row(*self._row(x, False)).copy() for x in X])
         if self.columns_ is not None:
             raise ValueError("This stream has rows with names: give a list of dicts.")
         return self.mixture_.ask(self._matrix(X, reset=False)[0])
@@ -473,10 +473,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         if y not in codes:
             label: Any = y.item() if isinstance(y, np.generic) else y
             self._expect([label])
-        self.mixture_.learn(
-            rows, np.array([codes[y]]), weights=np.array([w]) if w != 1.0 else None,
-            asked=self._told(key),
-        )  # fmt: skip
+        self.mixture_.learn_row(*rows, code=codes[y], weight=w, asked=self._told(key))
 
     def predict_proba_one(self, x: Any, key: Any = None) -> dict:
         """Probability of each class for one row; {} before any label.
@@ -659,10 +656,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         if not math.isfinite(y):
             raise ValueError(f"y={y!r} is not finite.")
         rows = self._row(x, True)
-        self.mixture_.learn(
-            rows, targets=np.array([float(y)]),
-            weights=np.array([w]) if w != 1.0 else None, asked=self._told(key),
-        )  # fmt: skip
+        self.mixture_.learn_row(*rows, target=y, weight=w, asked=self._told(key))
 
     def predict_one(self, x: Any, key: Any = None) -> Any:
         """The target of one row; None before any.

@@ -795,7 +795,8 @@ class Mixture:
     """
 
     _SAVED = ("d", "m", "form", "real", "state", "past", "trace")
-    __slots__ = ("at", "__dict__")  # what is saved, and what is worked out
+    # What is saved, and what is worked out: the layout, and what calls for one row are made with.
+    __slots__ = ("at", "one", "__dict__")
 
     def __init__(self, d, m, form, real, late=0):
         self.d, self.m, self.form, self.real = d, m, form, real
@@ -810,8 +811,12 @@ class Mixture:
 
     def __getattr__(self, name):
         """Work out the layout when it is first asked for, and look at what a file may hold."""
-        if name != "at" or "d" not in self.__dict__:
+        if name not in ("at", "one") or "d" not in self.__dict__:
             raise AttributeError(name)
+        if name == "one":
+            made = np.array([0, self.d]), np.zeros(1), np.empty((1, self.width))
+            self.one = (*made[:1], np.zeros(1, dtype=np.int64), np.zeros(1), np.ones(1), *made[1:])
+            return self.one
         self.at = layout(self.d, self.m, self.form, self.real)
         if "state" in self.__dict__:
             self._check()
@@ -877,6 +882,22 @@ class Mixture:
         run_rows(self.state, at, *rows, none.astype(np.int64), none, none, _NONE, _NONE,
                  self.trace, said)  # fmt: skip
         return said
+
+    def learn_row(self, columns, values, code=0, target=0.0, weight=1.0, asked=None):
+        """`learn` of one row, as fast as that can be called."""
+        at, (starts, codes, targets, weights, _, _) = self.at, self.one
+        starts[1], codes[0], targets[0], weights[0] = len(values), code, target, weight
+        given = _NONE if asked is None or asked.shape[1] != at[SCORES] else asked
+        run_rows(self.state, at, starts, columns, values, codes, targets, weights, given, self.past,
+                 self.trace, _NONE)  # fmt: skip
+
+    def ask_row(self, columns, values):
+        """The answer to one row; the next call overwrites it."""
+        at, (starts, codes, targets, _, nothing, said) = self.at, self.one
+        starts[1] = len(values)
+        run_rows(self.state, at, starts, columns, values, codes, targets, nothing, _NONE, _NONE,
+                 self.trace, said)  # fmt: skip
+        return said[0]
 
     def answer_of(self, asked):
         """The answer among all that was said."""
