@@ -45,9 +45,9 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
     )
     from tunefree.io.model import load_model as load_model, save_model as save_model
     from tunefree.plots import (
-        LeaderboardDisplay as LeaderboardDisplay, MarginDisplay as MarginDisplay,
-        RidgePathDisplay as RidgePathDisplay, RiskCurveDisplay as RiskCurveDisplay,
-        WeightsDisplay as WeightsDisplay,
+        DriftDisplay as DriftDisplay, LeaderboardDisplay as LeaderboardDisplay,
+        MarginDisplay as MarginDisplay, RidgePathDisplay as RidgePathDisplay,
+        RiskCurveDisplay as RiskCurveDisplay, WeightsDisplay as WeightsDisplay,
     )
     from tunefree.preprocessing import TablePreprocessor as TablePreprocessor
     # fmt: on
@@ -57,6 +57,7 @@ _HOMES = {
     "AveragedSGDRegressor": "tunefree.estimators.ridge",
     "Checkpoint": "tunefree.engine.session",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
+    "DriftDisplay": "tunefree.plots",
     "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron",
     "LeaderboardDisplay": "tunefree.plots",

@@ -92,7 +92,7 @@ def records(
                 skipped.add(error)
                 continue
             if found is not None:
-                yield Record(*found, (at, line))
+                yield Record(found[0], found[1], (at, line))
 
 
 class _Csv:
