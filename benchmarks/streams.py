@@ -174,7 +174,7 @@ def chunked(rows):
         model.partial_fit(X, y, classes=np.unique(y))
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         if name == "PiSTOL":
-            error = model.leaderboard_[0]["progressive_error"]
+            error = model.progressive_risk()  # of its best member, known afterwards
         else:
             error = model.progressive_error_
         n = len(y)
