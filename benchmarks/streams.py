@@ -1,6 +1,7 @@
 """Streams, each row predicted before it is learned: tunefree beside river, vw and no change.
 
-    python benchmarks/streams.py [--only METHOD ...] [--on STREAM ...] [--rows N] [--out FILE]
+    python benchmarks/streams.py [--only METHOD ...] [--on STREAM ...] [--rows N] [--large N]
+        [--out FILE]
 
 Accuracy and log loss of all rows but the first, wall and CPU microseconds for a row's question and
 answer through each library's own interface for single rows, everything at its defaults (river's
@@ -17,6 +18,7 @@ import gzip
 import json
 import math
 import random
+import resource
 import time
 from pathlib import Path
 
@@ -185,6 +187,57 @@ def chunked(rows):
     return out
 
 
+def late(rows, delay):
+    """Answers to rows whose labels come late, beside those of members: one rate of forgetting."""
+    model, n = StreamClassifier(), len(rows)
+    right, loss = np.zeros(17), np.zeros(17)
+    for t in range(n + delay):
+        if t < n and model._ready:
+            x, y = rows[t]
+            model.predict_proba_one(x, key=t)
+            said = model._waiting[t]
+            sure = np.append(
+                1.0 / (1.0 + np.exp(-said[0, :16])), model.mixture_.answer_of(said)[0, 0]
+            )
+            code = model._codes().get(y, 1)
+            right += (sure > 0.5) == code
+            loss -= np.log(np.maximum(sure if code else 1.0 - sure, 1e-6))
+        if t >= delay:
+            model.learn_one(*rows[t - delay], key=t - delay)
+    rate = right / (n - delay)
+    print(f"\nelec2, labels {delay} rows late: accuracy {100 * rate[16]:.2f} %, log loss "
+          f"{loss[16] / (n - delay):.3f}; the best member of each: {100 * rate[:16].max():.2f} %, "
+          f"{loss[:16].min() / (n - delay):.3f}")  # fmt: skip
+
+
+def hostile(rows):
+    """One row in a hundred has an entry of 1e3 to 1e100, or NaN."""
+    X = np.array([list(x.values()) for x, _ in rows])
+    y = [label for _, label in rows]
+    clean = 1.0 - StreamClassifier().partial_fit(X, y).progressive_error_
+    rng = np.random.default_rng(0)
+    for i in np.flatnonzero(rng.random(len(X)) < 0.01):
+        value = rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(3, 100)
+        X[i, rng.integers(X.shape[1])] = np.nan if rng.random() < 0.2 else value
+    model = StreamClassifier().partial_fit(X, y)
+    kept = (1.0 - model.progressive_error_) / clean
+    print(f"elec2, one row in 100 absurd: {100 * kept:.2f} % of the accuracy, "
+          f"{model.struck_} rows struck")  # fmt: skip
+
+
+def large(rows):
+    """Memory over a long stream."""
+    model, rng, told = StreamClassifier(), np.random.default_rng(0), []
+    for i in range(rows // 25_000):
+        X, angle = rng.normal(size=(25_000, 8)), i / 20
+        y = X[:, 0] * np.cos(angle) + X[:, 1] * np.sin(angle) + 0.3 * rng.normal(size=25_000) > 0
+        model.partial_fit(X, y)
+        told.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    print(
+        f"{model.mixture_.rows:,} rows: {told[0]} MB at the first 25,000, {told[-1]} MB at the end"
+    )
+
+
 def show(found):
     """The table of all that is in the file."""
     names = list(dict.fromkeys(name for row in found.values() for name in row))
@@ -205,6 +258,9 @@ def main():
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--on", nargs="*", default=[])
     parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument(
+        "--large", type=int, default=0, help="rows of a stream whose memory is told"
+    )
     parser.add_argument("--out", type=Path, default=HERE)
     options = parser.parse_args()
     found = json.loads(options.out.read_text()) if options.out.exists() else {}
@@ -230,6 +286,11 @@ def main():
                 kept.update(chunked(data))
                 options.out.write_text(json.dumps(found, indent=1) + "\n")
     show(found)
+    market = [*elec2()]
+    late(market, 48)
+    hostile(market)
+    if options.large:
+        large(options.large)
 
 
 if __name__ == "__main__":
