@@ -184,29 +184,35 @@ def _think(s, at, where, work, z, n, norm):
     gains = at[GAINS]
     for o in range(at[M_]):
         h, w = at[SCORES] + o * N_MEMBERS, at[WEIGHTS] + o * D * N_MEMBERS
+        scores = work[h : h + N_MEMBERS]
         for k in range(N_MEMBERS):
-            work[h + k] = 0.0
+            scores[k] = 0.0
         for i in range(n):
             a, x = w + where[i] * N_MEMBERS, work[z + i]
+            column = s[a : a + N_MEMBERS]
             for k in range(N_MEMBERS):
-                work[h + k] += s[a + k] * x
-    for f in range(_F):
-        work[gains + f] = 0.0
-    for i in range(n):
-        u, x = at[MOVES] + i * _F, work[z + i]
-        if form == WHOLE:
-            for f in range(_F):
-                work[u + f] = 0.0
-            for j in range(n):
-                a, y = at[COVARIANCES] + (i * D + j) * _F, work[z + j]
-                for f in range(_F):
-                    work[u + f] += s[a + f] * y
-        else:
+                scores[k] += column[k] * x
+    moves = work[at[MOVES] : at[MOVES] + n * _F]
+    if form == WHOLE:
+        for q in range(n * _F):
+            moves[q] = 0.0
+        for j in range(n):  # C is symmetric: a row at a time is a vector
+            a, x = at[COVARIANCES] + j * D * _F, work[z + j]
+            row = s[a : a + n * _F]
+            for q in range(n * _F):
+                moves[q] += row[q] * x
+    else:
+        for i in range(n):
             a, rows = at[COVARIANCES] + where[i] * _F, t - s[at[LAST] + where[i]]
             for f in range(_F):
-                work[u + f] = x * _waited(s[a + f], DRIFTS[f], rows)
+                moves[i * _F + f] = work[z + i] * _waited(s[a + f], DRIFTS[f], rows)
+    total = work[gains : gains + _F]
+    for f in range(_F):
+        total[f] = 0.0
+    for i in range(n):
+        move, x = moves[i * _F : (i + 1) * _F], work[z + i]
         for f in range(_F):
-            work[gains + f] += work[u + f] * x
+            total[f] += move[f] * x
     mean = s[NORM] + (norm - s[NORM]) / (t + 1.0)  # counts this row
     for k in range(_F, N_MEMBERS):
         work[gains + k] = RATES[k - _F] * norm / mean
@@ -270,10 +276,12 @@ def _say(s, at, work):
 @kernel
 def _chances(work, m, a, b):
     """Probabilities from log-odds or centred logarithms, for all members: m numbers at a, at b."""
+    if m == 1:
+        odds, out = work[a : a + N_MEMBERS], work[b : b + N_MEMBERS]
+        for k in range(N_MEMBERS):
+            out[k] = _sigmoid(odds[k])
+        return
     for k in range(N_MEMBERS):
-        if m == 1:
-            work[b + k] = _sigmoid(work[a + k])
-            continue
         total = 0.0
         for c in range(m):  # within +-12: no sum overflows
             work[b + c * N_MEMBERS + k] = fast_exp(work[a + c * N_MEMBERS + k])
@@ -284,9 +292,10 @@ def _chances(work, m, a, b):
 
 @kernel(fastmath=REASSOCIATE)
 def _dot(x, a, y, b):
-    total = 0.0
+    # Slices: an index that may be negative would have to be looked at, one by one.
+    one, two, total = x[a : a + N_MEMBERS], y[b : b + N_MEMBERS], 0.0
     for k in range(N_MEMBERS):
-        total += x[a + k] * y[b + k]
+        total += one[k] * two[k]
     return total
 
 
@@ -362,14 +371,13 @@ def _chance(work, line, m, code):
 @kernel
 def _share(s, a, n, work, chances, power, share):
     """Bayes' rule, then a share of the belief goes back to all alike."""
-    total = 0.0
-    for k in range(a, a + n):
-        chance = work[chances + k - a]
-        s[k] *= chance if power == 1.0 else chance**power
-        total += s[k]
+    belief, chance, total = s[a : a + n], work[chances : chances + n], 0.0
+    for k in range(n):
+        belief[k] *= chance[k] if power == 1.0 else chance[k] ** power
+        total += belief[k]
     kept, back = (1.0 - share) / total, share / n
-    for k in range(a, a + n):
-        s[k] = kept * s[k] + back
+    for k in range(n):
+        belief[k] = kept * belief[k] + back
 
 
 @kernel
@@ -427,8 +435,10 @@ def _score(s, at, work, code, y, weight, given):
                 right = 1.0 if (code == 1 if m == 1 else c == code) else 0.0
                 slope *= right - (work[line + c] - even) / kept
                 slope *= 1.0 if m == 1 else 2.0
+            stack, said = s[b : b + N_MEMBERS], work[c * N_MEMBERS : (c + 1) * N_MEMBERS]
+            centre = s[CENTRE]
             for k in range(N_MEMBERS):
-                s[b + k] += slope * (work[c * N_MEMBERS + k] - s[CENTRE])
+                stack[k] += slope * (said[k] - centre)
     if real:
         gap = y - work[answer]
         for a in range(N_MIXERS):
@@ -481,14 +491,15 @@ def implicit_margins(x, t, m, E, n):
             near -= np.log(near)
             if near > x[t + k] and near - a - e * _sigmoid(-near) <= 0.0:
                 x[t + k] = near
+    T, M, energies = x[t : t + n], x[m : m + n], x[E : E + n]
     for _ in range(60):
         moved = 0.0
         for k in range(n):
-            old, energy = x[t + k], x[E + k]
+            old, energy = T[k], energies[k]
             e = fast_exp(-min(abs(old), 700.0))  # p = 1 / (1 + exp(t)), p (1 - p) = e / (1 + e)^2
             d, p = 1.0 + e, (e if old >= 0.0 else 1.0)
-            step = ((old - x[m + k]) * d - energy * p) * d / (d * d + energy * e)
-            x[t + k] = old - step
+            step = ((old - M[k]) * d - energy * p) * d / (d * d + energy * e)
+            T[k] = old - step
             moved += abs(step)
         if moved <= 1e-4:  # what is left is of the order of its square
             break
@@ -572,14 +583,18 @@ def _teach(s, at, code, y, weight, where, work, z, n, norm):
         work[rates + k] = work[at[GAINS] + k] / norm
     for o in range(at[M_]):
         g, w = h + o * N_MEMBERS, at[WEIGHTS] + o * D * N_MEMBERS
+        pulls, rate = work[g : g + N_MEMBERS], work[rates : rates + N_MEMBERS]
         for i in range(n):
             a, u, x = w + where[i] * N_MEMBERS, moves + i * _F, work[z + i]
+            column, move = s[a : a + N_MEMBERS], work[u : u + _F]
             for f in range(_F):
-                s[a + f] += work[g + f] * work[u + f]
+                column[f] += pulls[f] * move[f]
             for k in range(_F, N_MEMBERS):
-                s[a + k] += work[g + k] * work[rates + k] * x
+                column[k] += pulls[k] * rate[k] * x
+    factor = work[factors : factors + _F]
     for i in range(n):
         u, first, last = moves + i * _F, 0, n
+        here = work[u : u + _F]
         if form != WHOLE:
             a, rows = at[COVARIANCES] + where[i] * _F, t - s[at[LAST] + where[i]]
             for f in range(_F):
@@ -588,11 +603,13 @@ def _teach(s, at, code, y, weight, where, work, z, n, norm):
         for j in range(first, last):
             a = at[COVARIANCES] + (i * D + j if form == WHOLE else where[i]) * _F
             b = moves + j * _F
+            entry, there = s[a : a + _F], work[b : b + _F]
             for f in range(_F):
-                s[a + f] -= work[factors + f] * work[u + f] * work[b + f]
+                entry[f] -= factor[f] * (here[f] * there[f])
         a = at[COVARIANCES] + (i * D + i if form == WHOLE else where[i]) * _F
+        entry = s[a : a + _F]
         for f in range(_F):
-            s[a + f] += DRIFTS[f] if s[a + f] < _MOST_VARIANCE else 0.0
+            entry[f] += DRIFTS[f] if entry[f] < _MOST_VARIANCE else 0.0
         s[at[LAST] + where[i]] = t + 1.0
 
 
