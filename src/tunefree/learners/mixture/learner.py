@@ -307,7 +307,7 @@ def _mix(s, at, work):
     """
     m, mixed, chances, real = at[M_], at[MIXED], at[CHANCES], at[REAL]
     w = max(m, 2)
-    answer = mixed + N_MIXERS * w
+    answer, odds = mixed + N_MIXERS * w, work[at[TOLD] : at[TOLD] + _S]
     if real:
         chances = 0
     else:
@@ -333,11 +333,18 @@ def _mix(s, at, work):
         for c in range(m):
             work[line + c] = _clipped(_dot(s, b, work, c * N_MEMBERS))
         if m == 1:
-            work[line] = _sigmoid(work[line])
+            odds[a] = work[line]
         else:
             _softmax(work, line, work, line, m)
+    if m == 1 and not real:
+        for a in range(_S):
+            odds[a] = _sigmoid(odds[a])
+        for a in range(_S):
+            work[mixed + (_B + a) * w] = odds[a]
+    for a in range(0 if real else _S):
         for c in range(m):
-            work[line + c] += NOISE[a] * (1.0 / w - work[line + c])
+            place = mixed + (_B + a) * w + c
+            work[place] += NOISE[a] * (1.0 / w - work[place])
     for c in range(m):
         work[answer + c] = 0.0
         for a in range(N_MIXERS):
@@ -372,8 +379,13 @@ def _chance(work, line, m, code):
 def _share(s, a, n, work, chances, power, share):
     """Bayes' rule, then a share of the belief goes back to all alike."""
     belief, chance, total = s[a : a + n], work[chances : chances + n], 0.0
+    if power == 1.0:
+        for k in range(n):
+            belief[k] *= chance[k]
+    else:
+        for k in range(n):
+            belief[k] *= chance[k] ** power
     for k in range(n):
-        belief[k] *= chance[k] if power == 1.0 else chance[k] ** power
         total += belief[k]
     kept, back = (1.0 - share) / total, share / n
     for k in range(n):
