@@ -70,7 +70,7 @@ def records(
     >>> next(records([b"size,kind,price\n3,red,7\n"], "csv"))
     Record(x={'size': 3, 'kind': 'red'}, y=7, place=(24, 3))
     >>> [(r.x, r.y) for r in records([b"-1 2:0.5\n1:4\n"], "libsvm")]
-    [({'2': 0.5}, -1), ({'1': 4}, None)]
+    [({'2': 0.5}, -1), ({'1': 4.0}, None)]
     >>> [(r.x, r.y) for r in records([b'{"a": null, "y": true}\n'], "jsonl")]
     [({'a': None}, True)]
     """

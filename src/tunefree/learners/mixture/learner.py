@@ -783,7 +783,7 @@ def fresh(at):
     Examples
     --------
     >>> len(fresh(layout(8, 1, WHOLE, False)))
-    1263
+    1259
     """
     state = np.zeros(at[SIZE])
     state[UNIT] = state[STRIDE] = 1.0
