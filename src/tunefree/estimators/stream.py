@@ -312,7 +312,7 @@ def _rate(alpha):
 
 
 class StreamClassifier(ClassifierMixin, LearnsByMixture):
-    r"""Classifier for streams that drift: nothing to tune, ten microseconds a row.
+    r"""Classifier for streams that drift: nothing to tune, about a dozen microseconds a row.
 
     Sixteen learners forget at rates from never to within a few rows (Kalman filters of the log-odds
     with a drift, implicit gradient steps); mixtures of them, with shares that keep each ready to
@@ -556,7 +556,7 @@ def _objects(values):
 
 
 class StreamRegressor(RegressorMixin, LearnsByMixture):
-    r"""Regression for streams that drift: nothing to tune, ten microseconds a row.
+    r"""Regression for streams that drift: nothing to tune, about a dozen microseconds a row.
 
     As `StreamClassifier`, with squared loss: exact Kalman filters and implicit gradient steps on
     targets that are standardised as they come, their residuals' variances forgetting over fifty
