@@ -6,12 +6,14 @@ from sklearn.datasets import load_breast_cancer, load_digits
 
 from tunefree import (
     AveragedSGDRegressor,
+    DriftDisplay,
     LeaderboardDisplay,
     MarginDisplay,
     OptimisticPerceptron,
     PiSTOLClassifier,
     ReflectronRegressor,
     RiskCurveDisplay,
+    StreamClassifier,
     WeightsDisplay,
 )
 
@@ -31,6 +33,17 @@ def ax():
 def classifier():
     X, y = load_breast_cancer(return_X_y=True)
     return PiSTOLClassifier(random_state=0).fit(X, y)
+
+
+def test_drift_shows_errors_and_the_half_life(ax):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = StreamClassifier().partial_fit(X, X[:, 0] > 0)
+    display = DriftDisplay.from_estimator(model).plot(ax)
+    so_far, life = display.lines_[1:]
+    assert so_far.get_ydata()[-1] == pytest.approx(model.progressive_error_)
+    assert life.get_ydata()[-1] == model.half_life_
+    with pytest.raises(ValueError, match="has no drift_"):
+        DriftDisplay.from_estimator(OptimisticPerceptron().fit(X, X[:, 0] > 0))
 
 
 def test_risk_curves_of_a_portfolio_end_at_the_leaderboard(classifier, ax):

@@ -40,11 +40,14 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
     from tunefree.estimators.ridge import (
         AveragedSGDRegressor as AveragedSGDRegressor, sgd_ridge_path as sgd_ridge_path,
     )
+    from tunefree.estimators.stream import (
+        StreamClassifier as StreamClassifier, StreamRegressor as StreamRegressor,
+    )
     from tunefree.io.model import load_model as load_model, save_model as save_model
     from tunefree.plots import (
-        LeaderboardDisplay as LeaderboardDisplay, MarginDisplay as MarginDisplay,
-        RidgePathDisplay as RidgePathDisplay, RiskCurveDisplay as RiskCurveDisplay,
-        WeightsDisplay as WeightsDisplay,
+        DriftDisplay as DriftDisplay, LeaderboardDisplay as LeaderboardDisplay,
+        MarginDisplay as MarginDisplay, RidgePathDisplay as RidgePathDisplay,
+        RiskCurveDisplay as RiskCurveDisplay, WeightsDisplay as WeightsDisplay,
     )
     from tunefree.preprocessing import TablePreprocessor as TablePreprocessor
     # fmt: on
@@ -54,6 +57,7 @@ _HOMES = {
     "AveragedSGDRegressor": "tunefree.estimators.ridge",
     "Checkpoint": "tunefree.engine.session",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
+    "DriftDisplay": "tunefree.plots",
     "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron",
     "LeaderboardDisplay": "tunefree.plots",
@@ -70,6 +74,8 @@ _HOMES = {
     "RidgePathDisplay": "tunefree.plots",
     "RiskCurveDisplay": "tunefree.plots",
     "SharedReflectron": "tunefree.estimators.reflectron.shared",
+    "StreamClassifier": "tunefree.estimators.stream",
+    "StreamRegressor": "tunefree.estimators.stream",
     "TablePreprocessor": "tunefree.preprocessing",
     "WeightsDisplay": "tunefree.plots",
     "flow": "tunefree.estimators.reflectron.flow",

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.protocols import MatrixLike, TargetLike
 
 __all__ = [
+    "DriftDisplay",
     "LeaderboardDisplay",
     "MarginDisplay",
     "RidgePathDisplay",
@@ -530,4 +532,71 @@ class WeightsDisplay:
             ax.set(xlabel="column", ylabel="weight")
         if len(drawn) > 1:
             ax.legend(frameon=False, fontsize=8)
+        return self
+
+
+class DriftDisplay:
+    """A stream's error, of late and so far, and the half-life that its mixture believes in.
+
+    Parameters
+    ----------
+    drift : dict of str to ndarray
+        `drift_` of a `StreamClassifier` or `StreamRegressor`.
+    label : str, default='error'
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Of the errors.
+    twin_ : matplotlib Axes
+        Of the half-life, on the same rows.
+    lines_ : list of matplotlib Line2D
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import DriftDisplay, StreamClassifier
+    >>> X = np.arange(400.0)[:, None] % 10
+    >>> model = StreamClassifier().partial_fit(X, X[:, 0] > 5)
+    >>> int(DriftDisplay.from_estimator(model).drift["rows"][-1])
+    400
+    """
+
+    def __init__(self, drift: Mapping[str, np.ndarray], *, label: str = "error"):
+        self.drift = drift
+        self.label = label
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> Self:
+        """The display of an estimator that has a `drift_`."""
+        check_is_fitted(estimator)
+        drift = getattr(estimator, "drift_", None)
+        if drift is None:
+            raise ValueError(f"{type(estimator).__name__} has no drift_: it is for streams.")
+        return cls(drift, label="squared error" if is_regressor(estimator) else "share of errors")
+
+    def plot(self, ax: Any = None, **line: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        **line
+            Passed to the lines.
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = _axes(ax)
+        self.twin_ = twin = ax.twinx()
+        rows, look = self.drift["rows"], {"linewidth": 1.2, **line}
+        self.lines_ = [
+            *ax.plot(rows, self.drift["error"], color=COLOURS[5], label="of late", **look),
+            *ax.plot(rows, self.drift["error_so_far"], color=COLOURS[0], label="so far", **look),
+            *twin.plot(rows, self.drift["half_life"], color=COLOURS[1], label="half-life", **look),
+        ]
+        ax.set(xlabel="rows", ylabel=self.label, ylim=(0.0, None))
+        twin.set(ylabel="half-life in rows", yscale="log")
+        ax.legend(self.lines_, [i.get_label() for i in self.lines_], frameon=False, fontsize=8)
         return self

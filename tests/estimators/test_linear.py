@@ -1,5 +1,7 @@
 """The classifier: labels and classes, streams, validation, probabilities, degenerate data."""
 
+import pickle
+
 import numpy as np
 import pytest
 from cases import assert_same, case, classes, rows, stored
@@ -254,3 +256,28 @@ def test_an_average_that_is_none_is_refused():
     for average, words in (("suffix", "none of auto, uniform.*tail"), (3, "no mass")):
         with pytest.raises(ValueError, match=words):
             PiSTOLClassifier(average=average).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("name", ["classifier dense", "multiclass dense", "regressor dense"])
+def test_single_rows_that_wait_are_learned_to_the_same_bits(name):
+    """Rows one by one, read now and then, with a doubtful one between: the bits of one chunk."""
+    model, X, y = case(name, n=200)
+    whole, _, _ = case(name, n=200)
+    known = {"classes": np.unique(y)} if "regressor" not in name else {}
+    whole.partial_fit(X, y, **known)
+    model.partial_fit(X[:1], y[:1], **known)
+    for i in range(1, len(X)):
+        model.partial_fit(X[i : i + 1], y[i : i + 1].tolist() if i % 3 else y[i : i + 1])
+        if i in (3, 120):
+            assert np.isfinite(model.coef_).all()
+        if i == 40:
+            with pytest.raises(ValueError, match="NaN"):
+                model.partial_fit(np.full((1, X.shape[1]), np.nan), y[:1])
+    assert 0 < len(vars(model)["_waiting"]) < 64
+    copied = pickle.loads(pickle.dumps(model))
+    for one in (model, copied):
+        assert_same(one, whole)
+        assert one.leaderboard_ == whole.leaderboard_
+    model.set_params(max_iter=-1)  # what was checked once is checked again where it changed
+    with pytest.raises(ValueError, match="max_iter"):
+        model.partial_fit(X[:1], y[:1])

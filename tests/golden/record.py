@@ -55,6 +55,8 @@ SETTINGS = {
         {"link": "identity", "solver": "stochastic"},
     ),
     "SharedReflectron": ("shared", {"link": "identity"}, {"potential": "euclidean"}),
+    "StreamClassifier": ("classes", {"delay": 3}, {"delay": 40}),
+    "StreamRegressor": ("numbers", {"delay": 3}, {"delay": 40}),
     "TablePreprocessor": ("table", {"max_levels": 2}, {"sparse_output": True}),
     "TuneFreeClassifier": ("classes", {"family": "linear"}, {"family": "kernel"}),
     "TuneFreeRegressor": ("numbers", {"family": "linear"}, {"family": "kernel"}),
@@ -65,7 +67,8 @@ BASELINES = {
     "KernelAveragedSGDRegressor": ("numbers", {"max_iter": 3}, {"kernel": "laplacian"}),
     "KernelPerceptron": ("classes", {"average": "voted"}, {"kernel": "laplacian", "max_iter": 2}),
 }
-SEVERAL = ("KernelPiSTOLClassifier", "PiSTOLClassifier", "ReflectronClassifier")
+SEVERAL = ("KernelPiSTOLClassifier", "PiSTOLClassifier", "ReflectronClassifier",
+          "StreamClassifier")  # fmt: skip
 UNSTABLE = ("seconds", "time", "versions", "budget_left")  # clocks, and names of versions
 
 

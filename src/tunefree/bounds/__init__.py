@@ -1,8 +1,8 @@
 """The papers' guarantees as numbers, one module a paper.
 
 `pistol` (regret), `separation` (rounds and mistakes), `reflectron` and `flow` (risk
-of generalized linear models), `averaging` (excess risk of geometric averages). All functions are
-offered here, too.
+of generalized linear models), `averaging` (excess risk of geometric averages), `stream` (mixtures,
+implicit steps and intervals under drift). All functions are offered here, too.
 """
 
 from tunefree.bounds.averaging import geometric_excess_risk
@@ -25,6 +25,7 @@ from tunefree.bounds.reflectron import (
     reflectron_stochastic_noisy,
 )
 from tunefree.bounds.separation import game_gap, perceptron_mistakes, separation_budget
+from tunefree.bounds.stream import stream_coverage, stream_mixing, stream_path_regret
 
 __all__ = [
     "game_gap",
@@ -46,4 +47,7 @@ __all__ = [
     "reflectron_stochastic",
     "reflectron_stochastic_noisy",
     "separation_budget",
+    "stream_coverage",
+    "stream_mixing",
+    "stream_path_regret",
 ]

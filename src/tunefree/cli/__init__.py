@@ -26,6 +26,7 @@ Task = StrEnum("Task", ["auto", "classification", "regression"])
 Estimator = StrEnum("Estimator", ["auto", "pistol", "kernel", "reflectron", "ridge", "separator"])
 Solver = StrEnum("Solver", ["auto", "sgd", "exact"])
 Format = StrEnum("Format", ["libsvm", "csv", "parquet", "arrow", "npy", "npz"])
+RowFormat = StrEnum("RowFormat", ["libsvm", "csv", "jsonl"])
 BadRow = StrEnum("BadRow", ["error", "skip"])
 
 DataFile = Annotated[
@@ -312,6 +313,61 @@ def inspect(model: ModelFile, json: Json = False):
         from tunefree.cli.report import run_inspect
 
         run_inspect(model, json)
+
+
+@app.command()
+def stream(
+    data: DataFile,
+    target: Target = None,
+    header: Header = None,
+    task: Annotated[Task, typer.Option(help="auto: as train, by the first rows")] = Task.auto,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="write predictions there, with intervals or sets"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="FILE", help="save what was learned in the end")
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option(help="share of rows that intervals or sets may miss: .01 to .5")
+    ] = 0.1,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="save the run there, now and then and on Ctrl-C"),
+    ] = None,
+    every: Annotated[
+        int, typer.Option(min=1, metavar="ROWS", help="rows between two checkpoints")
+    ] = 100_000,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint")] = False,
+    on_bad_row: Annotated[
+        BadRow, typer.Option(help="skip: leave malformed rows out and count them")
+    ] = BadRow.error,
+    format: Annotated[RowFormat | None, typer.Option(help="overrule suffix and content")] = None,
+    json: Json = False,
+):
+    """Predict each row of DATA (also .jsonl), then learn it: for data that come and drift.
+
+    Prints the running error whenever the number of rows has doubled. Text and gaps are welcome; a
+    row without a target is predicted only.
+    """
+    with outcomes():
+        from tunefree.cli.stream import run_stream
+
+        run_stream(
+            data,
+            task=str(task),
+            output=output,
+            model=model,
+            alpha=alpha,
+            checkpoint=checkpoint,
+            every=every,
+            resume=resume,
+            on_bad_row=str(on_bad_row),
+            as_json=json,
+            format=format and str(format),
+            target=target,
+            header=header,
+        )
 
 
 @app.command()

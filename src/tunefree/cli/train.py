@@ -60,10 +60,10 @@ def run_train(data, model, *, task, make, run, stream, as_json, **options):
     `make` is a `Maker`, `run` holds checkpoint, every and resume, `stream` hashed, window and
     on_bad_row; the rest is for `tunefree.io.read`.
     """
-    _check_output(model)
+    check_output(model)
     why, source = _implied(run, stream, options["format"] or format_of(data)), data
     if run["checkpoint"] is not None:
-        _check_output(run["checkpoint"], "checkpoint")
+        check_output(run["checkpoint"], "checkpoint")
     with failing(BAD_DATA, data), working(f"reading {data}"):
         if data == "-" and why is not None:
             source = Replay("<stdin>", chunks("-"))
@@ -88,7 +88,7 @@ def run_train(data, model, *, task, make, run, stream, as_json, **options):
         answer(json.dumps(summary))
 
 
-def _check_output(model, what="model"):
+def check_output(model, what="model"):
     """Refuse early what could not be written, or would replace something else than a model."""
     check_writable(model)
     if os.path.isfile(model) and os.path.getsize(model):

@@ -43,7 +43,7 @@ except ImportError:
 
 FLOATS = [np.float64, np.float32]
 # The largest value to learn from.
-_HUGE = 1e150
+HUGE = 1e150
 # Tasks below a fit: of more passes several make up one, since the stock progress bar adds up all
 # finished tasks at the end of each.
 _MOST = 1000
@@ -265,8 +265,8 @@ def check_rows_and_targets(
 
 def check_size(X):
     """Refuse rows with entries whose squares overflow."""
-    if largest_entry(X) > _HUGE:
-        raise ValueError(f"Input X contains values beyond {_HUGE:g}: their squares overflow.")
+    if largest_entry(X) > HUGE:
+        raise ValueError(f"Input X contains values beyond {HUGE:g}: their squares overflow.")
 
 
 def largest_entry(X):

@@ -97,7 +97,7 @@ class FitsSource(base.ReadOnDemand):
         float
             A share of errors, or a squared error; NaN where there is no stream.
         """
-        stream: Any = self.__dict__.get("_stream")
+        stream: Any = getattr(self, "_stream", None)
         return stream.risk(share) if hasattr(stream, "risk") else float("nan")
 
 

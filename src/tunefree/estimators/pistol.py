@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import check_passes, seed_of
-from tunefree._process import product
+from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Polynomial, scheme_of
 from tunefree.bounds.pistol import run_regret
 from tunefree.choose.portfolio import Member, Portfolio
@@ -58,6 +58,8 @@ _NEGLIGIBLE = 1e-3
 ONE_PASS = ("paper", "paper-per-coordinate", "theorem-1", "guaranteed")
 # Rows used to measure the size of decisions, and rows of a stream from which it is calibrated.
 _SIZED, _CALIBRATED = 8192, 1024
+# Chunks of a stream up to so many rows are taken on trust, and learned together when so many wait.
+_SHORT, _WAITING = 8, 64
 # Visits of rows to make, within 3 to 12 passes. More would follow the rows whose far entries are
 # clipped away from the line of the others.
 _VISITS = 4000
@@ -228,7 +230,63 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
     A subclass says how it differs by the methods that raise NotImplementedError here.
     """
 
-    _stream: Any
+    @property
+    def _stream(self) -> Any:
+        """The stream, after it has learned what waits (see `_quickly`)."""
+        held = vars(self)
+        stream, waiting = held.get("_stream"), held.get("_waiting")
+        if stream is not None and waiting:
+            X, targets = (np.vstack(parts) for parts in zip(*waiting, strict=True))
+            waiting.clear()  # in place: what fails later must not bring them back
+            with one_blas_thread():
+                stream = held["_stream"] = stream.learn(X, targets, np.ones(len(X)))
+        return stream
+
+    @_stream.setter
+    def _stream(self, stream):
+        vars(self)["_stream"] = stream
+        vars(self).pop("_waiting", None)
+
+    def _trust(self, codes=None):
+        """Note what lets `_quickly` take the next chunk: parameters that have been checked.
+
+        `codes` are the targets of each label.
+        """
+        self._trusted = [(n, getattr(self, n)) for n in self._get_param_names()], codes
+
+    def _quickly(self, X, y):
+        """Whether a short chunk like those before is taken; if so it waits to be learned.
+
+        What costs milliseconds where a row costs microseconds: checks of rows and labels that hold
+        at a glance, and learning row by row, which chunks of any size do to the same bits.
+        """
+        held = vars(self)
+        parameters, codes = held.get("_trusted") or ((), None)
+        stream = held.get("_stream")
+        if (
+            stream is None or stream.sparse or not parameters or type(X) is not np.ndarray
+            or X.ndim != 2 or not 0 < len(X) <= _SHORT or X.shape[1] != self.n_features_in_
+            or X.dtype.name != self._dtype or "feature_names_in_" in held
+            or not np.abs(X).max() <= base.HUGE
+            or any(held[name] is not value for name, value in parameters)
+        ):  # fmt: skip
+            return False
+        labels = y.tolist() if type(y) is np.ndarray and y.ndim == 1 else y
+        if type(labels) is not list or len(labels) != len(X):
+            return False
+        targets = self._targets_of(labels, codes)
+        if targets is None:
+            return False
+        waiting = held.setdefault("_waiting", [])
+        waiting.append((X.copy(), targets))
+        if len(waiting) == _WAITING:
+            self._stream  # noqa: B018  (learns what waits)
+        self._forget_read()
+        return True
+
+    def _targets_of(self, labels, codes):
+        """The targets of labels that need no further check; None if one does."""
+        raise NotImplementedError
 
     def _loss(self):
         """The part that `loss` names; None for the members' own."""
@@ -340,7 +398,7 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
 
     def _going_on(self):
         """The stream, or one that goes on from `fit`; None if nothing has been learned."""
-        stream = vars(self).get("_stream")
+        stream = self._stream
         if stream is None and "coef_" in vars(self):
             stream = resume(vars(self).get("_run"), self.n_features_in_, self._guarded)
         return stream
@@ -641,7 +699,6 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         members = self._members(self.horizon, 1, sparse_data, whiten, stream=True)
         return self._stream_of(members, X, unseen=True)
 
-    @base.all_or_nothing
     def partial_fit(
         self,
         X: MatrixLike,
@@ -668,6 +725,23 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         -------
         self
         """
+        if classes is None and sample_weight is None and self._quickly(X, y):
+            return self
+        return self._learn_chunk(X, y, classes, sample_weight)
+
+    def _targets_of(self, labels, codes):
+        try:
+            rows = [codes[label] for label in labels]
+        except (KeyError, TypeError):
+            return None
+        counts = self.class_count_.copy()
+        for number, _ in rows:
+            counts[number] += 1.0
+        self.class_count_ = counts
+        return np.array([row for _, row in rows])
+
+    @base.all_or_nothing
+    def _learn_chunk(self, X, y, classes, sample_weight):
         self._check()
         stream = self._going_on()
         X, y, weights = self._rows(X, y, sample_weight, reset=stream is None)
@@ -688,6 +762,11 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         self.classes_, self.class_count_ = every, counts
         self._stream = stream.learn(X, targets, weights)
         self._forget_read()
+        if self.class_weight is None:
+            rows = base.signs(np.arange(len(every)), len(every))
+            if stream.portfolio.unseen:
+                rows = np.hstack([rows, np.full((len(rows), 1), -1.0)])
+            self._trust(dict(zip(every.tolist(), enumerate(rows), strict=True)))
         return self
 
     def _validation(self, X_val, y_val, scale):
@@ -913,7 +992,6 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
             members = tuple(m._replace(view="raw") for m in members)
         return self._stream_of(members, X, self._scale())
 
-    @base.all_or_nothing
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -934,6 +1012,19 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         -------
         self
         """
+        if sample_weight is None and self._quickly(X, y):
+            return self
+        return self._learn_chunk(X, y, sample_weight)
+
+    def _targets_of(self, labels, codes):
+        try:
+            targets = np.array(labels, dtype=np.float64)
+        except (TypeError, ValueError):
+            return None
+        return targets[:, None] if self._flat and np.isfinite(targets).all() else None
+
+    @base.all_or_nothing
+    def _learn_chunk(self, X, y, sample_weight):
         self._check()
         stream = self._going_on()
         X, targets, weights = self._rows(X, y, sample_weight, reset=stream is None)
@@ -943,6 +1034,7 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
             raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
         self._stream = stream.learn(X, targets, weights)
         self._forget_read()
+        self._trust()
         return self
 
     def _validation(self, X_val, y_val, scale):

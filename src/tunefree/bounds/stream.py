@@ -1,0 +1,164 @@
+r"""What is guaranteed of streams that drift; `tunefree.bounds` offers it with the others."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+# Members and mixers of `StreamClassifier` and `StreamRegressor`, and what clipping at log-odds of
+# 12 costs a row.
+_MEMBERS, _MIXERS, _CLIPPED = 16, 15, math.log1p(math.exp(-12.0))
+
+
+def stream_mixing(
+    stop: int,
+    start: int = 0,
+    *,
+    members: int = _MEMBERS,
+    mixers: int = _MIXERS,
+    clipped: bool = True,
+) -> float:
+    r"""Excess of the mixture's log loss over any member's on rows start + 1 .. stop.
+
+    The Bayes mixture whose share at row t is 1/(t + 1) gives each of K members at least 1/(K t) at
+    row t, and keeps of that the product of the t/(t + 1): ln K + ln stop on any interval. The
+    answer mixes `mixers` such in the same way:
+
+    ln members + ln mixers + 2 ln stop, and log(1 + e^-12) a row for clipped log-odds.
+
+    Parameters
+    ----------
+    stop, start : int
+        Rows learned at the end of the interval, and before it.
+    members, mixers : int
+    clipped : bool, default=True
+        Whether losses are compared with those of members that are not clipped (classification).
+
+    Returns
+    -------
+    float
+        In nats, for rows of weight at most 1 whose answer comes before the next row.
+
+    References
+    ----------
+    Vovk 1998; Herbster and Warmuth 1998; the share 1/(t + 1) as in Adamskiy, Koolen, Chernov and
+    Vovk 2016, "A closer look at adaptive regret".
+
+    Examples
+    --------
+    >>> round(stream_mixing(45312, clipped=False), 1)
+    26.9
+    """
+    if not 0 <= start <= stop or stop < 1:
+        raise ValueError(f"start={start!r}, stop={stop!r} is no interval of rows.")
+    rows = (stop - start) * _CLIPPED if clipped else 0.0
+    return math.log(members) + math.log(mixers) + 2.0 * math.log(stop) + rows
+
+
+def stream_path_regret(
+    stiffness: ArrayLike,
+    losses: ArrayLike,
+    slopes: ArrayLike,
+    norms: ArrayLike,
+    iterates: ArrayLike,
+    path: ArrayLike,
+) -> float:
+    r"""Regret of implicit gradient steps against any path of linear predictors.
+
+    With w_1 = 0 and w_(t+1) = argmin l_t(w) + A_t ||w - w_t||^2 / 2, l_t convex and not negative,
+
+    sum l_t(w_t) - l_t(u_t) <= A_1 ||u_1||^2 / 2 + 1/2 sum (A_(t+1) - A_t)_+ ||w_(t+1) - u_(t+1)||^2
+    + (M + U) sum A_t ||u_(t+1) - u_t|| + sum min(l_t(w_t), s_t^2 ||z_t||^2 / (2 A_t)),
+
+    where M and U are the largest norms of the iterates and of the path. The members of rate eta
+    have A_t = nbar_t / eta, nbar_t the mean squared norm of rows.
+
+    Parameters
+    ----------
+    stiffness, losses, slopes, norms : array-like of shape (T,)
+        A_t; l_t(w_t); its slope s_t in the score w_t z_t; ||z_t||.
+    iterates, path : array-like of shape (T, d)
+        w_t and u_t.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Campolongo and Orabona 2020, "Temporal variability in implicit online learning"; the proof is
+    the inequality of proximal points and a telescoping sum.
+
+    Examples
+    --------
+    >>> round(stream_path_regret([1.0], [0.7], [0.5], [1.0], [[0.0]], [[1.0]]), 3)
+    0.625
+    """
+    A, losses, slopes, norms = (np.asarray(a, float) for a in (stiffness, losses, slopes, norms))
+    W, path = np.asarray(iterates, float), np.asarray(path, float)
+    gaps = np.square(W - path).sum(axis=1)
+    largest = float(np.linalg.norm(W, axis=1).max() + np.linalg.norm(path, axis=1).max())
+    moved = np.linalg.norm(np.diff(path, axis=0), axis=1)
+    return float(
+        0.5 * A[0] * gaps[0]
+        + 0.5 * np.maximum(np.diff(A), 0.0) @ gaps[1:]
+        + largest * (A[:-1] @ moved)
+        + np.minimum(losses, np.square(slopes * norms) / (2.0 * A)).sum()
+    )
+
+
+def stream_coverage(rows: int, alpha: float, *, largest: float, unit: float) -> tuple[float, float]:
+    r"""Between which shares of misses the intervals of a stream must lie.
+
+    T KL(M / T || alpha) <= log(1 + (1 - alpha) T D / u) + log(T) / 2 + log 2 for scores in [0, D]
+    in any order: the bettor's wealth cannot exceed its initial one by more than (1 - alpha) D / u a
+    row, and is that of the best fixed bet but for the price of Krichevsky and Trofimov.
+
+    Parameters
+    ----------
+    rows : int
+        T: those after the first 64.
+    alpha : float
+        The share of misses asked for.
+    largest : float
+        D: the largest score.
+    unit : float
+        u: the median of the first 64 scores.
+
+    Returns
+    -------
+    low, high : float
+        An interval without any set that stands for an empty one counts as a miss.
+
+    References
+    ----------
+    Podkopaev, Xu and Lee 2024, "Adaptive conformal inference by betting"; the bound was derived
+    here.
+
+    Examples
+    --------
+    >>> low, high = stream_coverage(10_000, 0.1, largest=10.0, unit=1.0)
+    >>> round(low, 3), round(high, 3)
+    (0.083, 0.118)
+    """
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha={alpha!r} is not within (0, 1).")
+    budget = math.log1p((1.0 - alpha) * rows * largest / unit) + 0.5 * math.log(rows) + math.log(2)
+
+    def edge(far):
+        near = alpha
+        for _ in range(200):
+            middle = 0.5 * (near + far)
+            if rows * _divergence(middle, alpha) <= budget:
+                near = middle
+            else:
+                far = middle
+        return near
+
+    return edge(0.0), edge(1.0)
+
+
+def _divergence(p, q):
+    """KL(p || q) of two coins."""
+    one = p * math.log(p / q) if p > 0.0 else 0.0
+    return one + ((1.0 - p) * math.log((1.0 - p) / (1.0 - q)) if p < 1.0 else 0.0)

@@ -1,0 +1,1 @@
+"""Mixtures over implicit learners for streams that drift."""

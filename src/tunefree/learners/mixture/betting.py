@@ -1,0 +1,98 @@
+r"""Intervals for streams by betting: no rate to choose, no exchangeability to believe in.
+
+A row's score S_t >= 0 says how far its prediction was off. With M misses among the t - 1 rows
+before, b_t = (M + 1/2) / t is the bet on a miss and W the bettor's wealth:
+
+    s_t = u W (b_t - alpha) / (alpha (1 - alpha)),    a miss where S_t > s_t,
+    W *= b_t / alpha on a miss, (1 - b_t) / (1 - alpha) otherwise,
+
+so that W_t - W_(t-1) = (s_t / u) (miss - alpha). A negative radius covers nothing. The unit u is
+the median of the first 64 scores; until then everything is covered and nothing is bet. For scores
+within [0, D], whatever their order, the wealth is at most 1 + (1 - alpha) T D / u, and the bets of
+Krichevsky and Trofimov lose at most log(T) / 2 + log 2 to the best fixed bet:
+
+    T KL(M / T || alpha) <= log(1 + (1 - alpha) T D / u) + log(T) / 2 + log 2.
+
+`tunefree.bounds.stream_coverage` has the bound as a number of rows. It is about the average over
+the stream, and the answer must come before the next row.
+
+Source: Podkopaev, Xu and Lee 2024, "Adaptive conformal inference by betting"; the radius and its
+bound were derived here.
+"""
+
+import numpy as np
+
+from tunefree._jit import kernel
+
+# What may be asked for: a bettor's wealth belongs to one rate of misses.
+ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+_RATES = np.array(ALPHAS)
+FIRST = 64  # scores that tell the unit
+# In the state: rows bet on, the unit, the first scores, then misses and wealth of each rate.
+_ROWS, _UNIT, _SCORES = 0, 1, 2
+_MISSES = _SCORES + FIRST
+SIZE = _MISSES + 2 * len(ALPHAS)
+
+
+def bettors():
+    """The state of a bettor for every rate before the first row: a vector.
+
+    Examples
+    --------
+    >>> bets, rng = bettors(), np.random.default_rng(0)
+    >>> misses = 0
+    >>> for t in range(4000):
+    ...     score = abs(rng.normal()) * (1 + t / 1000)
+    ...     misses += score > radius(bets, 0, 3)
+    ...     bet(bets, 0, score)
+    >>> abs(misses / 4000 - ALPHAS[3]) < 0.03
+    True
+    """
+    return np.zeros(SIZE)
+
+
+@kernel
+def radius(bets, a, i):
+    """What the rate `ALPHAS[i]` covers next: scores up to it; negative covers nothing.
+
+    The bettors' state begins at ``bets[a]``.
+    """
+    if bets[a + _UNIT] == 0.0:
+        return np.inf
+    alpha, t = _RATES[i], bets[a + _ROWS] + 1.0
+    misses, wealth = bets[a + _MISSES + 2 * i], 1.0 + bets[a + _MISSES + 2 * i + 1]
+    bias = (misses + 0.5) / t - alpha
+    return bets[a + _UNIT] * wealth * bias / (alpha * (1.0 - alpha))
+
+
+@kernel
+def bet(bets, a, score):
+    """Tell all bettors, whose state begins at ``bets[a]``, the next score."""
+    if bets[a + _UNIT] == 0.0:
+        n = int(bets[a + _ROWS])
+        bets[a + _SCORES + n] = score
+        bets[a + _ROWS] += 1.0
+        if n + 1 == FIRST:
+            for i in range(1, FIRST):  # sorted by insertion: a call would take long to compile
+                j = a + _SCORES + i
+                while j > a + _SCORES and bets[j - 1] > bets[j]:
+                    bets[j - 1], bets[j] = bets[j], bets[j - 1]
+                    j -= 1
+            middle = 0.5 * (bets[a + _MISSES - FIRST // 2 - 1] + bets[a + _MISSES - FIRST // 2])
+            bets[a + _UNIT] = max(
+                middle, 1e-9 * bets[a + _MISSES - 1], 1e-300
+            )  # a floor for exact fits
+            bets[a + _ROWS] = 0.0
+        return
+    t = bets[a + _ROWS] + 1.0
+    for i in range(_RATES.shape[0]):
+        alpha, place = _RATES[i], a + _MISSES + 2 * i
+        b = (bets[place] + 0.5) / t
+        if score <= radius(bets, a, i):
+            factor = (1.0 - b) / (1.0 - alpha)
+        else:
+            factor = b / alpha
+            bets[place] += 1.0
+        # The state holds the wealth less 1, so that a vector of zeros is a fresh one.
+        bets[place + 1] = (1.0 + bets[place + 1]) * factor - 1.0
+    bets[a + _ROWS] = t
