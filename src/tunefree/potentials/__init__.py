@@ -12,6 +12,7 @@ hypentropy      sum x asinh(x/b) - sqrt(x2+b2)   b sinh(w)                      
 entropy         sum x log x, on the simplex      softmax(w)                           1 (l1)
 power           sum |x|^q, q > 1                 sign(w) (|w|/q)^(1/(q-1))            -
 spectral        any of these, of singular values the same, on singular values         -
+whitened        x' (C + a I) x / 2               (C + a I)^-1 w                       -
 ==============  ===============================  ===================================  ==========
 
 A potential acts on an array of any shape as a whole. It says whether it is `separable` (a sum over
@@ -26,6 +27,7 @@ from tunefree._parts import Table
 from tunefree.potentials.entropy import Entropy
 from tunefree.potentials.spectral import Spectral
 from tunefree.potentials.vectors import Euclidean, Hypentropy, PNorm, Potential, Power
+from tunefree.potentials.whitened import Whitened
 
 __all__ = [
     "POTENTIALS",
@@ -36,6 +38,7 @@ __all__ = [
     "Potential",
     "Power",
     "Spectral",
+    "Whitened",
 ]
 
 POTENTIALS = Table(
@@ -49,5 +52,6 @@ POTENTIALS = Table(
         "entropy": Entropy(),
         "power": Power(),
         "spectral": Spectral(),
+        "whitened": Whitened(),
     },
 )

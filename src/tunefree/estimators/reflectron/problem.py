@@ -16,6 +16,7 @@ from tunefree.constraints import CONSTRAINTS
 from tunefree.designs import CSR, Centred, Dense
 from tunefree.estimators.base import canonical
 from tunefree.estimators.from_source import Reread
+from tunefree.families import Matching
 from tunefree.kernels import KERNELS, check_gram, make_kernel, median_gamma
 from tunefree.learners.reflectron.mirror import NONE, Batch, Configuration, of_singular_values
 from tunefree.learners.reflectron.subspace import LowRank
@@ -50,6 +51,8 @@ class Problem(NamedTuple):
     held: np.ndarray
     validation: tuple | None
     seed: int
+    family: Any = None
+    offset: Any = None  # of the margins of the distinct rows
 
     @property
     def choosing(self):
@@ -76,6 +79,23 @@ class Fitted(NamedTuple):
 def link_range(link, unknown=(-np.inf, np.inf)):
     """The range of a link or of the link of a name, as far as it is known."""
     return getattr(LINKS.get(link) if isinstance(link, str) else link, "range", unknown)
+
+
+def family_range(family, link):
+    """The range of the targets that a family takes, or that a link has means of."""
+    return link_range(link) if isinstance(family, Matching) else family.range
+
+
+class Score(NamedTuple):
+    """The weight u'(s) / V(u(s)) that makes residuals the score of a family, at margins s."""
+
+    family: Any
+    link: Any
+
+    def __call__(self, margins):
+        """The weights."""
+        mean = self.family.clipped(self.link.mean(margins))
+        return self.link.slope(margins) / self.family.variance(mean)
 
 
 def combinations(potential, constraint, step, per_output=False):
@@ -176,6 +196,18 @@ def with_steps(configurations, design, link, weight, intercept, rounds, k):
 
     return tuple(
         c._replace(step=theorem(c)) if isinstance(c.step, str) else c for c in configurations
+    )
+
+
+def bound(configurations, design, weights):
+    """The configurations, those that want a metric with that of these rows."""
+    wanting = [c.potential for c in configurations if hasattr(c.potential, "bound")]
+    if not wanting:
+        return configurations
+    first = wanting[0].bound(np.asarray(design.gram(weights), dtype=np.float64))
+    return tuple(
+        c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
+        for c in configurations
     )
 
 
