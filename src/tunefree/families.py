@@ -480,6 +480,10 @@ class Multinomial(Family):
         """Of all classes."""
         return softmax(s, axis=1)
 
+    def onnx(self, g: Any, s: Any) -> Any:
+        """Probabilities as nodes of a graph."""
+        return g("Softmax", s, axis=1)
+
 
 @dataclass(frozen=True)
 class Ordinal(Family):
@@ -533,6 +537,13 @@ class Ordinal(Family):
         """Of all classes."""
         upper, lower = self._ends(s)
         return np.maximum(upper - lower, 0.0)
+
+    def onnx(self, g: Any, s: Any) -> Any:
+        """Probabilities as nodes of a graph."""
+        above = g("Sigmoid", s)
+        zero = g("Mul", g("Gather", above, np.array([0]), axis=1), 0.0)
+        upper = g("Concat", g("Add", zero, 1.0), above, axis=1)
+        return g("Max", g("Sub", upper, g("Concat", above, zero, axis=1)), 0.0)
 
 
 FAMILIES = Table(

@@ -498,7 +498,7 @@ class Learned(NamedTuple):
     --------
     >>> link = Learned.through(Identity(), [0.0, 1.0, 3.0], [0.0, 2.0, 4.0])
     >>> link.mean(np.array([-1.0, 0.0, 1.0, 3.0, 4.0])).round(2)
-    array([-2.5,  0. ,  2. ,  4. ,  4.5])
+    array([-2.33,  0.  ,  2.  ,  4.  ,  4.5 ])
     """
 
     base: Any

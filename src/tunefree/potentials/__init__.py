@@ -12,6 +12,7 @@ hypentropy      sum x asinh(x/b) - sqrt(x2+b2)   b sinh(w)                      
 entropy         sum x log x, on the simplex      softmax(w)                           1 (l1)
 power           sum |x|^q, q > 1                 sign(w) (|w|/q)^(1/(q-1))            -
 spectral        any of these, of singular values the same, on singular values         -
+grouped         any separable one, of groups' norms      the same, of groups' norms           -
 whitened        x' (C + a I) x / 2               (C + a I)^-1 w                       -
 ==============  ===============================  ===================================  ==========
 
@@ -25,6 +26,7 @@ Source: Boffi, Tu and Slotine 2021, section 6 and corollaries 4.1-4.3; Boffi and
 
 from tunefree._parts import Table
 from tunefree.potentials.entropy import Entropy
+from tunefree.potentials.grouped import Grouped
 from tunefree.potentials.spectral import Spectral
 from tunefree.potentials.vectors import Euclidean, Hypentropy, PNorm, Potential, Power
 from tunefree.potentials.whitened import Whitened
@@ -33,6 +35,7 @@ __all__ = [
     "POTENTIALS",
     "Entropy",
     "Euclidean",
+    "Grouped",
     "Hypentropy",
     "PNorm",
     "Potential",
@@ -53,5 +56,6 @@ POTENTIALS = Table(
         "power": Power(),
         "spectral": Spectral(),
         "whitened": Whitened(),
+        "grouped": Grouped(),
     },
 )

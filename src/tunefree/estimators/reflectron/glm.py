@@ -25,6 +25,7 @@ from tunefree.estimators.reflectron.flow import SOLVERS, fit_flows
 from tunefree.estimators.reflectron.problem import (
     Columns,
     Fitted,
+    Levels,
     Problem,
     Score,
     Survey,
@@ -32,9 +33,11 @@ from tunefree.estimators.reflectron.problem import (
     bound,
     check_theorems,
     check_weight,
+    coded,
     combinations,
     family_range,
     fitted_map,
+    in_units,
     is_kernel,
     link_range,
     scheme_of,
@@ -148,6 +151,10 @@ _FITTED = """n_iter_ : int
         The link and the family in use.
     potential_, constraint_ : the chosen parts
     feature_map_ : fitted map or None
+    categories_ : list or None
+        Of a data frame with columns of text or categories, the levels of each (None: numbers).
+        ``coef_`` has a number for every column of numbers and then for every level, none of which
+        is expanded in memory; a level that is new has 0.
     leaderboard_ : list of dict
         Every configuration's lowest hold-out risk and the time that had it (the sum of steps; in
         stochastic form passes, on a stream rows), the best first.
@@ -321,6 +328,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             problem.configurations, batches[0].design, problem.link, self.weight,
             self.fit_intercept, self.max_iter, problem.targets.shape[1],
         )  # fmt: skip
+        configurations = in_units(configurations, columns)
         learner = self._mirror(
             (problem.family, problem.link), bound(configurations, batches[0].design,
             problem.weights), problem.members, problem.choosing,
@@ -392,7 +400,18 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
     def _units(self, X, weights, centred):
         scaled = self.standardize and not is_kernel(self.feature_map)
-        return Columns.of(X, weights, centred, scaled)
+        levels = Levels.of(vars(self).get("categories_"))
+        if levels is not None and (self.solver != "batch" or self.feature_map is not None):
+            raise ValueError(
+                "Columns of categories are learned with solver='batch' and no feature_map: encode "
+                "them, or leave these out."
+            )
+        return Columns.of(X, weights, centred, scaled, levels)
+
+    def _coded(self, X):
+        """Rows with codes for the levels of `categories_`."""
+        known = vars(self).get("categories_")
+        return X if known is None else coded(X, known)[0]
 
     def _batch(self, columns, X, targets, weights, held, offset=None):
         """Rows as batch learners and flows take them."""
@@ -593,7 +612,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             columns = survey.moments.columns(self.fit_intercept)
         source = Surveyed(rows, columns, targets, lambda X: held[turns(X)])
         configurations = with_steps(
-            configurations, source, link, self.weight, self.fit_intercept, self.max_iter,
+            in_units(configurations, columns), source, link, self.weight, self.fit_intercept, self.max_iter,
             sums.shape[1],
         )  # fmt: skip
         learner = self._mirror((family, link), configurations, 1 + max(0, held.max()), choosing)
@@ -707,9 +726,13 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
     def _margins(self, X):
         check_is_fitted(self, "link_")
-        X = base.check_rows(self, X)
+        X = base.check_rows(self, self._coded(X))
         if getattr(self, "feature_map_", None) is not None:
             X = self.feature_map_.transform(X)
+        levels = Levels.of(vars(self).get("categories_"))
+        if levels is not None:
+            coef = np.atleast_2d(self.coef_)
+            return levels.design(X).apply(coef.T) + np.reshape(self.intercept_, -1)
         coef = self.coef_.reshape(-1, X.shape[1])
         return product(X, coef.T) + np.reshape(self.intercept_, -1)
 
@@ -734,7 +757,7 @@ def _remember(path, state, columns, told=None):
 def _validation_rows(estimator, X_val, y_val):
     if y_val is None:
         raise ValueError("X_val is given without y_val.")
-    return base.check_rows(estimator, X_val)
+    return base.check_rows(estimator, estimator._coded(X_val))
 
 
 def _of_rows(values, X, name, positive=False):
@@ -892,6 +915,7 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         -------
         self
         """
+        X, self.categories_ = coded(X)
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -1129,6 +1153,8 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
                 raise ValueError(
                     f"family={self.family!r} is none of classes: auto, {', '.join(OF_CLASSES)}."
                 )
+            if hasattr(family, "probabilities") and y is not None and len(y) == 2:
+                family = FAMILIES["binomial"]
             return family, family.link if hasattr(family, "probabilities") else link
         several = y is not None and len(y) > 2 and self.solver == "batch"
         if several and link == LINKS["logistic"] and self.weight is None:
@@ -1161,6 +1187,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         self
         """
         self._check(self.solver == "batch")
+        X, self.categories_ = coded(X)
         X, y = base.check_rows_and_targets(self, X, y)
         weights = base.check_weights(sample_weight, X)
         base.encode_labels(y[weights > 0.0], fewest=2)

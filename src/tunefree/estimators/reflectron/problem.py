@@ -13,7 +13,7 @@ from tunefree._process import one_blas_thread
 from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
-from tunefree.designs import CSR, Centred, Dense
+from tunefree.designs import CSR, Categorical, Centred, Dense, Split
 from tunefree.estimators.base import canonical
 from tunefree.estimators.from_source import Reread
 from tunefree.families import Matching
@@ -199,6 +199,19 @@ def with_steps(configurations, design, link, weight, intercept, rounds, k):
     )
 
 
+def in_units(configurations, columns):
+    """The configurations on these columns: bounds in their units, and levels of one as a group."""
+    out = []
+    for c in configurations:
+        if hasattr(c.constraint, "in_units"):
+            c = c._replace(constraint=c.constraint.in_units(columns.scale))
+        if hasattr(c.potential, "grouped_as") and columns.levels is not None:
+            n = len(columns.scale) - sum(columns.levels.sizes) + len(columns.levels.sizes)
+            c = c._replace(potential=c.potential.grouped_as(columns.levels.groups(n)))
+        out.append(c)
+    return tuple(out)
+
+
 def bound(configurations, design, weights):
     """The configurations, those that want a metric with that of these rows."""
     wanting = [c.potential for c in configurations if hasattr(c.potential, "bound")]
@@ -236,6 +249,109 @@ def paced(configuration, rule, d, k=1):
     return [(configuration, Pace(None, base, exponent, extra, float(most)))]
 
 
+def coded(frame, categories=None):
+    """A data frame with numbers for the levels of its columns of text and categories.
+
+    `categories` are the levels of every column, None for one of numbers; without them they are
+    those of the frame. A value that is none of these has the code -1. An array, or a frame of
+    numbers alone, is itself, without categories.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> coded(pd.DataFrame({"a": ["u", "v", "u"], "b": [1.0, 2.0, 3.0]}))[1]
+    [array(['u', 'v'], dtype=object), None]
+    """
+    if not (hasattr(frame, "columns") and hasattr(frame, "dtypes")):
+        return frame, None
+    found, columns = [], {}
+    for j, name in enumerate(frame.columns):
+        column = frame[name]
+        known = None if categories is None else categories[j]
+        if categories is None and not _is_text(column):
+            found.append(None)
+            continue
+        if categories is not None and known is None:
+            continue
+        told = str(column.dtype) == "category" and hasattr(column, "cat")
+        if told:  # pandas has the codes
+            levels = np.asarray(column.cat.categories).astype(str)
+            codes = np.asarray(column.cat.codes)
+        else:
+            values = np.asarray(column, dtype=object)
+            absent = np.array([v is None or v != v for v in values])  # noqa: PLR0124
+            levels, codes = np.unique(values.astype(str), return_inverse=True)
+            codes = np.where(absent, -1, codes)
+        if known is None:
+            seen = np.bincount(codes[codes >= 0], minlength=len(levels)) > 0
+            known = levels[seen].astype(object)
+            found.append(known)
+        order = np.argsort(known.astype(str), kind="stable")
+        place = np.searchsorted(known[order].astype(str), levels)
+        place = order[np.minimum(place, len(known) - 1)]
+        here = np.where(known[place].astype(str) == levels, place, -1)
+        columns[name] = np.append(here, -1)[codes].astype(np.float64)
+    if not columns:
+        return frame, None
+    if hasattr(frame, "assign"):
+        frame = frame.assign(**columns)
+    else:
+        frame = frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()])
+    return frame, found if categories is None else categories
+
+
+def _is_text(column):
+    kind = str(column.dtype).lower()
+    if kind.startswith(("category", "categorical", "enum", "str", "object", "utf8")):
+        return not (kind == "object" and isinstance(column.iloc[0], int | float | np.number))
+    return False
+
+
+class Levels(NamedTuple):
+    """Columns of which some hold the codes of levels: as a design, after the others.
+
+    `codes` are the places of these columns and `sizes` their numbers of levels.
+
+    Examples
+    --------
+    >>> Levels((0,), (2,)).design(np.array([[1.0, 5.0], [0.0, 6.0]])).apply(np.array([1.0, 7, 9]))
+    array([14., 13.])
+    """
+
+    codes: tuple
+    sizes: tuple
+
+    @classmethod
+    def of(cls, categories):
+        """The columns of these categories; None without any."""
+        if categories is None:
+            return None
+        places = [j for j, levels in enumerate(categories) if levels is not None]
+        return cls(tuple(places), tuple(len(categories[j]) for j in places))
+
+    def numbers(self, X):
+        """The other columns."""
+        return np.delete(X, self.codes, axis=1)
+
+    def design(self, X, columns=None):
+        """The rows, their numbers in units."""
+        numbers = self.numbers(X)
+        if columns is not None:
+            few = numbers.shape[1]
+            numbers = columns._replace(centre=columns.centre[:few], scale=columns.scale[:few],
+                                       levels=None).rows(numbers)  # fmt: skip
+        levels = (
+            Categorical(X[:, j].astype(np.int32), n)
+            for j, n in zip(self.codes, self.sizes, strict=True)
+        )
+        return Split((Dense(np.ascontiguousarray(numbers)), *levels))
+
+    def groups(self, n_columns):
+        """The group of every column of the design: of a level, that of its siblings."""
+        few = n_columns - len(self.codes)
+        return (*range(few), *np.repeat(np.arange(few, n_columns), self.sizes).tolist())
+
+
 class Columns(NamedTuple):
     """Units of the columns, without which a potential is not the same for all.
 
@@ -244,10 +360,18 @@ class Columns(NamedTuple):
 
     centre: np.ndarray
     scale: np.ndarray
+    levels: Levels | None = None
 
     @classmethod
-    def of(cls, X, weights, centred, scaled):
+    def of(cls, X, weights, centred, scaled, levels=None):
         """The weighted means and standard deviations of the columns (from 0 if not centred)."""
+        if levels is not None:  # levels are 0 and 1, from their shares
+            own = cls.of(levels.numbers(X), weights, centred, scaled)
+            shares = levels.design(X).adjoint(weights)[len(own.scale) :] / weights.sum()
+            return cls(
+                np.concatenate([own.centre, shares * centred]),
+                np.concatenate([own.scale, np.ones_like(shares)]), levels,
+            )  # fmt: skip
         d, share = X.shape[1], weights / weights.sum()
         if not scaled:
             return cls.unchanged(d)
@@ -285,6 +409,11 @@ class Columns(NamedTuple):
 
     def design(self, X):
         """The same as a design, sparse rows centred, too."""
+        if self.levels is not None:
+            rows = self.levels.design(X, self)
+            few = rows.parts[0].shape[1]
+            centre = np.where(np.arange(rows.shape[1]) < few, 0.0, self.centre)
+            return Centred(rows, centre) if centre.any() else rows
         rows = self.rows(X)
         if not sparse.issparse(X):
             return Dense(rows)
