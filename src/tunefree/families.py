@@ -102,7 +102,8 @@ class Family:
         """Scores and deviances at indices s, of the same shape (or of one that y broadcasts to)."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             mean = self.clipped(link.mean(s))
-            return self.score(link, s, mean, y), self.deviance(y, mean)
+            # Rounding may make what is 0 negative.
+            return self.score(link, s, mean, y), np.maximum(self.deviance(y, mean), 0.0)
 
     def curvature(self, link: Any, s: Any) -> Any:
         """The expected curvature of half the deviance in the index: Fisher's information."""

@@ -516,7 +516,10 @@ class Learned(NamedTuple):
             slopes = PchipInterpolator(x, v).derivative()(x)
             # An end that pchip leaves flat would say that nothing changes beyond.
             secant = np.diff(v) / np.diff(x)
-            slopes[0], slopes[-1] = max(slopes[0], 0.5 * secant[0]), max(slopes[-1], 0.5 * secant[-1])
+            slopes[0], slopes[-1] = (
+                max(slopes[0], 0.5 * secant[0]),
+                max(slopes[-1], 0.5 * secant[-1]),
+            )
         return cls(base, *(tuple(map(float, a)) for a in (x, v, slopes)))
 
     @property

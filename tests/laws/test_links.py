@@ -7,7 +7,10 @@ from tunefree.links import LINKS, Learned, check_increasing, target_margin
 
 S = np.linspace(-6.0, 6.0, 241) + 0.0123  # no kink on the grid
 # Links that rows have told have no name.
-ALL = {**LINKS, "learned": Learned.through(LINKS["log"], [-2.0, 0.0, 1.0, 3.0], [-3.0, 0.1, 1, 1.5])}
+ALL = {
+    **LINKS,
+    "learned": Learned.through(LINKS["log"], [-2.0, 0.0, 1.0, 3.0], [-3.0, 0.1, 1, 1.5]),
+}
 
 
 @pytest.mark.parametrize("name", ALL)

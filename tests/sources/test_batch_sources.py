@@ -39,11 +39,11 @@ def holding_out_the_same(estimator, X, seed):
             turn = (row_hash(self.rows, seed) % np.uint64(every)).astype(int)
             return np.where(turn < n_splits, turn + 1, NONE)
 
-        def _fit(self, X, targets, weights, strata, validation):
+        def _fit(self, X, targets, weights, strata, validation, *more, **law):
             kept = weights > 0.0
             order, _ = hashed_visits(X[kept], targets[kept], weights[kept], seed).unique()
             self.rows = X[kept][order]
-            super()._fit(X, targets, weights, strata, validation)
+            super()._fit(X, targets, weights, strata, validation, *more, **law)
 
     return Same
 
@@ -96,19 +96,19 @@ def test_the_batch_reflectron_reads_a_file_whose_columns_grow(tmp_path):
         for y, row in zip(SHARES.tolist(), rows, strict=True)
     ]
     (tmp_path / "data.svm").write_text("\n".join(lines))
-    model = ReflectronRegressor(random_state=3).fit_source(tmp_path / "data.svm")
+    model = ReflectronRegressor("logistic", random_state=3).fit_source(tmp_path / "data.svm")
     close(model, holding_out_the_same(ReflectronRegressor, X, 3)(random_state=3).fit(X, SHARES))
 
 
 def test_what_a_batch_learner_cannot_learn_from_is_said():
     with pytest.raises(ValueError, match="solver='batch' needs many passes"):
-        ReflectronRegressor().fit_source(iter([(DENSE, MEANS)]))
+        ReflectronRegressor("logistic").fit_source(iter([(DENSE, MEANS)]))
     with pytest.raises(ValueError, match="solver='flow' needs all rows in memory"):
-        ReflectronRegressor(solver="flow").fit_source((DENSE, MEANS))
+        ReflectronRegressor("logistic", solver="flow").fit_source((DENSE, MEANS))
     with pytest.raises(ValueError, match="only one class"):
         ReflectronClassifier().fit_source((DENSE, np.zeros(ROWS)))
     with pytest.raises(ValueError, match="no row with a positive weight"):
-        ReflectronRegressor().fit_source((DENSE, MEANS, np.zeros(ROWS)))
+        ReflectronRegressor("logistic").fit_source((DENSE, MEANS, np.zeros(ROWS)))
 
 
 SEPARABLE = np.abs(SCORES) > 1

@@ -104,7 +104,14 @@ def train(
         str | None,
         typer.Option(
             help="of reflectron: the mean as a function of the score: identity, logistic, probit, "
-            "... (default: identity for regression, else logistic)"
+            "..., learned, auto (default: the family's; identity for regression, else logistic)"
+        ),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="of reflectron: what the target is: poisson, gamma, tweedie, negative_binomial, "
+            "binomial, huber, quantile, ordinal, ..., auto (default: numbers, or classes)"
         ),
     ] = None,
     potential: Annotated[
@@ -155,7 +162,16 @@ def train(
             data,
             model,
             task=str(task),
-            make=Maker(str(estimator), seed, passes, {"link": link, "potential": potential}),
+            make=Maker(
+                str(estimator),
+                seed,
+                passes,
+                {
+                    "link": link,
+                    "potential": potential,
+                    "family": family,
+                },
+            ),
             run={"checkpoint": checkpoint, "every": every, "resume": resume},
             stream={"hashed": hashed, "window": window, "on_bad_row": str(on_bad_row)},
             as_json=json,

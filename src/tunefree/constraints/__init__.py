@@ -31,6 +31,20 @@ from tunefree.constraints.balls import L1Ball, L2Ball, LpBall
 from tunefree.constraints.orthants import Bounds, Box, Monotone, NonNegative, Simplex
 from tunefree.constraints.spectral import NuclearBall, SchattenBall
 
+__all__ = [
+    "CONSTRAINTS",
+    "Bounds",
+    "Box",
+    "L1Ball",
+    "L2Ball",
+    "LpBall",
+    "Monotone",
+    "NonNegative",
+    "NuclearBall",
+    "SchattenBall",
+    "Simplex",
+]
+
 CONSTRAINTS = Table(
     "constraint",
     "project",

@@ -62,8 +62,8 @@ class Whitened(Potential):
     def _scaled(self, x, power):
         if self.variances is None:
             return x * (1.0 + self.shrinkage) ** power
-        return (x @ self.directions) * (self.variances + self.shrinkage) ** power @ (
-            self.directions.T
+        return (
+            (x @ self.directions) * (self.variances + self.shrinkage) ** power @ (self.directions.T)
         )
 
     def mirror(self, x: np.ndarray) -> np.ndarray:

@@ -290,9 +290,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             self._fit_flow(problem)
 
     def _problem(self, X, targets, weights, strata, validation, offset, law):
-        (family, link), configurations, scheme = self._check(
-            self.solver == "batch", targets, law
-        )
+        (family, link), configurations, scheme = self._check(self.solver == "batch", targets, law)
         if self.solver != "batch":
             self._weight_of(family, link, offset)
         given, kept = (X, targets), weights > 0.0
@@ -367,8 +365,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
                 )
         columns, batches, start = self._batches(problem)
         fitted = fit_flows(
-            problem, batches, start, weight=self._weight_of(problem.family, problem.link), natural=self.solver == "natural-flow",
-            intercept=self.fit_intercept, most=self.max_iter,
+            problem, batches, start, weight=self._weight_of(problem.family, problem.link),
+            natural=self.solver == "natural-flow", intercept=self.fit_intercept, most=self.max_iter,
         )  # fmt: skip
         self._publish(fitted, problem, columns, problem.X.dtype)
 
@@ -612,8 +610,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             columns = survey.moments.columns(self.fit_intercept)
         source = Surveyed(rows, columns, targets, lambda X: held[turns(X)])
         configurations = with_steps(
-            in_units(configurations, columns), source, link, self.weight, self.fit_intercept, self.max_iter,
-            sums.shape[1],
+            in_units(configurations, columns), source, link, self.weight, self.fit_intercept,
+            self.max_iter, sums.shape[1],
         )  # fmt: skip
         learner = self._mirror((family, link), configurations, 1 + max(0, held.max()), choosing)
         # What the start asks of the targets their means tell: a row for each share.
@@ -1033,6 +1031,8 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         -------
         float
         """
+        if type(self.family_).deviance is Family.deviance and exposure is None and offset is None:
+            return float(super().score(X, y, sample_weight))
         mean = self.predict(X, offset=offset).astype(np.float64)
         y = np.asarray(y, dtype=np.float64).reshape(len(mean), -1)
         weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)

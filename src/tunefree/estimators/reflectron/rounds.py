@@ -237,9 +237,7 @@ class Rounds:
             family = self.learner.family
             for link in family.others:
                 law = family, link
-                start = self.model._start(
-                    law, self.columns, self.batches[0], self.problem.members
-                )
+                start = self.model._start(law, self.columns, self.batches[0], self.problem.members)
                 c = closed[0].chosen(closed[1])
                 learner = closed[0]._replace(
                     link=link, configurations=(closed[0].configurations[c],)
