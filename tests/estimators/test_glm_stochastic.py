@@ -276,8 +276,8 @@ def test_all_columns_times_one_factor_are_the_same_stream(name, factor):
     X, y, _ = _problem(600, 10)
     if FREE[name].get("link") == "identity":
         y = X[:, 0] - 2.0 * X[:, 1]
-    plain = ReflectronRegressor("logistic", **FREE[name]).partial_fit(X, y)
-    scaled = ReflectronRegressor("logistic", **FREE[name]).partial_fit(factor * X, y)
+    plain = ReflectronRegressor(**{"link": "logistic"} | FREE[name]).partial_fit(X, y)
+    scaled = ReflectronRegressor(**{"link": "logistic"} | FREE[name]).partial_fit(factor * X, y)
     assert np.allclose(scaled.predict(factor * X), plain.predict(X), rtol=1e-6, atol=1e-9)
     assert plain.score(X, y) > 0.3
     assert scaled.leaderboard_[0]["step"] == plain.leaderboard_[0]["step"]

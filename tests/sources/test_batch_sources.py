@@ -18,6 +18,7 @@ SCORES = (DENSE - np.arange(COLUMNS)) / np.logspace(-2, 3, COLUMNS) @ RNG.standa
 MEANS = 1.0 / (1.0 + np.exp(-SCORES))
 SHARES = 1.0 / (1.0 + np.exp(-4.0 * (SPARSE @ np.linspace(-1.0, 1.0, COLUMNS))))
 LABELS = np.where(SCORES > 1, "high", np.where(SCORES > -1, "middle", "low"))
+COUNTS = np.floor(np.exp(1.0 + 0.3 * SCORES))
 WEIGHTS = RNG.integers(0, 3, ROWS) * 1.0
 
 
@@ -68,6 +69,7 @@ CASES = {
     ),
     "theorem": (ReflectronRegressor, DENSE, MEANS, None,
                 {"step": "theorem-5.2", "potential": "euclidean", "max_iter": 100}),
+    "counts": (ReflectronRegressor, DENSE, COUNTS, None, {"family": "poisson", "link": None}),
     "nothing held out": (ReflectronRegressor, DENSE, MEANS, None,
                          {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 60}),
 }  # fmt: skip
@@ -77,7 +79,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_batch_reflectron_finds_what_it_finds_in_memory(name):
     estimator, X, y, weights, options = CASES[name]
-    options = {"random_state": 3, "max_iter": 150} | options
+    link = {"link": "logistic"} if estimator is ReflectronRegressor else {}
+    options = {"random_state": 3, "max_iter": 150} | link | options
     expected = holding_out_the_same(estimator, X, 3)(**options).fit(X, y, sample_weight=weights)
     model = estimator(**options).fit_source(pieces_of(X, y, weights))
     close(model, expected)
@@ -97,7 +100,7 @@ def test_the_batch_reflectron_reads_a_file_whose_columns_grow(tmp_path):
     ]
     (tmp_path / "data.svm").write_text("\n".join(lines))
     model = ReflectronRegressor("logistic", random_state=3).fit_source(tmp_path / "data.svm")
-    close(model, holding_out_the_same(ReflectronRegressor, X, 3)(random_state=3).fit(X, SHARES))
+    close(model, holding_out_the_same(ReflectronRegressor, X, 3)("logistic", random_state=3).fit(X, SHARES))
 
 
 def test_what_a_batch_learner_cannot_learn_from_is_said():

@@ -43,7 +43,7 @@ from tunefree.estimators.reflectron.problem import (
     scheme_of,
     with_steps,
 )
-from tunefree.estimators.reflectron.rounds import Rounds
+from tunefree.estimators.reflectron.rounds import Rounds, entered
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
 from tunefree.families import FAMILIES, OF_CLASSES, Family, Matching, family_of
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
@@ -541,7 +541,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
         ``solver="batch"`` passes over the rows once for their units and once for every step, and
         finds what `fit` finds with the same rows held out: those whose hash says so, of one fold
-        from 1,000 rows on. ``solver="stochastic"`` learns in one pass, as `partial_fit` does.
+        from 1,000 rows on. Of families it learns coefficients, for numbers and links that are
+        given. ``solver="stochastic"`` learns in one pass, as `partial_fit` does.
 
         Parameters
         ----------
@@ -618,6 +619,10 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         means = sums / np.maximum(survey.weight, np.finfo(float).tiny)[:, None]
         shares = Batch(None, means, survey.weight, held)
         start = self._start((family, link), columns, shares, learner.members)
+        if learner.family is not None:
+            shape = rows.rows, rows.width
+            learner = entered(self, learner, shape, start[1], means.shape[1])
+            learner = learner._replace(configurations=bound(learner.configurations, source, None))
 
         def told(state, block):
             on_chunk(self, rows.source.rows, state.passes)

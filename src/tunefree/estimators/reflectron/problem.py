@@ -587,6 +587,10 @@ class Surveyed(Source):
         """The p-norm of every row."""
         return np.concatenate([batch.design.norms(p) for batch in self.blocks(0)])
 
+    def gram(self, weights):
+        """X' diag(weights) X, by the rows' own weights."""
+        return sum(batch.design.gram(batch.weights) for batch in self.blocks(0))
+
 
 class Survey:
     """What the first pass finds out: moments of the columns, targets of every share of the rows.

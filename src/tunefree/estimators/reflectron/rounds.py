@@ -67,6 +67,30 @@ def monotone(base, family, s, y, weights, n_knots):
     return Learned.through(base, index[fresh], values[fresh])
 
 
+def entered(model, learner, shape, offset, k):
+    """The learner of a family with all geometries that compete, and the first step.
+
+    `shape` counts rows and columns, and `offset` has the intercepts of the start, if any. With many
+    rows a column how few of them count makes no difference, and only `Whitened` is entered. The
+    step is the inverse of the mean curvature at the start.
+    """
+    configurations, (n, d) = list(learner.configurations), shape
+    named = isinstance(model.potential, str) and model.potential == "auto"
+    plain = all(c.constraint is None and c.step is None for c in configurations)
+    natural = named and plain and d <= MOST_COLUMNS and not is_kernel(model.feature_map)
+    if natural and not model.per_output:
+        more = [Configuration(p) for p in NATURAL]
+        few = learner.last or n < _MANY * d
+        configurations = configurations + more if few else more
+    s = np.zeros((1, k)) if offset is None else np.reshape(offset, (-1, k))
+    with np.errstate(all="ignore"):
+        mean = float(np.mean(learner.family.curvature(learner.link, s)))
+    return learner._replace(
+        configurations=tuple(configurations),
+        first_step=1.0 / mean if 0.0 < mean < np.inf else 1.0,
+    )
+
+
 class Rounds:
     """One fit: `model` is the estimator, `learner` the batch learner that it made."""
 
@@ -113,13 +137,8 @@ class Rounds:
         """The state after geometries have competed: on some rows first, if there are many."""
         model, problem, batch = self.model, self.problem, self.batches[0]
         n, d = batch.design.shape
-        configurations = list(self.learner.configurations)
-        named = isinstance(model.potential, str) and model.potential == "auto"
-        plain = all(c.constraint is None and c.step is None for c in configurations)
-        natural = named and plain and d <= MOST_COLUMNS and not is_kernel(model.feature_map)
-        if natural and not model.per_output:
-            more = [Configuration(p) for p in NATURAL]
-            configurations = more if n >= _MANY * d and problem.choosing else configurations + more
+        learner = entered(model, self.learner, (n, d), self.start[1], self.k)
+        natural = learner.configurations[-1].potential == NATURAL[-1]
         few = max(_PILOT, _PILOT_A_COLUMN * d)
         pilot = batch
         is_large = n * d > _LARGE and n > 2 * few and problem.validation is None
@@ -129,10 +148,8 @@ class Rounds:
                 self.columns, problem.X[some], batch.targets[:few], batch.weights[:few],
                 batch.held[:few], None if batch.offset is None else batch.offset[:few],
             )  # fmt: skip
-        curvature = self._curvature()
-        learner = self.learner._replace(
-            configurations=bound(tuple(configurations), pilot.design, pilot.weights),
-            first_step=1.0 / curvature,
+        learner = learner._replace(
+            configurations=bound(learner.configurations, pilot.design, pilot.weights)
         )
         if pilot is batch:
             state = self._course(learner, self.start)
@@ -149,14 +166,6 @@ class Rounds:
             learner._replace(configurations=chosen, first_step=step),
             (state.best.theta[c], state.best.offset[c]),
         )
-
-    def _curvature(self):
-        """The mean curvature at the start, whose inverse is a step."""
-        _, offset = self.start
-        s = np.zeros((1, self.k)) if offset is None else np.reshape(offset, (-1, self.k))
-        with np.errstate(all="ignore"):
-            mean = float(np.mean(self.learner.family.curvature(self.learner.link, s)))
-        return mean if 0.0 < mean < np.inf else 1.0
 
     def _go_on(self, state, **law):
         """Learn on, in the geometry found, after a family or a link has become another."""
