@@ -60,7 +60,7 @@ CASES = {
     "sparse": (ReflectronRegressor, SPARSE, SHARES, None, {}),
     "weights": (ReflectronRegressor, DENSE, MEANS, WEIGHTS, {}),
     "two outputs": (ReflectronRegressor, DENSE, np.stack([MEANS, 1 - MEANS], axis=1), None, {}),
-    "classes": (ReflectronClassifier, DENSE, LABELS, WEIGHTS, {}),
+    "classes": (ReflectronClassifier, DENSE, LABELS, WEIGHTS, {"n_splits": 1}),
     "few rows": (ReflectronClassifier, DENSE[:400], LABELS[:400], None, {}),
     "own units": (ReflectronRegressor, SPARSE, SHARES, None, {"standardize": False}),
     "constraint": (
@@ -69,7 +69,7 @@ CASES = {
     ),
     "theorem": (ReflectronRegressor, DENSE, MEANS, None,
                 {"step": "theorem-5.2", "potential": "euclidean", "max_iter": 100}),
-    "counts": (ReflectronRegressor, DENSE, COUNTS, None, {"family": "poisson", "link": None}),
+    "counts": (ReflectronRegressor, DENSE, COUNTS, None, {"family": "poisson", "link": None, "n_splits": 1}),
     "nothing held out": (ReflectronRegressor, DENSE, MEANS, None,
                          {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 60}),
 }  # fmt: skip

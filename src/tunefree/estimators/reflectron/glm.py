@@ -62,7 +62,8 @@ from tunefree.robust import guarded
 # Fewer distinct rows than this are too few to hold any out.
 _FEWEST_ROWS = 10
 # n_splits='auto': below so many rows a single share held out is too few to choose by.
-_FEW_ROWS, _SPLITS = 1000, 5
+# For families, which are learned in few passes, below so many.
+_FEW_ROWS, _SPLITS, _MANY_ROWS = 1000, 5, 20_000
 _SHARE = 0.2
 # Links that are chosen, or learned.
 _LEARNED = (None, "auto", "learned")
@@ -116,7 +117,8 @@ _PARAMETERS = """Parameters
         or so much less that all splits are disjoint. One row in round(1 / share) is held out.
     n_splits : int or 'auto', default='auto'
         How many disjoint shares are held out, each from a member of its own that learns beside the
-        one that learns from all rows, with the same steps; 'auto' is 5 below 1,000 rows, else 1.
+        one that learns from all rows, with the same steps; 'auto' is 5 below 1,000 rows (in
+        memory and with a family 20,000), else 1.
     patience : int, default=50
         Accepted steps without progress of the hold-out risk before a configuration ends; at
         least half as many as the progress took, and half of it once another does better.
@@ -312,6 +314,9 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         held = np.full(len(rows), NONE)
         if validation is None:
             splits = 1 if self.solver == "stochastic" else self.n_splits
+            learns = self.solver == "batch" and not isinstance(family, Matching)
+            if splits == "auto" and learns and len(rows) < _MANY_ROWS:
+                splits = _SPLITS
             held = self._held(strata[rows], splits)
         problem = Problem(
             link, configurations, scheme, X, targets, visits, rows, weights, held, validation, seed,

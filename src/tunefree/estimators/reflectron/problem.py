@@ -30,6 +30,8 @@ AUTO = (Euclidean(), *(Hypentropy(beta) for beta in (1e-4, 1e-6, 1e-8, 1e-12)))
 THEOREMS = {"theorem-4.1": "4.1", "theorem-5.1": "5.1", "theorem-5.2": "5.2"}
 # Directions of feature space whose share of the largest eigenvalue is below this are rounding.
 _SMALLEST = 1e-10
+# Dense entries from which moments are taken in blocks, of so many rows.
+_LARGE, _BLOCK = 4_000_000, 4096
 
 
 class Problem(NamedTuple):
@@ -249,6 +251,18 @@ def paced(configuration, rule, d, k=1):
     return [(configuration, Pace(None, base, exponent, extra, float(most)))]
 
 
+def _spread(X, share, centred):
+    """Centres and deviations of many rows, in blocks that stay in the cache."""
+    blocks = [slice(i, i + _BLOCK) for i in range(0, len(X), _BLOCK)]
+    top = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+    top = np.where(top > 0.0, top, 1.0)
+    mean = (share @ X) / top * centred
+    variance = sum(share[b] @ np.square(X[b] / top - mean) for b in blocks)
+    deviation = np.sqrt(np.maximum(variance, 0.0))
+    deviation = np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
+    return mean * top, np.where(deviation > 0.0, deviation * top, 1.0)
+
+
 def coded(frame, categories=None):
     """A data frame with numbers for the levels of its columns of text and categories.
 
@@ -331,6 +345,9 @@ class Levels(NamedTuple):
 
     def numbers(self, X):
         """The other columns."""
+        few = X.shape[1] - len(self.codes)
+        if self.codes == tuple(range(few, X.shape[1])):
+            return X[:, :few]
         return np.delete(X, self.codes, axis=1)
 
     def design(self, X, columns=None):
@@ -340,11 +357,14 @@ class Levels(NamedTuple):
             few = numbers.shape[1]
             numbers = columns._replace(centre=columns.centre[:few], scale=columns.scale[:few],
                                        levels=None).rows(numbers)  # fmt: skip
-        levels = (
+        return Split((Dense(np.ascontiguousarray(numbers)), *self.indicators(X)))
+
+    def indicators(self, X):
+        """The levels as designs."""
+        return [
             Categorical(X[:, j].astype(np.int32), n)
             for j, n in zip(self.codes, self.sizes, strict=True)
-        )
-        return Split((Dense(np.ascontiguousarray(numbers)), *levels))
+        ]
 
     def groups(self, n_columns):
         """The group of every column of the design: of a level, that of its siblings."""
@@ -367,7 +387,8 @@ class Columns(NamedTuple):
         """The weighted means and standard deviations of the columns (from 0 if not centred)."""
         if levels is not None:  # levels are 0 and 1, from their shares
             own = cls.of(levels.numbers(X), weights, centred, scaled)
-            shares = levels.design(X).adjoint(weights)[len(own.scale) :] / weights.sum()
+            shares = np.concatenate([part.adjoint(weights) for part in levels.indicators(X)])
+            shares /= weights.sum()
             return cls(
                 np.concatenate([own.centre, shares * centred]),
                 np.concatenate([own.scale, np.ones_like(shares)]), levels,
@@ -375,6 +396,8 @@ class Columns(NamedTuple):
         d, share = X.shape[1], weights / weights.sum()
         if not scaled:
             return cls.unchanged(d)
+        if not sparse.issparse(X) and X.size > _LARGE:
+            return cls(*_spread(X, share, centred))
         # In units of the largest entry squares neither overflow nor vanish.
         top = np.asarray(abs(X).max(axis=0).todense() if sparse.issparse(X) else abs(X).max(axis=0))
         top = top.reshape(-1).astype(np.float64)
