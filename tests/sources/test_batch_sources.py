@@ -69,7 +69,8 @@ CASES = {
     ),
     "theorem": (ReflectronRegressor, DENSE, MEANS, None,
                 {"step": "theorem-5.2", "potential": "euclidean", "max_iter": 100}),
-    "counts": (ReflectronRegressor, DENSE, COUNTS, None, {"family": "poisson", "link": None, "n_splits": 1}),
+    "counts": (ReflectronRegressor, DENSE, COUNTS, None,
+               {"family": "poisson", "link": None, "n_splits": 1}),
     "nothing held out": (ReflectronRegressor, DENSE, MEANS, None,
                          {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 60}),
 }  # fmt: skip
@@ -100,7 +101,10 @@ def test_the_batch_reflectron_reads_a_file_whose_columns_grow(tmp_path):
     ]
     (tmp_path / "data.svm").write_text("\n".join(lines))
     model = ReflectronRegressor("logistic", random_state=3).fit_source(tmp_path / "data.svm")
-    close(model, holding_out_the_same(ReflectronRegressor, X, 3)("logistic", random_state=3).fit(X, SHARES))
+    close(
+        model,
+        holding_out_the_same(ReflectronRegressor, X, 3)("logistic", random_state=3).fit(X, SHARES),
+    )
 
 
 def test_what_a_batch_learner_cannot_learn_from_is_said():

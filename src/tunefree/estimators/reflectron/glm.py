@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -66,7 +67,7 @@ _FEWEST_ROWS = 10
 _FEW_ROWS, _SPLITS, _MANY_ROWS = 1000, 5, 20_000
 _SHARE = 0.2
 # Links that are chosen, or learned.
-_LEARNED = (None, "auto", "learned")
+_LEARNED = ("auto", "learned")
 # A configuration that another has overtaken waits for progress this many times shorter.
 _BEHIND = 2
 
@@ -293,6 +294,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
     def _problem(self, X, targets, weights, strata, validation, offset, law):
         (family, link), configurations, scheme = self._check(self.solver == "batch", targets, law)
+        if self.solver == "stochastic":
+            link = _of_steps(link)
         if self.solver != "batch":
             self._weight_of(family, link, offset)
         given, kept = (X, targets), weights > 0.0
@@ -350,8 +353,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         batch = family.tied or type(family).residuals is not Family.residuals
         if batch or family.exposure is None or offset is not None:
             raise ValueError(
-                f"family={family!r}, or an offset, is learned with solver='batch', not "
-                f"{self.solver!r} or partial_fit."
+                f"family={family!r}, or an offset, is learned by fit with solver='batch' only."
             )
         own = family.canonical is not None and isinstance(link, family.canonical)
         return self.weight if own else Score(family, link)
@@ -641,6 +643,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
     def _rule(self, rounds, y=None):
         (family, link), configurations, scheme = self._check(batch=False, y=y)
+        link = _of_steps(link)
         weight = self._weight_of(family, link)
         return Rule(
             link, configurations, scheme, weight, self.fit_intercept, self.batch_size, rounds
@@ -768,6 +771,11 @@ def _validation_rows(estimator, X_val, y_val):
     return base.check_rows(estimator, estimator._coded(X_val))
 
 
+def _of_steps(link):
+    """A link whose bound tells a step: the logarithm's is of a limit that is never met."""
+    return LINKS["exp"] if link == LINKS["log"] else link
+
+
 def _of_rows(values, X, name, positive=False):
     """One finite number a row."""
     if values is None:
@@ -805,11 +813,16 @@ def _members(turns, n_splits):
 
 
 def _is_named(estimator):
-    if estimator.family == "auto" and estimator.link in _LEARNED:
+    own = estimator.link is None or isinstance(estimator.link, str) and estimator.link in _LEARNED
+    if isinstance(estimator.family, str) and estimator.family == "auto" and own:
         raise AttributeError(
             "partial_fit wants the family named, such as family='poisson' or link='identity': the "
             "first rows of a stream prove nothing about the rest."
         )
+    try:
+        estimator._weight_of(*estimator._law(np.array([0.0, 2.0])))
+    except ValueError as refusal:
+        raise AttributeError(str(refusal)) from None
     return True
 
 
@@ -861,8 +874,13 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     (Binomial(), True)
     """
 
+    def __getattr__(self, name):
+        if name == "partial_fit":  # why it is not available
+            _is_named(self)
+        return super().__getattr__(name)
+
     def _law(self, y=None):
-        free = self.link in _LEARNED
+        free = self.link is None or isinstance(self.link, str) and self.link in _LEARNED
         if isinstance(self.family, str) and self.family == "auto":
             if not free:
                 return Matching(), LINKS.find(self.link)
@@ -925,6 +943,8 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         """
         X, self.categories_ = coded(X)
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
+        if np.shape(y)[1:] == (1,) and not self.__sklearn_tags__().target_tags.multi_output:
+            y = column_or_1d(y, warn=True)
         weights = base.check_weights(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         of_counts = isinstance(self.family, str) and self.family == "auto" and exposure is not None
@@ -1060,7 +1080,10 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         # A bounded link cannot follow targets of any size.
         tags.regressor_tags.poor_score = bool(np.isfinite(link_range(link)).any())
         tags.target_tags.positive_only = family.range == (0.0, np.inf)
-        tags.target_tags.multi_output = not hasattr(family, "levels")
+        # Several targets of scikit-learn's checks are negative, too.
+        tags.target_tags.multi_output = bool(np.isinf(family.range).all()) and not hasattr(
+            family, "levels"
+        )
         return tags
 
 

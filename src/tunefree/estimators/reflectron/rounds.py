@@ -100,7 +100,8 @@ class Rounds:
         self.model, self.problem, self.columns = model, problem, columns
         self.batches, self.start, self.learner = batches, start, learner
         self.k = batches[0].targets.shape[1]
-        self.link = model.link if model.link in ("learned", "auto") else None
+        learned = isinstance(model.link, str) and model.link in ("learned", "auto")
+        self.link = model.link if learned else None
         self.board, self.courses = [], []
 
     def fitted(self):
