@@ -776,7 +776,7 @@ def _of_steps(link):
     return LINKS["exp"] if link == LINKS["log"] else link
 
 
-def _of_rows(values, X, name, positive=False):
+def _of_rows(values: Any, X: Any, name: str, positive: bool = False) -> Any:
     """One finite number a row."""
     if values is None:
         return None
@@ -1067,8 +1067,8 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         y = np.asarray(y, dtype=np.float64).reshape(len(mean), -1)
         weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
         if exposure is not None:
-            exposure = _of_rows(exposure, y, "exposure", positive=True)
-            y, weights = y / exposure[:, None], weights * exposure
+            over: Any = _of_rows(exposure, y, "exposure", positive=True)
+            y, weights = y / over[:, None], weights * over
         return self.family_.d2(self.family_.targets(y), mean.reshape(len(y), -1), weights)
 
     def __sklearn_tags__(self):
