@@ -42,7 +42,8 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
     )
     from tunefree.io.model import load_model as load_model, save_model as save_model
     from tunefree.plots import (
-        LeaderboardDisplay as LeaderboardDisplay, MarginDisplay as MarginDisplay,
+        LeaderboardDisplay as LeaderboardDisplay, LinkDisplay as LinkDisplay,
+        MarginDisplay as MarginDisplay,
         RidgePathDisplay as RidgePathDisplay, RiskCurveDisplay as RiskCurveDisplay,
         WeightsDisplay as WeightsDisplay,
     )
@@ -57,6 +58,7 @@ _HOMES = {
     "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron",
     "LeaderboardDisplay": "tunefree.plots",
+    "LinkDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
     "KernelPiSTOLClassifier": "tunefree.estimators.kernel.pistol",
     "KernelPiSTOLRegressor": "tunefree.estimators.kernel.pistol",

@@ -216,8 +216,10 @@ class Categorical(NamedTuple):
     def adjoint(self, r):
         """X' r: the sums of every level."""
         place, columns = self.codes + 1, r.reshape(len(r), -1).T
-        sums = [np.bincount(place, c, self.n_levels + 1)[1:] for c in columns]
-        return np.stack(sums, axis=1).reshape(self.n_levels, *r.shape[1:])
+        out = np.empty((self.n_levels, len(columns)))
+        for k, column in enumerate(columns):
+            out[:, k] = np.bincount(place, column, self.n_levels + 1)[1:]
+        return out.reshape(self.n_levels, *r.shape[1:])
 
     def gram(self, weights):
         """X' diag(weights) X."""
