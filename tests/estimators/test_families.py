@@ -9,7 +9,13 @@ from scipy import sparse
 from sklearn import metrics
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tunefree import ReflectronClassifier, ReflectronRegressor, load_model, save_model
+from tunefree import (
+    ReflectronClassifier,
+    ReflectronRegressor,
+    TuneFreeRegressor,
+    load_model,
+    save_model,
+)
 from tunefree.constraints import Bounds, Monotone
 from tunefree.families import (
     FAMILIES,
@@ -241,6 +247,21 @@ def test_categories_are_columns_of_no_ones():
     assert np.abs(few.coef_[13:]).max() < 0.1 < np.abs(few.coef_[1:13]).max()
     with pytest.raises(ValueError, match="solver='batch'"):
         glm("poisson", solver="stochastic").fit(frame, y)
+
+
+def test_the_race_judges_by_the_deviance_that_it_is_told():
+    rows, y = X[:150], Y["poisson"][:150]
+    model = TuneFreeRegressor(loss="poisson", random_state=0).fit(rows, y)
+    assert {r["loss"] for r in model.leaderboard_} == {"Poisson deviance"}
+    assert "validation Poisson deviance" in repr(model.report_)
+    assert "Reflectron, Poisson" in {r["candidate"] for r in model.leaderboard_}
+    p = model.predict(rows)
+    assert p.min() > 0.0 and model.score(rows, y) == pytest.approx(
+        metrics.d2_tweedie_score(y, p, power=1)
+    )
+    for loss in ("normal", "hinge"):
+        with pytest.raises(ValueError, match="loss|family"):
+            TuneFreeRegressor(loss=loss).fit(rows, y)
 
 
 def test_bounds_hold_in_the_users_units():
