@@ -874,7 +874,8 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         """The family that judges, and the least mean; None for squared errors."""
         if isinstance(self.loss, str) and self.loss == "squared":
             return None
-        family: Any = FAMILIES.find(self.loss, ["squared"])
+        known = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
+        family: Any = FAMILIES.find(self.loss, ["squared"]) if known else FAMILIES["normal"]
         if family.range != (0.0, np.inf) or family.exposure != "rate":
             raise ValueError(f"loss={self.loss!r} is none of squared, poisson, gamma, tweedie.")
         if targets.shape[1] > 1:
