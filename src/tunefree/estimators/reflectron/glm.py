@@ -503,9 +503,10 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         fitted, _ = self._descended(learner, source, columns, start, k, dtype, on_block)
         self._publish(fitted, learner, columns, dtype)
 
-    def _descended(self, learner, source, columns, start, k, dtype, on_block=None):
-        """Pass over a source: what was found, and the last state."""
+    def _descended(self, learner, source, columns, start, k, dtype, on_block=None, most=None):
+        """Pass over a source, `most` times at most: what was found, and the last state."""
         state, path = learner.init(len(columns.scale), k, *start), []
+        most = self.max_iter if most is None else min(most, self.max_iter)
 
         def publish(model, state):
             model.link_, model.family_ = learner.link, learner.family or Matching()
@@ -515,7 +516,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         if self.keep_path:
             watch["on_pass"] = _remember(path, state, columns, watch.get("on_pass"))
         result = runner(self)(
-            learner, state, source, max_passes=self.max_iter, on_block=on_block, **watch
+            learner, state, source, max_passes=most, on_block=on_block, **watch
         )  # fmt: skip
         state = result.state
         if not np.isfinite(state.score).any():

@@ -31,6 +31,7 @@ _PILOT, _PILOT_A_COLUMN, _LARGE = 20_000, 40, 4_000_000
 _HASTE = 15
 # Rounds of what a family learns, and of a link; a link is worth another that explains so much more.
 _ROUNDS, _MOST_ROUNDS, _WORTH = 2, 4, 1e-3
+_MOST_PASSES = 150  # of a round
 # Knots of a learned link, and rows for each.
 _KNOTS, _ROWS_A_KNOT = (2, 3, 4, 6, 9, 14, 20), 10
 
@@ -126,12 +127,13 @@ class Rounds:
 
     # ---------------------------------------------------------------- courses of the batch learner
 
-    def _course(self, learner, start, batches=None):
+    def _course(self, learner, start, batches=None, most=None):
         """Learn from a start; the last state."""
         batches = self.batches if batches is None else batches
         fitted, state = self.model._descended(
-            learner, Batches(tuple(batches)), self.columns, start, self.k, self.problem.X.dtype
-        )
+            learner, Batches(tuple(batches)), self.columns, start, self.k, self.problem.X.dtype,
+            most=most,
+        )  # fmt: skip
         self.courses.append((fitted, [c.potential for c in learner.configurations]))
         self.learner = learner
         return state
@@ -176,9 +178,11 @@ class Rounds:
         """Learn on, in the geometry found, after a family or a link has become another."""
         learner, c = self.learner, self.learner.chosen(state)
         learner = learner._replace(
-            configurations=(learner.configurations[c],), first_step=float(state.step[c]), **law
-        )
-        return self._course(learner, (state.best.theta[c], state.best.offset[c]))
+            configurations=(learner.configurations[c],), first_step=float(state.step[c]),
+            patience=min(learner.patience, _HASTE), **law,
+        )  # fmt: skip
+        start = state.best.theta[c], state.best.offset[c]
+        return self._course(learner, start, most=_MOST_PASSES)
 
     def _margins(self, learner, state, batches=None):
         """Indices of the rows of every batch by every member: (n, members, k)."""
@@ -256,7 +260,7 @@ class Rounds:
                 learner = closed[0]._replace(
                     link=link, configurations=(closed[0].configurations[c],)
                 )
-                other = self._course(learner, start)
+                other = self._course(learner, start, most=_MOST_PASSES)
                 folds = self._folds(learner, other)
                 found, _ = self._risks(folds, [link] * len(folds))
                 if weights @ found < weights @ closed[2]:
