@@ -189,7 +189,7 @@ def on_large(seeds, n=600_000):
     judge = FAMILIES["poisson"]
     print(f"\n{n} rows x 40 columns, one of 300 levels, Poisson: 500,000 to learn from\n")
     best = None
-    for alpha in (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2):
+    for alpha in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2):
         matrix = tabmat.from_pandas(frame)
         model = GeneralizedLinearRegressor(family="poisson", alpha=alpha, l1_ratio=0.0)
         model, seconds = clocked(model.fit, matrix[learn], y[learn])
