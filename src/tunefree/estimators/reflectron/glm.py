@@ -1088,6 +1088,14 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         return tags
 
 
+def _is_streamed(estimator):
+    try:
+        estimator._weight_of(*estimator._law())
+    except ValueError as refusal:
+        raise AttributeError(str(refusal)) from None
+    return True
+
+
 def _has_probabilities(estimator):
     if hasattr(vars(estimator).get("family_"), "probabilities"):
         return True
@@ -1178,6 +1186,17 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         )  # fmt: skip
         self.class_weight = class_weight
 
+    def __getattr__(self, name):
+        if name == "partial_fit":  # why it is not available
+            _is_streamed(self)
+        return super().__getattr__(name)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Classes without an order have no thresholds.
+        tags.classifier_tags.poor_score = self.family == "ordinal"
+        return tags
+
     def _law(self, y=None):
         """The family and the link for classes `y`, if these are known."""
         link = LINKS["logistic"] if self.link is None else LINKS.find(self.link)
@@ -1240,6 +1259,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         self._fit(X, targets, weights, codes, validation, law=law)
         return self
 
+    @available_if(_is_streamed)
     @base.all_or_nothing
     def partial_fit(
         self,
