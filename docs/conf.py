@@ -67,6 +67,7 @@ sphinx_gallery_conf = {
 TABLES = {
     "losses": "LOSSES",
     "links": "LINKS",
+    "families": "FAMILIES",
     "potentials": "POTENTIALS",
     "constraints": "CONSTRAINTS",
     "averaging": "AVERAGES",

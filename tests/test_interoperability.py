@@ -104,7 +104,9 @@ def test_a_function_cannot_enter_a_file_and_is_named(tmp_path):
         return np.asarray(A @ B.T)
 
     refused = {
-        "ReflectronRegressor.weight": tunefree.ReflectronRegressor(weight=weight, step=0.1, tol=1),
+        "ReflectronRegressor.weight": tunefree.ReflectronRegressor(
+            "logistic", weight=weight, step=0.1, tol=1
+        ),
         "ReflectronRegressor.link": tunefree.ReflectronRegressor(Bent(), tol=1),
         "KernelPiSTOLClassifier.kernel": tunefree.KernelPiSTOLClassifier(kernel),
         "KernelOptimisticPerceptron.kernel": tunefree.KernelOptimisticPerceptron(kernel),

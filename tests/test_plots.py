@@ -8,6 +8,7 @@ from tunefree import (
     AveragedSGDRegressor,
     DriftDisplay,
     LeaderboardDisplay,
+    LinkDisplay,
     MarginDisplay,
     OptimisticPerceptron,
     PiSTOLClassifier,
@@ -62,6 +63,16 @@ def test_risk_curves_of_a_reflectron_show_both_risks(ax):
     solid, dashed = display.lines_
     assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
     assert solid.get_ydata()[-1] < solid.get_ydata()[0]
+
+
+def test_a_link_is_drawn_over_the_indices_of_rows(ax):
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    model = ReflectronRegressor("tanh", random_state=0).fit(X, np.tanh(X[:, 0]))
+    display = LinkDisplay.from_estimator(model, X, np.tanh(X[:, 0])).plot(ax)
+    points, line = display.ax_.lines
+    assert (
+        np.allclose(line.get_ydata(), np.tanh(line.get_xdata())) and len(points.get_xdata()) == 80
+    )
 
 
 def test_the_leaderboard_marks_the_chosen(classifier, ax):

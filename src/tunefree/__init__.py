@@ -46,8 +46,9 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
     from tunefree.io.model import load_model as load_model, save_model as save_model
     from tunefree.plots import (
         DriftDisplay as DriftDisplay, LeaderboardDisplay as LeaderboardDisplay,
-        MarginDisplay as MarginDisplay, RidgePathDisplay as RidgePathDisplay,
-        RiskCurveDisplay as RiskCurveDisplay, WeightsDisplay as WeightsDisplay,
+        LinkDisplay as LinkDisplay, MarginDisplay as MarginDisplay,
+        RidgePathDisplay as RidgePathDisplay, RiskCurveDisplay as RiskCurveDisplay,
+        WeightsDisplay as WeightsDisplay,
     )
     from tunefree.preprocessing import TablePreprocessor as TablePreprocessor
     # fmt: on
@@ -61,6 +62,7 @@ _HOMES = {
     "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron",
     "LeaderboardDisplay": "tunefree.plots",
+    "LinkDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
     "KernelPiSTOLClassifier": "tunefree.estimators.kernel.pistol",
     "KernelPiSTOLRegressor": "tunefree.estimators.kernel.pistol",

@@ -76,6 +76,10 @@ class Dense(NamedTuple):
         # Transposed, so that the sums of one output lie next to each other.
         return (r.astype(self.values.dtype, copy=False).T @ self.values).T
 
+    def gram(self, weights):
+        """X' diag(weights) X."""
+        return (self.values * weights[:, None]).T @ self.values
+
 
 class CSR(NamedTuple):
     """Rows stored compressed: row i has the entries indptr[i] .. indptr[i + 1] - 1.
@@ -158,6 +162,117 @@ class CSR(NamedTuple):
         """X' r, in the rows' precision."""
         return self._matrix().T @ r.astype(self.data.dtype, copy=False)
 
+    def gram(self, weights):
+        """X' diag(weights) X."""
+        matrix = self._matrix()
+        return (matrix.T @ (sparse.diags_array(weights) @ matrix)).toarray()
+
+
+class Categorical(NamedTuple):
+    """Rows with a 1 in the column of their level and 0 elsewhere, none of which is stored.
+
+    A level of -1 is none of these: its row is empty.
+
+    Examples
+    --------
+    >>> d = Categorical(np.array([1, 0, 1, -1]), 2)
+    >>> d.apply(np.array([5.0, 7.0])), d.adjoint(np.ones(4))
+    (array([7., 5., 7., 0.]), array([1., 2.]))
+    """
+
+    codes: np.ndarray
+    n_levels: int
+
+    @property
+    def shape(self):
+        """Rows and columns."""
+        return len(self.codes), self.n_levels
+
+    def count(self, i):
+        """How many entries row i stores."""
+        return 1 if self.codes[i] >= 0 else 0
+
+    def index(self, i, p):
+        """Column of the p-th entry of row i."""
+        return self.codes[i]
+
+    def entry(self, i, p):
+        """Value of the p-th entry of row i."""
+        return 1.0
+
+    def norms(self, p):
+        """The p-norm of every row."""
+        return (self.codes >= 0).astype(float)
+
+    def _matrix(self):
+        ends = np.concatenate([[0], np.cumsum(self.codes >= 0)])
+        kept = self.codes[self.codes >= 0]
+        return sparse.csr_array((np.ones(len(kept)), kept, ends), shape=self.shape)
+
+    def apply(self, theta):
+        """X theta."""
+        return np.concatenate([theta, np.zeros_like(theta[:1])])[self.codes]
+
+    def adjoint(self, r):
+        """X' r: the sums of every level."""
+        place, columns = self.codes + 1, r.reshape(len(r), -1).T
+        out = np.empty((self.n_levels, len(columns)))
+        for k, column in enumerate(columns):
+            out[:, k] = np.bincount(place, column, self.n_levels + 1)[1:]
+        return out.reshape(self.n_levels, *r.shape[1:])
+
+    def gram(self, weights):
+        """X' diag(weights) X."""
+        return np.diag(self.adjoint(weights))
+
+
+class Split(NamedTuple):
+    """Columns of several designs, side by side.
+
+    Examples
+    --------
+    >>> d = Split((Dense(np.array([[1.0], [2.0]])), Categorical(np.array([1, 0]), 2)))
+    >>> d.shape, d.apply(np.array([10.0, 1.0, 5.0]))
+    ((2, 3), array([15., 21.]))
+    """
+
+    parts: tuple
+
+    @property
+    def shape(self):
+        """Rows and columns."""
+        return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
+
+    def norms(self, p):
+        """At least the p-norm of every row."""
+        return sum(part.norms(p) for part in self.parts)
+
+    def _ends(self):
+        return np.cumsum([part.shape[1] for part in self.parts])[:-1]
+
+    def apply(self, theta):
+        """X theta."""
+        pieces = np.split(theta, self._ends())
+        return sum(part.apply(piece) for part, piece in zip(self.parts, pieces, strict=True))
+
+    def adjoint(self, r):
+        """X' r."""
+        return np.concatenate([part.adjoint(r) for part in self.parts])
+
+    def gram(self, weights):
+        """X' diag(weights) X."""
+
+        def block(a, b):
+            if a is b:
+                return a.gram(weights)
+            if isinstance(a, Dense):
+                return b.adjoint(a.values * weights[:, None]).T
+            if isinstance(b, Dense):
+                return block(b, a).T
+            return (a._matrix().T @ (sparse.diags_array(weights) @ b._matrix())).toarray()
+
+        return np.block([[block(a, b) for b in self.parts] for a in self.parts])
+
 
 class Centred(NamedTuple):
     """A design whose columns are measured from a centre, without storing the difference.
@@ -189,6 +304,12 @@ class Centred(NamedTuple):
         """(X - 1 c')' r."""
         return self.design.adjoint(r) - np.multiply.outer(self.centre, r.sum(axis=0))
 
+    def gram(self, weights):
+        """(X - 1 c')' diag(weights) (X - 1 c')."""
+        both = np.multiply.outer(self.design.adjoint(weights), self.centre)
+        centre = weights.sum() * np.multiply.outer(self.centre, self.centre)
+        return self.design.gram(weights) - both - both.T + centre
+
 
 class Shared(NamedTuple):
     """Weights shared by the outputs: y_i = u(A(x_i) theta), the rows of all A(x_i) in one design.
@@ -207,6 +328,10 @@ class Shared(NamedTuple):
 
     design: Dense | CSR
     outputs: int
+
+    def gram(self, weights):
+        """The sum of A(x_i)' A(x_i), weighed."""
+        return self.design.gram(weights)
 
     @classmethod
     def of(cls, A, X=None):

@@ -15,7 +15,8 @@ softplus          log(1 + exp(s))                          1          (0, inf)
 relu              max(0, s)                                1          [0, inf)
 leaky relu        max(a s, s)                              1          all numbers
 clipped identity  min(high, max(low, s))                   1          [low, high]
-exp               exp(s), linear beyond a limit            exp(limit)  (0, inf)
+exp               exp(s), linear beyond a limit of 5       exp(limit)  (0, inf)
+log               exp(s), linear beyond a limit of 100     exp(limit)  (0, inf)
 ================  =======================================  =========  =============
 
 A link of your own needs `mean`; `slope`, `inverse`, `range` and `onnx` only where they are asked
@@ -36,6 +37,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import ArrayLike
 from scipy import special
+from scipy.interpolate import PchipInterpolator
 
 from tunefree._jit import part
 from tunefree._parts import Table
@@ -485,6 +487,94 @@ class Exp(NamedTuple):
         return g("Mul", g("Exp", g("Min", s, float(self.limit))), rest)
 
 
+@part
+class Learned(NamedTuple):
+    """u(s) = base.mean(h(s)): a link that rows have told, as h bends the index of another.
+
+    h is increasing: a monotone cubic through (knots, values) with these slopes (Fritsch and Carlson
+    1980), and a line beyond the ends.
+
+    Examples
+    --------
+    >>> link = Learned.through(Identity(), [0.0, 1.0, 3.0], [0.0, 2.0, 4.0])
+    >>> link.mean(np.array([-1.0, 0.0, 1.0, 3.0, 4.0])).round(2)
+    array([-2.33,  0.  ,  2.  ,  4.  ,  4.5 ])
+    """
+
+    base: Any
+    knots: tuple
+    values: tuple
+    slopes: tuple
+
+    @classmethod
+    def through(cls, base: Any, knots: ArrayLike, values: ArrayLike) -> "Learned":
+        """The link whose means at the knots are those of the base at increasing values."""
+        x, v = np.asarray(knots, dtype=float), np.asarray(values, dtype=float)
+        if len(x) == 2:
+            slopes = np.repeat(np.diff(v) / np.diff(x), 2)
+        else:
+            slopes = PchipInterpolator(x, v).derivative()(x)
+            # An end that pchip leaves flat would say that nothing changes beyond.
+            secant = np.diff(v) / np.diff(x)
+            slopes[0], slopes[-1] = (
+                max(slopes[0], 0.5 * secant[0]),
+                max(slopes[-1], 0.5 * secant[-1]),
+            )
+        return cls(base, *(tuple(map(float, a)) for a in (x, v, slopes)))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest mean."""
+        return self.base.range
+
+    def _cubics(self):
+        """The knots, and for each stretch its left end and the cubic from there."""
+        x, v, m = (np.array(a) for a in self[1:])
+        h, rise = np.diff(x), np.diff(v)
+        third = (m[:-1] + m[1:] - 2.0 * rise / h) / h**2
+        second = (3.0 * rise / h - 2.0 * m[:-1] - m[1:]) / h
+        cubics = np.column_stack([v[:-1], m[:-1], second, third])
+        ends = [[v[0], m[0], 0.0, 0.0]], [[v[-1], m[-1], 0.0, 0.0]]
+        return x, np.r_[x[0], x[:-1], x[-1]], np.concatenate([ends[0], cubics, ends[1]])
+
+    def _bent(self, s):
+        x, left, cubics = self._cubics()
+        place = np.searchsorted(x, s)
+        t, c = np.asarray(s, dtype=float) - left[place], cubics[place]
+        a, b, second, third = np.moveaxis(c, -1, 0)
+        return a + t * (b + t * (second + t * third)), b + t * (2.0 * second + 3.0 * t * third)
+
+    def mean(self, s: Numbers) -> Any:
+        """u(s)."""
+        return self.base.mean(self._bent(s)[0])
+
+    def slope(self, s: Numbers) -> Any:
+        """u'(s)."""
+        h, rise = self._bent(s)
+        return self.base.slope(h) * rise
+
+    def inverse(self, y: Numbers) -> Any:
+        """The s with u(s) = y, by bisection."""
+        h = np.asarray(self.base.inverse(y), dtype=float)
+        reach = 1e3 * (1.0 + self.knots[-1] - self.knots[0] + np.abs(h))
+        low, high = self.knots[0] - reach, self.knots[-1] + reach
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            below = self._bent(middle)[0] < h
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return 0.5 * (low + high)
+
+    def onnx(self, g: Any, s: Any) -> Any:
+        """u(s) as nodes of a graph."""
+        x, left, cubics = self._cubics()
+        above = g("Greater", g("Unsqueeze", s, np.array([-1])), x)
+        place = g("ReduceSum", g.cast(above, np.int64), np.array([-1]), keepdims=0)
+        t = g("Sub", s, g("Gather", left, place))
+        a, b, second, third = (g("Gather", np.ascontiguousarray(c), place) for c in cubics.T)
+        bent = g("Add", b, g("Mul", t, g("Add", second, g("Mul", t, third))))
+        return self.base.onnx(g, g("Add", a, g("Mul", t, bent)))
+
+
 LINKS = Table(
     "link",
     "mean",
@@ -499,5 +589,6 @@ LINKS = Table(
         "leaky_relu": LeakyRelu(),
         "clipped_identity": ClippedIdentity(),
         "exp": Exp(),
+        "log": Exp(100.0),
     },
 )

@@ -13,6 +13,7 @@ multinomial          -log softmax of the true output            1
 squared              r^2                                        none
 absolute             |r|                                        1
 huber                r^2/2, linear beyond width                 width
+pinball              q r for r = y - p > 0, else (q - 1) r      max(q, 1-q)
 epsilon insensitive  max(0, |r| - epsilon)                      1
 ===================  =========================================  ==========
 
@@ -310,6 +311,32 @@ class EpsilonInsensitive(NamedTuple):
 
 
 @part
+class Pinball(NamedTuple):
+    r"""q (y - p) above the prediction and (1 - q) (p - y) below: the conditional quantile q.
+
+    Examples
+    --------
+    >>> Pinball(0.9).value(1.0, 3.0), Pinball(0.9).slope(1.0, 3.0)
+    (1.8, -0.9)
+    """
+
+    q: float = 0.5
+    task = "regression"
+
+    def value(self, p: float, y: float) -> float:
+        """Loss of predicting p for the target y."""
+        return self.q * (y - p) if y > p else (1.0 - self.q) * (p - y)
+
+    def slope(self, p: float, y: float) -> float:
+        """Derivative in p."""
+        return 1.0 - self.q if p > y else (-self.q if p < y else 0.0)
+
+    def bound(self) -> float:
+        """Largest absolute slope."""
+        return max(self.q, 1.0 - self.q)
+
+
+@part
 class Squared(NamedTuple):
     """(p - y)^2, which is (1 - y p)^2 for y = +-1.
 
@@ -379,6 +406,7 @@ LOSSES = Table(
         "squared": Squared(),
         "huber": Huber(),
         "absolute": Absolute(),
+        "pinball": Pinball(),
         "epsilon_insensitive": EpsilonInsensitive(),
     },
 )

@@ -196,6 +196,8 @@ def _scores(g, estimator, X, name):
     if getattr(estimator, "limits_", None) is not None:
         low, high = estimator.limits_.astype(np.float64)
         X = g("Min", g("Max", X, low), high)
+    if getattr(estimator, "categories_", None) is not None:
+        raise ModelError(f"{name} cannot be exported: it has columns of categories")
     coef = np.atleast_2d(estimator.coef_)
     return g("Add", g("MatMul", X, coef.T), np.atleast_1d(estimator.intercept_))
 
@@ -227,6 +229,8 @@ def _mean(g, link, s, name):
 def _predicted(g, estimator, scores):
     """What a regressor predicts, within the range of the targets."""
     if hasattr(estimator, "link_"):
+        if np.ndim(getattr(getattr(estimator, "family_", None), "levels", 0)):
+            raise ModelError("sorted quantiles cannot be exported: fit one level at a time")
         scores = _mean(g, estimator.link_, scores, type(estimator).__name__)
     if getattr(estimator, "range_", None) is not None:
         low, high = np.reshape(estimator.range_, (2, -1)).astype(np.float64)
@@ -245,6 +249,8 @@ def _decisions(g, estimator, scores, binary):
     """What a classifier decides by, and the means of its link, if it has one."""
     if not hasattr(estimator, "link_"):
         return scores, None
+    if hasattr(estimator.family_, "onnx"):
+        return estimator.family_.onnx(g, scores), None
     means = _mean(g, estimator.link_, scores, type(estimator).__name__)
     return g("Sub", means, 0.5 * sum(estimator._ends())) if binary else scores, means
 
@@ -256,6 +262,8 @@ def _classify(g, estimator, scores, dtype, classes):
     if means is not None and proper:
         low, high = estimator._levels()
         p = g("Div", g("Sub", means, float(low)), float(high - low))
+    elif hasattr(getattr(estimator, "family_", None), "onnx"):
+        p = decisions
     elif proper:
         joint = getattr(estimator, "setting", "auto") == "auto" or estimator.loss == "multinomial"
         p = g("Softmax", scores, axis=1) if joint and not binary else g("Sigmoid", scores)

@@ -444,6 +444,68 @@ class RidgePathDisplay:
         return self
 
 
+class LinkDisplay:
+    """The mean as a function of the index, of links that were given or learned.
+
+    Parameters
+    ----------
+    index, mean : ndarray of shape (n,)
+    points : tuple of ndarray, optional
+        Indices and targets of rows, drawn beneath.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import LinkDisplay, ReflectronRegressor
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> model = ReflectronRegressor("tanh", random_state=0).fit(X, np.tanh(X[:, 0]))
+    >>> LinkDisplay.from_estimator(model, X).mean.shape
+    (200,)
+    """
+
+    def __init__(self, index: np.ndarray, mean: np.ndarray, *, points: Any = None):
+        self.index, self.mean, self.points = index, mean, points
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any = None) -> Self:
+        """The display of `link_` over the indices of rows.
+
+        Parameters
+        ----------
+        estimator : fitted `ReflectronRegressor` of one target
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), optional
+            Targets to draw.
+        """
+        check_is_fitted(estimator, "link_")
+        s = estimator._margins(X)[:, 0]
+        index = np.linspace(s.min(), s.max(), 200)
+        points = None if y is None else (s, np.asarray(y))
+        return cls(index, np.asarray(estimator.link_.mean(index)), points=points)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the mean over the index.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = _axes(ax)
+        if self.points is not None:
+            ax.plot(*self.points, ".", color="0.7", markersize=3, zorder=0)
+        ax.plot(self.index, self.mean, color=COLOURS[0], linewidth=1.6)
+        ax.set(xlabel="index", ylabel="mean")
+        return self
+
+
 class WeightsDisplay:
     """Weights of a linear predictor as stems over the columns, or as a histogram.
 

@@ -100,9 +100,13 @@ def test_regression_from_csv(here):
     assert json.loads(result.stdout)["task"] == "regression"
     assert "the target has fractions" in result.stderr
     scores = json.loads(run("eval", "m", "data.csv", "--json").stdout)
-    assert set(scores) == {"mse", "mae", "r2", "n"} and scores["r2"] > 0.9
+    assert set(scores) == {"mse", "mae", "r2", "n", "calibration"} and scores["r2"] > 0.9
+    tenths = scores["calibration"]
+    assert sum(row["rows"] for row in tenths) == scores["n"] and len(tenths) == 10
+    assert all(abs(row["predicted"] - row["observed"]) < 0.3 for row in tenths)
     lines = run("eval", "m", "data.csv").stdout.split("\n")
-    assert [line.split()[0] for line in lines[:-1]] == ["mse", "mae", "r2", "n"]
+    assert [line.split()[0] for line in lines[:4]] == ["mse", "mae", "r2", "n"]
+    assert lines[4].startswith("calibration") and len(lines) == 17
     assert [float(x) for x in predictions("m", "data.csv")] == pytest.approx(VALUES, abs=1.0)
 
 
@@ -385,10 +389,14 @@ def test_the_reflectrons_link_and_potential_are_options(here):
     run("train", "kinds.csv", "m", "--estimator", "reflectron", *shape)
     assert load_model("m").link_ == LINKS["probit"]
     assert load_model("m").potential_ == POTENTIALS["p_norm"]
+    run("train", "kinds.csv", "o", "--estimator", "reflectron", "--family", "ordinal")
+    run("train", "data.csv", "h", "--estimator", "reflectron", "--family", "huber")
+    assert "deviance" in json.loads(run("eval", "h", "data.csv", "--json").stdout)
     for wrong, message in (
         (("--estimator", "reflectron", "--link", "logit"), "none of identity, logistic"),
         (("--estimator", "reflectron", "--potential", "l1"), "none of auto, euclidean"),
         (("--link", "probit"), "is for --estimator reflectron"),
+        (("--estimator", "reflectron", "--family", "poison"), "none of auto, matching"),
     ):
         result = run("train", "kinds.csv", "m", *wrong, code=2)
         assert message in result.stderr

@@ -50,8 +50,8 @@ SETTINGS = [
 def test_a_batch_learner_equals_its_local_run(client, setting):
     X, y = rows()
     setting = {**setting, "max_iter": 15, "random_state": 0}
-    local = tunefree.ReflectronRegressor(**setting).fit(X, y)
-    there = tfd.ReflectronRegressor(**setting).fit(
+    local = tunefree.ReflectronRegressor("logistic", **setting).fit(X, y)
+    there = tfd.ReflectronRegressor("logistic", **setting).fit(
         da.from_array(X, chunks=(300, 12)), da.from_array(y, chunks=300)
     )
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-10, atol=1e-10)
@@ -75,10 +75,10 @@ def test_weights_are_repetitions_over_partitions_of_any_size(client):
     weights = np.random.default_rng(1).integers(0, 3, 600).astype(float)
     repeated = np.repeat(np.arange(600), weights.astype(int))
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 10}
-    a = tfd.ReflectronRegressor(**setting).fit(
+    a = tfd.ReflectronRegressor("logistic", **setting).fit(
         *(da.from_array(v, chunks=130) for v in (X, y)), da.from_array(weights, chunks=130)
     )
-    b = tfd.ReflectronRegressor(**setting).fit(
+    b = tfd.ReflectronRegressor("logistic", **setting).fit(
         *(da.from_array(v[repeated], chunks=97) for v in (X, y))
     )
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9, atol=1e-11)
@@ -107,13 +107,17 @@ def test_frames_and_unknown_chunks(client):
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=y)
     frame = dd.from_pandas(frame, npartitions=3)
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 8}
-    from_frame = tfd.ReflectronRegressor(**setting).fit(frame[["a", "b", "c"]], frame["y"])
+    from_frame = tfd.ReflectronRegressor("logistic", **setting).fit(
+        frame[["a", "b", "c"]], frame["y"]
+    )
     assert from_frame.feature_names_in_.tolist() == ["a", "b", "c"]
     lazy = from_frame.predict(frame[["a", "b", "c"]])
     assert isinstance(lazy, dd.Series)
     unknown = frame[["a", "b", "c"]].to_dask_array()
     assert np.isnan(unknown.chunks[0]).all()
-    from_array = tfd.ReflectronRegressor(**setting).fit(unknown, frame["y"].to_dask_array())
+    from_array = tfd.ReflectronRegressor("logistic", **setting).fit(
+        unknown, frame["y"].to_dask_array()
+    )
     np.testing.assert_allclose(from_array.coef_, from_frame.coef_, rtol=1e-12)
     np.testing.assert_allclose(
         lazy.compute().to_numpy(), from_array.predict(unknown).compute(), rtol=1e-12
@@ -130,8 +134,10 @@ def test_sparse_partitions(client):
         [da.from_delayed(delayed(b), shape=b.shape, dtype=float, meta=b[:0]) for b in blocks]
     )
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 10}
-    there = tfd.ReflectronRegressor(**setting).fit(stacked, da.from_array(y, chunks=100))
-    local = tunefree.ReflectronRegressor(**setting).fit(sparse.csr_array(X), y)
+    there = tfd.ReflectronRegressor("logistic", **setting).fit(
+        stacked, da.from_array(y, chunks=100)
+    )
+    local = tunefree.ReflectronRegressor("logistic", **setting).fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-9, atol=1e-10)
 
 
@@ -140,7 +146,7 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client):
     X, y = rows(2000)
     arrays = da.from_array(X, chunks=(250, 12)), da.from_array(y, chunks=250)
     model = tfd.ReflectronRegressor(
-        validation_fraction=0.0, potential="euclidean", max_iter=25, random_state=0
+        "logistic", validation_fraction=0.0, potential="euclidean", max_iter=25, random_state=0
     )
     calm = model.fit(*arrays).coef_.copy()
     pid = client.submit(os.getpid, pure=False).result()
@@ -203,7 +209,7 @@ def test_no_task_gathers_the_rows(client):
                 self.seen[str(key)] = max(nbytes or 0, self.seen.get(str(key), 0))
 
     client.register_plugin(Sizes(), name="sizes")
-    tfd.ReflectronRegressor(max_iter=5, potential="euclidean").fit(
+    tfd.ReflectronRegressor("logistic", max_iter=5, potential="euclidean").fit(
         da.from_array(X, chunks=(500, 20)), da.from_array(y, chunks=500)
     )
     seen = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["sizes"].seen)
@@ -298,7 +304,9 @@ def test_a_round_that_hangs_names_its_partition(impatient):
 def test_bad_rows_are_named(client, spoil, message):
     X, y = spoil(*rows(400))
     with pytest.raises(ValueError, match=message):
-        tfd.ReflectronRegressor().fit(da.from_array(X, chunks=100), da.from_array(y, chunks=100))
+        tfd.ReflectronRegressor("logistic").fit(
+            da.from_array(X, chunks=100), da.from_array(y, chunks=100)
+        )
 
 
 def _with(values, at, value):

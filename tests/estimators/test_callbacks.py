@@ -37,10 +37,10 @@ SHOWN = {
     "PiSTOL, two targets": (tunefree.PiSTOLRegressor(random_state=0), np.c_[REAL, -REAL]),
     "SGD": (tunefree.AveragedSGDRegressor(solver="sgd", max_iter=5, random_state=0), REAL),
     "Reflectron": (tunefree.ReflectronClassifier(random_state=0), SIGNS),
-    "Reflectron, mean": (tunefree.ReflectronRegressor(random_state=0), MEAN),
+    "Reflectron, mean": (tunefree.ReflectronRegressor("logistic", random_state=0), MEAN),
     "Reflectron, last": (
         tunefree.ReflectronRegressor(
-            potential="euclidean", validation_fraction=0, max_iter=30, random_state=0
+            "logistic", potential="euclidean", validation_fraction=0, max_iter=30, random_state=0
         ),
         MEAN,
     ),
@@ -65,7 +65,7 @@ COUNTED = SHOWN | {
 WHOLE = {
     "exact ridge": (tunefree.AveragedSGDRegressor(random_state=0), REAL),
     "landmarks": (tunefree.LandmarkClassifier(random_state=0), SIGNS),
-    "flow": (tunefree.ReflectronRegressor(solver="flow", random_state=0), MEAN),
+    "flow": (tunefree.ReflectronRegressor("logistic", solver="flow", random_state=0), MEAN),
     "shared": (tunefree.SharedReflectron(random_state=0), np.c_[MEAN, 1.0 - MEAN]),
 }
 EVERY = COUNTED | WHOLE

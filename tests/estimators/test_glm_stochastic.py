@@ -37,13 +37,15 @@ def _problem(n=300, d=40, seed=0, outputs=1):
 
 
 def _walk(**parameters):
-    return ReflectronRegressor(solver="stochastic", random_state=0, **parameters)
+    return ReflectronRegressor(
+        solver="stochastic", random_state=0, **{"link": "logistic", **parameters}
+    )
 
 
 def test_passes_in_memory_come_near_the_batch_form():
     X, y, mean = _problem(1500)
     X, y, fresh, truth = X[:500], y[:500], X[500:], mean[500:]
-    batch = ReflectronRegressor(random_state=0).fit(X, y)
+    batch = ReflectronRegressor("logistic", random_state=0).fit(X, y)
     errors = [np.mean((m.predict(fresh) - truth) ** 2) for m in (batch, _walk().fit(X, y))]
     assert errors[1] < 3.0 * errors[0] < 3e-3
     assert np.var(truth) > 0.05
@@ -103,8 +105,10 @@ def test_streams_of_labels_and_of_several_targets():
 
 def test_a_stream_goes_on_from_a_fit_and_from_a_prior():
     X, y, _ = _problem(400)
-    before = ReflectronRegressor(random_state=0).fit(X, y)
-    model = ReflectronRegressor(random_state=0, step=1e-9, potential="euclidean").fit(X, y)
+    before = ReflectronRegressor("logistic", random_state=0).fit(X, y)
+    model = ReflectronRegressor("logistic", random_state=0, step=1e-9, potential="euclidean").fit(
+        X, y
+    )
     model.coef_, model.intercept_ = before.coef_, before.intercept_
     model.partial_fit(X, y)
     assert np.allclose(model.coef_, before.coef_, atol=1e-6)
@@ -136,7 +140,7 @@ def test_the_steps_of_theorems(step, solver):
     X, y, mean = _problem(400, 10)
     parameters = {"standardize": False, "fit_intercept": False, "validation_fraction": 0.0}
     model = ReflectronRegressor(
-        solver=solver, step=step, potential=PNorm(1.5), max_iter=100, patience=100,
+        "logistic", solver=solver, step=step, potential=PNorm(1.5), max_iter=100, patience=100,
         random_state=0, **parameters,
     )  # fmt: skip
     with warnings.catch_warnings():
@@ -155,8 +159,8 @@ def test_theorems_steps_need_what_the_theorems_need():
     for parameters in ({"potential": "hypentropy"}, {"potential": "power"},
                        {"potential": "euclidean", "weight": np.abs}):  # fmt: skip
         with pytest.raises(ValueError, match="give"):
-            ReflectronRegressor(step="theorem-4.1", **parameters).fit(X, y)
-    ReflectronRegressor(step="theorem-4.1", potential="hypentropy", constraint="l1",
+            ReflectronRegressor(step="theorem-4.1", **{"link": "logistic", **parameters}).fit(X, y)
+    ReflectronRegressor("logistic", step="theorem-4.1", potential="hypentropy", constraint="l1",
                         max_iter=3).fit(X, y)  # fmt: skip
 
 
@@ -188,8 +192,8 @@ def test_the_kernel_form_is_the_alphatron():
     X, y = _rings(60)
     kernel, step, passes = RBF(1.5), 2.0, 25
     model = ReflectronRegressor(
-        feature_map=kernel, step=step, max_iter=passes + 1, patience=1000, fit_intercept=False,
-        standardize=False, validation_fraction=0.0, random_state=0,
+        "logistic", feature_map=kernel, step=step, max_iter=passes + 1, patience=1000,
+        fit_intercept=False, standardize=False, validation_fraction=0.0, random_state=0,
     )  # fmt: skip
     with pytest.warns(UserWarning, match="passes were not enough"):
         model.fit(X, y)
@@ -222,7 +226,7 @@ def test_the_kernel_form_is_the_alphatron():
 )  # fmt: skip
 def test_bad_parameters_are_refused_in_one_sentence(parameters, message):
     X, y, _ = _problem(50, 4)
-    model = ReflectronRegressor(random_state=0, max_iter=5, **parameters)
+    model = ReflectronRegressor(random_state=0, max_iter=5, **{"link": "logistic", **parameters})
     if message is None:
         assert np.isfinite(model.fit(X, y).coef_).all()
         return
@@ -250,7 +254,7 @@ def test_bad_streams_are_refused_and_change_nothing():
     with pytest.raises(ValueError, match="outputs"):
         several.partial_fit(X, y)
     with pytest.raises(ValueError, match="knows no feature_map"):
-        ReflectronRegressor(feature_map=abs).partial_fit(X, y)
+        ReflectronRegressor("logistic", feature_map=abs).partial_fit(X, y)
 
 
 # --- The unit of a stream ------------------------------------------------------------------------
@@ -272,8 +276,8 @@ def test_all_columns_times_one_factor_are_the_same_stream(name, factor):
     X, y, _ = _problem(600, 10)
     if FREE[name].get("link") == "identity":
         y = X[:, 0] - 2.0 * X[:, 1]
-    plain = ReflectronRegressor(**FREE[name]).partial_fit(X, y)
-    scaled = ReflectronRegressor(**FREE[name]).partial_fit(factor * X, y)
+    plain = ReflectronRegressor(**{"link": "logistic"} | FREE[name]).partial_fit(X, y)
+    scaled = ReflectronRegressor(**{"link": "logistic"} | FREE[name]).partial_fit(factor * X, y)
     assert np.allclose(scaled.predict(factor * X), plain.predict(X), rtol=1e-6, atol=1e-9)
     assert plain.score(X, y) > 0.3
     assert scaled.leaderboard_[0]["step"] == plain.leaderboard_[0]["step"]
@@ -287,9 +291,9 @@ def test_chunks_make_no_difference_while_the_unit_is_learned(form, rows, empty):
     X = 0.03 * X
     X[:empty] = 0.0
     parameters = {"potential": ["euclidean", "hypentropy"]}
-    whole = ReflectronRegressor(**parameters).partial_fit(form(X), y)
+    whole = ReflectronRegressor(**{"link": "logistic", **parameters}).partial_fit(form(X), y)
     for size in (1, 7, 64):
-        model = ReflectronRegressor(**parameters)
+        model = ReflectronRegressor(**{"link": "logistic", **parameters})
         for start in range(0, rows, size):
             part = slice(start, start + size)
             model.partial_fit(form(X[part]), y[part])
@@ -304,14 +308,16 @@ def test_without_units_of_columns_a_stream_is_learned_as_it_is():
     X, y, _ = _problem(300, 5)
     X, w, b, step = 0.1 * X, np.zeros(5), 0.0, 2.0
     model = ReflectronRegressor(
-        potential="euclidean", step=step, average=None, standardize=False
+        "logistic", potential="euclidean", step=step, average=None, standardize=False
     ).partial_fit(X, y)
     for x, target in zip(X, y, strict=True):
         r = 1.0 / (1.0 + np.exp(-(w @ x + b))) - target
         w, b = w - step * r * x, b - step * r
     assert np.allclose(model.coef_, w, rtol=1e-9) and np.allclose(model.intercept_, b)
-    within = ReflectronRegressor(potential="euclidean", constraint=L1Ball(0.5)).partial_fit(X, y)
-    free = ReflectronRegressor(potential="euclidean").partial_fit(X, y)
+    within = ReflectronRegressor(
+        "logistic", potential="euclidean", constraint=L1Ball(0.5)
+    ).partial_fit(X, y)
+    free = ReflectronRegressor("logistic", potential="euclidean").partial_fit(X, y)
     assert 0.2 < np.abs(within.coef_).sum() <= 0.5 * (1.0 + 1e-9) < np.abs(free.coef_).sum()
 
 
@@ -336,7 +342,9 @@ def test_a_stream_that_diverged_predicts_the_mean_and_says_so(link):
 def test_a_model_file_keeps_rows_that_wait_for_the_unit(tmp_path):
     X, y, _ = _problem(100, 6)
     for rows in (X, sparse.csr_array(X)):
-        model = ReflectronRegressor(potential="hypentropy").partial_fit(rows[:20], y[:20])
+        model = ReflectronRegressor("logistic", potential="hypentropy").partial_fit(
+            rows[:20], y[:20]
+        )
         save_model(model, tmp_path / "model")
         again = load_model(tmp_path / "model")
         for one in (model, again):
@@ -364,7 +372,9 @@ def test_an_inactive_constraint_changes_nothing(per_output, size):
     potential, step = PNorm(1.5), 0.5
     parameters = {"potential": potential, "step": step, "per_output": per_output}
     free, within = (
-        ReflectronRegressor(constraint=c, batch_size=size, **parameters).partial_fit(X, y)
+        ReflectronRegressor(
+            constraint=c, batch_size=size, **{"link": "logistic", **parameters}
+        ).partial_fit(X, y)
         for c in (None, LpBall(1.5, 1e9))
     )
     assert np.abs(free.coef_ - within.coef_).max() <= 1e-10 * np.abs(free.coef_).max()
@@ -375,9 +385,16 @@ def test_outputs_are_one_matrix_unless_each_is_on_its_own():
     parameters = {"potential": PNorm(1.2), "step": 0.2, "max_iter": 3, "validation_fraction": 0.0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        whole = ReflectronRegressor(**parameters).fit(X, y).coef_
-        each = ReflectronRegressor(per_output=True, **parameters).fit(X, y).coef_
-        alone = [ReflectronRegressor(**parameters).fit(X, y[:, j]).coef_ for j in range(2)]
+        whole = ReflectronRegressor(**{"link": "logistic", **parameters}).fit(X, y).coef_
+        each = (
+            ReflectronRegressor(per_output=True, **{"link": "logistic", **parameters})
+            .fit(X, y)
+            .coef_
+        )
+        alone = [
+            ReflectronRegressor(**{"link": "logistic", **parameters}).fit(X, y[:, j]).coef_
+            for j in range(2)
+        ]
     assert np.allclose(each, alone, rtol=1e-9)
     assert np.abs(whole - alone).max() > 0.01
 
@@ -385,9 +402,15 @@ def test_outputs_are_one_matrix_unless_each_is_on_its_own():
 def test_per_output_streams_are_separate_models():
     X, y, _ = _problem(500, 10, outputs=2)
     parameters = {"potential": PNorm(1.2), "step": 0.2}
-    each = ReflectronRegressor(per_output=True, **parameters).partial_fit(X, y).coef_
+    each = (
+        ReflectronRegressor(per_output=True, **{"link": "logistic", **parameters})
+        .partial_fit(X, y)
+        .coef_
+    )
     for j in range(2):
-        alone = ReflectronRegressor(**parameters).partial_fit(X, y[:, j]).coef_
+        alone = (
+            ReflectronRegressor(**{"link": "logistic", **parameters}).partial_fit(X, y[:, j]).coef_
+        )
         assert np.allclose(each[j], alone, rtol=1e-10)
 
 

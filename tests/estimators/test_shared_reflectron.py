@@ -91,7 +91,7 @@ def test_the_batch_form_ends_where_the_flow_ends(potential):
 def test_one_output_is_the_reflectron_without_intercept():
     X, y, _, _ = _signals(200, 6)
     options = {"fit_intercept": False, "random_state": 0, "potential": [PNorm(1.1), Euclidean()]}
-    plain = ReflectronRegressor(**options).fit(X, y[:, 0])
+    plain = ReflectronRegressor(**{"link": "logistic", **options}).fit(X, y[:, 0])
     del options["fit_intercept"]
     shared = SharedReflectron(**options).fit(X, y[:, 0])
     np.testing.assert_array_equal(shared.coef_, plain.coef_)
@@ -105,7 +105,9 @@ def test_block_diagonal_matrices_are_the_unshared_model():
     options = {"potential": Hypentropy(0.1), "random_state": 0, "standardize": False, "step": 0.5,
                "max_iter": 60, "validation_fraction": 0.0}  # fmt: skip
     with pytest.warns(UserWarning, match="passes were not enough"):
-        apart = ReflectronRegressor(fit_intercept=False, **options).fit(X, Y)
+        apart = ReflectronRegressor(fit_intercept=False, **{"link": "logistic", **options}).fit(
+            X, Y
+        )
     with pytest.warns(UserWarning, match="passes were not enough"):
         shared = SharedReflectron(lambda x: np.kron(np.eye(3), x), **options).fit(X, Y)
     assert np.allclose(shared.coef_.reshape(3, 5), apart.coef_, rtol=1e-9)

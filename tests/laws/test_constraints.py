@@ -6,6 +6,7 @@ from scipy.optimize import brentq, minimize
 
 from tunefree.constraints import (
     CONSTRAINTS,
+    Bounds,
     Box,
     L1Ball,
     L2Ball,
@@ -24,6 +25,7 @@ MATRIX = [Euclidean(), Spectral(Euclidean()), Spectral(PNorm(1.1)), Spectral(Hyp
 PAIRS = [
     *[(c, p) for c in (L1Ball(0.7), Simplex(0.7), NonNegative()) for p in ODD],
     *[(c, p) for c in (L2Ball(0.7), LpBall(1.5, 0.7), Box(-0.1, 0.2)) for p in SEPARABLE],
+    *[(Bounds((0.0,) * 8 + (-0.1,) * 7, (np.inf,) * 8 + (0.2,) * 7), p) for p in SEPARABLE],
     *[
         (c, p)
         for c in (
@@ -222,7 +224,7 @@ def test_bad_parameters_are_refused(make):
 
 def test_the_table_holds_every_constraint():
     kinds = {type(c) for c in CONSTRAINTS.values()}
-    assert kinds == {L1Ball, LpBall, Simplex, NonNegative, Box, SchattenBall}
+    assert kinds == {L1Ball, LpBall, Simplex, NonNegative, Box, Bounds, SchattenBall}
 
 
 @pytest.mark.parametrize("beta", [1e-2, 1.0, 1e3, 1e9])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree.designs import CSR, Dense
+from tunefree.designs import CSR, Categorical, Centred, Dense, Split
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(9, 5)) * (RNG.random((9, 5)) < 0.5)
@@ -40,3 +40,30 @@ def test_products_are_those_of_the_matrix(name):
     # <X theta, r> = <theta, X' r>
     assert np.sum(design.apply(theta) * r) == pytest.approx(np.sum(theta * design.adjoint(r)))
     np.testing.assert_array_equal(design.largest(), abs(X).max(axis=0))
+
+
+CODES = np.array([2, 0, -1, 1, 1, 0, 2, -1, 0])
+LEVELS = (CODES[:, None] == np.arange(3)) * 1.0
+JOINED = {
+    "categories": (Categorical(CODES, 3), LEVELS),
+    "split": (Split((Dense(X), Categorical(CODES, 3), DESIGNS["from scipy"])),
+              np.hstack([X, LEVELS, X])),
+    "two categories": (Split((Categorical(CODES, 3), Categorical(CODES[::-1], 3))),
+                       np.hstack([LEVELS, LEVELS[::-1]])),
+    "csr": (DESIGNS["from scipy"], X),
+    "centred": (Centred(Split((Dense(X), Categorical(CODES, 3))), np.arange(8.0)),
+                np.hstack([X, LEVELS]) - np.arange(8.0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_joined_designs_are_the_matrix_side_by_side(name):
+    design, matrix = JOINED[name]
+    d, w = matrix.shape[1], RNG.random(9)
+    assert design.shape == matrix.shape
+    for shape in ((), (2,)):
+        theta, r = RNG.normal(size=(d, *shape)), RNG.normal(size=(9, *shape))
+        np.testing.assert_allclose(design.apply(theta), matrix @ theta, atol=1e-12)
+        np.testing.assert_allclose(design.adjoint(r), matrix.T @ r, atol=1e-12)
+    np.testing.assert_allclose(design.gram(w), (matrix.T * w) @ matrix, atol=1e-12)
+    assert (design.norms(2) >= np.linalg.norm(matrix, axis=1) - 1e-12).all()

@@ -18,6 +18,8 @@ CASES = [
     Power(3.0),
     Spectral(PNorm(1.1)),
     Spectral(potentials.Euclidean()),
+    potentials.Grouped(Hypentropy(1e-2), (0, 0, 0, 1, 1, 2, 3, 3, 3, 3, 4, 4)),
+    potentials.Whitened(0.1).bound(np.diag(np.arange(12.0)) + 0.5),
 ]
 
 

@@ -18,6 +18,7 @@ SCORES = (DENSE - np.arange(COLUMNS)) / np.logspace(-2, 3, COLUMNS) @ RNG.standa
 MEANS = 1.0 / (1.0 + np.exp(-SCORES))
 SHARES = 1.0 / (1.0 + np.exp(-4.0 * (SPARSE @ np.linspace(-1.0, 1.0, COLUMNS))))
 LABELS = np.where(SCORES > 1, "high", np.where(SCORES > -1, "middle", "low"))
+COUNTS = np.floor(np.exp(1.0 + 0.3 * SCORES))
 WEIGHTS = RNG.integers(0, 3, ROWS) * 1.0
 
 
@@ -39,11 +40,11 @@ def holding_out_the_same(estimator, X, seed):
             turn = (row_hash(self.rows, seed) % np.uint64(every)).astype(int)
             return np.where(turn < n_splits, turn + 1, NONE)
 
-        def _fit(self, X, targets, weights, strata, validation):
+        def _fit(self, X, targets, weights, strata, validation, *more, **law):
             kept = weights > 0.0
             order, _ = hashed_visits(X[kept], targets[kept], weights[kept], seed).unique()
             self.rows = X[kept][order]
-            super()._fit(X, targets, weights, strata, validation)
+            super()._fit(X, targets, weights, strata, validation, *more, **law)
 
     return Same
 
@@ -59,7 +60,7 @@ CASES = {
     "sparse": (ReflectronRegressor, SPARSE, SHARES, None, {}),
     "weights": (ReflectronRegressor, DENSE, MEANS, WEIGHTS, {}),
     "two outputs": (ReflectronRegressor, DENSE, np.stack([MEANS, 1 - MEANS], axis=1), None, {}),
-    "classes": (ReflectronClassifier, DENSE, LABELS, WEIGHTS, {}),
+    "classes": (ReflectronClassifier, DENSE, LABELS, WEIGHTS, {"n_splits": 1}),
     "few rows": (ReflectronClassifier, DENSE[:400], LABELS[:400], None, {}),
     "own units": (ReflectronRegressor, SPARSE, SHARES, None, {"standardize": False}),
     "constraint": (
@@ -68,6 +69,8 @@ CASES = {
     ),
     "theorem": (ReflectronRegressor, DENSE, MEANS, None,
                 {"step": "theorem-5.2", "potential": "euclidean", "max_iter": 100}),
+    "counts": (ReflectronRegressor, DENSE, COUNTS, None,
+               {"family": "poisson", "link": None, "n_splits": 1}),
     "nothing held out": (ReflectronRegressor, DENSE, MEANS, None,
                          {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 60}),
 }  # fmt: skip
@@ -77,7 +80,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_batch_reflectron_finds_what_it_finds_in_memory(name):
     estimator, X, y, weights, options = CASES[name]
-    options = {"random_state": 3, "max_iter": 150} | options
+    link = {"link": "logistic"} if estimator is ReflectronRegressor else {}
+    options = {"random_state": 3, "max_iter": 150} | link | options
     expected = holding_out_the_same(estimator, X, 3)(**options).fit(X, y, sample_weight=weights)
     model = estimator(**options).fit_source(pieces_of(X, y, weights))
     close(model, expected)
@@ -96,19 +100,22 @@ def test_the_batch_reflectron_reads_a_file_whose_columns_grow(tmp_path):
         for y, row in zip(SHARES.tolist(), rows, strict=True)
     ]
     (tmp_path / "data.svm").write_text("\n".join(lines))
-    model = ReflectronRegressor(random_state=3).fit_source(tmp_path / "data.svm")
-    close(model, holding_out_the_same(ReflectronRegressor, X, 3)(random_state=3).fit(X, SHARES))
+    model = ReflectronRegressor("logistic", random_state=3).fit_source(tmp_path / "data.svm")
+    close(
+        model,
+        holding_out_the_same(ReflectronRegressor, X, 3)("logistic", random_state=3).fit(X, SHARES),
+    )
 
 
 def test_what_a_batch_learner_cannot_learn_from_is_said():
     with pytest.raises(ValueError, match="solver='batch' needs many passes"):
-        ReflectronRegressor().fit_source(iter([(DENSE, MEANS)]))
+        ReflectronRegressor("logistic").fit_source(iter([(DENSE, MEANS)]))
     with pytest.raises(ValueError, match="solver='flow' needs all rows in memory"):
-        ReflectronRegressor(solver="flow").fit_source((DENSE, MEANS))
+        ReflectronRegressor("logistic", solver="flow").fit_source((DENSE, MEANS))
     with pytest.raises(ValueError, match="only one class"):
         ReflectronClassifier().fit_source((DENSE, np.zeros(ROWS)))
     with pytest.raises(ValueError, match="no row with a positive weight"):
-        ReflectronRegressor().fit_source((DENSE, MEANS, np.zeros(ROWS)))
+        ReflectronRegressor("logistic").fit_source((DENSE, MEANS, np.zeros(ROWS)))
 
 
 SEPARABLE = np.abs(SCORES) > 1

@@ -261,8 +261,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
 def test_the_stochastic_reflectron_learns_from_a_source_and_resumes(tmp_path):
     y = 1.0 / (1.0 + np.exp(-DENSE[:, 0]))
     pieces = [(DENSE[i : i + 100], y[i : i + 100]) for i in range(0, ROWS, 100)]
-    model = ReflectronRegressor(solver="stochastic")
-    expected = ReflectronRegressor(solver="stochastic").partial_fit(DENSE, y)
+    model = ReflectronRegressor("logistic", solver="stochastic")
+    expected = ReflectronRegressor("logistic", solver="stochastic").partial_fit(DENSE, y)
     same(model.fit_source(pieces), expected)
     saved = Checkpoint(tmp_path / "run", every=100)
     with pytest.raises(Killed):

@@ -137,6 +137,49 @@ def stack_targets(predictions, targets, weights, spread):
     return _pruned(fit, predictions, weights)
 
 
+def stack_means(predictions, targets, weights, family):
+    """The stack of least deviance: non-negative weights of means, within the family's range.
+
+    Parameters
+    ----------
+    predictions : list of ndarray of shape (n, 1)
+    targets : ndarray of shape (n, 1)
+    weights : ndarray of shape (n,)
+    family : part of `tunefree.families`
+
+    Returns
+    -------
+    Stack
+    """
+    share, least = weights / weights.sum(), least_mean(targets)
+
+    def fit(part):
+        columns, m = np.column_stack(part), len(part)
+        columns = np.maximum(columns, least)
+
+        def risk(theta):
+            a = np.exp(theta)
+            mean = family.clipped(columns @ a)
+            slope = 2.0 * share * (mean - targets[:, 0]) / family.variance(mean)
+            return share @ family.deviance(targets[:, 0], mean), a * (slope @ columns)
+
+        theta = minimize(
+            risk, np.full(m, -np.log(m)), jac=True, method="L-BFGS-B", bounds=[_ENDS] * m
+        ).x
+        a = np.where(theta <= _ENDS[0] + 1e-6, 0.0, np.exp(theta))
+        sizes = a * (share @ columns)
+        losses = family.deviance(targets[:, 0], family.clipped(columns @ a))
+        return a, np.zeros(1), sizes / max(sizes.sum(), 1e-300), losses
+
+    return _pruned(fit, predictions, weights)
+
+
+def least_mean(targets):
+    """The least mean to believe where means are positive: half the least positive target."""
+    positive = targets[targets > 0.0]
+    return 0.5 * float(positive.min()) if len(positive) else 1e-300
+
+
 def _pruned(fit, scores, weights):
     """Fit; leave out what the others hardly miss, the least share first."""
     kept = list(range(len(scores)))

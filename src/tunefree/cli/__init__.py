@@ -105,7 +105,14 @@ def train(
         str | None,
         typer.Option(
             help="of reflectron: the mean as a function of the score: identity, logistic, probit, "
-            "... (default: identity for regression, else logistic)"
+            "..., learned, auto (default: the family's; identity for regression, else logistic)"
+        ),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="of reflectron: what the target is: poisson, gamma, tweedie, negative_binomial, "
+            "binomial, huber, quantile, ordinal, ..., auto (default: numbers, or classes)"
         ),
     ] = None,
     potential: Annotated[
@@ -176,7 +183,7 @@ def train(
                 str(estimator),
                 seed,
                 passes,
-                {"link": link, "potential": potential},
+                {"link": link, "potential": potential, "family": family},
                 categorical or [],
                 compress,
             ),

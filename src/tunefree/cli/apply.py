@@ -28,6 +28,7 @@ from tunefree.io.mixed import format_in, mixed_parts, read_mixed
 from tunefree.io.model import describe_model, load_model
 
 _LEAST = 1e-15  # a probability below it counts as this, so that one sure mistake is not infinite
+_MOST = 1e6  # a unit deviance above it counts as this
 _HELD = 1 << 20  # so many decisions are held as they are
 
 
@@ -182,7 +183,9 @@ class Scores:
     that the model does not know is an error and costs the log-loss of a probability of 1e-15
     (scikit-learn's `log_loss` refuses it).
 
-    `classes` are the model's; None for regression.
+    `classes` are the model's; None for regression. A generalized linear model has its `family`,
+    whose mean deviance and D2 are scores, too. `calibration()` compares, by tenths of the
+    predictions (of two classes of the probability of the second), what was said with what was so.
 
     >>> y, decisions = np.array([0, 0, 1]), np.array([-1.0, 1.0, 2.0])
     >>> scores = Scores(np.array([0, 1]))
@@ -192,10 +195,11 @@ class Scores:
     {'error': 0.333..., 'auc': 1.0, 'n': 3}
     """
 
-    def __init__(self, classes=None):
-        self.classes, self.rows, self.strangers = classes, 0, 0
+    def __init__(self, classes=None, family=None):
+        self.classes, self.family, self.rows, self.strangers = classes, family, 0, 0
         self.weight, self.means = 0.0, {}  # weighted means over the rows so far
         self._decisions = []  # parts of (is of the second class, decision, weight)
+        self._told = []  # parts of (prediction, target, weight), of the first rows
 
     def add(self, y, predicted, probabilities=None, decisions=None, weight=None):
         """Take in some rows."""
@@ -203,6 +207,11 @@ class Scores:
         weight = np.ones(len(y)) if weight is None else weight
         if self.classes is None:
             costs = {"mse": (predicted - y) ** 2, "mae": np.abs(predicted - y)}
+            if self.family is not None and np.ndim(predicted) == 1:
+                told, so = (np.asarray(a, dtype=float)[:, None] for a in (predicted, y))
+                with np.errstate(all="ignore"):
+                    cost = self.family.deviance(so, self.family.clipped(told))[:, 0]
+                costs["deviance"] = np.minimum(cost, _MOST)
         else:
             place = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
             known = self.classes[place] == y
@@ -211,6 +220,13 @@ class Scores:
             if probabilities is not None:
                 p = np.where(known, probabilities[np.arange(len(y)), place], 0.0)
                 costs["log_loss"] = -np.log(np.maximum(p, _LEAST))
+        told, so = predicted, y
+        if self.classes is not None:
+            told = None
+            if probabilities is not None and len(self.classes) == 2:
+                told, so = probabilities[:, 1], (y == self.classes[1]).astype(float)
+        if told is not None and np.ndim(told) == 1 and self.rows <= _HELD:
+            self._told.append((np.asarray(told, dtype=float), so, weight))
         added = float(weight.sum())
         if not added:
             return
@@ -247,6 +263,19 @@ class Scores:
                 scores["auc"] = float(roc_auc_score(side, decisions, sample_weight=weight))
         return scores | {"n": self.rows}
 
+    def calibration(self):
+        """By tenths of what was predicted: its mean, the mean of what was so, and the rows."""
+        if not self._told:
+            return []
+        told, so, weight = _joined(self._told)
+        order = np.argsort(told, kind="stable")
+        order = order[weight[order] > 0.0]
+        return [
+            {"predicted": float(np.average(told[i], weights=weight[i])),
+             "observed": float(np.average(so[i], weights=weight[i])), "rows": len(i)}
+            for i in np.array_split(order, 10) if len(i)
+        ]  # fmt: skip
+
 
 def _joined(parts):
     return (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -270,12 +299,17 @@ def run_eval(model, data, as_json, html=None, **given):
     """Carry out ``tunefree eval``; `html` is where to write the page of ``tunefree report``."""
     check_writable(html)
     estimator, notes = load(model)
-    scores, table = evaluate(estimator, notes, data, whole=html is not None, **given)
+    scores, tenths, table = evaluate(estimator, notes, data, whole=html is not None, **given)
     if as_json:
-        answer(json.dumps(scores))
+        answer(json.dumps(scores | ({"calibration": tenths} if tenths else {})))
     else:
         for name, value in scores.items():
             answer(f"{name:10}{value:.6g}" if isinstance(value, float) else f"{name:10}{value}")
+        if tenths:
+            answer("calibration, by tenths of the predictions")
+            answer(f"{'predicted':>12}{'observed':>12}{'rows':>10}")
+        for row in tenths:
+            answer(f"{row['predicted']:12.6g}{row['observed']:12.6g}{row['rows']:10}")
     if html is not None:
         from tunefree.cli.report import write_page
 
@@ -283,10 +317,10 @@ def run_eval(model, data, as_json, html=None, **given):
 
 
 def evaluate(estimator, notes, data, whole, **given):
-    """Scores of a model on data, and the last table of them: all rows, if `whole`."""
+    """Scores and calibration of a model on data, and the last table: all rows, if `whole`."""
     classes, table = getattr(estimator, "classes_", None), None
     given["target_type"] = float if classes is None or classes.dtype.kind in "biuf" else str
-    scores = Scores(classes)
+    scores = Scores(classes, getattr(estimator, "family_", None))
     with failing(BAD_DATA, data):
         for table in _tables(estimator, notes, data, labelled=True, whole=whole, **given):
             if table.y is None:
@@ -304,4 +338,4 @@ def evaluate(estimator, notes, data, whole, **given):
             raise DataError("the file is empty: it holds no row", data)
         if scores.strangers:
             note(f"note: {scores.strangers} rows have a class that the model does not know: errors")
-        return scores.result(), table
+        return scores.result(), scores.calibration(), table

@@ -44,7 +44,7 @@ def run_report(model, data, output, **given):
     estimator, notes = load(model)
     table = scores = None
     if data is not None:
-        scores, table = evaluate(estimator, notes, data, whole=True, **given)
+        scores, _, table = evaluate(estimator, notes, data, whole=True, **given)
     write_page(output, model, estimator, notes, data, table, scores)
 
 

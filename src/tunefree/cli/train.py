@@ -131,11 +131,13 @@ def _choose_task(task, y):
 
 def _choices():
     """The tables of the parts that are options of one estimator."""
+    from tunefree.families import FAMILIES
     from tunefree.links import LINKS
     from tunefree.potentials import POTENTIALS
 
     return {
-        "link": ("reflectron", LINKS.names()),
+        "link": ("reflectron", [*LINKS.names(), "auto", "learned"]),
+        "family": ("reflectron", ["auto", *FAMILIES.names()]),
         "potential": ("reflectron", ["auto", *POTENTIALS.names()]),
     }
 
@@ -143,7 +145,7 @@ def _choices():
 class Maker(NamedTuple):
     """What the user said of the estimator.
 
-    `parts` holds the names of its link and potential, `categorical` columns of the file.
+    `parts` holds names: link, potential and family; `categorical` columns of the file.
     """
 
     name: str
@@ -184,7 +186,7 @@ class Maker(NamedTuple):
             return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
         if name == "ridge":
             return tunefree.AveragedSGDRegressor(**options)
-        if name == "reflectron" and task == "regression":
+        if name == "reflectron" and task == "regression" and not {"family", "link"} & set(parts):
             parts = {"link": "identity"} | parts
         prefix = {"kernel": "KernelPiSTOL", "pistol": "PiSTOL", "reflectron": "Reflectron"}[name]
         return getattr(tunefree, prefix + kind)(**options | parts)

@@ -12,6 +12,7 @@ l2, lp        ||x||_p <= radius               w scaled, or v with v + mu |x(v)|^
 simplex       x >= 0, sum x = total           (w - nu)+; w - nu for the entropy
 non-negative  x >= 0                          w+
 box           low <= x <= high                w clipped
+bounds        low_j <= x_j <= high_j          w clipped
 nuclear       sum of singular values          the l1 rule on singular values
 Schatten      ||singular values||_p           the lp rule on singular values
 ============  ==============================  ==================================================
@@ -27,8 +28,22 @@ p-norm's rule is this library's.
 
 from tunefree._parts import Table
 from tunefree.constraints.balls import L1Ball, L2Ball, LpBall
-from tunefree.constraints.orthants import Box, NonNegative, Simplex
+from tunefree.constraints.orthants import Bounds, Box, Monotone, NonNegative, Simplex
 from tunefree.constraints.spectral import NuclearBall, SchattenBall
+
+__all__ = [
+    "CONSTRAINTS",
+    "Bounds",
+    "Box",
+    "L1Ball",
+    "L2Ball",
+    "LpBall",
+    "Monotone",
+    "NonNegative",
+    "NuclearBall",
+    "SchattenBall",
+    "Simplex",
+]
 
 CONSTRAINTS = Table(
     "constraint",
@@ -40,6 +55,7 @@ CONSTRAINTS = Table(
         "simplex": Simplex(),
         "non_negative": NonNegative(),
         "box": Box(),
+        "bounds": Bounds(),
         "nuclear": NuclearBall(),
         "schatten": SchattenBall(1.5),
     },

@@ -1,4 +1,4 @@
-"""Sets that bound entries: the simplex, the nonnegative orthant, boxes."""
+"""Sets that bound entries: the simplex, the nonnegative orthant, boxes, bounds by column."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -149,3 +149,81 @@ class Box:
     def scaled(self, factor: float) -> "Box":
         """The set times a factor."""
         return Box(self.low * factor, self.high * factor)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Vectors whose entries lie between bounds of their own column; an infinite bound is none.
+
+    The estimators take them in the user's units of the columns.
+
+    Parameters
+    ----------
+    low, high : float or tuple of float
+        One number, or one a column.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> from tunefree.potentials import Euclidean
+    >>> Bounds((0.0, -np.inf), (1.0, 0.0)).project(np.array([1.5, 2.0]), Euclidean())[0]
+    array([1., 0.])
+    """
+
+    low: Any = 0.0
+    high: Any = np.inf
+
+    def __post_init__(self):
+        for name in ("low", "high"):
+            value = getattr(self, name)
+            if np.ndim(value):
+                object.__setattr__(self, name, tuple(float(v) for v in np.ravel(value)))
+        if not (np.asarray(self.low) <= np.asarray(self.high)).all():
+            raise ValueError(f"low={self.low!r} exceeds high={self.high!r} in some column.")
+
+    def in_units(self, scale: np.ndarray) -> "Bounds":
+        """The bounds of coefficients of columns that are divided by a scale."""
+        return Bounds(*(tuple(np.asarray(b) * scale) for b in (self.low, self.high)))
+
+    def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest point of the set, and its dual."""
+        if not (is_separable(potential) and is_odd(potential)):
+            raise no_rule(self, potential, "use a potential of the entries, off the simplex")
+        for bound in (self.low, self.high):
+            if np.ndim(bound) and len(bound) != dual.shape[-1]:
+                raise ValueError(
+                    f"The bounds are of {len(bound)} columns, and the rows have {dual.shape[-1]}."
+                )
+        low, high = (np.broadcast_to(b, dual.shape).astype(float) for b in (self.low, self.high))
+        dual = np.clip(dual, *(potential.mirror(b) for b in (low, high)))
+        return np.clip(potential.inverse(dual), low, high), dual
+
+    def contains(self, theta: np.ndarray, tolerance: float = 1e-9) -> bool:
+        """Whether a point is in the set."""
+        return bool((theta >= self.low).all() and (theta <= self.high).all())
+
+
+def Monotone(signs: Any) -> Bounds:
+    """Coefficients of given signs: 1 never falls with the column, -1 never rises, 0 is free.
+
+    Parameters
+    ----------
+    signs : sequence of int
+
+    Returns
+    -------
+    Bounds
+
+    Examples
+    --------
+    >>> Monotone((1, 0))
+    Bounds(low=(0.0, -inf), high=(inf, inf))
+    """
+    signs = np.asarray(signs, dtype=float)
+    if not np.isin(signs, (-1.0, 0.0, 1.0)).all():
+        raise ValueError(f"signs={signs.tolist()} holds others than -1, 0 and 1.")
+    low, high = np.where(signs > 0.0, 0.0, -np.inf), np.where(signs < 0.0, 0.0, np.inf)
+    return Bounds(tuple(low), tuple(high))

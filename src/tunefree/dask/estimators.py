@@ -209,7 +209,7 @@ def _numbers(part, estimator):
     if not is_classifier(estimator):
         return part.y.reshape(len(part.y), -1).astype(np.float64), np.zeros(len(part.y))
     codes = np.searchsorted(estimator.classes_, part.y)
-    return estimator._targets(codes, len(estimator.classes_)), codes
+    return estimator._targets(codes, estimator.classes_), codes
 
 
 def _moments(part, estimator):
@@ -244,7 +244,7 @@ def _held_weight(batches):
 
 def _fit_glm(self, cluster):
     """What both Reflectrons do."""
-    link, configurations, _ = self._check()
+    (family, link), configurations, _ = self._check()
     if self.solver != "batch" or self.feature_map is not None:
         raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
     if getattr(self, "class_weight", None) is not None:
@@ -255,6 +255,7 @@ def _fit_glm(self, cluster):
     worker = clone(self)
     if is_classifier(self):
         worker.classes_ = self.classes_
+        family, link = self._law(self.classes_)
     m = cluster.total("moments", _moments, worker, merge=joined)
     columns = Columns.unchanged(cluster.n_columns)
     if self.standardize:
@@ -268,12 +269,13 @@ def _fit_glm(self, cluster):
             f"Choosing among {len(configurations)} configurations needs rows held out: give a "
             "positive validation_fraction, larger partitions, or a single potential."
         )
-    learner = self._mirror(link, configurations, 2 if held else 1, bool(held))
+    learner = self._mirror((family, link), configurations, 2 if held else 1, bool(held))
     offset = None
     low, high = getattr(link, "range", (np.inf, -np.inf))
-    inside = ((m.target > low) & (m.target < high)).all() and hasattr(link, "inverse")
+    mean = family.start(m.target[None], np.ones(1))
+    inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
     if self.fit_intercept and inside:
-        offset = target_margin(link, m.target)
+        offset = target_margin(link, mean)
     self._descend(learner, source, columns, (None, offset), len(m.target), cluster.dtype)
 
 

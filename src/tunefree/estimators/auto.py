@@ -36,11 +36,13 @@ from tunefree.choose.race import (
     wants_all_rows,
     weighted_mean,
 )
+from tunefree.choose.stack import least_mean, stack_means
 from tunefree.choose.tournament import SCOUTED, VISITS
 from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.families import FAMILIES
 from tunefree.learners.kernel.geometry import looked_at
 from tunefree.preprocessing import TablePreprocessor
 from tunefree.protocols import MatrixLike, Seed, TargetLike
@@ -379,7 +381,7 @@ class Report(NamedTuple):
     def table(self):
         """Header and rows of text: candidate, risk and its error, log-loss, seconds, outcome."""
         classify = self.task == "classification"
-        kind = "error" if classify else "squared error"
+        kind = "error" if classify else self.leaderboard[0].get("loss", "squared error")
         scores = ("log-loss",) if classify else ()
         rows: list[tuple] = [
             ("candidate", f"validation {kind}", "standard error", *scores, "seconds", "")
@@ -523,6 +525,10 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         entrants, left = candidates(
             task, self.family, X, n_outputs, seed, groups is not None, together
         )
+        if hasattr(score, "family"):
+            one = tunefree.ReflectronRegressor(family=score.family, random_state=seed)
+            name = f"Reflectron, {type(score.family).__name__}"
+            entrants.append(Candidate(name, "linear", one, _reflectron_work, together=together))
         if not entrants:
             raise ValueError(
                 f"family={self.family!r} has no candidate for {shape.d} columns: " +
@@ -569,6 +575,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             self.permutation_importances_[many] = worse[X.shape[1] :]
         self.seconds_ = time.perf_counter() - start
         self.leaderboard_ = _leaderboard(entries, self.chosen_, totals, shape, task)
+        if hasattr(score, "family"):
+            self.leaderboard_ = [r | {"loss": score.kind} for r in self.leaderboard_]
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
         last = f"Fitted again on all rows: {', '.join(again)}." if again else ""
         self.n_iter_ = max(1, int(round(budget.spent)))
@@ -736,6 +744,41 @@ def _leaderboard(entries, chosen, weights, shape, task):
     return sorted(board, key=lambda r: (-r["share"], r["risk"] is None, r["risk"] or 0.0))
 
 
+class Means(NamedTuple):
+    """Of regression: predictions, judged by the deviance of a family.
+
+    Attributes
+    ----------
+    family : part of `tunefree.families`
+    least : float
+        The least mean to believe.
+    """
+
+    family: Any
+    least: float
+    task = "regression"
+    of, recalled = Targets.of, Targets.recalled
+
+    @property
+    def kind(self):
+        """What the leaderboard calls the risk."""
+        return f"{type(self.family).__name__} deviance"
+
+    def losses(self, predicted, y):
+        """Deviances."""
+        mean = self.family.clipped(np.maximum(predicted[:, 0], self.least))
+        return self.family.deviance(y, mean)
+
+    def judge(self, predicted, y, weights):
+        """Deviances, twice."""
+        cost = self.losses(predicted, y)
+        return cost, cost
+
+    def stack(self, scores, y, weights):
+        """The stack of least deviance."""
+        return stack_means(scores, y[:, None], weights, self.family)
+
+
 class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     r"""Classification in one call: candidates race on rows that they have not seen.
 
@@ -885,7 +928,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
     r"""Regression in one call: candidates race on rows that they have not seen.
 
     As `TuneFreeClassifier`, with exact ridge regression as one more candidate: the weighted sum has
-    the least squared error on rows left out.
+    the least squared error on rows left out, or the least deviance of counts or amounts (`loss`).
 
     Parameters
     ----------
@@ -899,6 +942,9 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         See `TuneFreeClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
+    loss : {'squared', 'poisson', 'gamma', 'tweedie'} or family, default='squared'
+        What candidates are judged and stacked by: the deviance of a family of means above 0, which
+        the Reflectron then learns besides the others. `score` is its D2.
 
     Attributes
     ----------
@@ -932,6 +978,34 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
     >>> bool(model.score(X[300:], y[300:]) > 0.4)
     True
     """
+
+    def __init__(
+        self,
+        family: str = "auto",
+        *,
+        budget: float | str | None = None,
+        categorical_features: Any = "from_dtype",
+        random_state: Seed = None,
+        loss: Any = "squared",
+    ):
+        super().__init__(
+            family, budget=budget, categorical_features=categorical_features,
+            random_state=random_state,
+        )  # fmt: skip
+        self.loss = loss
+
+    def _judge(self, targets):
+        """The family that judges, and the least mean; None for squared errors."""
+        if isinstance(self.loss, str) and self.loss == "squared":
+            return None
+        known = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
+        family: Any = FAMILIES.find(self.loss, ["squared"]) if known else FAMILIES["normal"]
+        if family.range != (0.0, np.inf) or family.exposure != "rate":
+            raise ValueError(f"loss={self.loss!r} is none of squared, poisson, gamma, tweedie.")
+        if targets.shape[1] > 1:
+            raise ValueError(f"loss={self.loss!r} is of one target: y has {targets.shape[1]}.")
+        family.check(targets)
+        return Means(family, least_mean(targets))
 
     @told
     def fit(
@@ -969,8 +1043,33 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
             spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
         strata = np.zeros(len(y), dtype=np.int64)
         self.range_, self.flat_ = (targets.min(axis=0), targets.max(axis=0)), y.ndim == 1
-        self._race(table, X, y, targets, weights, groups, strata, Targets(spread), targets.shape[1])
+        judge: Any = self._judge(targets)
+        if judge is None:
+            judge = Targets(spread)
+        else:  # a mean of 0 would be certain
+            y, self.range_ = targets[:, 0], (np.array([judge.least]), self.range_[1])
+        self._race(table, X, y, targets, weights, groups, strata, judge, targets.shape[1])
         return self
+
+    def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
+        """R2, or D2 of the loss.
+
+        Parameters
+        ----------
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        if isinstance(self.loss, str) and self.loss == "squared":
+            return float(super().score(X, y, sample_weight))
+        y = np.asarray(y, dtype=np.float64).reshape(-1, 1)
+        weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
+        mean = np.asarray(self.predict(X), dtype=np.float64).reshape(-1, 1)
+        return FAMILIES.find(self.loss).d2(y, mean, weights)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""

@@ -12,6 +12,8 @@ hypentropy      sum x asinh(x/b) - sqrt(x2+b2)   b sinh(w)                      
 entropy         sum x log x, on the simplex      softmax(w)                           1 (l1)
 power           sum |x|^q, q > 1                 sign(w) (|w|/q)^(1/(q-1))            -
 spectral        any of these, of singular values the same, on singular values         -
+grouped         any separable one, of groups' norms      the same, of groups' norms           -
+whitened        x' (C + a I) x / 2               (C + a I)^-1 w                       -
 ==============  ===============================  ===================================  ==========
 
 A potential acts on an array of any shape as a whole. It says whether it is `separable` (a sum over
@@ -24,18 +26,22 @@ Source: Boffi, Tu and Slotine 2021, section 6 and corollaries 4.1-4.3; Boffi and
 
 from tunefree._parts import Table
 from tunefree.potentials.entropy import Entropy
+from tunefree.potentials.grouped import Grouped
 from tunefree.potentials.spectral import Spectral
 from tunefree.potentials.vectors import Euclidean, Hypentropy, PNorm, Potential, Power
+from tunefree.potentials.whitened import Whitened
 
 __all__ = [
     "POTENTIALS",
     "Entropy",
     "Euclidean",
+    "Grouped",
     "Hypentropy",
     "PNorm",
     "Potential",
     "Power",
     "Spectral",
+    "Whitened",
 ]
 
 POTENTIALS = Table(
@@ -49,5 +55,7 @@ POTENTIALS = Table(
         "entropy": Entropy(),
         "power": Power(),
         "spectral": Spectral(),
+        "whitened": Whitened(),
+        "grouped": Grouped(),
     },
 )

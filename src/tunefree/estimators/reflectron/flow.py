@@ -238,7 +238,7 @@ def fit_flows(problem, batches, start, *, weight, natural, intercept, most):
     lowest risk. Without rows to choose by, it is followed until it is stationary. `batches` are the
     rows, and those given to choose by.
     """
-    (design, targets, weights, held), *given = batches
+    (design, targets, weights, held, _), *given = batches
     (theta, offset), shape = start, (problem.members, targets.shape[1])
     offset = np.broadcast_to(0.0 if offset is None else offset, shape)
 

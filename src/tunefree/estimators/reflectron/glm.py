@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,21 +26,29 @@ from tunefree.estimators.reflectron.flow import SOLVERS, fit_flows
 from tunefree.estimators.reflectron.problem import (
     Columns,
     Fitted,
+    Levels,
     Problem,
+    Score,
     Survey,
     Surveyed,
+    bound,
     check_theorems,
     check_weight,
+    coded,
     combinations,
+    family_range,
     fitted_map,
+    in_units,
     is_kernel,
     link_range,
     scheme_of,
     with_steps,
 )
+from tunefree.estimators.reflectron.rounds import Rounds, entered
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
+from tunefree.families import FAMILIES, OF_CLASSES, Family, Matching, family_of
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
-from tunefree.links import LINKS, check_increasing, target_margin
+from tunefree.links import LINKS, Exp, check_increasing, target_margin
 from tunefree.potentials import Euclidean
 from tunefree.protocols import (
     Average,
@@ -54,20 +63,29 @@ from tunefree.robust import guarded
 # Fewer distinct rows than this are too few to hold any out.
 _FEWEST_ROWS = 10
 # n_splits='auto': below so many rows a single share held out is too few to choose by.
-_FEW_ROWS, _SPLITS = 1000, 5
+# For families, which are learned in few passes, below so many.
+_FEW_ROWS, _SPLITS, _MANY_ROWS = 1000, 5, 20_000
 _SHARE = 0.2
+# Links that are chosen, or learned.
+_LEARNED = ("auto", "learned")
 # A configuration that another has overtaken waits for progress this many times shorter.
 _BEHIND = 2
 
 _PARAMETERS = """Parameters
     ----------
-    link : str or link, default='logistic'
+    link : str, link or None
         The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
-        with a nondecreasing ``mean(s)``.
+        with a nondecreasing ``mean(s)``. None is the family's own; 'learned' is a nondecreasing
+        link estimated together with the coefficients, and 'auto' the best closed form by the
+        deviance of rows left out, unless the learned one is better by a standard error.
+    family : str or family, default='auto'
+        What targets are: a name of `tunefree.families.FAMILIES` or a part. It judges by its
+        deviance and learns along its score. 'auto' with a link named is 'matching': the link's
+        own matching loss for any targets, judged by squared errors (GLM-tron).
     potential : str, potential or list, default='auto'
         The geometry: a name of `tunefree.potentials.POTENTIALS`, a part, or a list of these to
         choose from. 'auto' is the Euclidean potential and the hypentropy of beta 1e-4, 1e-6, 1e-8,
-        1e-12.
+        1e-12; with a family up to 500 columns also `Whitened`, in four shrinkages.
     constraint : str, constraint, None or list, default=None
         A set to project onto, from `tunefree.constraints`.
     step : 'auto', float > 0, 'theorem-4.1', 'theorem-5.1', 'theorem-5.2' or list, default='auto'
@@ -100,7 +118,8 @@ _PARAMETERS = """Parameters
         or so much less that all splits are disjoint. One row in round(1 / share) is held out.
     n_splits : int or 'auto', default='auto'
         How many disjoint shares are held out, each from a member of its own that learns beside the
-        one that learns from all rows, with the same steps; 'auto' is 5 below 1,000 rows, else 1.
+        one that learns from all rows, with the same steps; 'auto' is 5 below 1,000 rows (in
+        memory and with a family 20,000), else 1.
     patience : int, default=50
         Accepted steps without progress of the hold-out risk before a configuration ends; at
         least half as many as the progress took, and half of it once another does better.
@@ -131,15 +150,20 @@ _PARAMETERS = """Parameters
 
 _FITTED = """n_iter_ : int
         Passes over the rows, rejected trials included.
-    link_ : part
-        The link in use.
+    link_, family_ : parts
+        The link and the family in use.
     potential_, constraint_ : the chosen parts
     feature_map_ : fitted map or None
+    categories_ : list or None
+        Of a data frame with columns of text or categories, the levels of each (None: numbers).
+        ``coef_`` has a number for every column of numbers and then for every level, none of which
+        is expanded in memory; a level that is new has 0.
     leaderboard_ : list of dict
         Every configuration's lowest hold-out risk and the time that had it (the sum of steps; in
         stochastic form passes, on a stream rows), the best first.
     trace_ : dict of ndarray of shape (n_passes, n_configurations)
-        'risk' (mean squared error on the rows learned from), 'held_risk' (on the rows held out),
+        'risk' (mean squared error, or deviance, on the rows learned from), 'held_risk' (on the
+        rows held out),
         'time', 'step', and 'move', the symmetric Bregman divergence of the last step. In stochastic
         form 'held_risk' only, NaN after a run has ended.
     coef_path_ : ndarray of shape (n_passes, n_configurations, n_outputs, n_features)
@@ -163,10 +187,11 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
     _stream: Any
     feature_map_: Any
     link_: Any
+    family_: Any
 
     def __init__(
         self,
-        link: str | Link = "logistic",
+        link: str | Link | None = None,
         potential: Any = "auto",
         constraint: Any = None,
         *,
@@ -188,6 +213,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         warm_start: bool = False,
         random_state: Seed = None,
         per_output: bool = False,
+        family: Any = "auto",
     ):
         self.link = link
         self.potential = potential
@@ -210,8 +236,13 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
         self.per_output = per_output
+        self.family = family
 
-    def _check(self, batch=True):
+    def _law(self, y=None):
+        """The family and the link of targets, or of those to come if there are none yet."""
+        return Matching(), LINKS.find(self.link)
+
+    def _check(self, batch=True, y=None, law=None):
         share: Any = self.validation_fraction
         if share != "auto" and not (isinstance(share, int | float) and 0.0 <= share < 1.0):
             raise ValueError(f"validation_fraction={share!r} is neither 'auto' nor in [0, 1).")
@@ -225,7 +256,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             raise ValueError(
                 f"solver={self.solver!r} is none of batch, stochastic, {', '.join(SOLVERS)}."
             )
-        link = LINKS.find(self.link)
+        family, link = law or self._law(y)
         check_increasing(link)
         potential = self.potential
         if is_kernel(self.feature_map):
@@ -240,7 +271,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         steps = [c.step for c in configurations]
         check_weight(self.weight, steps if batch else ())
         check_theorems(steps, self.weight, link)
-        return link, configurations, scheme_of(self.average)
+        return (family, link), configurations, scheme_of(self.average)
 
     def _source_targets(self, survey, classes, rows):
         """How targets are made of a source's y, and their weighted sums in every share."""
@@ -248,9 +279,12 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
     # ---------------------------------------------------------------- rows in memory
 
-    def _fit(self, X, targets, weights, strata, validation):
-        """Learn from checked rows; `strata` numbers groups to hold out the same share of."""
-        problem = self._problem(X, targets, weights, strata, validation)
+    def _fit(self, X, targets, weights, strata, validation, offset=None, law=None):
+        """Learn from checked rows; `strata` numbers groups to hold out the same share of.
+
+        `offset` is added to the margins of rows; `law` has family and link, where these are known.
+        """
+        problem = self._problem(X, targets, weights, strata, validation, offset, law)
         if self.solver == "batch":
             self._fit_batch(problem)
         elif self.solver == "stochastic":
@@ -258,13 +292,19 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         else:
             self._fit_flow(problem)
 
-    def _problem(self, X, targets, weights, strata, validation):
-        link, configurations, scheme = self._check(self.solver == "batch")
+    def _problem(self, X, targets, weights, strata, validation, offset, law):
+        (family, link), configurations, scheme = self._check(self.solver == "batch", targets, law)
+        if self.solver == "stochastic":
+            link = _of_steps(link)
+        if self.solver != "batch":
+            self._weight_of(family, link, offset)
         given, kept = (X, targets), weights > 0.0
         if not kept.all():
             X, targets, weights, strata = X[kept], targets[kept], weights[kept], strata[kept]
+            offset = None if offset is None else offset[kept]
         seed = seed_of(self.random_state)
-        visits = hashed_visits(X, targets, weights, seed)
+        told = targets if offset is None else np.column_stack([targets, offset])
+        visits = hashed_visits(X, told, weights, seed)
         rows, weights = visits.unique()
         if self.standardize:
             X, targets = guarded(X, targets, rows, given)
@@ -277,10 +317,14 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         held = np.full(len(rows), NONE)
         if validation is None:
             splits = 1 if self.solver == "stochastic" else self.n_splits
+            learns = self.solver == "batch" and not isinstance(family, Matching)
+            if splits == "auto" and learns and len(rows) < _MANY_ROWS:
+                splits = _SPLITS
             held = self._held(strata[rows], splits)
         problem = Problem(
-            link, configurations, scheme, X, targets, visits, rows, weights, held, validation, seed
-        )
+            link, configurations, scheme, X, targets, visits, rows, weights, held, validation, seed,
+            family, None if offset is None else offset[rows],
+        )  # fmt: skip
         self._check_choice(problem.choosing, len(rows), configurations)
         return problem
 
@@ -290,9 +334,29 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             problem.configurations, batches[0].design, problem.link, self.weight,
             self.fit_intercept, self.max_iter, problem.targets.shape[1],
         )  # fmt: skip
-        learner = self._mirror(problem.link, configurations, problem.members, problem.choosing)
+        configurations = in_units(configurations, columns)
+        learner = self._mirror(
+            (problem.family, problem.link), bound(configurations, batches[0].design,
+            problem.weights), problem.members, problem.choosing,
+        )  # fmt: skip
+        if learner.family is not None:
+            fitted, learner = Rounds(self, problem, columns, batches, start, learner).fitted()
+            self._publish(fitted, learner, columns, problem.X.dtype)
+            return
         k = batches[0].targets.shape[1]
         self._descend(learner, Batches(tuple(batches)), columns, start, k, problem.X.dtype)
+
+    def _weight_of(self, family, link, offset=None):
+        """The weight of residuals by which steps and flows learn a family."""
+        if isinstance(family, Matching):
+            return self.weight
+        batch = family.tied or type(family).residuals is not Family.residuals
+        if batch or family.exposure is None or offset is not None:
+            raise ValueError(
+                f"family={family!r}, or an offset, is learned by fit with solver='batch' only."
+            )
+        own = family.canonical is not None and isinstance(link, family.canonical)
+        return self.weight if own else Score(family, link)
 
     def _fit_flow(self, problem):
         for name, wrong in (
@@ -308,25 +372,27 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
                 )
         columns, batches, start = self._batches(problem)
         fitted = fit_flows(
-            problem, batches, start, weight=self.weight, natural=self.solver == "natural-flow",
-            intercept=self.fit_intercept, most=self.max_iter,
+            problem, batches, start, weight=self._weight_of(problem.family, problem.link),
+            natural=self.solver == "natural-flow", intercept=self.fit_intercept, most=self.max_iter,
         )  # fmt: skip
-        self._publish(fitted, problem.link, columns, problem.X.dtype)
+        self._publish(fitted, problem, columns, problem.X.dtype)
 
     def _fit_stochastic(self, problem):
         X, rows, k = problem.X, problem.rows, problem.targets.shape[1]
         centred = self.fit_intercept and not sparse.issparse(X)
         columns = self._units(X[rows], problem.weights, centred)
         batch = Batch(None, problem.targets[rows], problem.weights, problem.held)
-        theta, offset = self._start(problem.link, columns, batch, problem.members)
+        law = problem.family, problem.link
+        theta, offset = self._start(law, columns, batch, problem.members)
         if offset is not None:
             offset = np.reshape(offset, (-1, k))[-1]  # of the member that holds rows out
         fitted = fit_passes(
-            problem, self._rule(self.max_iter * len(rows)), columns, (theta, offset),
+            problem, self._rule(self.max_iter * len(rows), problem.targets), columns,
+            (theta, offset),
             most=self.max_iter, tol=self.tol, keep_path=self.keep_path,
             watch=self._told.passes(2 * self.max_iter),
         )  # fmt: skip
-        self._publish(fitted, problem.link, columns, X.dtype)
+        self._publish(fitted, problem, columns, X.dtype)
 
     def _check_choice(self, choosing, n_rows, configurations):
         # Of very few rows none are held out: the risk on the rows learned from chooses.
@@ -339,21 +405,34 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
     def _units(self, X, weights, centred):
         scaled = self.standardize and not is_kernel(self.feature_map)
-        return Columns.of(X, weights, centred, scaled)
+        levels = Levels.of(vars(self).get("categories_"))
+        if levels is not None and (self.solver != "batch" or self.feature_map is not None):
+            raise ValueError(
+                "Columns of categories are learned with solver='batch' and no feature_map: encode "
+                "them, or leave these out."
+            )
+        return Columns.of(X, weights, centred, scaled, levels)
 
-    def _batch(self, columns, X, targets, weights, held):
+    def _coded(self, X):
+        """Rows with codes for the levels of `categories_`."""
+        known = vars(self).get("categories_")
+        return X if known is None else coded(X, known)[0]
+
+    def _batch(self, columns, X, targets, weights, held, offset=None):
         """Rows as batch learners and flows take them."""
-        return Batch(columns.design(X), targets, weights, held)
+        return Batch(columns.design(X), targets, weights, held, offset)
 
     def _batches(self, problem):
         """The units, all rows as batch learners and flows take them, and where to start."""
         X, targets = problem.X[problem.rows], problem.targets[problem.rows]
         weights = problem.weights
         columns = self._units(X, weights, self.fit_intercept)
-        batches = [self._batch(columns, X, targets, weights, problem.held)]
+        offset = () if problem.offset is None else (problem.offset,)
+        batches = [self._batch(columns, X, targets, weights, problem.held, *offset)]
         if problem.validation is not None:
             batches.append(self._batch(columns, *problem.validation, held=0))
-        return columns, batches, self._start(problem.link, columns, batches[0], problem.members)
+        law = problem.family, problem.link
+        return columns, batches, self._start(law, columns, batches[0], problem.members)
 
     def _shares(self, n_rows, n_splits):
         """Into how many shares rows are cut, and how many of these are held out."""
@@ -377,13 +456,16 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         turn[np.argsort(strata, kind="stable")] = np.arange(len(strata)) % every
         return _members(turn, n_splits)
 
-    def _start(self, link, columns, batch, members):
+    def _start(self, law, columns, batch, members):
         """Parameters and intercepts to start from, in the units of the columns."""
+        family, link = law
         theta, offset, k, d = None, None, batch.targets.shape[1], len(columns.scale)
         warm = self.warm_start and hasattr(self, "coef_")
         start = self.coef_ if warm else self.init
         if start is not None:
             start = np.asarray(start, dtype=np.float64)
+            if family.tied and start.size == d:
+                start = np.repeat(start.reshape(1, d), k, axis=0)
             if start.size != k * d:
                 raise ValueError(
                     f"init has {start.size} numbers: {k} outputs of {d} features have {k * d}."
@@ -394,7 +476,12 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             offset = np.reshape(self.intercept_, -1).astype(np.float64) + start @ columns.centre
         elif self.fit_intercept:
             learns = batch.weights * (batch.held != np.arange(members)[:, None])
-            mean = learns @ batch.targets / learns.sum(axis=1, keepdims=True)
+            if type(family).start is Family.start:
+                mean = learns @ batch.targets / learns.sum(axis=1, keepdims=True)
+            else:
+                mean = np.array([family.start(batch.targets, each) for each in learns])
+            if batch.offset is not None:  # of the rate, where the link is the logarithm
+                mean = mean / np.average(link.mean(batch.offset), weights=batch.weights)
             low, high = getattr(link, "range", (np.inf, -np.inf))
             if ((mean > low) & (mean < high)).all() and hasattr(link, "inverse"):
                 offset = target_margin(link, mean)
@@ -402,27 +489,34 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
     # ---------------------------------------------------------------- runs of the batch form
 
-    def _mirror(self, link, configurations, members, choosing):
+    def _mirror(self, law, configurations, members, choosing):
         """The batch learner."""
+        family, link = law
         return Mirror(
             link, configurations, self.weight, intercept=self.fit_intercept, members=members,
             patience=self.patience, behind=max(1, self.patience // _BEHIND), tol=self.tol,
-            last=not choosing,
+            last=not choosing, family=None if isinstance(family, Matching) else family,
         )  # fmt: skip
 
     def _descend(self, learner, source, columns, start, k, dtype, on_block=None):
         """Pass over a source and publish what was found."""
+        fitted, _ = self._descended(learner, source, columns, start, k, dtype, on_block)
+        self._publish(fitted, learner, columns, dtype)
+
+    def _descended(self, learner, source, columns, start, k, dtype, on_block=None, most=None):
+        """Pass over a source, `most` times at most: what was found, and the last state."""
         state, path = learner.init(len(columns.scale), k, *start), []
+        most = self.max_iter if most is None else min(most, self.max_iter)
 
         def publish(model, state):
-            model.link_ = learner.link
+            model.link_, model.family_ = learner.link, learner.family or Matching()
             model._predict_with(*learner.read(state), columns, dtype)
 
         watch = self._told.passes(self.max_iter, publish)
         if self.keep_path:
             watch["on_pass"] = _remember(path, state, columns, watch.get("on_pass"))
         result = runner(self)(
-            learner, state, source, max_passes=self.max_iter, on_block=on_block, **watch
+            learner, state, source, max_passes=most, on_block=on_block, **watch
         )  # fmt: skip
         state = result.state
         if not np.isfinite(state.score).any():
@@ -438,8 +532,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         ]
         trace = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
         theta, offset = learner.read(state)
-        fitted = Fitted(theta, offset, board, trace, result.n_passes, np.array(path))
-        self._publish(fitted, learner.link, columns, dtype)
+        return Fitted(theta, offset, board, trace, result.n_passes, np.array(path)), state
 
     # ---------------------------------------------------------------- sources and streams
 
@@ -456,7 +549,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
         ``solver="batch"`` passes over the rows once for their units and once for every step, and
         finds what `fit` finds with the same rows held out: those whose hash says so, of one fold
-        from 1,000 rows on. ``solver="stochastic"`` learns in one pass, as `partial_fit` does.
+        from 1,000 rows on. Of families it learns coefficients, for numbers and links that are
+        given. ``solver="stochastic"`` learns in one pass, as `partial_fit` does.
 
         Parameters
         ----------
@@ -498,7 +592,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         return self
 
     def _fit_rows(self, rows, classes, on_chunk):
-        link, configurations, _ = self._check()
+        (family, link), configurations, _ = self._check()
         if self.feature_map is not None:
             raise ValueError("A source is learned without feature_map: transform its rows.")
         if getattr(self, "class_weight", None) is not None:
@@ -511,8 +605,10 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         def turns(X):
             return (row_hash(X, seed) % np.uint64(n_shares)).astype(np.intp)
 
-        survey = Survey(rows, turns, n_shares, is_classifier(self), link_range(link))
+        survey = Survey(rows, turns, n_shares, is_classifier(self), family_range(family, link))
         targets, sums = self._source_targets(survey, classes, rows)
+        if is_classifier(self):
+            family, link = self._law(self.classes_)
         held = _members(np.arange(n_shares), self._shares(rows.rows, self.n_splits)[1])
         choosing = bool(survey.weight[held > NONE].sum() > 0.0)
         if not choosing:
@@ -523,14 +619,18 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             columns = survey.moments.columns(self.fit_intercept)
         source = Surveyed(rows, columns, targets, lambda X: held[turns(X)])
         configurations = with_steps(
-            configurations, source, link, self.weight, self.fit_intercept, self.max_iter,
-            sums.shape[1],
+            in_units(configurations, columns), source, link, self.weight, self.fit_intercept,
+            self.max_iter, sums.shape[1],
         )  # fmt: skip
-        learner = self._mirror(link, configurations, 1 + max(0, held.max()), choosing)
+        learner = self._mirror((family, link), configurations, 1 + max(0, held.max()), choosing)
         # What the start asks of the targets their means tell: a row for each share.
         means = sums / np.maximum(survey.weight, np.finfo(float).tiny)[:, None]
         shares = Batch(None, means, survey.weight, held)
-        start = self._start(link, columns, shares, learner.members)
+        start = self._start((family, link), columns, shares, learner.members)
+        if learner.family is not None:
+            shape = rows.rows, rows.width
+            learner = entered(self, learner, shape, start[1], means.shape[1])
+            learner = learner._replace(configurations=bound(learner.configurations, source, None))
 
         def told(state, block):
             on_chunk(self, rows.source.rows, state.passes)
@@ -542,10 +642,12 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
     def _source_passes(self):
         return 1  # `max_iter` is of batches
 
-    def _rule(self, rounds):
-        link, configurations, scheme = self._check(batch=False)
+    def _rule(self, rounds, y=None):
+        (family, link), configurations, scheme = self._check(batch=False, y=y)
+        link = _of_steps(link)
+        weight = self._weight_of(family, link)
         return Rule(
-            link, configurations, scheme, self.weight, self.fit_intercept, self.batch_size, rounds
+            link, configurations, scheme, weight, self.fit_intercept, self.batch_size, rounds
         )
 
     def _learn(self, X, targets, weights, flat, is_open=False):
@@ -570,7 +672,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         chunk = Rows(X, targets, given_visits(weights))
         self._stream = run(rule, stream, chunk, max_passes=1).state
         self._dtype, self._flat = X.dtype.name, flat
-        self.link_, self.feature_map_ = rule.link, None
+        self.link_, self.family_, self.feature_map_ = rule.link, self._law()[0], None
         self._forget_read()
 
     def _check_learner(self):
@@ -595,9 +697,13 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
     # ---------------------------------------------------------------- the model
 
-    def _publish(self, fitted, link, columns, dtype):
-        """Set out the predictor in the user's units, what was tried, and what was chosen."""
-        self.link_, self.trace_, self.n_iter_ = link, fitted.trace, fitted.n_iter
+    def _publish(self, fitted, law, columns, dtype):
+        """Set out the predictor in the user's units, what was tried, and what was chosen.
+
+        `law` has the link and the family, None for 'matching'.
+        """
+        self.link_, self.family_ = law.link, law.family or Matching()
+        self.trace_, self.n_iter_ = fitted.trace, fitted.n_iter
         if self.keep_path:
             self.coef_path_ = fitted.path
         self._note(fitted.board)
@@ -618,20 +724,27 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         ]
         chosen = board[0][2]
         self.potential_, self.constraint_ = chosen.potential, chosen.constraint
+        if hasattr(self.potential_, "unbound"):
+            self.potential_ = self.potential_.unbound()
 
     def _predict_with(self, theta, offset, columns, dtype):
         """Set the predictor in the user's units, without the axis that targets had not."""
-        coef = theta / columns.scale
+        tied = "family_" in vars(self) and self.family_.tied
+        coef = (theta[:1] if tied else theta) / columns.scale
         self.coef_ = coef.astype(dtype)
         self.intercept_ = (offset - coef @ columns.centre).astype(dtype)
-        if self.__dict__.get("_flat"):
+        if self.__dict__.get("_flat") and len(coef) == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
     def _margins(self, X):
         check_is_fitted(self, "link_")
-        X = base.check_rows(self, X)
+        X = base.check_rows(self, self._coded(X))
         if getattr(self, "feature_map_", None) is not None:
             X = self.feature_map_.transform(X)
+        levels = Levels.of(vars(self).get("categories_"))
+        if levels is not None:
+            coef = np.atleast_2d(self.coef_)
+            return levels.design(X).apply(coef.T) + np.reshape(self.intercept_, -1)
         coef = self.coef_.reshape(-1, X.shape[1])
         return product(X, coef.T) + np.reshape(self.intercept_, -1)
 
@@ -656,12 +769,62 @@ def _remember(path, state, columns, told=None):
 def _validation_rows(estimator, X_val, y_val):
     if y_val is None:
         raise ValueError("X_val is given without y_val.")
-    return base.check_rows(estimator, X_val)
+    return base.check_rows(estimator, estimator._coded(X_val))
+
+
+def _of_steps(link):
+    """A link whose bound tells a step: the logarithm's is of a limit that is never met."""
+    return LINKS["exp"] if link == LINKS["log"] else link
+
+
+def _of_rows(values: Any, X: Any, name: str, positive: bool = False) -> Any:
+    """One finite number a row."""
+    if values is None:
+        return None
+    values = np.asarray(values, dtype=np.float64).reshape(-1)
+    if len(values) != len(X if isinstance(X, np.ndarray) else X.indptr[1:]):
+        raise ValueError(f"{name} has {len(values)} numbers, and X another number of rows.")
+    if not np.isfinite(values).all() or positive and not (values > 0.0).all():
+        kind = "positive and finite" if positive else "finite"
+        raise ValueError(f"{name} must be {kind}, and holds {values[~_fine(values, positive)][0]}.")
+    return values
+
+
+def _fine(values, positive):
+    return np.isfinite(values) & ((values > 0.0) | (not positive))
+
+
+def _rates(family, link, targets, weights, exposure, offset):
+    """Targets, weights and offsets of rows with an exposure."""
+    if exposure is None:
+        return targets, weights, offset
+    exposure = _of_rows(exposure, targets, "exposure", positive=True)
+    if family.exposure is None:
+        raise ValueError(f"family={family!r} has no exposure: it is of means, or of counts.")
+    if family.exposure == "rate":
+        return targets / exposure[:, None], weights * exposure, offset
+    if not isinstance(link, Exp):
+        raise ValueError(f"An exposure of family={family!r} wants link='log', not {link!r}.")
+    return targets, weights, np.log(exposure) + (0.0 if offset is None else offset)
 
 
 def _members(turns, n_splits):
     """The member that rows are held out from: there is one for each of the first shares."""
     return np.where(turns < n_splits, turns + 1, NONE)
+
+
+def _is_named(estimator):
+    own = estimator.link is None or isinstance(estimator.link, str) and estimator.link in _LEARNED
+    if isinstance(estimator.family, str) and estimator.family == "auto" and own:
+        raise AttributeError(
+            "partial_fit wants the family named, such as family='poisson' or link='identity': the "
+            "first rows of a stream prove nothing about the rest."
+        )
+    try:
+        estimator._weight_of(*estimator._law(np.array([0.0, 2.0])))
+    except ValueError as refusal:
+        raise AttributeError(str(refusal)) from None
+    return True
 
 
 @_documented
@@ -671,6 +834,10 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     Mirror descent along the pseudogradient (u(s) - y) x, in several geometries at once: the
     potential decides which of the predictors that fit is found, in place of a penalty, and rows
     held out decide which potential, and when to stop. The default step needs no constant.
+
+    The targets given to `fit` tell the family, unless it or the link is named: shares in [0, 1]
+    binomial, counts Poisson, skewed amounts gamma or (with zeros) Tweedie, others normal; `family_`
+    says which. `partial_fit` and `fit_source` want one named.
 
     {parameters}
 
@@ -683,13 +850,15 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     Raises
     ------
     ValueError
-        For NaN or infinity, weights that are all zero, a decreasing link, or a pair of constraint
-        and potential without a rule. Targets outside the link's range are accepted.
+        For NaN or infinity, weights that are all zero, a decreasing link, targets that are none of
+        a family's, or a pair of constraint and potential without a rule. Without a family, targets
+        outside the link's range are accepted.
 
     Warns
     -----
     UserWarning
-        If most targets lie outside the link's range: real targets want ``link='identity'``.
+        If most targets lie outside the range of a link without a family: real targets want
+        ``link='identity'``.
 
     References
     ----------
@@ -702,9 +871,44 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 50))
     >>> y = 1 / (1 + np.exp(-4 * X[:, 0]))
     >>> model = ReflectronRegressor(random_state=0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.99)
-    True
+    >>> model.family_, bool(model.score(X, y) > 0.99)
+    (Binomial(), True)
     """
+
+    def __getattr__(self, name):
+        if name == "partial_fit":  # why it is not available
+            _is_named(self)
+        return super().__getattr__(name)
+
+    def _law(self, y=None):
+        free = self.link is None or isinstance(self.link, str) and self.link in _LEARNED
+        if isinstance(self.family, str) and self.family == "auto":
+            if not free:
+                return Matching(), LINKS.find(self.link)
+            if y is None:
+                raise ValueError(
+                    "Rows that are not all at hand want the family named, such as "
+                    "family='poisson' or link='identity': the first ones prove nothing."
+                )
+            family = family_of(y)
+        else:
+            family: Any = FAMILIES.find(self.family, ["auto"])
+        if family.tied or type(family).residuals is not Family.residuals:
+            raise ValueError(f"family={self.family!r} is of classes: take ReflectronClassifier.")
+        if not free:
+            link = LINKS.find(self.link)
+            (low, high), (least, most) = link_range(link), family.range
+            if not isinstance(family, Matching) and (low < least or high > most):
+                raise ValueError(
+                    f"link={self.link!r} has means from {low:g} to {high:g}, and those of "
+                    f"family={self.family!r} go from {least:g} to {most:g}."
+                )
+            if not isinstance(family, Matching) and not hasattr(link, "slope"):
+                raise ValueError(f"link={self.link!r} needs a slope to be learned with a family.")
+            return family, link
+        if isinstance(family, Matching):
+            raise ValueError("family='matching' wants a link named.")
+        return family, family.link
 
     @told
     def fit(
@@ -714,6 +918,9 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         sample_weight: ArrayLike | None = None,
         X_val: MatrixLike = None,
         y_val: TargetLike = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
         """Learn from rows in memory.
 
@@ -725,26 +932,47 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
             Whole weights are repetitions.
         X_val, y_val : array-like, optional
             Rows to choose on, in place of a share held out.
+        exposure : array-like of shape (n_samples,), optional
+            How long, or how many, y was counted over: E[y | x] = exposure * u(<theta, x> + b). Of
+            a binomial family the number of trials, y being the successes.
+        offset : array-like of shape (n_samples,), optional
+            Known terms of the index: E[y | x] = u(<theta, x> + b + offset).
 
         Returns
         -------
         self
         """
-        self._check(self.solver == "batch")
+        X, self.categories_ = coded(X)
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
+        if np.shape(y)[1:] == (1,) and not self.__sklearn_tags__().target_tags.multi_output:
+            y = column_or_1d(y, warn=True)
         weights = base.check_weights(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        low, high = link_range(self.link)
-        self._warn_outside(np.mean((targets < low) | (targets > high)))
+        of_counts = isinstance(self.family, str) and self.family == "auto" and exposure is not None
+        # Counts in proportion to an exposure are Poisson, be they all 0 or 1.
+        seen = targets + 1.0 if of_counts and np.all(targets == np.floor(targets)) else targets
+        law = family, link = self._law(seen)
+        self._check(self.solver == "batch", law=law)
+        offset = _of_rows(offset, X, "offset")
+        targets, weights, offset = _rates(family, link, targets, weights, exposure, offset)
+        if isinstance(family, Matching):
+            low, high = link_range(link)
+            self._warn_outside(np.mean((targets < low) | (targets > high)))
+        else:
+            family.check(targets[weights > 0.0])
+            targets = family.targets(targets)
         validation = None
         if X_val is not None:
             X_val = _validation_rows(self, X_val, y_val)
+            if exposure is not None or offset is not None:
+                raise ValueError("X_val is for rows without exposure= or offset=.")
             y_val = np.asarray(y_val, dtype=np.float64).reshape(X_val.shape[0], -1)
-            validation = X_val, y_val, np.ones(X_val.shape[0])
+            validation = X_val, family.targets(y_val), np.ones(X_val.shape[0])
         self._flat = np.ndim(y) == 1
-        self._fit(X, targets, weights, np.zeros(len(targets)), validation)
+        self._fit(X, targets, weights, np.zeros(len(targets)), validation, offset, law)
         return self
 
+    @available_if(_is_named)
     @base.all_or_nothing
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
@@ -779,28 +1007,98 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
 
     def _warn_outside(self, share):
         if share > 0.5:
-            low, high = link_range(self.link)
+            low, high = link_range(self._law()[1])
             warnings.warn(
                 f"Most targets lie outside the range [{low:g}, {high:g}] of link={self.link!r}, "
                 "whose predictions never leave it: real targets want link='identity'.",
                 UserWarning, stacklevel=4,
             )  # fmt: skip
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """Expected targets, shape (n_samples,) or (n_samples, n_targets)."""
+    def predict(
+        self,
+        X: MatrixLike,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """Expected targets, shape (n_samples,) or (n_samples, n_targets or n_quantiles).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        exposure, offset : array-like of shape (n_samples,), optional
+            As in `fit`: the means are those of counts over the exposure.
+
+        Returns
+        -------
+        ndarray
+        """
         margins = self._margins(X)
-        mean = np.asarray(self.link_.mean(margins))
+        if offset is not None:
+            margins = margins + _of_rows(offset, margins, "offset")[:, None]
+        mean = self.family_.predicted(self.link_, margins)
         mean = mean.astype(self.coef_.dtype, copy=False)
+        if exposure is not None:
+            mean = mean * _of_rows(exposure, margins, "exposure", positive=True)[:, None]
         return mean[:, 0] if self.coef_.ndim == 1 else mean
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> float:
+        """D2, the share of the deviance of the best constant that is explained; R2 of squares.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight, exposure, offset : array-like of shape (n_samples,), optional
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        if type(self.family_).deviance is Family.deviance and exposure is None and offset is None:
+            return float(super().score(X, y, sample_weight))
+        mean = self.predict(X, offset=offset).astype(np.float64)
+        y = np.asarray(y, dtype=np.float64).reshape(len(mean), -1)
+        weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
+        if exposure is not None:
+            over: Any = _of_rows(exposure, y, "exposure", positive=True)
+            y, weights = y / over[:, None], weights * over
+        return self.family_.d2(self.family_.targets(y), mean.reshape(len(y), -1), weights)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        try:
+            family, link = self._law(np.array([-1.0, 1.0]))
+        except ValueError:
+            return tags
         # A bounded link cannot follow targets of any size.
-        tags.regressor_tags.poor_score = bool(np.isfinite(link_range(self.link)).any())
+        tags.regressor_tags.poor_score = bool(np.isfinite(link_range(link)).any())
+        tags.target_tags.positive_only = family.range == (0.0, np.inf)
+        # Several targets of scikit-learn's checks are negative, too.
+        tags.target_tags.multi_output = bool(np.isinf(family.range).all()) and not hasattr(
+            family, "levels"
+        )
         return tags
 
 
+def _is_streamed(estimator):
+    try:
+        estimator._weight_of(*estimator._law())
+    except ValueError as refusal:
+        raise AttributeError(str(refusal)) from None
+    return True
+
+
 def _has_probabilities(estimator):
+    if hasattr(vars(estimator).get("family_"), "probabilities"):
+        return True
     if np.isfinite(estimator._levels()).all():
         return True
     raise AttributeError(f"predict_proba needs a link of bounded range, not {estimator.link!r}.")
@@ -810,8 +1108,11 @@ def _has_probabilities(estimator):
 class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
     r"""Linear classification through a link, with no step size and no penalty to choose.
 
-    Two classes are one output whose mean is the probability of the second; more are one output
-    each, trained on one-hot targets. See `ReflectronRegressor` for the method.
+    Two classes are one output whose mean is the probability of the second; more are a softmax over
+    one index each, learned by its likelihood (``family='multinomial'``; with another link, in steps
+    and on streams one output each, trained on one-hot targets: ``family='matching'``). Ordered
+    classes have ``family='ordinal'``: one index and a threshold between neighbours. See
+    `ReflectronRegressor` for the method.
 
     {parameters}
     class_weight : dict, 'balanced' or None, default=None
@@ -873,6 +1174,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         random_state: Seed = None,
         per_output: bool = False,
         class_weight: Any = None,
+        family: Any = "auto",
     ):
         super().__init__(
             link, potential, constraint, step=step, weight=weight, feature_map=feature_map,
@@ -880,9 +1182,38 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
             validation_fraction=validation_fraction, n_splits=n_splits, patience=patience,
             tol=tol, max_iter=max_iter, fit_intercept=fit_intercept, standardize=standardize,
             keep_path=keep_path, warm_start=warm_start, random_state=random_state,
-            per_output=per_output,
+            per_output=per_output, family=family,
         )  # fmt: skip
         self.class_weight = class_weight
+
+    def __getattr__(self, name):
+        if name == "partial_fit":  # why it is not available
+            _is_streamed(self)
+        return super().__getattr__(name)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Classes without an order have no thresholds.
+        tags.classifier_tags.poor_score = self.family == "ordinal"
+        return tags
+
+    def _law(self, y=None):
+        """The family and the link for classes `y`, if these are known."""
+        link = LINKS["logistic"] if self.link is None else LINKS.find(self.link)
+        if not (isinstance(self.family, str) and self.family == "auto"):
+            family: Any = FAMILIES.find(self.family, ["auto"])
+            if FAMILIES.get(self.family) is not None and self.family not in OF_CLASSES:
+                raise ValueError(
+                    f"family={self.family!r} is none of classes: auto, {', '.join(OF_CLASSES)}."
+                )
+            if hasattr(family, "probabilities") and y is not None and len(y) == 2:
+                family = FAMILIES["binomial"]
+            return family, family.link if hasattr(family, "probabilities") else link
+        several = y is not None and len(y) > 2 and self.solver == "batch"
+        if several and link == LINKS["logistic"] and self.weight is None:
+            family = FAMILIES["multinomial"]
+            return family, family.link
+        return Matching(), link
 
     @told
     def fit(
@@ -909,6 +1240,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         self
         """
         self._check(self.solver == "batch")
+        X, self.categories_ = coded(X)
         X, y = base.check_rows_and_targets(self, X, y)
         weights = base.check_weights(sample_weight, X)
         base.encode_labels(y[weights > 0.0], fewest=2)
@@ -920,12 +1252,14 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
             X_val, y_val = _validation_rows(self, X_val, y_val), np.asarray(y_val)
             if not np.isin(y_val, classes).all():
                 raise ValueError("y_val has classes that y has not.")
-            y_val = self._targets(np.searchsorted(classes, y_val), len(classes))
+            y_val = self._targets(np.searchsorted(classes, y_val), classes)
             validation = X_val, y_val, np.ones(X_val.shape[0])
         self.classes_, self.class_count_ = classes, counts
-        self._fit(X, self._targets(codes, len(classes)), weights, codes, validation)
+        targets, law = self._targets(codes, classes), self._law(classes)
+        self._fit(X, targets, weights, codes, validation, law=law)
         return self
 
+    @available_if(_is_streamed)
     @base.all_or_nothing
     def partial_fit(
         self,
@@ -970,7 +1304,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
             )
         if not reset and len(every) > len(known):
             self._stream = self._more_outputs(stream, known, every)
-        targets = self._targets(codes, len(every))
+        targets = self._one_hot(codes, len(every))
         if is_open:
             targets = np.hstack([targets, np.full((len(y), 1), self._ends()[0])])
         self._learn(X, targets, weights, False, is_open)
@@ -985,7 +1319,7 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
                 "rows of at least two."
             )
         self.classes_ = known
-        each = self._targets(np.arange(len(known)), len(known))
+        each = self._targets(np.arange(len(known)), known)
         sums = survey.sums @ each[np.searchsorted(known, survey.classes)]
         return lambda y: each[np.searchsorted(known, y)], sums
 
@@ -1006,20 +1340,35 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
 
     def _levels(self):
         """The means that stand for 'no' and 'yes': the ends of the link's range."""
-        return np.array(link_range(self.link, (0.0, 1.0)), dtype=float)
+        link = "logistic" if self.link is None else self.link
+        return np.array(link_range(link, (0.0, 1.0)), dtype=float)
 
     def _ends(self):
         low, high = self._levels()
         low = low if np.isfinite(low) else -1.0
         return low, high if np.isfinite(high) else low + 2.0
 
-    def _targets(self, codes, n_classes):
+    def _one_hot(self, codes, n_classes):
         low, high = self._ends()
         return np.where(base.signs(codes, n_classes) > 0.0, high, low)
 
+    def _targets(self, codes, classes):
+        """Targets as the family of these classes has them."""
+        family, _ = self._law(classes)
+        codes_of = getattr(family, "codes", self._one_hot)
+        return codes_of(codes, len(classes))
+
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Margins above the middle of the link's range: (n_samples,), or one a class."""
+        """Margins above the middle of the link's range: (n_samples,), or one a class.
+
+        Of several ordered classes the logarithms of their probabilities.
+        """
         margins = self._margins(X)
+        if self.family_.tied and len(self.classes_) > 2:
+            p = self.family_.probabilities(margins.astype(np.float64))
+            return np.log(np.maximum(p, 1e-300)).astype(self.coef_.dtype)
+        if hasattr(self.family_, "probabilities") and len(self.classes_) > 2:
+            return margins.astype(self.coef_.dtype, copy=False)
         middle = 0.5 * sum(self._ends())
         if hasattr(self.link_, "inverse"):
             margins = margins - target_margin(self.link_, middle)
@@ -1035,6 +1384,9 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         Shape (n_samples, n_classes).
         """
         margins = self._margins(X)
+        if hasattr(self.family_, "probabilities"):
+            p = self.family_.probabilities(margins.astype(np.float64))
+            return p.astype(self.coef_.dtype, copy=False)
         means = np.asarray(self.link_.mean(margins), dtype=np.float64)
         low, high = self._levels()
         p = (means - low) / (high - low)

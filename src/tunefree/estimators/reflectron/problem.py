@@ -13,9 +13,10 @@ from tunefree._process import one_blas_thread
 from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
-from tunefree.designs import CSR, Centred, Dense
+from tunefree.designs import CSR, Categorical, Centred, Dense, Split
 from tunefree.estimators.base import canonical
 from tunefree.estimators.from_source import Reread
+from tunefree.families import Matching
 from tunefree.kernels import KERNELS, check_gram, make_kernel, median_gamma
 from tunefree.learners.reflectron.mirror import NONE, Batch, Configuration, of_singular_values
 from tunefree.learners.reflectron.subspace import LowRank
@@ -29,6 +30,8 @@ AUTO = (Euclidean(), *(Hypentropy(beta) for beta in (1e-4, 1e-6, 1e-8, 1e-12)))
 THEOREMS = {"theorem-4.1": "4.1", "theorem-5.1": "5.1", "theorem-5.2": "5.2"}
 # Directions of feature space whose share of the largest eigenvalue is below this are rounding.
 _SMALLEST = 1e-10
+# Dense entries from which moments are taken in blocks, of so many rows.
+_LARGE, _BLOCK = 4_000_000, 4096
 
 
 class Problem(NamedTuple):
@@ -50,6 +53,8 @@ class Problem(NamedTuple):
     held: np.ndarray
     validation: tuple | None
     seed: int
+    family: Any = None
+    offset: Any = None  # of the margins of the distinct rows
 
     @property
     def choosing(self):
@@ -76,6 +81,23 @@ class Fitted(NamedTuple):
 def link_range(link, unknown=(-np.inf, np.inf)):
     """The range of a link or of the link of a name, as far as it is known."""
     return getattr(LINKS.get(link) if isinstance(link, str) else link, "range", unknown)
+
+
+def family_range(family, link):
+    """The range of the targets that a family takes, or that a link has means of."""
+    return link_range(link) if isinstance(family, Matching) else family.range
+
+
+class Score(NamedTuple):
+    """The weight u'(s) / V(u(s)) that makes residuals the score of a family, at margins s."""
+
+    family: Any
+    link: Any
+
+    def __call__(self, margins):
+        """The weights."""
+        mean = self.family.clipped(self.link.mean(margins))
+        return self.link.slope(margins) / self.family.variance(mean)
 
 
 def combinations(potential, constraint, step, per_output=False):
@@ -179,6 +201,31 @@ def with_steps(configurations, design, link, weight, intercept, rounds, k):
     )
 
 
+def in_units(configurations, columns):
+    """The configurations on these columns: bounds in their units, and levels of one as a group."""
+    out = []
+    for c in configurations:
+        if hasattr(c.constraint, "in_units"):
+            c = c._replace(constraint=c.constraint.in_units(columns.scale))
+        if hasattr(c.potential, "grouped_as") and columns.levels is not None:
+            n = len(columns.scale) - sum(columns.levels.sizes) + len(columns.levels.sizes)
+            c = c._replace(potential=c.potential.grouped_as(columns.levels.groups(n)))
+        out.append(c)
+    return tuple(out)
+
+
+def bound(configurations, design, weights):
+    """The configurations, those that want a metric with that of these rows."""
+    wanting = [c.potential for c in configurations if hasattr(c.potential, "bound")]
+    if not wanting:
+        return configurations
+    first = wanting[0].bound(np.asarray(design.gram(weights), dtype=np.float64))
+    return tuple(
+        c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
+        for c in configurations
+    )
+
+
 def paced(configuration, rule, d, k=1):
     """(Configuration, pace) for each multiple of an automatic stochastic step, else for the one."""
     sigma, exponent = _geometry(configuration, d, k)
@@ -204,6 +251,127 @@ def paced(configuration, rule, d, k=1):
     return [(configuration, Pace(None, base, exponent, extra, float(most)))]
 
 
+def _spread(X, share, centred):
+    """Centres and deviations of many rows, in blocks that stay in the cache."""
+    blocks = [slice(i, i + _BLOCK) for i in range(0, len(X), _BLOCK)]
+    top = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+    top = np.where(top > 0.0, top, 1.0)
+    mean = (share @ X) / top * centred
+    variance = sum(share[b] @ np.square(X[b] / top - mean) for b in blocks)
+    deviation = np.sqrt(np.maximum(variance, 0.0))
+    deviation = np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
+    return mean * top, np.where(deviation > 0.0, deviation * top, 1.0)
+
+
+def coded(frame, categories=None):
+    """A data frame with numbers for the levels of its columns of text and categories.
+
+    `categories` are the levels of every column, None for one of numbers; without them they are
+    those of the frame. A value that is none of these has the code -1. An array, or a frame of
+    numbers alone, is itself, without categories.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> coded(pd.DataFrame({"a": ["u", "v", "u"], "b": [1.0, 2.0, 3.0]}))[1]
+    [array(['u', 'v'], dtype=object), None]
+    """
+    if not (hasattr(frame, "columns") and hasattr(frame, "dtypes")):
+        return frame, None
+    found, columns = [], {}
+    for j, name in enumerate(frame.columns):
+        column = frame[name]
+        known = None if categories is None else categories[j]
+        if categories is None and not _is_text(column):
+            found.append(None)
+            continue
+        if categories is not None and known is None:
+            continue
+        told = str(column.dtype) == "category" and hasattr(column, "cat")
+        if told:  # pandas has the codes
+            levels = np.asarray(column.cat.categories).astype(str)
+            codes = np.asarray(column.cat.codes)
+        else:
+            values = np.asarray(column, dtype=object)
+            absent = np.array([v is None or v != v for v in values])  # noqa: PLR0124
+            levels, codes = np.unique(values.astype(str), return_inverse=True)
+            codes = np.where(absent, -1, codes)
+        if known is None:
+            seen = np.bincount(codes[codes >= 0], minlength=len(levels)) > 0
+            known = levels[seen].astype(object)
+            found.append(known)
+        order = np.argsort(known.astype(str), kind="stable")
+        place = np.searchsorted(known[order].astype(str), levels)
+        place = order[np.minimum(place, len(known) - 1)]
+        here = np.where(known[place].astype(str) == levels, place, -1)
+        columns[name] = np.append(here, -1)[codes].astype(np.float64)
+    if not columns:
+        return frame, None
+    if hasattr(frame, "assign"):
+        frame = frame.assign(**columns)
+    else:
+        frame = frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()])
+    return frame, found if categories is None else categories
+
+
+def _is_text(column):
+    kind = str(column.dtype).lower()
+    if kind.startswith(("category", "categorical", "enum", "str", "object", "utf8")):
+        return not (kind == "object" and isinstance(column.iloc[0], int | float | np.number))
+    return False
+
+
+class Levels(NamedTuple):
+    """Columns of which some hold the codes of levels: as a design, after the others.
+
+    `codes` are the places of these columns and `sizes` their numbers of levels.
+
+    Examples
+    --------
+    >>> Levels((0,), (2,)).design(np.array([[1.0, 5.0], [0.0, 6.0]])).apply(np.array([1.0, 7, 9]))
+    array([14., 13.])
+    """
+
+    codes: tuple
+    sizes: tuple
+
+    @classmethod
+    def of(cls, categories):
+        """The columns of these categories; None without any."""
+        if categories is None:
+            return None
+        places = [j for j, levels in enumerate(categories) if levels is not None]
+        return cls(tuple(places), tuple(len(categories[j]) for j in places))
+
+    def numbers(self, X):
+        """The other columns."""
+        few = X.shape[1] - len(self.codes)
+        if self.codes == tuple(range(few, X.shape[1])):
+            return X[:, :few]
+        return np.delete(X, self.codes, axis=1)
+
+    def design(self, X, columns=None):
+        """The rows, their numbers in units."""
+        numbers = self.numbers(X)
+        if columns is not None:
+            few = numbers.shape[1]
+            numbers = columns._replace(centre=columns.centre[:few], scale=columns.scale[:few],
+                                       levels=None).rows(numbers)  # fmt: skip
+        return Split((Dense(np.ascontiguousarray(numbers)), *self.indicators(X)))
+
+    def indicators(self, X):
+        """The levels as designs."""
+        return [
+            Categorical(X[:, j].astype(np.int32), n)
+            for j, n in zip(self.codes, self.sizes, strict=True)
+        ]
+
+    def groups(self, n_columns):
+        """The group of every column of the design: of a level, that of its siblings."""
+        few = n_columns - len(self.codes)
+        return (*range(few), *np.repeat(np.arange(few, n_columns), self.sizes).tolist())
+
+
 class Columns(NamedTuple):
     """Units of the columns, without which a potential is not the same for all.
 
@@ -212,13 +380,24 @@ class Columns(NamedTuple):
 
     centre: np.ndarray
     scale: np.ndarray
+    levels: Levels | None = None
 
     @classmethod
-    def of(cls, X, weights, centred, scaled):
+    def of(cls, X, weights, centred, scaled, levels=None):
         """The weighted means and standard deviations of the columns (from 0 if not centred)."""
+        if levels is not None:  # levels are 0 and 1, from their shares
+            own = cls.of(levels.numbers(X), weights, centred, scaled)
+            shares = np.concatenate([part.adjoint(weights) for part in levels.indicators(X)])
+            shares /= weights.sum()
+            return cls(
+                np.concatenate([own.centre, shares * centred]),
+                np.concatenate([own.scale, np.ones_like(shares)]), levels,
+            )  # fmt: skip
         d, share = X.shape[1], weights / weights.sum()
         if not scaled:
             return cls.unchanged(d)
+        if not sparse.issparse(X) and X.size > _LARGE:
+            return cls(*_spread(X, share, centred))
         # In units of the largest entry squares neither overflow nor vanish.
         top = np.asarray(abs(X).max(axis=0).todense() if sparse.issparse(X) else abs(X).max(axis=0))
         top = top.reshape(-1).astype(np.float64)
@@ -253,6 +432,11 @@ class Columns(NamedTuple):
 
     def design(self, X):
         """The same as a design, sparse rows centred, too."""
+        if self.levels is not None:
+            rows = self.levels.design(X, self)
+            few = rows.parts[0].shape[1]
+            centre = np.where(np.arange(rows.shape[1]) < few, 0.0, self.centre)
+            return Centred(rows, centre) if centre.any() else rows
         rows = self.rows(X)
         if not sparse.issparse(X):
             return Dense(rows)
@@ -425,6 +609,10 @@ class Surveyed(Source):
     def norms(self, p):
         """The p-norm of every row."""
         return np.concatenate([batch.design.norms(p) for batch in self.blocks(0)])
+
+    def gram(self, weights):
+        """X' diag(weights) X, by the rows' own weights."""
+        return sum(batch.design.gram(batch.weights) for batch in self.blocks(0))
 
 
 class Survey:

@@ -121,13 +121,15 @@ def of_singular_values(potential, constraint):
 class Batch(NamedTuple):
     """A block of rows, targets of shape (n, k) and weights for batch learners.
 
-    `held` says which member does not learn from a row: its risk there is measured.
+    `held` says which member does not learn from a row: its risk there is measured. `offset`, a
+    number a row, is added to its margins.
     """
 
     design: Any
     targets: np.ndarray
     weights: np.ndarray
     held: Any = NONE
+    offset: Any = None
 
 
 class Point(NamedTuple):
@@ -178,7 +180,7 @@ class State(NamedTuple):
     trial: Point  # the same on trial
     gradient: np.ndarray  # at the accepted points
     offset_gradient: np.ndarray
-    best: Point  # of the first member, (C, k, d): where the risk was lowest, or the last
+    best: Point  # of all members, (C, M, k, d): where the risk was lowest, or the last
     step: np.ndarray  # (C,), like all that follows
     sums: Sums
     accepted: np.ndarray  # points accepted so far, the start included
@@ -216,6 +218,7 @@ class Mirror(NamedTuple):
     behind: int | None = None
     tol: float = 1e-3  # the fall that is progress, relative to the risk and a tenth of the start's
     last: bool = False  # read the last point, not the best
+    family: Any = None  # whose scores and deviances take the place of residuals and squared errors
 
     def init(self, d, k=1, theta=None, offset=None):
         """The state before the first sweep.
@@ -239,7 +242,7 @@ class Mirror(NamedTuple):
         zeros, none, worst = np.zeros(n), np.zeros(n, int), np.full(n, np.inf)
         return State(
             live=np.arange(n), now=start, trial=start, gradient=np.zeros((n, *shape)),
-            offset_gradient=np.zeros((n, *shape[:2])), best=Point(*(a[:, 0] for a in start)),
+            offset_gradient=np.zeros((n, *shape[:2])), best=start,
             step=np.array(steps, dtype=float), sums=Sums(), accepted=none, score=worst,
             best_at=none, mark=worst, mark_at=none, begun=zeros, time=zeros, best_time=zeros,
             risk=worst, held_risk=worst, move=zeros, passes=0,
@@ -254,14 +257,24 @@ class Mirror(NamedTuple):
         n_live, members, k, d = theta.shape
         margins = block.design.apply(theta.reshape(-1, d).T) + offset.reshape(-1)
         margins = margins.reshape(-1, n_live, members, k)
-        r, squares = residuals(self.link, self.weight, margins, block.targets[:, None, None, :])
+        if block.offset is not None:
+            margins = margins + block.offset[:, None, None, None]
+        targets = block.targets[:, None, None, :]
+        if self.family is None:
+            r, squares = residuals(self.link, self.weight, margins, targets)
+        else:
+            r, squares = self.family.residuals(self.link, margins, targets)
         held = np.broadcast_to(block.held, len(r))[:, None] == np.arange(members)
         measured, learns = block.weights[:, None] * held, block.weights[:, None] * ~held
         squares = squares.sum(axis=3)
         r = (r * learns[:, None, :, None]).reshape(len(r), -1)
+        gradient: Any = 0.0  # rows that are only measured have none
+        if learns.any():
+            gradient = block.design.adjoint(r).T.reshape(theta.shape)
+            if getattr(self.family, "tied", False):  # projected on equal coefficients
+                gradient = np.broadcast_to(gradient.mean(axis=2, keepdims=True), theta.shape)
         sums = Sums(
-            # Rows that are only measured have no gradient.
-            block.design.adjoint(r).T.reshape(theta.shape) if learns.any() else 0.0,
+            gradient,
             r.sum(axis=0).reshape(offset.shape),
             learns.sum(axis=0) / outputs,
             learns[:, 0] @ squares[:, :, 0],
@@ -422,7 +435,7 @@ class Mirror(NamedTuple):
     def read(self, state, c=None):
         """Parameters (k, d) and intercepts (k,) of a configuration, by default the chosen one."""
         c = self.chosen(state) if c is None else c
-        return state.best.theta[c], state.best.offset[c]
+        return state.best.theta[c, 0], state.best.offset[c, 0]
 
     def observe(self, state):
         """Risks, time, step and move of every configuration."""
@@ -447,7 +460,7 @@ def _noted(best, here, trial):
     rows = np.flatnonzero(here >= 0)
     new = Point(*(a.copy() for a in best))
     for mine, theirs in zip(new, trial, strict=True):
-        mine[here[rows]] = theirs[rows, 0]
+        mine[here[rows]] = theirs[rows]
     return new
 
 

@@ -1,0 +1,315 @@
+"""The Reflectron learns a family in rounds: coefficients, then what is learned about the family.
+
+A race among geometries finds coefficients for the family's own link. From the indices that they
+give to rows left out, the family learns what it did not know (a power, a scale), or the link that
+these rows suggest; then the coefficients go on from where they were. Every member keeps to the rows
+that it has seen, so that the deviance of rows left out stays honest.
+
+With many rows the race is run on some of them, whose curvature then makes the metric in which the
+rest is learned: a few passes.
+
+Source: Kakade, Kalai, Kanade and Shamir 2011 (Isotron and SLISOTRON: a monotone regression on the
+index alternates with the step); the rest is this library's.
+"""
+
+import numpy as np
+from sklearn.isotonic import isotonic_regression
+
+from tunefree.engine.run import Batches
+from tunefree.estimators.reflectron.problem import bound, is_kernel
+from tunefree.families import Family
+from tunefree.learners.reflectron.mirror import Configuration
+from tunefree.links import Learned
+from tunefree.potentials import Whitened
+
+# What potential='auto' tries besides, up to so many columns; alone from so many rows a column on.
+NATURAL = tuple(Whitened(a) for a in (1.0, 1e-1, 1e-2, 1e-4))
+MOST_COLUMNS, _MANY = 500, 100
+# The race is run on so many rows, and so many a column, of data of so many entries.
+_PILOT, _PILOT_A_COLUMN, _LARGE = 20_000, 40, 4_000_000
+# Their patience: a start is all that is wanted, and a good metric needs few steps.
+_HASTE = 15
+# Rounds of what a family learns, and of a link; a link is worth another that explains so much more.
+_ROUNDS, _MOST_ROUNDS, _WORTH = 2, 4, 1e-3
+_MOST_PASSES = 150  # of a round
+# Knots of a learned link, and rows for each.
+_KNOTS, _ROWS_A_KNOT = (2, 3, 4, 6, 9, 14, 20), 10
+
+
+def monotone(base, family, s, y, weights, n_knots):
+    """The increasing link of so many knots, or fewer, by which indices s have the means y.
+
+    Rows in order of s are cut in stretches of equal weight; monotone regression (pool adjacent
+    violators) of their mean targets gives the knots. None where fewer than two remain.
+    """
+    s, y, w = np.broadcast_arrays(s, y, weights)
+    order = np.argsort(s, axis=None, kind="stable")
+    s, y, w = (a.reshape(-1)[order] for a in (s, y, w))
+    mass = np.cumsum(w)
+    place = np.minimum((n_knots * (mass - 0.5 * w) / mass[-1]).astype(int), n_knots - 1)
+    total = np.bincount(place, w, n_knots)
+    kept = total > 0.0
+    index, mean = (np.bincount(place, w * a, n_knots)[kept] / total[kept] for a in (s, y))
+    total = total[kept]
+    mean = isotonic_regression(mean, sample_weight=total)
+    low, high = family.range
+    # Stretches whose mean is an end of the range, where no index is, join their neighbours.
+    block = np.cumsum(np.diff(mean, prepend=mean[0]) > 0.0)
+    inside = np.flatnonzero((mean > low) & (mean < high))
+    if not len(inside):
+        return None
+    block = np.clip(block, block[inside[0]], block[inside[-1]])
+    block -= block[0]
+    sums = np.bincount(block, total)
+    index, mean = (np.bincount(block, total * a) / sums for a in (index, mean))
+    values = np.asarray(base.inverse(mean), dtype=float)
+    fresh = np.diff(index, prepend=-np.inf) > 1e-9 * (index[-1] - index[0])
+    fresh &= np.diff(values, prepend=-np.inf) > 0.0
+    if fresh.sum() < 2:
+        return None
+    return Learned.through(base, index[fresh], values[fresh])
+
+
+def entered(model, learner, shape, offset, k):
+    """The learner of a family with all geometries that compete, and the first step.
+
+    `shape` counts rows and columns, and `offset` has the intercepts of the start, if any. With many
+    rows a column how few of them count makes no difference, and only `Whitened` is entered. The
+    step is the inverse of the mean curvature at the start.
+    """
+    configurations, (n, d) = list(learner.configurations), shape
+    named = isinstance(model.potential, str) and model.potential == "auto"
+    plain = all(c.constraint is None and c.step is None for c in configurations)
+    natural = named and plain and d <= MOST_COLUMNS and not is_kernel(model.feature_map)
+    if natural and not model.per_output:
+        more = [Configuration(p) for p in NATURAL]
+        few = learner.last or n < _MANY * d
+        configurations = configurations + more if few else more
+    s = np.zeros((1, k)) if offset is None else np.reshape(offset, (-1, k))
+    with np.errstate(all="ignore"):
+        mean = float(np.mean(learner.family.curvature(learner.link, s)))
+    return learner._replace(
+        configurations=tuple(configurations),
+        first_step=1.0 / mean if 0.0 < mean < np.inf else 1.0,
+    )
+
+
+class Rounds:
+    """One fit: `model` is the estimator, `learner` the batch learner that it made."""
+
+    def __init__(self, model, problem, columns, batches, start, learner):
+        self.model, self.problem, self.columns = model, problem, columns
+        self.batches, self.start, self.learner = batches, start, learner
+        self.k = batches[0].targets.shape[1]
+        learned = isinstance(model.link, str) and model.link in ("learned", "auto")
+        self.link = model.link if learned else None
+        self.board, self.courses = [], []
+
+    def fitted(self):
+        """What was found, and the learner that found it."""
+        y, w = self.batches[0].targets, self.batches[0].weights
+        family = self.learner.family
+        learns = type(family).learned is not Family.learned
+        if learns:
+            null = np.broadcast_to(family.clipped(family.start(y, w)), y.shape)
+            self.learner = self.learner._replace(family=family.learned(y, null, w))
+        state = self._race()
+        for _ in range(_ROUNDS if learns else 0):
+            mean = self.learner.family.clipped(self.learner.link.mean(self._left_out(state)))
+            state = self._go_on(state, family=family.learned(y, mean, w))
+        if self.link is not None:
+            state = self._linked(state)
+        fitted = self._together(state)
+        if hasattr(family, "levels"):  # what smoothing has moved
+            s = self._left_out(state)
+            return fitted._replace(offset=fitted.offset + family.start(y - s, w)), self.learner
+        return fitted, self.learner
+
+    # ---------------------------------------------------------------- courses of the batch learner
+
+    def _course(self, learner, start, batches=None, most=None):
+        """Learn from a start; the last state."""
+        batches = self.batches if batches is None else batches
+        fitted, state = self.model._descended(
+            learner, Batches(tuple(batches)), self.columns, start, self.k, self.problem.X.dtype,
+            most=most,
+        )  # fmt: skip
+        self.courses.append((fitted, [c.potential for c in learner.configurations]))
+        self.learner = learner
+        return state
+
+    def _race(self):
+        """The state after geometries have competed: on some rows first, if there are many."""
+        model, problem, batch = self.model, self.problem, self.batches[0]
+        n, d = batch.design.shape
+        learner = entered(model, self.learner, (n, d), self.start[1], self.k)
+        natural = learner.configurations[-1].potential == NATURAL[-1]
+        few = max(_PILOT, _PILOT_A_COLUMN * d)
+        pilot = batch
+        is_large = n * d > _LARGE and n > 2 * few and problem.validation is None
+        if is_large and natural and not model.keep_path:
+            some = problem.rows[:few]
+            pilot = model._batch(
+                self.columns, problem.X[some], batch.targets[:few], batch.weights[:few],
+                batch.held[:few], None if batch.offset is None else batch.offset[:few],
+            )  # fmt: skip
+        learner = learner._replace(
+            configurations=bound(learner.configurations, pilot.design, pilot.weights)
+        )
+        if pilot is batch:
+            state = self._course(learner, self.start)
+            self.board = self.courses[-1][0].board
+            return state
+        patience = learner.patience
+        learner = learner._replace(patience=min(patience, _HASTE))
+        state = self._course(learner, self.start, [pilot])
+        self.board = self.courses[-1][0].board
+        c = learner.chosen(state)
+        margins = self._margins(learner, state, [pilot])[0][:, 0]
+        curved = learner.family.curvature(learner.link, margins).mean(axis=1)
+        chosen = bound((Configuration(NATURAL[-1]),), pilot.design, pilot.weights * curved)
+        step = float(pilot.weights.sum() / (pilot.weights @ curved))
+        return self._course(
+            learner._replace(configurations=chosen, first_step=step),
+            (state.best.theta[c], state.best.offset[c]),
+        )
+
+    def _go_on(self, state, **law):
+        """Learn on, in the geometry found, after a family or a link has become another."""
+        learner, c = self.learner, self.learner.chosen(state)
+        learner = learner._replace(
+            configurations=(learner.configurations[c],), first_step=float(state.step[c]),
+            patience=min(learner.patience, _HASTE), **law,
+        )  # fmt: skip
+        start = state.best.theta[c], state.best.offset[c]
+        return self._course(learner, start, most=_MOST_PASSES)
+
+    def _margins(self, learner, state, batches=None):
+        """Indices of the rows of every batch by every member: (n, members, k)."""
+        c = learner.chosen(state)
+        theta, offset = state.best.theta[c], state.best.offset[c]
+        out = []
+        for batch in self.batches if batches is None else batches:
+            s = batch.design.apply(theta.reshape(-1, theta.shape[-1]).T).astype(np.float64)
+            s = s.reshape(-1, *offset.shape) + offset
+            out.append(s if batch.offset is None else s + batch.offset[:, None, None])
+        return out
+
+    def _left_out(self, state):
+        """Indices of rows by the member that has not seen them, or else by the first."""
+        s = self._margins(self.learner, state)[0]
+        return s[np.arange(len(s)), np.maximum(self.batches[0].held, 0)]
+
+    # ---------------------------------------------------------------- links
+
+    def _folds(self, learner, state):
+        """(indices, targets, weights) to learn a link from and to judge it by, of every share."""
+        s, batch = self._margins(learner, state), self.batches[0]
+        if len(self.batches) > 1:
+            other = self.batches[1]
+            return [((s[0][:, 0], batch.targets, batch.weights),
+                     (s[1][:, 0], other.targets, other.weights))]  # fmt: skip
+        folds = []
+        for m in range(1, s[0].shape[1]):
+            sides = batch.held != m, batch.held == m
+            folds.append(tuple((s[0][i, m], batch.targets[i], batch.weights[i]) for i in sides))
+        every = s[0][:, 0], batch.targets, batch.weights
+        return folds or [(every, every)]
+
+    def _risks(self, folds, links):
+        """Deviances of the rows left out under a link for each share, and their weights."""
+        family = self.learner.family
+        costs = [family.residuals(link, s, y)[1].sum(axis=1)
+                 for link, (_, (s, y, _)) in zip(links, folds, strict=True)]  # fmt: skip
+        return np.concatenate(costs), np.concatenate([test[2] for _, test in folds])
+
+    def _link_for(self, state):
+        """The learned link of these coefficients, or None, and deviances of rows left out."""
+        family, base = self.learner.family, getattr(self.learner.link, "base", self.learner.link)
+        folds, best = self._folds(self.learner, state), (np.inf, None, None)
+        for n_knots in _KNOTS:
+            if n_knots > 2 and n_knots * _ROWS_A_KNOT > len(self.batches[0].targets):
+                break
+            links = [monotone(base, family, s, y, w[:, None], n_knots) for (s, y, w), _ in folds]
+            if any(link is None for link in links):
+                continue
+            costs, weights = self._risks(folds, links)
+            risk = float(weights @ costs / weights.sum())
+            if risk < best[0]:
+                best = risk, n_knots, costs
+        batch = self.batches[0]
+        if best[1] is None:
+            return None, best[0], None
+        link = monotone(
+            base, family, self._left_out(state), batch.targets, batch.weights[:, None], best[1]
+        )
+        return link, best[0], best[2]
+
+    def _linked(self, state):
+        """The state after the best closed form was found, or a link learned, or both."""
+        costs, weights = self._risks(
+            folds := self._folds(self.learner, state), [self.learner.link] * len(folds)
+        )
+        closed = self.learner, state, costs
+        if self.link == "auto":
+            family = self.learner.family
+            for link in family.others:
+                law = family, link
+                start = self.model._start(law, self.columns, self.batches[0], self.problem.members)
+                c = closed[0].chosen(closed[1])
+                learner = closed[0]._replace(
+                    link=link, configurations=(closed[0].configurations[c],)
+                )
+                other = self._course(learner, start, most=_MOST_PASSES)
+                folds = self._folds(learner, other)
+                found, _ = self._risks(folds, [link] * len(folds))
+                if weights @ found < weights @ closed[2]:
+                    closed = learner, other, found
+            self.learner = closed[0]
+        learner, state, _ = closed
+        link, risk, found = self._link_for(state)
+        best = learner, state, link, risk, found
+        for _ in range(_MOST_ROUNDS if link is not None else 0):
+            after = self._go_on(state, link=link)
+            link, risk, found = self._link_for(after)
+            if link is None or not risk < best[3]:
+                break
+            worth = risk < best[3] * (1.0 - _WORTH)
+            best, state = (self.learner, after, link, risk, found), after
+            if not worth:
+                break
+        learner, state, link, _, found = best
+        if link is not None and self.link == "auto":
+            gain = closed[2] - found
+            mean = weights @ gain / weights.sum()
+            error = np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
+            if not mean > error:
+                learner, state, link = closed[0], closed[1], None
+        self.learner = learner if link is None else learner._replace(link=link)
+        return state
+
+    # ---------------------------------------------------------------- what is told
+
+    def _together(self, state):
+        """The last state's parameters, with the board of the race and the trace of all courses."""
+        theta, offset = self.learner.read(state)
+        first, potentials = self.courses[0]
+        names = [repr(p) for p in potentials]
+
+        def wide(a, own):
+            out = np.full((len(a), len(names), *a.shape[2:]), np.nan)
+            out[:, [names.index(repr(p)) for p in own]] = a
+            return out
+
+        def joined(arrays):
+            return np.concatenate([wide(a, own) for a, own in arrays])
+
+        trace = {name: joined([(f.trace[name], own) for f, own in self.courses])
+                 for name in first.trace}  # fmt: skip
+        path = first.path
+        if len(path):
+            path = joined([(f.path, own) for f, own in self.courses])
+        passes = sum(f.n_iter for f, _ in self.courses)
+        return first._replace(
+            theta=theta, offset=offset, board=self.board, trace=trace, n_iter=passes, path=path
+        )

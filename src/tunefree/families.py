@@ -1,0 +1,608 @@
+r"""Families: what targets may be, the link that suits them, and what a prediction of them costs.
+
+A family judges means by its unit deviance d(y, mu) and learns along the score, which for the index
+s and the mean mu = u(s) is
+
+.. math:: \frac12 \frac{\partial d}{\partial s} = (\mu - y)\, \frac{u'(s)}{V(\mu)} ,
+
+V being the variance as a function of the mean: the residual of GLM-tron, weighed. With the family's
+own link it is the slope of a convex function of s.
+
+==================  ===============  ==========================  =============  ==================
+name                targets          unit deviance               V(mu)          link
+==================  ===============  ==========================  =============  ==================
+matching            any              (y - mu)^2                  u'(s): none    any
+normal              any              (y - mu)^2                  1              identity
+poisson             >= 0             2 (y log(y/mu) - y + mu)    mu             log
+negative_binomial   >= 0             of NB2                      mu + a mu^2    log
+gamma               > 0              2 (y/mu - 1 - log(y/mu))    mu^2           log
+tweedie             >= 0             of the power p              mu^p           log
+binomial            [0, 1]           2 KL(y, mu)                 mu (1 - mu)    logistic
+huber               any              Huber's loss                -              identity
+quantile            any              pinball loss                -              identity
+multinomial         classes          2 KL                        -              softmax
+ordinal             classes          2 KL                        -              cumulative logistic
+==================  ===============  ==========================  =============  ==================
+
+What a family does not know beforehand (the power of Tweedie, the overdispersion a, Huber's scale)
+it learns from means and targets: ``learned``.
+
+Source: McCullagh and Nelder 1989; Joergensen 1997 (Tweedie); Davidian and Carroll 1987 (the power);
+He, Pan, Tan and Zhou 2023 (smoothed pinball loss); Chernozhukov, Fernandez-Val and Galichon 2010
+(quantiles that do not cross).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, gammaln, log_softmax, ndtr, softmax, xlogy
+
+from tunefree import links
+from tunefree._parts import Table
+from tunefree.losses import NORMAL
+
+LOG = links.LINKS["log"]
+_LEAST, _SURE = 1e-100, 1e-15  # means, and probabilities, are at least that far from the ends
+# Targets are counts if they are whole and the least is below this: larger ones are amounts.
+_SMALL_COUNT = 10
+
+
+class Family:
+    """What every family can do; `range` is that of its means."""
+
+    link: Any = links.Identity()
+    range = (-np.inf, np.inf)
+    open_below = False  # whether 0 is no target
+    tied = False  # whether all outputs have the same coefficients
+    canonical: Any = None  # the class of links of which V is the slope
+    others: tuple = ()  # closed-form links that may suit, too
+    exposure: Any = "rate"  # an exposure e weighs the rate y / e, is the 'offset' log e, or None
+
+    def check(self, y: np.ndarray) -> None:
+        """Refuse targets that are none of this family, in a sentence that names them."""
+        low, high = self.range
+        wrong = (y < low) | (y > high) | ((y <= low) & self.open_below)
+        if wrong.any():
+            below = f"above {low:g}" if self.open_below else f"from {low:g} on"
+            wanted = f"in [{low:g}, {high:g}]" if np.isfinite(high) else below
+            raise ValueError(
+                f"y has targets that are no {self!r} ones, the first {y[wrong][0]:g}: they must be "
+                f"{wanted}."
+            )
+        if low == 0.0 and not y.any():
+            raise ValueError(
+                f"y holds zeros only: {self!r} has a mean of 0, whose logarithm is infinite. Give "
+                "rows that count something, or family='normal'."
+            )
+
+    def clipped(self, mean: Any) -> Any:
+        """Means, at least a little away from the ends of the range."""
+        low, high = self.range
+        return np.clip(
+            mean, low + _LEAST if np.isfinite(low) else None, high - _SURE if high == 1.0 else None
+        )
+
+    def variance(self, mean: Any) -> Any:
+        """V(mu)."""
+        return np.ones_like(mean)
+
+    def deviance(self, y: Any, mean: Any) -> Any:
+        """The unit deviance, 0 where the mean is the target."""
+        return np.square(y - mean)
+
+    def score(self, link: Any, s: Any, mean: Any, y: Any) -> Any:
+        """Half the slope of the deviance in the index."""
+        if self.canonical is not None and isinstance(link, self.canonical):
+            return mean - y
+        return (mean - y) * link.slope(s) / self.variance(mean)
+
+    def residuals(self, link: Any, s: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and deviances at indices s, of the same shape (or of one that y broadcasts to)."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            mean = self.clipped(link.mean(s))
+            # Rounding may make what is 0 negative.
+            return self.score(link, s, mean, y), np.maximum(self.deviance(y, mean), 0.0)
+
+    def curvature(self, link: Any, s: Any) -> Any:
+        """The expected curvature of half the deviance in the index: Fisher's information."""
+        mean = self.clipped(link.mean(s))
+        return np.square(link.slope(s)) / self.variance(mean)
+
+    def targets(self, y: np.ndarray) -> np.ndarray:
+        """Targets of shape (n, k) for k outputs."""
+        return y
+
+    def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The best constant mean of every output."""
+        return weights @ y / weights.sum()
+
+    def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
+        """The family with what means and targets tell of its parameters."""
+        return self
+
+    def predicted(self, link: Any, s: np.ndarray) -> np.ndarray:
+        """Means at indices, as they are told."""
+        return np.asarray(link.mean(s))
+
+    def d2(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> float:
+        """The share of the deviance of the best constant that is explained, over all outputs."""
+        mean = self.clipped(mean)
+        null = np.broadcast_to(self.start(y, weights), y.shape)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            costs = [weights @ self.deviance(y, self.clipped(m)) for m in (mean, null)]
+        shares = 1.0 - np.divide(
+            costs[0], costs[1], out=np.where(costs[0] > 0.0, 1.0, 0.0), where=costs[1] > 0.0
+        )
+        return float(np.mean(shares))
+
+
+@dataclass(frozen=True)
+class Matching(Family):
+    """The link's matching loss, GLM-tron: any targets, any link, judged by squared errors.
+
+    Examples
+    --------
+    >>> Matching().deviance(1.0, 3.0)
+    np.float64(4.0)
+    """
+
+
+@dataclass(frozen=True)
+class Normal(Family):
+    """Real targets around their mean: least squares, through any link.
+
+    Examples
+    --------
+    >>> Normal().score(links.Tanh(), 0.0, 0.0, 1.0)
+    np.float64(-1.0)
+    """
+
+    canonical = links.Identity
+
+
+@dataclass(frozen=True)
+class Poisson(Family):
+    """Counts, or rates that weigh as much as their exposure; any targets from 0 on.
+
+    Examples
+    --------
+    >>> Poisson().deviance(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
+    array([2., 0.])
+    """
+
+    link = LOG
+    range = (0.0, np.inf)
+    canonical = links.Exp
+    others = (links.Softplus(),)
+
+    def variance(self, mean: Any) -> Any:
+        """V(mu)."""
+        return mean
+
+    def deviance(self, y: Any, mean: Any) -> Any:
+        """The unit deviance."""
+        return 2.0 * ((xlogy(y, y) - y) - (y * np.log(mean) - mean))
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(Family):
+    """Counts whose variance is mu + dispersion mu^2 (NB2); a dispersion of None is learned.
+
+    Examples
+    --------
+    >>> NegativeBinomial(1.0).variance(2.0)
+    6.0
+    """
+
+    dispersion: float | None = None
+    exposure = "offset"
+    link = LOG
+    range = (0.0, np.inf)
+    others = (links.Softplus(),)
+
+    def variance(self, mean: Any) -> Any:
+        """V(mu)."""
+        return mean + (self.dispersion or 1.0) * mean * mean
+
+    def deviance(self, y: Any, mean: Any) -> Any:
+        """The unit deviance."""
+        a = self.dispersion or 1.0
+        unlike = np.log1p(a * y) - np.log1p(a * mean)
+        return 2.0 * (xlogy(y, y) - y * np.log(mean) - (y + 1.0 / a) * unlike)
+
+    def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
+        """The dispersion of most likelihood for these means."""
+        if self.dispersion is not None:
+            return self
+
+        def unlikely(log_a):
+            k = np.exp(-log_a)
+            each = gammaln(y + k) - gammaln(k) + k * np.log(k / (k + mean))
+            return -float(np.sum(weights @ (each + y * np.log(mean / (k + mean)))))
+
+        found: Any = minimize_scalar(unlikely, bounds=(-9.0, 5.0), method="bounded")
+        return NegativeBinomial(float(f"{np.exp(found.x):.4g}"))
+
+
+@dataclass(frozen=True)
+class Gamma(Family):
+    """Positive amounts whose deviation is in proportion to the mean.
+
+    Examples
+    --------
+    >>> Gamma().deviance(2.0, 2.0)
+    np.float64(0.0)
+    """
+
+    link = LOG
+    range = (0.0, np.inf)
+    open_below = True
+    others = (links.Softplus(),)
+
+    def variance(self, mean: Any) -> Any:
+        """V(mu)."""
+        return mean * mean
+
+    def score(self, link: Any, s: Any, mean: Any, y: Any) -> Any:
+        """Half the slope of the deviance in the index."""
+        return (1.0 - y / mean) * (link.slope(s) / mean)
+
+    def deviance(self, y: Any, mean: Any) -> Any:
+        """The unit deviance."""
+        ratio = y / mean
+        return 2.0 * (ratio - 1.0 - np.log(ratio))
+
+
+@dataclass(frozen=True)
+class Tweedie(Family):
+    """Amounts that may be 0, of variance mu^power, 1 < power < 2; a power of None is learned.
+
+    Examples
+    --------
+    >>> round(float(Tweedie(1.5).deviance(0.0, 4.0)), 6)
+    8.0
+    """
+
+    power: float | None = None
+    link = LOG
+    range = (0.0, np.inf)
+    others = (links.Softplus(),)
+
+    def __post_init__(self):
+        if self.power is not None and not 1.0 < self.power < 2.0:
+            raise ValueError(f"power={self.power!r} is not between 1 (poisson) and 2 (gamma).")
+
+    def variance(self, mean: Any) -> Any:
+        """V(mu)."""
+        return mean ** (self.power or 1.5)
+
+    def deviance(self, y: Any, mean: Any) -> Any:
+        """The unit deviance."""
+        p = self.power or 1.5
+        low, high = mean ** (1.0 - p), mean ** (2.0 - p)
+        return 2.0 * (y ** (2.0 - p) / ((1.0 - p) * (2.0 - p)) - y * low / (1.0 - p)
+                      + high / (2.0 - p))  # fmt: skip
+
+    def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
+        """The power by which squared residuals grow with the mean: pseudo-likelihood."""
+        if self.power is not None or np.ptp(mean) == 0.0:
+            return self
+        square, log = np.square(y - mean), np.log(mean)
+        middle = np.average(log, weights=np.broadcast_to(weights[:, None], log.shape))
+        log = log - middle  # in units in which powers neither overflow nor vanish
+
+        def unlikely(p):
+            scale = np.sum(weights @ (square * np.exp(-p * log)))
+            mass = weights.sum() * log.shape[1]
+            return float(np.log(scale / mass) + p * np.sum(weights @ log) / mass)
+
+        found: Any = minimize_scalar(unlikely, bounds=(1.05, 1.95), method="bounded")
+        return Tweedie(round(float(found.x), 3))
+
+
+@dataclass(frozen=True)
+class Binomial(Family):
+    """Shares of successes, 0 and 1 among them; their exposure is the number of trials.
+
+    Examples
+    --------
+    >>> round(float(Binomial().deviance(1.0, 0.5)), 4)
+    1.3863
+    """
+
+    link = links.Logistic()
+    range = (0.0, 1.0)
+    canonical = links.Logistic
+    others = (links.Probit(), links.Cloglog())
+
+    def check(self, y: np.ndarray) -> None:
+        """Refuse targets that are no shares."""
+        if ((y < 0.0) | (y > 1.0)).any():
+            raise ValueError(
+                f"y has targets outside [0, 1], the first {y[(y < 0.0) | (y > 1.0)][0]:g}, which "
+                "are no shares of successes: give counts with exposure=, the numbers of trials."
+            )
+
+    def clipped(self, mean: Any) -> Any:
+        """Means, at least a little away from 0 and 1."""
+        return np.clip(mean, _SURE, 1.0 - _SURE)
+
+    def variance(self, mean: Any) -> Any:
+        """V(mu)."""
+        return mean * (1.0 - mean)
+
+    def deviance(self, y: Any, mean: Any) -> Any:
+        """The unit deviance."""
+        own = xlogy(y, y) + xlogy(1.0 - y, 1.0 - y)
+        return 2.0 * (own - (y * np.log(mean) + (1.0 - y) * np.log1p(-mean)))
+
+
+@dataclass(frozen=True)
+class Huber(Family):
+    """Real targets with outliers: squares up to `width` robust deviations, linear beyond.
+
+    A scale of None is learned: 1.4826 times the median absolute residual.
+
+    Examples
+    --------
+    >>> Huber(width=1.0, scale=1.0).deviance(3.0, 0.0)
+    np.float64(5.0)
+    """
+
+    width: float = 1.345
+    scale: float | None = None
+    exposure = None
+
+    def _limit(self):
+        return self.width * (1.0 if self.scale is None else self.scale)
+
+    def score(self, link: Any, s: Any, mean: Any, y: Any) -> Any:
+        """Half the slope of the deviance in the index."""
+        limit = self._limit()
+        return np.clip(mean - y, -limit, limit) * link.slope(s)
+
+    def deviance(self, y: Any, mean: Any) -> Any:
+        """Twice Huber's loss: squared errors near 0."""
+        r, limit = np.abs(y - mean), self._limit()
+        return np.where(r <= limit, np.square(r), limit * (2.0 * r - limit))[()]
+
+    def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The medians."""
+        return quantiles(y, weights, 0.5)
+
+    def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
+        """The scale of the residuals."""
+        if self.scale is not None:
+            return self
+        scale = NORMAL * float(np.max(quantiles(np.abs(y - mean), weights, 0.5)))
+        return replace(self, scale=scale if scale > 0.0 else 1.0)
+
+
+@dataclass(frozen=True)
+class Quantile(Family):
+    r"""Quantiles of real targets, one output each: the pinball loss, smoothed to learn by.
+
+    The score is Phi((p - y) / width) - q, the slope of the pinball loss averaged over normal errors
+    of that width, which is learned; risks are of the pinball loss as it is. Predicted quantiles are
+    sorted, which never raises their loss, and so do not cross.
+
+    Examples
+    --------
+    >>> Quantile(0.9).deviance(np.array([[1.0]]), np.array([[0.0]]))
+    array([[0.9]])
+    """
+
+    levels: float | tuple = 0.5
+    width: float | None = None
+    exposure = None
+
+    def __post_init__(self):
+        q = np.atleast_1d(self.levels)
+        if q.ndim != 1 or not ((q > 0.0) & (q < 1.0)).all() or (np.diff(q) <= 0.0).any():
+            raise ValueError(f"levels={self.levels!r} are not increasing numbers between 0 and 1.")
+
+    @property
+    def q(self) -> np.ndarray:
+        """The levels."""
+        return np.atleast_1d(np.asarray(self.levels, dtype=float))
+
+    def targets(self, y: np.ndarray) -> np.ndarray:
+        """The one target, for every level."""
+        if y.shape[1] != 1:
+            raise ValueError("Quantiles are of one target: y must have one column.")
+        return np.repeat(y, len(self.q), axis=1)
+
+    def score(self, link: Any, s: Any, mean: Any, y: Any) -> Any:
+        """The slope of the smoothed loss in the index."""
+        width = 1.0 if self.width is None else self.width
+        return (ndtr((mean - y) / width) - self.q) * link.slope(s)
+
+    def deviance(self, y: Any, mean: Any) -> Any:
+        """The pinball loss."""
+        r = y - mean
+        return np.maximum(self.q * r, (self.q - 1.0) * r)
+
+    def curvature(self, link: Any, s: Any) -> Any:
+        """The density of the smoothing normal at 0."""
+        return np.full_like(s, 0.4 / (1.0 if self.width is None else self.width))
+
+    def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The quantiles of the targets."""
+        return np.array([quantiles(y[:, [j]], weights, q)[0] for j, q in enumerate(self.q)])
+
+    def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
+        """A width in proportion to the residuals, the smaller the more rows there are."""
+        if self.width is not None:
+            return self
+        r = y - mean
+        r = r - self.start(r, weights)
+        scale = float(np.mean(np.sqrt(weights @ np.minimum(
+            np.square(r), np.square(3.0 * NORMAL * quantiles(np.abs(r), weights, 0.5))
+        ) / weights.sum())))  # fmt: skip
+        return replace(self, width=max(scale, 1e-12) * min(0.5, 2.0 * len(y) ** -0.4))
+
+    def predicted(self, link: Any, s: np.ndarray) -> np.ndarray:
+        """Quantiles in order."""
+        return np.sort(np.asarray(link.mean(s)), axis=-1)
+
+
+@dataclass(frozen=True)
+class Multinomial(Family):
+    """Classes, by a softmax over one index each, and its log-likelihood.
+
+    Examples
+    --------
+    >>> Multinomial().probabilities(np.zeros((1, 2)))
+    array([[0.5, 0.5]])
+    """
+
+    def residuals(self, link: Any, s: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities less the true ones, and deviances."""
+        logs = log_softmax(s, axis=-1)
+        return np.exp(logs) - y, -2.0 * y * logs
+
+    def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Logarithms of the shares of the classes."""
+        share = np.maximum(weights @ y / weights.sum(), _SURE)
+        return np.log(share) - np.mean(np.log(share))
+
+    def curvature(self, link: Any, s: Any) -> Any:
+        """The largest variance of a class, on average."""
+        p = softmax(s, axis=-1)
+        return p * (1.0 - p)
+
+    def codes(self, codes: np.ndarray, n_classes: int) -> np.ndarray:
+        """One column a class."""
+        return np.where(codes[:, None] == np.arange(n_classes), 1.0, 0.0)
+
+    def probabilities(self, s: np.ndarray) -> np.ndarray:
+        """Of all classes."""
+        return softmax(s, axis=1)
+
+    def onnx(self, g: Any, s: Any) -> Any:
+        """Probabilities as nodes of a graph."""
+        return g("Softmax", s, axis=1)
+
+
+@dataclass(frozen=True)
+class Ordinal(Family):
+    r"""Ordered classes: P(y > j) = logistic(s - c_j), one index and increasing thresholds c.
+
+    Every output is an index less a threshold; all have the same coefficients.
+
+    Examples
+    --------
+    >>> Ordinal().probabilities(np.array([[1.0, -1.0]])).round(2)
+    array([[0.27, 0.46, 0.27]])
+    """
+
+    tied = True
+
+    def _ends(self, s):
+        """P(y > j) on both sides of every class."""
+        above = expit(s)
+        ones = np.ones_like(above[..., :1])
+        return np.concatenate([ones, above], axis=-1), np.concatenate([above, 0.0 * ones], axis=-1)
+
+    def residuals(self, link: Any, s: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes in every output, and the deviance (in the first)."""
+        # y is 1 for outputs below the class and 0 above: differences tell the class.
+        one = np.ones_like(y[..., :1])
+        mine = np.concatenate([one, y], axis=-1) - np.concatenate([y, 0.0 * one], axis=-1)
+        upper, lower = self._ends(s)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            p = np.sum(mine * (upper - lower), axis=-1, keepdims=True)
+            slope = expit(s) * expit(-s)
+            # d/ds_j of -log p: of the class above the threshold j and of that below.
+            score = slope * (mine[..., :-1] - mine[..., 1:]) / np.where(p > 0.0, p, np.nan)
+            deviance = np.zeros_like(score)
+            deviance[..., 0] = -2.0 * np.log(np.maximum(p[..., 0], _LEAST))
+        return score, deviance
+
+    def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The thresholds of the shares of the classes."""
+        share = np.clip(weights @ y / weights.sum(), _SURE, 1.0 - _SURE)
+        return np.log(share) - np.log1p(-share)
+
+    def curvature(self, link: Any, s: Any) -> Any:
+        """That of a logistic output."""
+        return expit(s) * expit(-s)
+
+    def codes(self, codes: np.ndarray, n_classes: int) -> np.ndarray:
+        """One column a threshold: whether the class is above."""
+        return np.where(codes[:, None] > np.arange(n_classes - 1), 1.0, 0.0)
+
+    def probabilities(self, s: np.ndarray) -> np.ndarray:
+        """Of all classes."""
+        upper, lower = self._ends(s)
+        return np.maximum(upper - lower, 0.0)
+
+    def onnx(self, g: Any, s: Any) -> Any:
+        """Probabilities as nodes of a graph."""
+        above = g("Sigmoid", s)
+        zero = g("Mul", g("Gather", above, np.array([0]), axis=1), 0.0)
+        upper = g("Concat", g("Add", zero, 1.0), above, axis=1)
+        return g("Max", g("Sub", upper, g("Concat", above, zero, axis=1)), 0.0)
+
+
+FAMILIES = Table(
+    "family",
+    "deviance",
+    {
+        "matching": Matching(),
+        "normal": Normal(),
+        "poisson": Poisson(),
+        "negative_binomial": NegativeBinomial(),
+        "gamma": Gamma(),
+        "tweedie": Tweedie(),
+        "binomial": Binomial(),
+        "huber": Huber(),
+        "quantile": Quantile(),
+        "multinomial": Multinomial(),
+        "ordinal": Ordinal(),
+    },
+)
+# Those of classes.
+OF_CLASSES = ("matching", "binomial", "multinomial", "ordinal")
+
+
+def quantiles(y: np.ndarray, weights: np.ndarray, q: float) -> np.ndarray:
+    """The weighted quantile of every column: where the weight below first reaches a share q.
+
+    Examples
+    --------
+    >>> quantiles(np.array([[3.0], [1.0], [2.0]]), np.ones(3), 0.5)
+    array([2.])
+    """
+    order = np.argsort(y, axis=0, kind="stable")
+    mass = np.cumsum(weights[order], axis=0)
+    place = np.argmax(mass >= q * mass[-1] * (1.0 - 1e-12), axis=0)
+    return np.take_along_axis(y, np.take_along_axis(order, place[None], 0), 0)[0]
+
+
+def family_of(y: np.ndarray) -> Any:
+    """The family that targets suggest.
+
+    Binomial for 0 and 1 and shares between them; Poisson for whole numbers from 0 on, the least
+    below 10; gamma for positive numbers with a tail to the right (the mean above the median, the
+    largest above twice it); Tweedie if some, but fewer than all, are exactly 0 besides; otherwise,
+    and where all are equal, normal.
+
+    Examples
+    --------
+    >>> family_of(np.array([0.0, 1.0, 1.0])), family_of(np.array([0.0, 3.0, 1.0]))
+    (Binomial(), Poisson())
+    """
+    low, high = float(np.min(y)), float(np.max(y))
+    if low < 0.0 or low == high:
+        return FAMILIES["normal"]
+    if high <= 1.0:
+        return FAMILIES["binomial"]
+    if low < _SMALL_COUNT and np.all(y == np.floor(y)):
+        return FAMILIES["poisson"]
+    middle = float(np.median(y))
+    if np.mean(y) <= middle or high <= 2.0 * middle:
+        return FAMILIES["normal"]
+    return FAMILIES["gamma" if low > 0.0 else "tweedie"]

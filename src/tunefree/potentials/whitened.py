@@ -1,0 +1,87 @@
+"""A quadratic potential in the metric of the rows: natural steps, which know correlated columns."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tunefree.potentials.vectors import Potential
+
+
+@dataclass(frozen=True)
+class Whitened(Potential):
+    r"""Half the squared norm in the metric of the columns' second moments.
+
+    .. math:: \psi(x) = \tfrac12\, x^\top (C + a I)\, x
+
+    with C the weighted second moments of the columns in a trace of d. A step of mirror descent is
+    one of Fisher scoring with a ridge, from the parameters before it (iterated Tikhonov): few
+    passes however the columns are correlated, and directions of a variance below a come late. The
+    estimators learn C from the rows (`bound`); unbound it is the identity.
+
+    Parameters
+    ----------
+    shrinkage : float > 0, default=1e-2
+        The number a.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> one = Whitened(0.5).bound(np.array([[2.0, 0.0], [0.0, 0.0]]))
+    >>> one.inverse(np.array([5.0, 1.0])), one
+    (array([2., 2.]), Whitened(shrinkage=0.5))
+    """
+
+    shrinkage: float = 1e-2
+    variances: Any = field(default=None, repr=False, compare=False)
+    directions: Any = field(default=None, repr=False, compare=False)
+    way = 0.2  # a metric that knows the rows arrives in few steps
+
+    def __post_init__(self):
+        if not (isinstance(self.shrinkage, int | float) and 0.0 < self.shrinkage < np.inf):
+            raise ValueError(f"shrinkage={self.shrinkage!r} is not a positive number.")
+
+    def bound(self, moments: np.ndarray) -> "Whitened":
+        """The potential of these second moments, of shape (d, d)."""
+        trace = float(np.trace(moments))
+        scale = len(moments) / trace if trace > 0.0 else 1.0
+        variances, directions = np.linalg.eigh(moments * scale)
+        return replace(self, variances=np.maximum(variances, 0.0), directions=directions)
+
+    def like(self, other: "Whitened") -> "Whitened":
+        """The potential of the same moments as another's."""
+        return replace(self, variances=other.variances, directions=other.directions)
+
+    def unbound(self) -> "Whitened":
+        """The potential without its moments."""
+        return Whitened(self.shrinkage)
+
+    def _scaled(self, x, power):
+        if self.variances is None:
+            return x * (1.0 + self.shrinkage) ** power
+        return (
+            (x @ self.directions) * (self.variances + self.shrinkage) ** power @ (self.directions.T)
+        )
+
+    def mirror(self, x: np.ndarray) -> np.ndarray:
+        """Gradient of psi."""
+        return self._scaled(x, 1.0)
+
+    def inverse(self, w: np.ndarray) -> np.ndarray:
+        """Gradient of psi*: undoes `mirror`."""
+        return self._scaled(w, -1.0)
+
+    def value(self, x: np.ndarray) -> float:
+        """psi(x)."""
+        return 0.5 * float(np.sum(x * self.mirror(x)))
+
+    def conjugate(self, w: np.ndarray) -> float:
+        """psi*(w)."""
+        return 0.5 * float(np.sum(w * self.inverse(w)))
+
+    def metric_solve(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
+        """Inverse Hessian of psi at x, times g."""
+        return self.inverse(g)

@@ -1,0 +1,306 @@
+"""Families of the Reflectron: what they learn, exposures, offsets, links, categories, limits."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn import metrics
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tunefree import (
+    ReflectronClassifier,
+    ReflectronRegressor,
+    TuneFreeRegressor,
+    load_model,
+    save_model,
+)
+from tunefree.constraints import Bounds, Monotone
+from tunefree.families import (
+    FAMILIES,
+    Multinomial,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    Quantile,
+    Tweedie,
+    family_of,
+)
+from tunefree.links import LINKS, Learned, Softplus
+from tunefree.losses import Pinball
+from tunefree.potentials import Grouped, Hypentropy
+
+RNG = np.random.default_rng(0)
+THETA = np.array([0.5, -0.3, 0.0, 0.2])
+X = RNG.normal(size=(1500, 4))
+ETA = X @ THETA + 0.4
+MU = np.exp(ETA)
+Y = {
+    "normal": ETA + 0.5 * RNG.normal(size=1500),
+    "poisson": RNG.poisson(MU) * 1.0,
+    "negative_binomial": RNG.poisson(RNG.gamma(2.0, MU / 2.0)) * 1.0,
+    "gamma": RNG.gamma(2.0, MU / 2.0),
+    "tweedie": np.array([RNG.gamma(2.0, 0.5, k).sum() for k in RNG.poisson(MU)]),
+    "binomial": (RNG.random(1500) < 1.0 / (1.0 + np.exp(-ETA))) * 1.0,
+    "huber": ETA + 0.3 * RNG.standard_t(2, size=1500),
+    "quantile": ETA + 0.5 * RNG.normal(size=1500),
+}
+
+
+def glm(family="auto", link=None, **parameters):
+    return ReflectronRegressor(link, family=family, random_state=0, **parameters)
+
+
+@pytest.mark.filterwarnings("default")
+@parametrize_with_checks([glm("gamma", max_iter=30), glm("quantile", max_iter=30)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", sorted(set(FAMILIES) - {"matching"}))
+def test_the_score_is_half_the_slope_of_the_deviance(name):
+    family, h = FAMILIES[name], 1e-5
+    s = np.linspace(-1.5, 1.5, 12).reshape(4, 1, 3)[..., ::-1].copy()
+    y = np.abs(np.random.default_rng(1).normal(size=(4, 1, 3))) + 0.1
+    if name == "binomial":
+        y = y / 4.0
+    if hasattr(family, "codes"):
+        y = family.codes(np.arange(4) % 3, 3 + (name == "ordinal"))[:, None]
+    half = 1.0 if name == "quantile" else 0.5
+    if name == "quantile":  # the deviance is not smoothed: in a narrow one it is the same
+        family = Quantile((0.2, 0.5, 0.8), width=1e-4)
+    r, _ = family.residuals(family.link, s, y)
+    for k in range(3):
+        up, down = s.copy(), s.copy()
+        up[..., k] += h
+        down[..., k] -= h
+        change = (a := family.residuals(family.link, up, y)[1]) - (
+            b := family.residuals(family.link, down, y)[1]
+        )
+        assert a.shape == b.shape == s.shape
+        slope = half * change.sum(axis=-1) / (2 * h)
+        assert np.allclose(slope, r[..., k], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", Y)
+def test_every_family_finds_its_coefficients(name):
+    model = glm(name).fit(X, Y[name])
+    assert np.abs(model.coef_ - THETA).max() < 0.16
+    assert type(model.family_) is type(FAMILIES[name])
+    assert 0.03 < model.score(X, Y[name]) < 1.0
+    rows = sparse.csr_array(X)
+    again = glm(name).fit(rows, Y[name])
+    assert np.allclose(again.predict(rows), model.predict(X), rtol=1e-5, atol=1e-6)
+    narrow = glm(name, max_iter=20).fit(X.astype(np.float32), Y[name])
+    assert narrow.coef_.dtype == narrow.predict(X.astype(np.float32)).dtype == np.float32
+
+
+def test_the_targets_tell_the_family():
+    for name in ("normal", "poisson", "gamma", "tweedie", "binomial"):
+        assert family_of(Y[name]) == FAMILIES[name]
+    assert type(glm(max_iter=2).fit(X, Y["tweedie"]).family_) is Tweedie
+    assert family_of(np.full(9, 3.0)) == FAMILIES["normal"]
+    with pytest.raises(AttributeError, match="wants the family named"):
+        glm().partial_fit  # noqa: B018
+    with pytest.raises(ValueError, match="want the family named"):
+        glm().fit_source([(X, Y["poisson"])])
+
+
+def test_scores_are_those_of_scikit_learn():
+    y, w = Y["poisson"], 1.0 + np.arange(1500) % 3
+    model = glm("poisson").fit(X, y, sample_weight=w)
+    expected = metrics.d2_tweedie_score(y, model.predict(X), power=1, sample_weight=w)
+    assert model.score(X, y, sample_weight=w) == pytest.approx(expected)
+    model = glm(Quantile(0.8)).fit(X, Y["quantile"])
+    expected = metrics.d2_pinball_score(Y["quantile"], model.predict(X), alpha=0.8)
+    assert model.score(X, Y["quantile"]) == pytest.approx(expected, abs=1e-3)
+
+
+def test_what_a_family_does_not_know_is_learned():
+    dispersion = glm("negative_binomial").fit(X, Y["negative_binomial"]).family_.dispersion
+    assert 0.4 < dispersion < 0.62  # a half
+    assert glm(NegativeBinomial(0.3)).fit(X, Y["poisson"]).family_ == NegativeBinomial(0.3)
+    p, rng = 1.5, np.random.default_rng(3)  # mu ** 1.5 by compound Poisson sums
+    mean = np.exp(1.5 * X[:, 0])
+    y = np.array([rng.gamma((2 - p) / (p - 1), 0.5 * 0.8 * m**0.5, k).sum()
+                  for m, k in zip(mean, rng.poisson(mean**0.5 / 0.4), strict=True)])  # fmt: skip
+    assert 1.3 < glm("tweedie").fit(X, y).family_.power < 1.7
+
+
+def test_an_exposure_is_an_offset_of_counts():
+    e = np.random.default_rng(1).uniform(0.2, 5.0, 1500)
+    y = np.random.default_rng(2).poisson(e * MU)
+    one = glm().fit(X, y, exposure=e)
+    other = glm("poisson").fit(X, y, offset=np.log(e))
+    assert one.family_ == Poisson()
+    assert np.abs(one.coef_ - THETA).max() < 0.05 and np.abs(one.coef_ - other.coef_).max() < 0.05
+    assert np.allclose(one.predict(X, exposure=e), e * one.predict(X))
+    assert np.allclose(other.predict(X, offset=np.log(e)), e * other.predict(X))
+    assert one.score(X, y, exposure=e) == pytest.approx(
+        metrics.d2_tweedie_score(y / e, one.predict(X), power=1, sample_weight=e)
+    )
+    tries = np.full(1500, 20.0)
+    wins = np.random.default_rng(4).binomial(20, 1.0 / (1.0 + np.exp(-ETA)))
+    of_trials = glm("binomial").fit(X, wins, exposure=tries)
+    assert np.abs(of_trials.coef_ - THETA).max() < 0.1
+    wide = glm("negative_binomial").fit(X, y, exposure=e)
+    assert np.abs(wide.coef_ - THETA).max() < 0.06
+
+
+def test_weights_are_repetitions_and_the_order_makes_no_difference():
+    y, w = Y["poisson"][:200], np.random.default_rng(1).integers(0, 3, 200)
+    rows = np.random.default_rng(2).permutation(np.repeat(np.arange(200), w))
+    one = glm("poisson").fit(X[:200], y, sample_weight=w)
+    other = glm("poisson").fit(X[rows], y[rows])
+    assert np.abs(one.coef_ - other.coef_).max() <= 1e-10
+
+
+def test_quantiles_do_not_cross_and_cover():
+    rng = np.random.default_rng(0)
+    y = ETA + (0.2 + 0.5 * np.abs(X[:, 0])) * rng.normal(size=1500)
+    model = glm(Quantile((0.1, 0.5, 0.9))).fit(X, y)
+    q = model.predict(X)
+    assert q.shape == (1500, 3) and (np.diff(q, axis=1) >= 0.0).all()
+    assert np.abs(np.mean(y[:, None] <= q, axis=0) - [0.1, 0.5, 0.9]).max() < 0.012
+    assert Pinball(0.9).slope(0.0, 1.0) == -0.9
+
+
+def test_a_link_is_learned_and_kept(tmp_path):
+    rng = np.random.default_rng(5)
+    s = 2.0 * X[:, 0] - X[:, 1]
+    y = np.tanh(s) + 0.5 * np.tanh(4.0 * s - 4.0) + 0.2 * rng.normal(size=1500)
+    straight, learned = glm("normal").fit(X, y), glm("normal", "learned").fit(X, y)
+    assert learned.score(X, y) > straight.score(X, y) + 0.05
+    assert (
+        isinstance(learned.link_, Learned)
+        and glm("normal", "auto").fit(X, y).link_ != (LINKS["identity"])
+    )
+    direction = learned.coef_ / np.abs(learned.coef_).max()
+    assert np.abs(direction - [1.0, -0.5, 0.0, 0.0]).max() < 0.08
+    save_model(learned, tmp_path / "m")
+    assert np.array_equal(load_model(tmp_path / "m").predict(X), learned.predict(X))
+    counts = rng.poisson(np.logaddexp(0.0, 4.0 * s)).astype(float)
+    auto = glm("poisson", "auto").fit(X, counts)
+    true = glm("poisson", Softplus()).fit(X, counts)
+    assert auto.score(X, counts) > true.score(X, counts) - 0.01
+
+
+def test_onnx_has_learned_links_and_classes():
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    from tunefree.onnx import to_onnx
+
+    def run(model):
+        graph = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+        return graph.run(None, {"X": X})
+
+    learned = glm("poisson", "learned", max_iter=30).fit(X, np.round(3.0 * MU))
+    assert isinstance(learned.link_, Learned)
+    assert np.allclose(run(learned)[0], learned.predict(X), rtol=1e-9)
+    for family in ("ordinal", "multinomial"):
+        model = ReflectronClassifier(family=family, max_iter=20, random_state=0)
+        model.fit(X, np.digitize(ETA, [0.0, 0.8]))
+        label, p = run(model)
+        assert np.allclose(p, model.predict_proba(X)) and np.array_equal(label, model.predict(X))
+
+
+def test_ordered_classes_and_a_softmax():
+    rng = np.random.default_rng(7)
+    cuts = np.array([-1.0, 0.5, 2.0])
+    grades = np.array(["a", "b", "c", "d"])[np.digitize(3.0 * ETA + rng.logistic(size=1500), cuts)]
+    ordinal = ReflectronClassifier(family="ordinal", random_state=0).fit(X, grades)
+    assert ordinal.family_ == Ordinal() and ordinal.coef_.shape == (1, 4)
+    assert np.abs(ordinal.coef_[0] - 3.0 * THETA).max() < 0.25
+    assert np.abs(np.sort(1.2 - ordinal.intercept_) - cuts).max() < 0.3
+    softmax = ReflectronClassifier(random_state=0).fit(X, grades)
+    assert softmax.family_ == Multinomial() and softmax.coef_.shape == (4, 4)
+    one_hot = ReflectronClassifier(family="matching", random_state=0).fit(X, grades)
+    loss = [metrics.log_loss(grades, m.predict_proba(X)) for m in (ordinal, softmax, one_hot)]
+    assert loss[0] < 1.01 * loss[1] < 1.02 * loss[2]
+    for model in (ordinal, softmax):
+        assert np.allclose(model.predict_proba(X).sum(axis=1), 1.0)
+        assert np.array_equal(model.classes_[model.decision_function(X).argmax(1)],
+                              model.predict(X))  # fmt: skip
+    two = ReflectronClassifier(family="ordinal", random_state=0).fit(X, grades > "b")
+    assert two.family_ == FAMILIES["binomial"] and two.decision_function(X).shape == (1500,)
+
+
+def test_categories_are_columns_of_no_ones():
+    rng = np.random.default_rng(8)
+    level, effect = rng.integers(0, 12, 1500), np.linspace(-1.0, 1.0, 12)
+    y = rng.poisson(np.exp(0.5 * X[:, 0] + effect[level]))
+    frame = pd.DataFrame({"x": X[:, 0], "level": pd.Categorical([f"v{i:02}" for i in level])})
+    one = glm("poisson", n_splits=1).fit(frame, y)
+    assert (
+        one.coef_.shape == (13,)
+        and np.abs(one.coef_[1:] - one.coef_[1:].mean() - effect).max() < 0.35
+    )
+    expanded = pd.get_dummies(frame, dtype=float)
+    other = glm("poisson", n_splits=1).fit(expanded, y)
+    assert abs(one.score(frame, y) - other.score(expanded, y)) < 2e-3
+    strange = frame.assign(level="never seen")
+    assert np.allclose(one.predict(strange), np.exp(one.coef_[0] * X[:, 0] + one.intercept_))
+    few = glm("poisson", potential=Grouped(Hypentropy(1e-4)), max_iter=40).fit(
+        frame.assign(noise=pd.Categorical(rng.integers(0, 6, 1500).astype(str))), y
+    )
+    assert np.abs(few.coef_[13:]).max() < 0.1 < np.abs(few.coef_[1:13]).max()
+    with pytest.raises(ValueError, match="solver='batch'"):
+        glm("poisson", solver="stochastic").fit(frame, y)
+
+
+def test_the_race_judges_by_the_deviance_that_it_is_told():
+    rows, y = X[:150], Y["poisson"][:150]
+    model = TuneFreeRegressor(loss="poisson", random_state=0).fit(rows, y)
+    assert {r["loss"] for r in model.leaderboard_} == {"Poisson deviance"}
+    assert "validation Poisson deviance" in repr(model.report_)
+    assert "Reflectron, Poisson" in {r["candidate"] for r in model.leaderboard_}
+    p = model.predict(rows)
+    assert p.min() > 0.0 and model.score(rows, y) == pytest.approx(
+        metrics.d2_tweedie_score(y, p, power=1)
+    )
+    for loss in ("normal", "hinge"):
+        with pytest.raises(ValueError, match="loss|family"):
+            TuneFreeRegressor(loss=loss).fit(rows, y)
+
+
+def test_bounds_hold_in_the_users_units():
+    units = np.array([1e-3, 1.0, 10.0, 1.0])
+    low, high = (0.0, -0.1, -np.inf, 0.0), (np.inf, np.inf, 0.0, 0.1)
+    bounds = Bounds(tuple(low / units), tuple(high / units))
+    model = glm("poisson", constraint=bounds).fit(X * units, Y["poisson"])
+    coef = model.coef_ * units
+    assert np.allclose(coef[[1, 3]], [-0.1, 0.1]) and coef[0] > 0.4 and coef[2] <= 0.0
+    signs = glm("gamma", constraint=Monotone((-1, 1, 0, 0))).fit(X, Y["gamma"])
+    assert signs.coef_[0] == signs.coef_[1] == 0.0 and signs.coef_[3] > 0.1
+
+
+@pytest.mark.parametrize(
+    "family, y, more, message",
+    [
+        ("poisson", np.zeros(1500), {}, "zeros only"),
+        ("poisson", -MU, {}, "first -"),
+        ("gamma", Y["tweedie"], {}, "above 0"),
+        ("binomial", 2.0 * MU, {}, "numbers of trials"),
+        ("poisson", MU, {"exposure": np.full(1500, np.inf)}, "positive and finite"),
+        ("poisson", MU, {"exposure": np.ones(3)}, "another number of rows"),
+        ("huber", MU, {"exposure": MU}, "no exposure"),
+        ("poisson", MU, {"offset": np.full(1500, np.nan)}, "offset must be finite"),
+        ("ordinal", MU, {}, "ReflectronClassifier"),
+        ("poison", MU, {}, "is none of auto, matching"),
+        (Quantile((0.1, 0.9)), np.c_[MU, MU], {}, "one target"),
+    ],
+)
+def test_limits_are_told_in_a_sentence(family, y, more, message):
+    with pytest.raises(ValueError, match=message):
+        glm(family).fit(X, y, **more)
+
+
+def test_steps_and_flows_learn_families_that_are_weights():
+    y = Y["gamma"]
+    for solver in ("stochastic", "flow"):
+        model = glm("gamma", solver=solver, potential="euclidean", max_iter=60).fit(X, y)
+        assert np.abs(model.coef_ - THETA).max() < 0.2
+    stream = glm("poisson").partial_fit(X, Y["poisson"])
+    assert stream.score(X, Y["poisson"]) > 0.1 and json.dumps(stream.leaderboard_)
+    assert not hasattr(glm("quantile"), "partial_fit")
