@@ -115,7 +115,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         if groups is not None:
             groups = groups[kept]
             labels = np.column_stack([labels, groups])
-        rows, totals = self._distinct(X, labels, weights)
+        rows, totals = self._distinct(X, labels, weights, held)
         targets = screened(targets, rows, ABSURD)
         held, groups = (None if part is None else part[rows] for part in (held, groups))
         given = np.arange(len(rows)) if held is None else np.argsort(rows[held], kind="stable")
@@ -126,11 +126,13 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         self._finish(fitted, X.dtype)
         return self
 
-    def _distinct(self, X, labels, weights):
-        """Distinct rows in the order of their hash, and their total weights."""
+    def _distinct(self, X, labels, weights, held):
+        """Distinct rows in the order of their hash, all that are held, and their total weights."""
         seed = seed_of(self.random_state)
         rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
-        return rows[:_MOST_ROWS], totals[:_MOST_ROWS]
+        free = np.ones(len(rows), dtype=bool) if held is None else ~held[rows]
+        kept = ~free | (np.cumsum(free) <= _MOST_ROWS - np.sum(~free))
+        return rows[kept], totals[kept]
 
     def _solve(self, X, y, weights, like, held, groups, given, together):
         n, share = len(X), weights / weights.sum()
