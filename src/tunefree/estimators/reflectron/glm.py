@@ -308,7 +308,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         rows, weights = visits.unique()
         if self.standardize:
             X, targets = guarded(X, targets, rows, given)
-        features = fitted_map(self.feature_map, X[rows], weights, self.standardize, seed)
+        features = fitted_map(self.feature_map, X, rows, weights, self.standardize, seed)
         if features is not None:
             X = features.transform(X)
             if validation is not None:

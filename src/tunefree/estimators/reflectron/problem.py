@@ -425,7 +425,9 @@ class Columns(NamedTuple):
     def rows(self, X):
         """Rows in these units, in their own precision; sparse rows are not centred."""
         if not sparse.issparse(X):
-            return np.ascontiguousarray((X - self.centre) / self.scale, dtype=X.dtype)
+            out = X - self.centre
+            out /= self.scale
+            return np.ascontiguousarray(out, dtype=X.dtype)
         X = X.copy()
         X.data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
         return X
@@ -566,10 +568,11 @@ def is_kernel(feature_map):
     return isinstance(feature_map, str) or hasattr(feature_map, "gram")
 
 
-def fitted_map(feature_map, X, weights, standardize, seed):
+def fitted_map(feature_map, X, rows, weights, standardize, seed):
     """The map of rows to features; None for none."""
     if feature_map is None:
         return None
+    X = X[rows]
     if is_kernel(feature_map):
         if isinstance(feature_map, str) and feature_map not in KERNELS:
             raise ValueError(f"feature_map={feature_map!r} is none of {', '.join(KERNELS)}.")
