@@ -985,11 +985,12 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         *,
         budget: float | str | None = None,
         categorical_features: Any = "from_dtype",
+        compress: int | None = None,
         random_state: Seed = None,
         loss: Any = "squared",
     ):
         super().__init__(
-            family, budget=budget, categorical_features=categorical_features,
+            family, budget=budget, categorical_features=categorical_features, compress=compress,
             random_state=random_state,
         )  # fmt: skip
         self.loss = loss
