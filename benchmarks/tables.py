@@ -253,7 +253,9 @@ STEPS = {
     "laplace": lambda: without_kernel("laplacian"),
     "gaussian": lambda: without_kernel("rbf"),
     "ridge": lambda: without_kernel("linear"),
-    "prior": lambda: constants(("learners.kernel.geometry", "_RATES", 1e3)),
+    "prior": lambda: constants(
+        ("learners.kernel.geometry", "_RATES", 1e3), ("learners.kernel.geometry", "_OF_LABELS", 1e3)
+    ),
     "additive": additive_off,
     "stack": best_alone,
 }
