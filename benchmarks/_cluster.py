@@ -139,7 +139,7 @@ def fit_seconds(X, y, passes, before=lambda epoch: None, **options):
     from tunefree.dask import ReflectronRegressor
 
     model = ReflectronRegressor(
-        potential="euclidean", validation_fraction=0.0, tol=1e-300, patience=10_000,
+        "logistic", "euclidean", validation_fraction=0.0, tol=1e-300, patience=10_000,
         max_iter=passes, random_state=0,
     )  # fmt: skip
     start = time.perf_counter()

@@ -111,7 +111,8 @@ def orderings(quick, sizes, seeds):
 
 def excess_risks(state, X, mean):
     """Half the squared error of the noiseless next state, of every algorithm."""
-    return [0.5 * np.mean(np.sum((expit(X @ t.T) - mean) ** 2, axis=1)) for t in state.best.theta]
+    best = state.best.theta[:, 0]
+    return [0.5 * np.mean(np.sum((expit(X @ t.T) - mean) ** 2, axis=1)) for t in best]
 
 
 def steps(quick, *_):

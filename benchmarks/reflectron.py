@@ -66,7 +66,7 @@ def learn(draw, configurations, most, patience=60):
     result = run(learner, learner.init(draw.X.shape[1]), draw, max_passes=most)
     seconds = time.process_time() - start
     state = result.state
-    return state.best.theta[:, 0], state.best_at, result.n_passes, seconds
+    return state.best.theta[:, 0, 0], state.best_at, result.n_passes, seconds
 
 
 def figure(quick):
@@ -103,7 +103,7 @@ def large(quick):
     print(f"  automatic    {draw.error(thetas[0]):.5f} @ {at[0]}, {passes} passes, {seconds:.1f} s")
     pass_cost(draw)
     start = time.process_time()
-    model = ReflectronRegressor(random_state=0).fit(draw.X, draw.y)
+    model = ReflectronRegressor("logistic", random_state=0).fit(draw.X, draw.y)
     seconds = time.process_time() - start
     error = np.mean((model.predict(draw.X_test) - draw.y_test) ** 2)
     print(
@@ -161,7 +161,7 @@ def recovery(quick):
 
 def default_fit(X, y):
     """Ours, with its defaults: parameters and passes."""
-    model = ReflectronRegressor(fit_intercept=False, random_state=0).fit(X, y)
+    model = ReflectronRegressor("logistic", fit_intercept=False, random_state=0).fit(X, y)
     return model.coef_, model.n_iter_
 
 

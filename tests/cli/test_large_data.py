@@ -78,6 +78,8 @@ def test_predictions_and_scores_are_those_of_data_in_memory(kind, tmp_path, monk
     assert ("ignored 4000 values of features" in result.stderr) == (kind == "libsvm")
     scores = json.loads(run("eval", "m", name, "--json").stdout)
     assert scores.pop("n") == small[1].pop("n") == ROWS
+    tenths, expected = scores.pop("calibration", []), small[1].pop("calibration", [])
+    assert tenths == [pytest.approx(tenth, abs=1e-6) for tenth in expected]
     assert scores == pytest.approx(small[1], abs=1e-6)
     if proba:
         assert run("predict", "m", name, "--proba").stdout == proba

@@ -183,7 +183,11 @@ def _memory(reset=False):
 def test_a_worker_holds_less_than_three_times_its_partition(client, name):
     def fit(n):
         X = da.random.default_rng(0).normal(size=(2 * n, 100), chunks=(n, 100))
-        setting = {"potential": "euclidean"} if "Reflectron" in name else {"solver": "exact"}
+        setting = (
+            {"link": "identity", "potential": "euclidean"}
+            if "Reflectron" in name
+            else {"solver": "exact"}
+        )
         getattr(tfd, name)(max_iter=2, **setting).fit(X, X[:, 0] + X[:, 1])
 
     fit(1000)  # code is loaded

@@ -49,7 +49,7 @@ def test_figure_1d_hypentropy_recovers_a_sparse_vector():
     """Paper: 971 coordinates above 1e-3 and l1 error 24.609 with GLM-tron; 56 and 0.421 here."""
     theta, sets = _draw(500, 500, 5, 1)
     state = _learn(sets, (Configuration(Euclidean()), Configuration(Hypentropy(1e-4))), 150, 60)
-    glm_tron, hypentropy = state.best.theta[:, 0]
+    glm_tron, hypentropy = state.best.theta[:, 0, 0]
     assert (np.abs(glm_tron) > 1e-3).mean() > 0.9
     assert (np.abs(hypentropy) > 1e-3).mean() < 0.15
     assert np.abs(hypentropy - theta).sum() < 0.05 * np.abs(glm_tron - theta).sum()
@@ -61,7 +61,7 @@ def test_figure_1a_the_test_error_rises_after_its_minimum():
     X, _, mean = sets[2]
     chosen, last = (
         np.mean((expit(X @ t) - mean) ** 2)
-        for t in (state.best.theta[0, 0], state.now.theta[0, 0, 0])
+        for t in (state.best.theta[0, 0, 0], state.now.theta[0, 0, 0])
     )
     assert last > 1.2 * chosen
 
@@ -73,7 +73,7 @@ def test_figure_1b_sparse_geometries_beat_glm_tron(seed):
     potentials = (Euclidean(), PNorm(1.1), Hypentropy(1e-4))
     state = _learn(sets, [Configuration(p, ball) for p in potentials], 300, 60)
     X, _, mean = sets[2]
-    errors = [np.mean((expit(X @ t) - mean) ** 2) for t in state.best.theta[:, 0]]
+    errors = [np.mean((expit(X @ t) - mean) ** 2) for t in state.best.theta[:, 0, 0]]
     assert max(errors[1:]) < 0.7 * errors[0]
 
 

@@ -267,7 +267,7 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
             stream is None or stream.sparse or not parameters or type(X) is not np.ndarray
             or X.ndim != 2 or not 0 < len(X) <= _SHORT or X.shape[1] != self.n_features_in_
             or X.dtype.name != self._dtype or "feature_names_in_" in held
-            or not np.abs(X).max() <= base.HUGE
+            or not float(np.abs(X).max()) <= base.HUGE
             or any(held[name] is not value for name, value in parameters)
         ):  # fmt: skip
             return False

@@ -701,7 +701,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
 
 
 try:  # metrics and evaluations of river ask isinstance
-    from river import base as _river
+    from river import base as _river  # pyright: ignore[reportMissingImports]
 except ImportError:
     pass
 else:
