@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.special import softmax
 from sklearn.inspection import permutation_importance
 
@@ -201,6 +202,19 @@ def test_permutation_importances_are_those_of_new_rows():
         model, X[500:], y[500:], scoring="neg_mean_squared_error", n_repeats=5, random_state=0
     )
     assert model.permutation_importances_ == pytest.approx(new.importances_mean, rel=0.2, abs=0.03)
+
+
+@pytest.mark.parametrize("n", [150, 2100])
+def test_sparse_rows_of_few_columns_go_through_all_candidates(n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    y = X[:, 0] * X[:, 1]
+    X = sparse.csr_array(X * (X > 0.5))
+    model = TuneFreeRegressor(random_state=0).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    assert (
+        not hasattr(model, "permutation_importances_") or len(model.permutation_importances_) == 4
+    )
 
 
 def test_fewer_landmarks_and_what_they_cost():

@@ -62,7 +62,7 @@ class Candidate(Protocol):
         ...
 
     def moves(self, fitted, X, rows, score) -> Any:
-        """How its scores of the first of the rows change when columns come from the next row."""
+        """How its scores of the first rows change with columns of the next row; None if sparse."""
         ...
 
     def small(self, n_landmarks) -> Any:
@@ -328,7 +328,8 @@ def _judge(candidate, X, y, weights, fold, used, score, entries, groups=None):
         if moves is None:
             moves = candidate.moves(whole, X, rows, score)
         entry = _entry(candidate, scores, rows, y, weights, score, start, whole)
-        return entry._replace(moves=moves if moves.shape[2] == scores.shape[1] else None)
+        whole_moves = moves is not None and moves.shape[2] == scores.shape[1]
+        return entry._replace(moves=moves if whole_moves else None)
     scores, rows, trace, entry = [], [], None, None
     for i, f in enumerate(used):
         out, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)

@@ -133,7 +133,9 @@ class Candidate(NamedTuple):
         return fitted
 
     def moves(self, fitted, X, rows, score):
-        """How its scores of the first of the rows change when columns come from the next row."""
+        """How its scores of the first rows change with columns of the next row; None if sparse."""
+        if sparse.issparse(X):
+            return None
         few = X[rows[: looked_at(self.most_rows, X.shape[1])]]
         columns, out = [*np.arange(X.shape[1])[:, None], *self.together], []
         before = score.of(fitted, few)
