@@ -646,8 +646,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         The columns' shares of the mean squared change of the prediction when one column alone is
         drawn from another row (of a linear model coefficient times deviation, squared); of a stack
         the mean of its models', by their shares. They have no units. What a column is worth for new
-        rows is another question, which `sklearn.inspection.permutation_importance` answers from
-        rows not learned.
+        rows is another question, which `permutation_importances_` answers from rows left out.
         """
         each = self._column_relevances()
         return np.bincount(self.table_.sources_, each, self.n_features_in_)
