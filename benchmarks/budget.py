@@ -1,4 +1,4 @@
-"""Budgets: does a fit end in time, within its memory, and what does less time cost?
+"""Budgets: whether a fit ends in time, within its memory, and what less time costs.
 
 python benchmarks/budget.py --data DIR [--only NAME ...]
 
