@@ -418,17 +418,18 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         known = vars(self).get("categories_")
         return X if known is None else coded(X, known)[0]
 
-    def _batch(self, columns, X, targets, weights, held, offset=None):
-        """Rows as batch learners and flows take them."""
-        return Batch(columns.design(X), targets, weights, held, offset)
+    def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
+        """Rows as batch learners and flows take them; `own` ones may be overwritten."""
+        return Batch(columns.design(X, own), targets, weights, held, offset)
 
     def _batches(self, problem):
         """The units, all rows as batch learners and flows take them, and where to start."""
         X, targets = problem.X[problem.rows], problem.targets[problem.rows]
         weights = problem.weights
         columns = self._units(X, weights, self.fit_intercept)
-        offset = () if problem.offset is None else (problem.offset,)
-        batches = [self._batch(columns, X, targets, weights, problem.held, *offset)]
+        batches = [
+            self._batch(columns, X, targets, weights, problem.held, problem.offset, own=True)
+        ]
         if problem.validation is not None:
             batches.append(self._batch(columns, *problem.validation, held=0))
         law = problem.family, problem.link
@@ -630,7 +631,9 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         if learner.family is not None:
             shape = rows.rows, rows.width
             learner = entered(self, learner, shape, start[1], means.shape[1])
-            learner = learner._replace(configurations=bound(learner.configurations, source, None))
+            learner = learner._replace(configurations=bound(
+                learner.configurations, source, None, float(survey.weight.sum())
+            ))  # fmt: skip
 
         def told(state, block):
             on_chunk(self, rows.source.rows, state.passes)

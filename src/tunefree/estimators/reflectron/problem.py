@@ -214,12 +214,13 @@ def in_units(configurations, columns):
     return tuple(out)
 
 
-def bound(configurations, design, weights):
-    """The configurations, those that want a metric with that of these rows."""
+def bound(configurations, design, weights, total=None):
+    """The configurations, those that want a metric with that of these rows of a `total` weight."""
     wanting = [c.potential for c in configurations if hasattr(c.potential, "bound")]
     if not wanting:
         return configurations
-    first = wanting[0].bound(np.asarray(design.gram(weights), dtype=np.float64))
+    moments = np.asarray(design.gram(weights), dtype=np.float64)
+    first = wanting[0].bound(moments, float(weights.sum()) if total is None else total)
     return tuple(
         c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
         for c in configurations
@@ -308,10 +309,26 @@ def coded(frame, categories=None):
     if not columns:
         return frame, None
     if hasattr(frame, "assign"):
-        frame = frame.assign(**columns)
+        frame = _assigned(frame, columns)
     else:
         frame = frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()])
     return frame, found if categories is None else categories
+
+
+def _assigned(frame, columns):
+    """A pandas frame with other columns: numbers go straight to where rows are wanted."""
+    coded = np.array([name in columns for name in frame.columns])
+    places = np.flatnonzero(~coded)
+    few = len(places)
+    in_front = few > 0 and places[-1] == few - 1
+    numbers = frame.iloc[:, :few] if in_front else frame.iloc[:, places]
+    if any(getattr(t, "kind", "O") not in "biuf" for t in numbers.dtypes):
+        return frame.assign(**columns)
+    out = np.empty(frame.shape)
+    out[:, slice(few) if in_front else places] = numbers.to_numpy()
+    for j in np.flatnonzero(coded):
+        out[:, j] = columns[frame.columns[j]]
+    return type(frame)(out, index=frame.index, columns=frame.columns, copy=False)
 
 
 def _is_text(column):
@@ -350,14 +367,14 @@ class Levels(NamedTuple):
             return X[:, :few]
         return np.delete(X, self.codes, axis=1)
 
-    def design(self, X, columns=None):
+    def design(self, X, columns=None, own=False):
         """The rows, their numbers in units."""
         numbers = self.numbers(X)
         if columns is not None:
             few = numbers.shape[1]
             numbers = columns._replace(centre=columns.centre[:few], scale=columns.scale[:few],
-                                       levels=None).rows(numbers)  # fmt: skip
-        return Split((Dense(np.ascontiguousarray(numbers)), *self.indicators(X)))
+                                       levels=None).rows(numbers, own)  # fmt: skip
+        return Split((Dense(numbers), *self.indicators(X)))
 
     def indicators(self, X):
         """The levels as designs."""
@@ -422,8 +439,16 @@ class Columns(NamedTuple):
         """The columns as they are."""
         return cls(np.zeros(d), np.ones(d))
 
-    def rows(self, X):
-        """Rows in these units, in their own precision; sparse rows are not centred."""
+    def rows(self, X, own=False):
+        """Rows in these units, in their own precision; sparse rows are not centred.
+
+        If they are our `own`, they may be overwritten.
+        """
+        if own and not sparse.issparse(X) and X.dtype == np.float64:
+            for i in range(0, len(X), _BLOCK):
+                X[i : i + _BLOCK] -= self.centre
+                X[i : i + _BLOCK] /= self.scale
+            return X
         if not sparse.issparse(X):
             out = X - self.centre
             out /= self.scale
@@ -432,14 +457,14 @@ class Columns(NamedTuple):
         X.data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
         return X
 
-    def design(self, X):
+    def design(self, X, own=False):
         """The same as a design, sparse rows centred, too."""
         if self.levels is not None:
-            rows = self.levels.design(X, self)
+            rows = self.levels.design(X, self, own)
             few = rows.parts[0].shape[1]
             centre = np.where(np.arange(rows.shape[1]) < few, 0.0, self.centre)
             return Centred(rows, centre) if centre.any() else rows
-        rows = self.rows(X)
+        rows = self.rows(X, own)
         if not sparse.issparse(X):
             return Dense(rows)
         rows = CSR.from_scipy(rows)

@@ -27,8 +27,9 @@ NATURAL = tuple(Whitened(a) for a in (1.0, 1e-1, 1e-2, 1e-4))
 MOST_COLUMNS, _MANY = 500, 100
 # The race is run on so many rows, and so many a column, of data of so many entries.
 _PILOT, _PILOT_A_COLUMN, _LARGE = 20_000, 40, 4_000_000
-# Their patience: a start is all that is wanted, and a good metric needs few steps.
-_HASTE = 15
+# A start is all that is wanted of these, and the best metric of all the rows needs few steps, which
+# some rows may tell too long.
+_HASTE, _COARSE, _LAST, _SAFE = 15, 10, 5, 0.5
 # Rounds of what a family learns, and of a link; a link is worth another that explains so much more.
 _ROUNDS, _MOST_ROUNDS, _WORTH = 2, 4, 1e-3
 _MOST_PASSES = 150  # of a round
@@ -160,17 +161,25 @@ class Rounds:
             state = self._course(learner, self.start)
             self.board = self.courses[-1][0].board
             return state
-        patience = learner.patience
-        learner = learner._replace(patience=min(patience, _HASTE))
-        state = self._course(learner, self.start, [pilot])
+        # Fisher scoring from the first step on, though columns of levels vary little.
+        learner = learner._replace(
+            patience=min(learner.patience, _HASTE),
+            first_step=learner.first_step * learner.configurations[-1].potential.unit,
+        )
+        state = self._course(
+            learner._replace(tol=_COARSE * learner.tol), self.start, [pilot]
+        )
         self.board = self.courses[-1][0].board
         c = learner.chosen(state)
         margins = self._margins(learner, state, [pilot])[0][:, 0]
         curved = learner.family.curvature(learner.link, margins).mean(axis=1)
         chosen = bound((Configuration(NATURAL[-1]),), pilot.design, pilot.weights * curved)
-        step = float(pilot.weights.sum() / (pilot.weights @ curved))
+        step = chosen[0].potential.unit * pilot.weights.sum() / (pilot.weights @ curved)
         return self._course(
-            learner._replace(configurations=chosen, first_step=step),
+            learner._replace(
+                configurations=chosen, first_step=_SAFE * float(step),
+                patience=min(learner.patience, _LAST),
+            ),
             (state.best.theta[c], state.best.offset[c]),
         )
 

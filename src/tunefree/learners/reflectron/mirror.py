@@ -69,6 +69,7 @@ _GROWTH, _SHRINKAGE = 1.3, 0.5
 _STILL = 1e-14  # a relative move below this is rounding
 _MOST_SHRINKAGES = 200
 _SHARE_OF_START = 0.1
+_PIECE = 8192  # rows
 # Of chains.
 _STIFF = 1.3  # c: below 2, as the steepest direction is steeper than those met
 _REACH, _LONGEST = 2.0, 30  # of the time before: as long a chain; steps
@@ -130,6 +131,20 @@ class Batch(NamedTuple):
     weights: np.ndarray
     held: Any = NONE
     offset: Any = None
+
+    def pieces(self):
+        """The same in stretches whose products and residuals stay in the cache."""
+        n = len(self.targets)
+        if n < 2 * _PIECE:
+            return [self]
+        held = np.broadcast_to(self.held, n)
+        return [
+            Batch(
+                self.design.rows(some), self.targets[some], self.weights[some], held[some],
+                None if self.offset is None else self.offset[some],
+            )
+            for some in (slice(i, min(i + _PIECE, n)) for i in range(0, n, _PIECE))
+        ]  # fmt: skip
 
 
 class Point(NamedTuple):
@@ -252,6 +267,12 @@ class Mirror(NamedTuple):
 
     def scan(self, state, block):
         """Add a block's residuals and gradients at the points on trial."""
+        sums = state.sums
+        for piece in block.pieces():
+            sums = sums.add(self._summed(state, piece))
+        return state._replace(sums=sums)
+
+    def _summed(self, state, block):
         outputs = getattr(block.design, "outputs", 1)  # rows a sample, where these share weights
         theta, offset = state.trial.theta, state.trial.offset
         n_live, members, k, d = theta.shape
@@ -273,7 +294,7 @@ class Mirror(NamedTuple):
             gradient = block.design.adjoint(r).T.reshape(theta.shape)
             if getattr(self.family, "tied", False):  # projected on equal coefficients
                 gradient = np.broadcast_to(gradient.mean(axis=2, keepdims=True), theta.shape)
-        sums = Sums(
+        return Sums(
             gradient,
             r.sum(axis=0).reshape(offset.shape),
             learns.sum(axis=0) / outputs,
@@ -281,7 +302,6 @@ class Mirror(NamedTuple):
             np.einsum("im,ilm->l", measured, squares),
             float(measured.sum()) / outputs,
         )
-        return state._replace(sums=state.sums.add(sums))
 
     def merge(self, base, parts):
         """Join what several workers scanned, each from `base`."""
@@ -359,7 +379,7 @@ class Mirror(NamedTuple):
         offset = np.where(still[:, None, None], 0.0, offset)  # rounding tells nothing of the step
         if still.any():
             still &= _largest(theta) <= _STILL * own
-        move = inner(drift, theta) + inner(offset, offset)
+        move = inner(drift, theta) + self._units(live) * inner(offset, offset)
         with np.errstate(invalid="ignore", over="ignore"):
             bend = inner(gradient - state.gradient, theta)
             bend += inner(slope - state.offset_gradient, offset)
@@ -422,7 +442,12 @@ class Mirror(NamedTuple):
         now, step = state.now, step[:, None, None]
         with np.errstate(invalid="ignore", over="ignore"):
             dual = now.dual - step[..., None] * state.gradient
-            return dual, now.offset - step * state.offset_gradient
+            length = step / self._units(state.live)[:, None, None]
+            return dual, now.offset - length * state.offset_gradient
+
+    def _units(self, live):
+        """The weights of half the squared intercept, beside the potentials."""
+        return np.array([getattr(self.configurations[c].potential, "unit", 1.0) for c in live])
 
     def _begun_anew(self, state, plain):
         """The state after steps to infinity were shortened."""
@@ -541,6 +566,7 @@ class Chained(Mirror):
             dual = now.dual + keep[..., None] * (now.dual - before.dual)
             offset = now.offset + keep * (now.offset - before.offset)
             dual -= length[..., None] * state.gradient
+            length /= self._units(state.live)[:, None, None]
             return dual, offset - length * state.offset_gradient
 
     def _begun_anew(self, state, plain):
