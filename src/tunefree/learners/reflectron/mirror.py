@@ -70,6 +70,7 @@ _STILL = 1e-14  # a relative move below this is rounding
 _MOST_SHRINKAGES = 200
 _SHARE_OF_START = 0.1
 _PIECE = 8192  # rows
+_EARLIEST = 16  # points from which on what has come to a halt behind another ends
 # Of chains.
 _STIFF = 1.3  # c: below 2, as the steepest direction is steeper than those met
 _REACH, _LONGEST = 2.0, 30  # of the time before: as long a chain; steps
@@ -147,6 +148,19 @@ class Batch(NamedTuple):
         ]  # fmt: skip
 
 
+class _Judged(NamedTuple):
+    """What is judged of numbers of shape (n, configurations, members, k): of two members each.
+
+    The first, and the one that the row is held out from.
+    """
+
+    held: np.ndarray
+
+    def __call__(self, a):
+        left_out = a[np.arange(len(a)), :, np.maximum(self.held, 0)]
+        return np.stack([a[:, :, 0], left_out], axis=2)
+
+
 class Point(NamedTuple):
     """Predictors: duals and parameters (..., k, d), intercepts (..., k)."""
 
@@ -212,6 +226,7 @@ class State(NamedTuple):
     passes: int
     automatic: np.ndarray  # whether the step is
     patience: np.ndarray  # points to wait for progress, at least
+    half: np.ndarray  # the lowest risk when the accepted points were last a power of two
     chain: Any = None  # what `Chained` remembers, of the L running ones
 
 
@@ -262,7 +277,7 @@ class Mirror(NamedTuple):
             best_at=none, mark=worst, mark_at=none, begun=zeros, time=zeros, best_time=zeros,
             risk=worst, held_risk=worst, move=zeros, passes=0,
             automatic=np.array([c.step is None for c in self.configurations]),
-            patience=self.patience * np.array(way),
+            patience=self.patience * np.array(way), half=worst,
         )  # fmt: skip
 
     def scan(self, state, block):
@@ -281,13 +296,18 @@ class Mirror(NamedTuple):
         if block.offset is not None:
             margins = margins + block.offset[:, None, None, None]
         targets = block.targets[:, None, None, :]
+        held = np.broadcast_to(block.held, len(targets))
+        out = held[:, None] == np.arange(members)
+        measured, learns = block.weights[:, None] * out, block.weights[:, None] * ~out
         if self.family is None:
             r, squares = residuals(self.link, self.weight, margins, targets)
+            squares = squares.sum(axis=3)
+            risk = np.einsum("im,ilm->l", measured, squares)
         else:
-            r, squares = self.family.residuals(self.link, margins, targets)
-        held = np.broadcast_to(block.held, len(r))[:, None] == np.arange(members)
-        measured, learns = block.weights[:, None] * held, block.weights[:, None] * ~held
-        squares = squares.sum(axis=3)
+            judged = None if members == 1 else _Judged(held)
+            r, squares = self.family.residuals(self.link, margins, targets, judged)
+            squares = squares.sum(axis=3)
+            risk = measured.sum(axis=1) @ squares[:, :, -1]
         r = (r * learns[:, None, :, None]).reshape(len(r), -1)
         gradient: Any = 0.0  # rows that are only measured have none
         if learns.any():
@@ -299,7 +319,7 @@ class Mirror(NamedTuple):
             r.sum(axis=0).reshape(offset.shape),
             learns.sum(axis=0) / outputs,
             learns[:, 0] @ squares[:, :, 0],
-            np.einsum("im,ilm->l", measured, squares),
+            risk,
             float(measured.sum()) / outputs,
         )
 
@@ -355,7 +375,12 @@ class Mirror(NamedTuple):
             passes=state.passes + 1,
             chain=chain,
         )
-        return self._set_out(state, ~ended & ~self._tired(state))
+        ended |= self._tired(state)
+        if self.behind is not None and self.family is not None:
+            doubled = accept & (at & (at + 1) == 0)
+            ended |= doubled & self._hopeless(state)
+            state = state._replace(half=noted("half", doubled, state.score[live]))
+        return self._set_out(state, ~ended)
 
     def _pace(self, state, accept, moved, move, bend):
         """The time that accepted trials took, the next steps, and what a chain remembers."""
@@ -404,6 +429,15 @@ class Mirror(NamedTuple):
             lagging = (at > 0) & (state.score[state.live] > state.score.min())
             tired |= lagging & (waited > self.behind)
         return tired
+
+    def _hopeless(self, state):
+        """Which running configurations would make no progress on another, falling as far again."""
+        live, best = state.live, state.score.min()
+        score = state.score[live]
+        reach = score - (state.half[live] - score)
+        worth = self.tol * (best + _SHARE_OF_START * state.begun[live])
+        old = (state.accepted[live] >= _EARLIEST) & (score > best)
+        return old & (reach > best - worth)
 
     def _set_out(self, state, goes):
         """Put the next points on trial; a step to infinity is shortened at once."""
