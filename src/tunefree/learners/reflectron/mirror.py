@@ -70,7 +70,6 @@ _STILL = 1e-14  # a relative move below this is rounding
 _MOST_SHRINKAGES = 200
 _SHARE_OF_START = 0.1
 _PIECE = 8192  # rows
-_EARLIEST = 16  # points from which on what has come to a halt behind another ends
 # Of chains.
 _STIFF = 1.3  # c: below 2, as the steepest direction is steeper than those met
 _REACH, _LONGEST = 2.0, 30  # of the time before: as long a chain; steps
@@ -436,7 +435,7 @@ class Mirror(NamedTuple):
         score = state.score[live]
         reach = score - (state.half[live] - score)
         worth = self.tol * (best + _SHARE_OF_START * state.begun[live])
-        old = (state.accepted[live] >= _EARLIEST) & (score > best)
+        old = (state.accepted[live] >= state.patience[live]) & (score > best)
         return old & (reach > best - worth)
 
     def _set_out(self, state, goes):
