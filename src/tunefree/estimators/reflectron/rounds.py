@@ -34,15 +34,19 @@ _HASTE, _COARSE, _LAST, _SAFE = 15, 10, 5, 0.5
 _ROUNDS, _MOST_ROUNDS, _WORTH = 2, 4, 1e-3
 _MOST_PASSES = 150  # of a round
 # Knots of a learned link, and rows for each.
-_KNOTS, _ROWS_A_KNOT = (2, 3, 4, 6, 9, 14, 20), 10
+_CORRECTIONS = 5
+_KNOTS, _ROWS_A_KNOT = (1, 2, 3, 4, 6, 9, 14, 20), 10
 
 
 def monotone(base, family, s, y, weights, n_knots):
     """The increasing link of so many knots, or fewer, by which indices s have the means y.
 
-    Rows in order of s are cut in stretches of equal weight; monotone regression (pool adjacent
-    violators) of their mean targets gives the knots. None where fewer than two remain.
+    One knot is the link of the base. Rows in order of s are cut in stretches of equal weight; monotone regression (pool adjacent
+    violators) of their mean targets gives the knots, which then move until stretches have these
+    means (a mean of means is not the mean's). None where fewer than two remain.
     """
+    if n_knots == 1:
+        return Learned.through(base, *[(s.min(), s.max() + 1.0)] * 2)
     s, y, w = np.broadcast_arrays(s, y, weights)
     order = np.argsort(s, axis=None, kind="stable")
     s, y, w = (a.reshape(-1)[order] for a in (s, y, w))
@@ -50,9 +54,8 @@ def monotone(base, family, s, y, weights, n_knots):
     place = np.minimum((n_knots * (mass - 0.5 * w) / mass[-1]).astype(int), n_knots - 1)
     total = np.bincount(place, w, n_knots)
     kept = total > 0.0
-    index, mean = (np.bincount(place, w * a, n_knots)[kept] / total[kept] for a in (s, y))
-    total = total[kept]
-    mean = isotonic_regression(mean, sample_weight=total)
+    mean = np.bincount(place, w * y, n_knots)[kept] / total[kept]
+    mean = isotonic_regression(mean, sample_weight=total[kept])
     low, high = family.range
     # Stretches whose mean is an end of the range, where no index is, join their neighbours.
     block = np.cumsum(np.diff(mean, prepend=mean[0]) > 0.0)
@@ -60,15 +63,23 @@ def monotone(base, family, s, y, weights, n_knots):
     if not len(inside):
         return None
     block = np.clip(block, block[inside[0]], block[inside[-1]])
-    block -= block[0]
-    sums = np.bincount(block, total)
-    index, mean = (np.bincount(block, total * a) / sums for a in (index, mean))
-    values = np.asarray(base.inverse(mean), dtype=float)
-    fresh = np.diff(index, prepend=-np.inf) > 1e-9 * (index[-1] - index[0])
-    fresh &= np.diff(values, prepend=-np.inf) > 0.0
-    if fresh.sum() < 2:
-        return None
-    return Learned.through(base, index[fresh], values[fresh])
+    block = (block - block[0])[np.cumsum(kept)[place] - 1]  # of every row
+    sums = np.bincount(block, w)
+    index, mean = (np.bincount(block, w * a) / sums for a in (s, y))
+    values = aim = np.asarray(base.inverse(mean), dtype=float)
+    link = None
+    for _ in range(_CORRECTIONS):
+        fresh = np.diff(index, prepend=-np.inf) > 1e-9 * (index[-1] - index[0])
+        fresh &= np.diff(values, prepend=-np.inf) > 0.0
+        if fresh.sum() < 2:
+            return link
+        link = Learned.through(base, index[fresh], values[fresh])
+        with np.errstate(all="ignore"):
+            told = base.inverse(np.bincount(block, w * link.mean(s)) / sums)
+        if not np.isfinite(told).all():
+            return link
+        values = isotonic_regression(values + (aim - told), sample_weight=sums)
+    return link
 
 
 def entered(model, learner, shape, offset, k):
@@ -93,6 +104,13 @@ def entered(model, learner, shape, offset, k):
         configurations=tuple(configurations),
         first_step=1.0 / mean if 0.0 < mean < np.inf else 1.0,
     )
+
+
+def _gain(before, after, weights):
+    """By how much costs have fallen in the mean, and the standard error of that."""
+    gain = before - after
+    mean = weights @ gain / weights.sum()
+    return mean, np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
 
 
 class Rounds:
@@ -235,24 +253,26 @@ class Rounds:
     def _link_for(self, state):
         """The learned link of these coefficients, or None, and deviances of rows left out."""
         family, base = self.learner.family, getattr(self.learner.link, "base", self.learner.link)
-        folds, best = self._folds(self.learner, state), (np.inf, None, None)
+        folds, found = self._folds(self.learner, state), []
         for n_knots in _KNOTS:
             if n_knots > 2 and n_knots * _ROWS_A_KNOT > len(self.batches[0].targets):
                 break
             links = [monotone(base, family, s, y, w[:, None], n_knots) for (s, y, w), _ in folds]
-            if any(link is None for link in links):
-                continue
-            costs, weights = self._risks(folds, links)
-            risk = float(weights @ costs / weights.sum())
-            if risk < best[0]:
-                best = risk, n_knots, costs
+            if all(link is not None for link in links):
+                costs, weights = self._risks(folds, links)
+                found.append((weights @ costs / weights.sum(), n_knots, costs))
+        if not found:
+            return None, np.inf, None
+        best = min(found, key=lambda each: each[0])
+        for each in found:  # the fewest knots that are not worse by a standard error
+            mean, error = _gain(each[2], best[2], weights)
+            if mean <= error:
+                break
         batch = self.batches[0]
-        if best[1] is None:
-            return None, best[0], None
         link = monotone(
-            base, family, self._left_out(state), batch.targets, batch.weights[:, None], best[1]
+            base, family, self._left_out(state), batch.targets, batch.weights[:, None], each[1]
         )
-        return link, best[0], best[2]
+        return link, each[0], each[2]
 
     def _linked(self, state):
         """The state after the best closed form was found, or a link learned, or both."""
@@ -289,9 +309,7 @@ class Rounds:
                 break
         learner, state, link, _, found = best
         if link is not None and self.link == "auto":
-            gain = closed[2] - found
-            mean = weights @ gain / weights.sum()
-            error = np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
+            mean, error = _gain(closed[2], found, weights)
             if not mean > error:
                 learner, state, link = closed[0], closed[1], None
         self.learner = learner if link is None else learner._replace(link=link)
