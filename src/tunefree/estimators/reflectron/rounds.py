@@ -264,10 +264,9 @@ class Rounds:
         if not found:
             return None, np.inf, None
         best = min(found, key=lambda each: each[0])
-        for each in found:  # the fewest knots that are not worse by a standard error
-            mean, error = _gain(each[2], best[2], weights)
-            if mean <= error:
-                break
+        # The base, unless another is better by a standard error.
+        mean, error = _gain(found[0][2], best[2], weights)
+        each = best if mean > error else found[0]
         batch = self.batches[0]
         link = monotone(
             base, family, self._left_out(state), batch.targets, batch.weights[:, None], each[1]
