@@ -34,8 +34,28 @@ _HASTE, _COARSE, _LAST, _SAFE = 15, 10, 5, 0.5
 _ROUNDS, _MOST_ROUNDS, _WORTH = 2, 4, 1e-3
 _MOST_PASSES = 150  # of a round
 # Knots of a learned link, and rows for each.
-_CORRECTIONS = 5
+_CORRECTIONS, _POINTS = 5, 2000
 _KNOTS, _ROWS_A_KNOT = (1, 2, 3, 4, 6, 9, 14, 20), 10
+
+
+def _risen(values, weights):
+    """Values in order; where they fall, pooled with their neighbours."""
+    if (np.diff(values) >= 0.0).all():
+        return values
+    return isotonic_regression(values, sample_weight=weights)
+
+
+def together(s, y, weights):
+    """Indices in order with their targets and weights; many rows as means of their neighbours."""
+    s, y, w = np.broadcast_arrays(s, y, weights)
+    order = np.argsort(s, axis=None, kind="stable")
+    s, y, w = (a.reshape(-1)[order] for a in (s, y, w))
+    if len(s) <= 2 * _POINTS:
+        return s, y, w
+    starts = np.linspace(0, len(s), _POINTS, endpoint=False).astype(int)
+    total = np.add.reduceat(w, starts)
+    kept = total > 0.0
+    return *(np.add.reduceat(w * a, starts)[kept] / total[kept] for a in (s, y)), total[kept]
 
 
 def monotone(base, family, s, y, weights, n_knots):
@@ -45,17 +65,15 @@ def monotone(base, family, s, y, weights, n_knots):
     violators) of their mean targets gives the knots, which then move until stretches have these
     means (a mean of means is not the mean's). None where fewer than two remain.
     """
+    s, y, w = together(s, y, weights)
     if n_knots == 1:
-        return Learned.through(base, *[(s.min(), s.max() + 1.0)] * 2)
-    s, y, w = np.broadcast_arrays(s, y, weights)
-    order = np.argsort(s, axis=None, kind="stable")
-    s, y, w = (a.reshape(-1)[order] for a in (s, y, w))
+        return Learned.through(base, *[(s[0], s[-1] + 1.0)] * 2)
     mass = np.cumsum(w)
     place = np.minimum((n_knots * (mass - 0.5 * w) / mass[-1]).astype(int), n_knots - 1)
     total = np.bincount(place, w, n_knots)
     kept = total > 0.0
     mean = np.bincount(place, w * y, n_knots)[kept] / total[kept]
-    mean = isotonic_regression(mean, sample_weight=total[kept])
+    mean = _risen(mean, total[kept])
     low, high = family.range
     # Stretches whose mean is an end of the range, where no index is, join their neighbours.
     block = np.cumsum(np.diff(mean, prepend=mean[0]) > 0.0)
@@ -78,7 +96,7 @@ def monotone(base, family, s, y, weights, n_knots):
             told = base.inverse(np.bincount(block, w * link.mean(s)) / sums)
         if not np.isfinite(told).all():
             return link
-        values = isotonic_regression(values + (aim - told), sample_weight=sums)
+        values = _risen(values + (aim - told), sums)
     return link
 
 
@@ -254,10 +272,11 @@ class Rounds:
         """The learned link of these coefficients, or None, and deviances of rows left out."""
         family, base = self.learner.family, getattr(self.learner.link, "base", self.learner.link)
         folds, found = self._folds(self.learner, state), []
+        points = [together(s, y, w[:, None]) for (s, y, w), _ in folds]
         for n_knots in _KNOTS:
             if n_knots > 2 and n_knots * _ROWS_A_KNOT > len(self.batches[0].targets):
                 break
-            links = [monotone(base, family, s, y, w[:, None], n_knots) for (s, y, w), _ in folds]
+            links = [monotone(base, family, *rows, n_knots) for rows in points]
             if all(link is not None for link in links):
                 costs, weights = self._risks(folds, links)
                 found.append((weights @ costs / weights.sum(), n_knots, costs))
