@@ -14,6 +14,8 @@ from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
 from tunefree.designs import CSR, Categorical, Centred, Dense, Split
+from tunefree.engine.order import row_hash
+from tunefree.engine.sources import widened
 from tunefree.estimators.base import canonical
 from tunefree.estimators.from_source import Reread
 from tunefree.families import Matching
@@ -32,6 +34,8 @@ THEOREMS = {"theorem-4.1": "4.1", "theorem-5.1": "5.1", "theorem-5.2": "5.2"}
 _SMALLEST = 1e-10
 # Dense entries from which moments are taken in blocks, of so many rows.
 _LARGE, _BLOCK = 4_000_000, 4096
+# Rows of a source from which a link, or a family's numbers, are learned.
+_SAMPLE = 20_000
 
 
 class Problem(NamedTuple):
@@ -85,7 +89,10 @@ def link_range(link, unknown=(-np.inf, np.inf)):
 
 def family_range(family, link):
     """The range of the targets that a family takes, or that a link has means of."""
-    return link_range(link) if isinstance(family, Matching) else family.range
+    if isinstance(family, Matching):
+        return link_range(link)
+    low, high = family.range
+    return (np.nextafter(low, np.inf) if family.open_below else low), high
 
 
 class Score(NamedTuple):
@@ -643,16 +650,45 @@ class Surveyed(Source):
         return sum(batch.design.gram(batch.weights) for batch in self.blocks(0))
 
 
+class Sample(NamedTuple):
+    """The rows of the least hashes: even draws, in whatever chunks and order rows come."""
+
+    hashes: np.ndarray
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, X, y, weights, seed):
+        """Those of some rows."""
+        hashes = row_hash(X, seed)
+        order = np.argsort(hashes, kind="stable")[:_SAMPLE]
+        return cls(hashes[order], X[order], y[order], weights[order])
+
+    def join(self, other):
+        """Those of both."""
+        width = max(self.X.shape[1], other.X.shape[1])
+        rows = [widened(part.X, width) for part in (self, other)]
+        X = canonical(sparse.vstack(rows, "csr")) if sparse.issparse(rows[0]) else np.vstack(rows)
+        hashes, y, weights = (
+            np.concatenate([getattr(part, name) for part in (self, other)])
+            for name in ("hashes", "y", "weights")
+        )
+        order = np.argsort(hashes, kind="stable")[:_SAMPLE]
+        return Sample(hashes[order], X[order], y[order], weights[order])
+
+
 class Survey:
     """What the first pass finds out: moments of the columns, targets of every share of the rows.
 
     `turns` takes X to the share that each row belongs to. `outside` counts targets beyond the
     link's range `inside`; `weight` and `sums` are of every share, `sums` of its weighted targets
-    or the weight of each of the `classes`.
+    or the weight of each of the `classes`. With a `seed` a `Sample` is drawn.
     """
 
-    def __init__(self, rows, turns, n_shares, classify, inside):
+    def __init__(self, rows, turns, n_shares, classify, inside, seed=None):
         self.moments: Any = None
+        self.sample: Any = None
         self.weight, self.outside, found = np.zeros(n_shares), 0, {}
         for X, y, weights in rows.survey():
             share = turns(X)
@@ -660,6 +696,9 @@ class Survey:
             before = self.moments and self.moments.widened(part.mean.size)
             self.moments = before.join(part) if before else part
             self.weight += np.bincount(share, weights, minlength=n_shares)
+            if seed is not None:
+                drawn = Sample.of(X, np.asarray(y), weights, seed)
+                self.sample = self.sample.join(drawn) if self.sample else drawn
             if not classify:
                 self.outside += np.count_nonzero((y < inside[0]) | (y > inside[1]))
             for name, column in zip(*_target_columns(y, classify), strict=True):

@@ -306,7 +306,8 @@ class Mirror(NamedTuple):
             judged = None if members == 1 else _Judged(held)
             r, squares = self.family.residuals(self.link, margins, targets, judged)
             squares = squares.sum(axis=3)
-            risk = measured.sum(axis=1) @ squares[:, :, -1]
+            with np.errstate(invalid="ignore"):
+                risk = measured.sum(axis=1) @ squares[:, :, -1]
         r = (r * learns[:, None, :, None]).reshape(len(r), -1)
         gradient: Any = 0.0  # rows that are only measured have none
         if learns.any():
@@ -433,7 +434,8 @@ class Mirror(NamedTuple):
         """Which running configurations would make no progress on another, falling as far again."""
         live, best = state.live, state.score.min()
         score = state.score[live]
-        reach = score - (state.half[live] - score)
+        with np.errstate(invalid="ignore"):
+            reach = score - (state.half[live] - score)
         worth = self.tol * (best + _SHARE_OF_START * state.begun[live])
         old = (state.accepted[live] >= state.patience[live]) & (score > best)
         return old & (reach > best - worth)
