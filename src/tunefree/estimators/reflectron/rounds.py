@@ -12,12 +12,15 @@ Source: Kakade, Kalai, Kanade and Shamir 2011 (Isotron and SLISOTRON: a monotone
 index alternates with the step); the rest is this library's.
 """
 
+import warnings
+
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.isotonic import isotonic_regression
 
 from tunefree.engine.run import Batches
 from tunefree.estimators.reflectron.problem import bound, is_kernel
-from tunefree.families import Family
+from tunefree.families import Binomial, Family
 from tunefree.learners.reflectron.mirror import Configuration
 from tunefree.links import Learned
 from tunefree.potentials import Whitened
@@ -157,10 +160,28 @@ class Rounds:
         if self.link is not None:
             state = self._linked(state)
         fitted = self._together(state)
+        if isinstance(family, Binomial) and not is_classifier(self.model):
+            self._warn_separable(state)
         if hasattr(family, "levels"):  # what smoothing has moved
             s = self._left_out(state)
             return fitted._replace(offset=fitted.offset + family.start(y - s, w)), self.learner
         return fitted, self.learner
+
+    def _warn_separable(self, state):
+        """Warn if the direction found has all successes above all failures."""
+        learner, y = self.learner, self.batches[0].targets[:, 0]
+        bounded = learner.configurations[learner.chosen(state)].constraint is not None
+        if bounded or not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
+            return
+        s = self._margins(learner, state)[0][:, 0, 0]
+        gap = s[y == 1.0].min() - s[y == 0.0].max()
+        if gap > 0.0:
+            warnings.warn(
+                "The rows are separable: along coef_ every success lies above every failure, by "
+                f"{gap:.3g}. The likelihood has no maximum, and coef_ is where rows left out have "
+                "stopped it: give constraint=LpBall(2, radius) if its size matters.",
+                UserWarning, stacklevel=7,
+            )  # fmt: skip
 
     # ---------------------------------------------------------------- courses of the batch learner
 
