@@ -148,7 +148,8 @@ def _choices():
 class Maker(NamedTuple):
     """What the user said of the estimator.
 
-    `parts` holds names: link, potential and family; `categorical` columns of the file.
+    `parts` holds names: link, potential and family; `categorical` columns of the file; `limits`
+    what auto may take: compress, budget and max_memory.
     """
 
     name: str
@@ -156,7 +157,7 @@ class Maker(NamedTuple):
     passes: int | None
     parts: dict
     categorical: list
-    compress: int | None
+    limits: dict
     beside: dict[str, str] = {}  # exposure and offset: columns that are no features
 
     def __call__(self, task, table=None):
@@ -180,15 +181,16 @@ class Maker(NamedTuple):
         passes: dict[str, Any] = {} if self.passes is None else {"max_iter": self.passes}
         options: dict[str, Any] = {"random_state": self.seed} | passes
         if name == "auto":
+            if passes:
+                stop("--passes is for the other estimators: --estimator auto has --budget", USAGE)
             return getattr(tunefree, f"TuneFree{kind}")(
-                budget=self.passes,
                 categorical_features=_positions(self.categorical, table) or "from_dtype",
-                compress=self.compress,
                 random_state=self.seed,
+                **self.limits,
             )
-        for option, value in (("categorical", self.categorical), ("compress", self.compress)):
+        for option, value in {"categorical": self.categorical, **self.limits}.items():
             if value:
-                stop(f"--{option} is for --estimator auto", USAGE)
+                stop(f"--{option.replace('_', '-')} is for --estimator auto", USAGE)
         if name == "separator":
             return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
         if name == "ridge":
@@ -550,7 +552,7 @@ def _summary(done):
         "setting": [row["candidate" if raced else "name"] for row in rows],
         "validation_risk": risk,
         "report": _report_told(estimator, notes),
-        "passes": int(estimator.n_iter_),
+        "passes": int(getattr(estimator, "n_iter_", 0)),
         "seconds": round(done.seconds, 3),
         "skipped": done.skipped.count,
         "status": getattr(estimator, "status_", None),

@@ -204,7 +204,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
 
     def _size(self, n):
         """How many landmarks."""
-        return _affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
+        return affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
 
     @one_blas_thread()
     def _scores(self, X):
@@ -240,7 +240,7 @@ def _rounded(coef, dtype, width):
     return coef if (error > _PRECISE * width).any() else coef.astype(dtype)
 
 
-def _affordable(n):
+def affordable(n):
     """The most landmarks for which 4 n m^2 + 20 m^3 multiply-adds stay within 1e10 + 2e6 n."""
     m = np.arange(50, 4001, 50.0)
     return int(m[np.searchsorted(4 * n * m**2 + 20 * m**3, 1e10 + 2e6 * n) - 1])
