@@ -262,10 +262,12 @@ def on_large(seeds, n=600_000):
                        clocked(ours)[1]] for _ in range(5)])  # fmt: skip
     loss = deviance(judge, y[held], ours().predict(frame[held]), 1e-9)
     framed, split, mine = np.median(spent, axis=0)
-    print(f"medians of 5: glum at its best {framed:.2f} s from the frame, {split:.2f} s from a "
-          f"split matrix\ntunefree, defaults   deviance {loss:.6f}  {mine:6.2f} s CPU from the "
-          f"frame\nours by glum's at its best penalty: deviance {loss / best:.5f}, seconds "
-          f"{mine / framed:.2f} from the frame, {mine / split:.2f} by its split matrix")  # fmt: skip
+    print(
+        f"medians of 5: glum at its best {framed:.2f} s from the frame, {split:.2f} s from a "
+        f"split matrix\ntunefree, defaults   deviance {loss:.6f}  {mine:6.2f} s CPU from the "
+        f"frame\nours by glum's at its best penalty: deviance {loss / best:.5f}, seconds "
+        f"{mine / framed:.2f} from the frame, {mine / split:.2f} by its split matrix"
+    )
 
 
 def on_quantiles(seeds):

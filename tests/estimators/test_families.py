@@ -17,6 +17,8 @@ from tunefree import (
     save_model,
 )
 from tunefree.constraints import Bounds, Monotone
+from tunefree.estimators.reflectron import rounds
+from tunefree.estimators.reflectron.problem import Sample
 from tunefree.families import (
     FAMILIES,
     Multinomial,
@@ -27,8 +29,6 @@ from tunefree.families import (
     Tweedie,
     family_of,
 )
-from tunefree.estimators.reflectron import rounds
-from tunefree.estimators.reflectron.problem import Sample
 from tunefree.learners.reflectron import mirror
 from tunefree.links import LINKS, Learned, Softplus
 from tunefree.losses import Pinball
@@ -348,8 +348,8 @@ def test_a_source_tells_links_and_numbers_by_an_even_sample():
     assert np.abs(np.mean(y[:, None] <= q, axis=0) - [0.1, 0.9]).max() < 0.03
     with pytest.raises(ValueError, match="are no Gamma"):
         glm("gamma").fit_source([(X, y)])
-    halves = [Sample.of(X[part], y[part], np.ones(750), 0) for part in (slice(750), slice(750, 1500))]
-    one, other = halves[0].join(halves[1]), halves[1].join(halves[0])
+    a, b = (Sample.of(X[i], y[i], np.ones(750), 0) for i in (slice(750), slice(750, 1500)))
+    one, other = a.join(b), b.join(a)
     assert np.array_equal(one.X, other.X) and len(one.y) == 1500
 
 

@@ -329,7 +329,8 @@ def evaluate(estimator, notes, data, whole, **given):
                 words = "there is no target column to compare with (see --target)"
                 raise DataError(words, "<stdin>" if data == "-" else data)
             with working("predicting"), matched_by_us():
-                (X, known), probabilities, decisions = apart(table.X, notes.get("beside")), None, None
+                X, known = apart(table.X, notes.get("beside"))
+                probabilities = decisions = None
                 table = table._replace(X=X)
                 if classes is not None and hasattr(estimator, "predict_proba"):
                     probabilities = estimator.predict_proba(X)

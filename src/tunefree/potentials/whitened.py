@@ -53,9 +53,7 @@ class Whitened(Potential):
         unit = 1.0 if ones is None else float(ones) * scale
         if abs(unit - 1.0) < 1e-9:  # of standardized columns: rounding
             unit = 1.0
-        return replace(
-            self, variances=np.maximum(variances, 0.0), directions=directions, unit=unit
-        )
+        return replace(self, variances=np.maximum(variances, 0.0), directions=directions, unit=unit)
 
     def like(self, other: "Whitened") -> "Whitened":
         """The potential of the same moments as another's."""

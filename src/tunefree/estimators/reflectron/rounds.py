@@ -64,9 +64,10 @@ def together(s, y, weights):
 def monotone(base, family, s, y, weights, n_knots):
     """The increasing link of so many knots, or fewer, by which indices s have the means y.
 
-    One knot is the link of the base. Rows in order of s are cut in stretches of equal weight; monotone regression (pool adjacent
-    violators) of their mean targets gives the knots, which then move until stretches have these
-    means (a mean of means is not the mean's). None where fewer than two remain.
+    One knot is the link of the base. Rows in order of s are cut in stretches of equal weight;
+    monotone regression (pool adjacent violators) of their mean targets gives the knots, which then
+    move until stretches have these means (a mean of means is not the mean's). None where fewer than
+    two remain.
     """
     s, y, w = together(s, y, weights)
     if n_knots == 1:
@@ -223,9 +224,7 @@ class Rounds:
             patience=min(learner.patience, _HASTE),
             first_step=learner.first_step * learner.configurations[-1].potential.unit,
         )
-        state = self._course(
-            learner._replace(tol=_COARSE * learner.tol), self.start, [pilot]
-        )
+        state = self._course(learner._replace(tol=_COARSE * learner.tol), self.start, [pilot])
         self.board = self.courses[-1][0].board
         c = learner.chosen(state)
         margins = self._margins(learner, state, [pilot])[0][:, 0]
@@ -234,7 +233,8 @@ class Rounds:
         step = chosen[0].potential.unit * pilot.weights.sum() / (pilot.weights @ curved)
         return self._course(
             learner._replace(
-                configurations=chosen, first_step=_SAFE * float(step),
+                configurations=chosen,
+                first_step=_SAFE * float(step),
                 patience=min(learner.patience, _LAST),
             ),
             (state.best.theta[c], state.best.offset[c]),
@@ -297,7 +297,7 @@ class Rounds:
         for n_knots in _KNOTS:
             if n_knots > 2 and n_knots * _ROWS_A_KNOT > len(self.batches[0].targets):
                 break
-            links = [monotone(base, family, *rows, n_knots) for rows in points]
+            links = [monotone(base, family, s, y, w, n_knots) for s, y, w in points]
             if all(link is not None for link in links):
                 costs, weights = self._risks(folds, links)
                 found.append((weights @ costs / weights.sum(), n_knots, costs))
