@@ -258,6 +258,10 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
                 f"solver={self.solver!r} is none of batch, stochastic, {', '.join(SOLVERS)}."
             )
         family, link = law or self._law(y)
+        if not batch and isinstance(self.link, str) and self.link in _LEARNED:
+            raise ValueError(
+                f"link={self.link!r} is learned by fit with solver='batch': name a link."
+            )
         check_increasing(link)
         potential = self.potential
         if is_kernel(self.feature_map):
