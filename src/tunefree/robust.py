@@ -240,8 +240,9 @@ class Guard(NamedTuple):
         out, make = X, CSR.from_scipy if sparse.issparse(X) else Dense
         design = make(X)
         q = _pass(design, rows, 0, self)
+        fixed = not (X.data if sparse.issparse(X) else X).flags.writeable
         while q < len(rows):
-            if write and out is X:
+            if out is X and (write or fixed):  # what amends is compiled for what can be written
                 out = X.copy()
                 design = make(out)
             _amend(design, rows[q], write, self)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tunefree import TuneFreeClassifier, TuneFreeRegressor, load_model, save_model
-from tunefree.choose.plan import Cost, Limits, amount, machine_memory, machine_speed
+from tunefree._process import amount, machine_memory
+from tunefree.choose.plan import Cost, Limits, machine_speed
 
 
 class Runner(NamedTuple):

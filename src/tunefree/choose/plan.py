@@ -6,7 +6,6 @@ measured. What goes beyond the time or the memory allowed is made smaller, the d
 left out. A plan is a record: as `budget=` it is followed again, on another machine, too.
 """
 
-import os
 import re
 import time
 from functools import cache
@@ -14,12 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._process import one_blas_thread
+from tunefree._process import amount, machine_memory, one_blas_thread
 
 # Seconds allowed when no budget is given: five minutes of the reference core.
 _DEFAULT = 300.0
-# The share of the machine's memory that a fit may take by default.
-_SHARE = 0.75
 # What the probe of the machine's speed takes on the reference core.
 _PROBE = 0.0095
 
@@ -209,18 +206,9 @@ def _followed(plan, candidates):
     return plan, [c.limited(steps[c.name].limit) for c in candidates]
 
 
-def amount(size):
-    """Bytes as text.
-
-    >>> amount(1.5e9), amount(3e4)
-    ('1.5 GB', '0.03 MB')
-    """
-    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"
-
-
 def _memory(given):
     if given is None:
-        return _SHARE * machine_memory()
+        return machine_memory()
     size = 0.0
     if isinstance(given, str):
         if found := re.fullmatch(r"\s*(\d+\.?\d*)\s*([kMGT]?)B\s*", given):
@@ -229,21 +217,6 @@ def _memory(given):
         size = float(given)
     if not size > 0.0:
         raise ValueError(f"max_memory={given!r} is neither bytes nor text such as '2GB'.")
-    return size
-
-
-def machine_memory():
-    """Bytes that the process may have: the machine's, or those of its container."""
-    try:
-        size = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return np.inf
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            with open(path) as file:
-                size = min(size, float(file.read()))
-        except (OSError, ValueError):  # no container, or "max"
-            continue
     return size
 
 

@@ -257,15 +257,16 @@ def _piloted(candidate, entries, X, y, weights, fold, strata, score):
     They are judged on the hold-out, the candidate with that kernel's view of the columns and with
     its own. It goes on with the better one, from what it found.
     """
-    leader = leader_of(entries)
-    if leader is None or len(y) < 3 * _PILOT[0]:
+    leading = [e for e in entries if e.candidate.family == "kernel" and e.candidate.leads]
+    leading = [e for e in leading if e.fitted is not None][-1:]
+    if not leading or len(y) < 3 * _PILOT[0]:
         return True, candidate
+    leader, small = leading[0].fitted.model, leading[0].candidate.small(_FEW_MARKS)
     held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[: _pilot(len(y), candidate)]
     if not _learnable(strata[few], fold[few], [0]):
         return True, candidate
-    leading = next(e.candidate for e in reversed(entries) if e.candidate.leads)
     start, risks, fits = time.perf_counter(), [], []
-    for one, view in ((candidate, leader), (candidate, None), (leading.small(_FEW_MARKS), leader)):
+    for one, view in ((candidate, leader), (candidate, None), (small, leader)):
         fits.append(one.fit(X[few], y[few], weights[few], view))
         told = score.judge(score.of(fits[-1], X[held]), y[held], weights[held])[0]
         risks.append(weighted_mean(told, weights[held])[0])

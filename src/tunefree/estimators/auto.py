@@ -21,7 +21,8 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 import tunefree
 from tunefree._parameters import seed_of
-from tunefree.choose.plan import Cost, Limits, Plan, amount
+from tunefree._process import amount
+from tunefree.choose.plan import Cost, Limits, Plan
 from tunefree.choose.race import (
     FEW_ROWS,
     Classes,
@@ -142,7 +143,7 @@ class Candidate(NamedTuple):
             more |= {"like": leader, "together": self.together}
         elif self.follows and leader is not None:
             more["like"] = self.known
-            if not self.alone:
+            if not self.alone and leader.geometry_ is not None:
                 view = (leader.view_, leader.geometry_)
                 model.set_params(standardize=False)
         elif self.asinh:

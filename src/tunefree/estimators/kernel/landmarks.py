@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import seed_of
-from tunefree._process import one_blas_thread
+from tunefree._process import check_memory, one_blas_thread
 from tunefree.choose.risk import temperature
 from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
@@ -23,6 +23,8 @@ from tunefree.robust import ABSURD, screened
 
 # Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
 _ALL, _MOST_ROWS = 8000, 50_000
+# Numbers of a block of rows to predict.
+_CELLS = 50_000_000
 # Rows that are left out to judge, of all and of those that the search has not seen.
 _LEFT_OUT, _HELD = 2000, 1000
 # Rounding may move a prediction by so much of the range of the targets.
@@ -108,6 +110,11 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             raise ValueError(f"kernel={self.kernel!r} is none of rbf, laplacian, linear.")
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
         weights = base.check_weights(sample_weight, X)
+        check_memory(
+            4.0 * X.shape[0] * X.shape[1] * X.dtype.itemsize,
+            f"{type(self).__name__} holds rows as arrays: {X.shape[0]} x {X.shape[1]}",
+            "Hash or select columns, or take PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
+        )
         kept, X = weights > 0, X.toarray() if sparse.issparse(X) else X
         X, weights = X[kept], weights[kept]
         targets, labels = self._encode(y[kept])
@@ -213,15 +220,16 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         out = np.empty((X.shape[0], self.dual_coef_.shape[1]), dtype=X.dtype)
         dtype = np.result_type(X, self.dual_coef_) if X.dtype == np.float32 else X.dtype
         coef = self.dual_coef_.astype(dtype, copy=False)
-        for start in range(0, X.shape[0], 2048):
-            Z = X[start : start + 2048]
+        step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
+        for start in range(0, X.shape[0], step):
+            Z = X[start : start + step]
             Z = self.view_.show(
                 (Z.toarray() if sparse.issparse(Z) else Z).astype(dtype, copy=False)
             )
             if self.geometry_ is not None:
                 Z = np.ascontiguousarray(self.geometry_.show(Z))
             values = self.landmarks_.values(Z) @ coef
-            out[start : start + 2048] = values + np.atleast_1d(self.intercept_)
+            out[start : start + step] = values + np.atleast_1d(self.intercept_)
         return out
 
     def __sklearn_tags__(self):
