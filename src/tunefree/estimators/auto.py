@@ -61,6 +61,8 @@ _FEW_COLUMNS, EXACT = 1000, 8000
 _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
 # Kernel PiSTOL is judged on the first rows up to so many: those whose kernel values can be kept.
 MOST_ROWS = 16_384
+# Fewer rows a column than that tell nothing of the rates that they chose themselves.
+_RATED = 4
 # Landmarks to which a plan may limit a kernel.
 _FEWER = (1000, 500, 250)
 # Rows that tell the columns' spread.
@@ -329,6 +331,8 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
                     linear = kernel == "linear"
                     cost = _columns_cost if linear else _landmark_cost
                     at_once = not grouped or not linear and shape.n <= EXACT
+                    if kernel != "linear" and shape.n < min(FEW_ROWS, _RATED * shape.d):
+                        at_once = False  # so many rates fit noise: other rows have to judge them
                     # All rows leave out groups exactly, landmarks do not.
                     limits = () if linear or grouped else tuple(m for m in _FEWER if m < shape.n)
                     out.append(

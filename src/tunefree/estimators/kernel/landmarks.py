@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import seed_of
@@ -19,10 +19,12 @@ from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
-from tunefree.robust import ABSURD, screened
+from tunefree.robust import ABSURD, screened, way_from
 
 # Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
 _ALL, _MOST_ROWS = 8000, 50_000
+# Fewer rows than that, or a rate, are left out in folds.
+_FEW, _RATED, _FOLDS = 2000, 4, 5
 # Numbers of a block of rows to predict.
 _CELLS = 50_000_000
 # Rows that are left out to judge, of all and of those that the search has not seen.
@@ -89,7 +91,12 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         -------
         self
         """
-        return self._learn(X, y, sample_weight)
+        self._learn(X, y, sample_weight)
+        self._compare(X, y, sample_weight)
+        return self
+
+    def _compare(self, X, y, sample_weight):
+        """Nothing: of classes, a subclass may know better."""
 
     def _learn(
         self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=()
@@ -320,6 +327,34 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     """
 
     _CLASSIFY = False
+
+    def _compare(self, X, y, sample_weight):
+        """Go back towards the mean if that was better on rows left out.
+
+        Only where there are few rows a rate: the search then fits noise, which leave-one-out errors
+        of its own rows do not tell.
+        """
+        X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
+        n, d = X.shape
+        if self.kernel == "linear" or n >= min(_FEW, _RATED * d):
+            return
+        weights, targets = base.check_weights(sample_weight, X), y.reshape(n, -1)
+        visits = hashed_visits(X, targets, weights, seed_of(self.random_state), affine=True)
+        rows, totals = visits.unique()
+        mean = weights @ targets / weights.sum()
+        if len(rows) < _FOLDS:
+            share = np.zeros(targets.shape[1])
+        else:
+            fold, said = np.arange(len(rows)) % _FOLDS, np.empty((len(rows), targets.shape[1]))
+            for f in range(_FOLDS):
+                kept = rows[fold != f]
+                model = clone(self)._learn(X[kept], y[kept], totals[fold != f])
+                said[fold == f] = model.predict(X[rows[fold == f]]).reshape(-1, said.shape[1])
+            share = way_from(mean, said, targets[rows], totals)
+        self.dual_coef_ = (self.dual_coef_ * share).astype(self.dual_coef_.dtype)
+        intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
+        intercept = intercept.astype(self.range_.dtype)
+        self.intercept_ = intercept[0] if self._flat else intercept
 
     def _encode(self, y):
         targets, self._flat = np.asarray(y, dtype=np.float64), np.ndim(y) == 1
