@@ -19,7 +19,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.train import take_in
+from tunefree.cli.train import apart, take_in
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
 from tunefree.io import Column, DataError, Named, read
@@ -56,7 +56,7 @@ def _tables(estimator, notes, data, *, labelled, whole=False, **given):
         settings = {
             "target": None if labelled else False,
             "columns": _names(estimator, notes),
-            "n_features": estimator.n_features_in_,
+            "n_features": estimator.n_features_in_ + len(notes.get("beside", ())),
             "zero_based": notes.get("zero_based", "auto"),
             "unseen": "ignore",
         }
@@ -90,7 +90,7 @@ def _parts(estimator, notes, source, settings, labelled):
 
 def _names(estimator, notes):
     """Names to match columns by; a model that was saved from Python knows its own."""
-    names = notes.get("feature_names")
+    names = notes.get("columns") or notes.get("feature_names")
     if names is None and notes.get("task") is None and hasattr(estimator, "feature_names_in_"):
         return estimator.feature_names_in_.tolist()
     return names
@@ -135,7 +135,8 @@ def run_predict(model, data, output, proba, **given):
     estimator, notes = load(model)
     if proba and not hasattr(estimator, "predict_proba"):
         stop(f"{model} gives no probabilities", USAGE)
-    texts = _texts(estimator, _tables(estimator, notes, data, labelled=False, **given), data, proba)
+    tables = _tables(estimator, notes, data, labelled=False, **given)
+    texts = _texts(estimator, tables, data, proba, notes.get("beside"))
     if output is None:
         for text in texts:
             answer(text.removesuffix("\n"))
@@ -153,15 +154,16 @@ def run_predict(model, data, output, proba, **given):
     note(f"wrote {lines - proba} predictions to {output}")
 
 
-def _texts(estimator, tables, data, proba):
+def _texts(estimator, tables, data, proba, beside):
     """The predictions as lines of text; the line of classes comes when the data are readable."""
     head = as_csv([map(_plain, estimator.classes_.tolist())]) if proba else ""
     for table in tables:
         with failing(BAD_DATA, data), working("predicting"), matched_by_us():
+            X, known = apart(table.X, beside)
             if proba:
-                text = as_csv(estimator.predict_proba(table.X).tolist())
+                text = as_csv(estimator.predict_proba(X).tolist())
             else:
-                found = estimator.predict(table.X).tolist()
+                found = estimator.predict(X, **known).tolist()
                 text = "".join(f"{_plain(value)}\n" for value in found)
         yield head + text
         head = ""
@@ -327,13 +329,15 @@ def evaluate(estimator, notes, data, whole, **given):
                 words = "there is no target column to compare with (see --target)"
                 raise DataError(words, "<stdin>" if data == "-" else data)
             with working("predicting"), matched_by_us():
-                X, probabilities, decisions = table.X, None, None
+                X, known = apart(table.X, notes.get("beside"))
+                probabilities = decisions = None
+                table = table._replace(X=X)
                 if classes is not None and hasattr(estimator, "predict_proba"):
                     probabilities = estimator.predict_proba(X)
                 if classes is not None and len(classes) == 2:
                     decisions = estimator.decision_function(X)
-                weight = table.weight
-                scores.add(table.y, estimator.predict(X), probabilities, decisions, weight)
+                told = estimator.predict(X, **known)
+                scores.add(table.y, told, probabilities, decisions, table.weight)
         if not scores.rows:
             raise DataError("the file is empty: it holds no row", data)
         if scores.strangers:
