@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import unicodedata
 import warnings
 
 import typer
@@ -16,15 +17,33 @@ from tunefree._process import interruptible
 FAILED, USAGE, BAD_DATA, BAD_MODEL, INTERRUPTED = 1, 2, 3, 4, 130
 
 
+# Marks that turn the direction of text around.
+_TURNS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+def shown(text):
+    r"""Text whose control characters, which a terminal would obey, are written as escapes.
+
+    >>> shown("\x1b[31mred")
+    '\\x1b[31mred'
+    """
+
+    def one(c):
+        obeyed = unicodedata.category(c) == "Cc" and c not in "\n\t" or c in _TURNS
+        return c.encode("unicode_escape").decode() if obeyed else c
+
+    return "".join(map(one, text))
+
+
 def note(message):
     """Say something on stderr."""
-    typer.echo(message, err=True)
+    typer.echo(shown(str(message)), err=True)
 
 
 def answer(text):
     """Write a result, whole lines without the last newline, to stdout."""
     with failing(FAILED, "standard output"):
-        print(text, flush=True)
+        print(shown(text) if sys.stdout.isatty() else text, flush=True)
 
 
 def stop(message, code):
@@ -44,8 +63,8 @@ def outcomes():
                 yield
         except KeyboardInterrupt:
             stop("interrupted; nothing was written", INTERRUPTED)
-        except MemoryError:
-            stop("not enough memory", FAILED)
+        except MemoryError as problem:
+            stop(str(problem) or "not enough memory", FAILED)
         except BrokenPipeError:  # whoever read our output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(FAILED) from None

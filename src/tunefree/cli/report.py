@@ -16,7 +16,16 @@ import numpy as np
 from scipy import sparse
 
 from tunefree.cli.apply import evaluate, load, matched_by_us
-from tunefree.cli.console import BAD_MODEL, FAILED, answer, check_writable, failing, note, working
+from tunefree.cli.console import (
+    BAD_MODEL,
+    FAILED,
+    answer,
+    check_writable,
+    failing,
+    note,
+    shown,
+    working,
+)  # fmt: skip
 from tunefree.cli.train import column_name, column_told, kinds_told
 from tunefree.io.files import write_atomically
 from tunefree.io.model import describe_model
@@ -453,7 +462,7 @@ def _print(console, rows, title=None):
     if title is None:
         table = Table.grid(padding=(0, 2))
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(shown, row))
         console.print(table)
         return
     table = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
@@ -461,6 +470,6 @@ def _print(console, rows, title=None):
         side = "right" if isinstance(value, float) else "left"
         table.add_column(name.replace("_", " "), justify=side, overflow="fold")
     for row in rows:
-        table.add_row(*("" if v is None else f"{v:.5g}" if isinstance(v, float) else str(v)
+        table.add_row(*("" if v is None else f"{v:.5g}" if isinstance(v, float) else shown(str(v))
                         for v in row.values()))  # fmt: skip
     console.print(table)
