@@ -152,9 +152,9 @@ def test_a_kernel_whose_errors_fall_with_the_rows_learns_all_of_them(steep):
     assert len(model.models_[place].support_) > 3000
     assert model.score(X[9000:], y[9000:]) > few.score(X[9000:], y[9000:]) + 0.01
     # Followed again, without more rows at the end.
-    plan = model.plan_._replace(again=False)
+    plan = model.plan_._replace(again=None)
     small = TuneFreeClassifier(budget=plan, random_state=0).fit(X[:9000], y[:9000])
-    assert model.plan_.again and small.plan_ == plan
+    assert model.plan_.again > 0.0 and small.plan_ == plan
     assert "kernel PiSTOL" in small.chosen_ and "again" not in small.report_.reason
 
 

@@ -65,8 +65,10 @@ def test_the_dearest_is_made_smaller_first_and_what_is_left_says_so():
     text = repr(plan(each, 4)[0])
     assert "b: 2 s, 2.5e-07 MB, limited to 25 rows" in text and "at most 3 s" in text
     # What may follow counts, too.
-    assert plan(each, 13)[0].again
-    assert not plan(each, 13, again=lambda c: Cost(1.0, 0.0))[0].again
+    assert plan(each, 13)[0].again == 0.0
+    assert plan(each, 13, again=lambda c: Cost(1.0, 0.0))[0].again is None
+    more = plan(each, 17, again=lambda c: c.cost)[0]  # of limited ones
+    assert more.again is None and plan(each, 26, again=lambda c: c.cost)[0].again == 13
     with pytest.raises(ValueError, match="is a plan of a, b, c; the candidates .* are a, b"):
         plan(each[:2], plan(each)[0])
 

@@ -63,21 +63,23 @@ class Plan(NamedTuple):
         Allowed; bytes if they were given.
     speed : float
         Of the machine in units of the reference core, where seconds are those of a clock; else 1.
-    again : bool
-        Whether what was judged on some rows may learn all of them in the end.
+    again : float or None
+        Seconds of the reference core that learning all rows may take in the end, of what was judged
+        on some; None if it may not.
     """
 
     steps: tuple
     seconds: float
     bytes: float | None
     speed: float = 1.0
-    again: bool = False
+    again: float | None = None
 
     @property
     def expected(self):
         """The `Cost` of all steps, seconds by the machine's clock."""
         taken = [s for s in self.steps if not s.reason]
-        return Cost(sum(s.seconds for s in taken) / self.speed, max(s.bytes for s in taken))
+        seconds = sum(s.seconds for s in taken) + (self.again or 0.0)
+        return Cost(seconds / self.speed, max(s.bytes for s in taken))
 
     @property
     def told(self):
@@ -178,11 +180,12 @@ class Limits:
             step = taken[can[0]]
             words = f"would take {step.seconds / speed:.2g} s, beyond the budget"
             taken[can[0]] = smaller[can[0]] or step._replace(reason=words)
-        later = [again(c) for c, s in zip(candidates, taken, strict=True) if not s.reason]
-        room = spent() + sum(c.seconds for c in later) <= allowed
-        room = room and all(c.bytes <= self.bytes for c in later)
-        plan = Plan(tuple(taken), self.seconds, self.given, speed, bool(room))
-        return plan, [c.limited(s.limit) for c, s in zip(candidates, taken, strict=True)]
+        limited = [c.limited(s.limit) for c, s in zip(candidates, taken, strict=True)]
+        later = [again(c) for c, s in zip(limited, taken, strict=True) if not s.reason]
+        more: float | None = sum(c.seconds for c in later)
+        if spent() + more > allowed or any(c.bytes > self.bytes for c in later):
+            more = None
+        return Plan(tuple(taken), self.seconds, self.given, speed, more), limited
 
 
 def _step(candidate, limit, cost):

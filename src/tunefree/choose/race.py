@@ -197,7 +197,8 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None)
         elif candidate.follows:
             ahead, candidate = _piloted(candidate, entries, X, y, weights, fold, strata, score)
             if not ahead:
-                reason = f"not ahead of the kernel on landmarks on {_pilot(len(y), candidate)} rows"
+                few = pilot_rows(len(y), candidate.most_rows)
+                reason = f"not ahead of the kernel on landmarks on {few} rows"
         if reason is not None:
             entries.append(_unscored(candidate, reason))
             continue
@@ -246,9 +247,9 @@ def _pays(entries, weights):
     return mean < -error
 
 
-def _pilot(n, candidate):
-    """How many of n rows a pilot learns: a third of those judged, not too few or too many."""
-    return int(np.clip(min(n, candidate.most_rows) // 3, *_PILOT))
+def pilot_rows(n, most=np.inf):
+    """How many rows a pilot learns: a third of those judged, not too few or too many."""
+    return int(np.clip(min(n, most) // 3, *_PILOT))
 
 
 def _piloted(candidate, entries, X, y, weights, fold, strata, score):
@@ -262,7 +263,8 @@ def _piloted(candidate, entries, X, y, weights, fold, strata, score):
     if not leading or len(y) < 3 * _PILOT[0]:
         return True, candidate
     leader, small = leading[0].fitted.model, leading[0].candidate.small(_FEW_MARKS)
-    held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[: _pilot(len(y), candidate)]
+    held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
+    few = few[: pilot_rows(len(y), candidate.most_rows)]
     if not _learnable(strata[few], fold[few], [0]):
         return True, candidate
     start, risks, fits = time.perf_counter(), [], []
@@ -386,7 +388,7 @@ def wants_all_rows(entry, n, weights):
     if entry.fitted is None or n <= most or not pilot > 0.0:
         return False
     risk, error = weighted_mean(entry.losses, weights[entry.rows])
-    fall = np.log(pilot / max(risk, 1e-300)) / np.log(most / _pilot(n, entry.candidate))
+    fall = np.log(pilot / max(risk, 1e-300)) / np.log(most / pilot_rows(n, most))
     return bool(risk * (1.0 - (n / most) ** -max(fall, 0.0)) > error)
 
 

@@ -29,6 +29,7 @@ from tunefree.choose.race import (
     Targets,
     importances,
     leader_of,
+    pilot_rows,
     price,
     race,
     stack,
@@ -285,9 +286,13 @@ def _landmark_cost(shape, candidate):
 
 def _kernel_cost(shape, candidate):
     n, width = min(shape.n, candidate.most_rows), shape.entries / shape.n
-    scouts = 13 * min(n, SCOUTED) ** 2 * (30 + 2 * shape.k)
+
+    def work(n):
+        return n**2 * (width + 1250) + 13 * min(n, SCOUTED) ** 2 * (30 + 2 * shape.k)
+
     held = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
-    return Cost(0.1 + (n**2 * (width + 1250) + scouts) / 2e10, 2e7 + held)
+    # Two fits of a pilot, beside a kernel on few landmarks.
+    return Cost(0.5 + (work(n) + 2 * work(pilot_rows(n))) / 2e10, 2e7 + held)
 
 
 def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
@@ -602,7 +607,11 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         for entry in chosen:
             candidate, fitted = entry.candidate, entry.fitted
             more = fitted is None
-            if candidate.follows and plan.again and wants_all_rows(entry, shape.n, totals):
+            if (
+                candidate.follows
+                and plan.again is not None
+                and wants_all_rows(entry, shape.n, totals)
+            ):
                 candidate = candidate._replace(known=fitted.model)
                 more = not self._told.stopped
             if more:
