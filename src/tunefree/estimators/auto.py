@@ -19,7 +19,7 @@ from sklearn.base import (
     RegressorMixin,
     clone,
 )
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 import tunefree
@@ -29,6 +29,7 @@ from tunefree.choose.race import (
     Budget,
     Classes,
     Targets,
+    folds_of,
     importances,
     leader_of,
     race,
@@ -42,10 +43,14 @@ from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.sure import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
 from tunefree.learners.kernel.geometry import looked_at
 from tunefree.preprocessing import TablePreprocessor
 from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.uncertainty import risk
+from tunefree.uncertainty.calibration import calibrated
+from tunefree.uncertainty.intervals import Chances, Residuals, Scores
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
@@ -63,6 +68,8 @@ _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
 MOST_ROWS = 16_384
 # Rows that tell the columns' spread.
 _MOST_SHOWN = 50_000
+# Probabilities of rows left out that are kept.
+_MOST_KEPT = 2_000_000
 
 
 class Candidate(NamedTuple):
@@ -335,6 +342,9 @@ class Report(NamedTuple):
         The columns that count most, at most ten.
     importances : dict of str to float
         Those without whose order the stack loses most on rows left out, and how much more.
+    risk_interval : tuple of float or None
+        In which the risk of the stack lies (95 %), and what that rests on.
+    risk_interval_kind : str
     """
 
     estimator: str
@@ -349,6 +359,8 @@ class Report(NamedTuple):
     refit_seconds: float | None
     relevances: dict = {}  # noqa: RUF012
     importances: dict = {}  # noqa: RUF012
+    risk_interval: tuple | None = None
+    risk_interval_kind: str = ""
 
     def times(self):
         """What was measured with a clock: all, the last fit, and every candidate."""
@@ -369,6 +381,13 @@ class Report(NamedTuple):
         """The first line."""
         n, d, _ = self.shape
         return f"{self.estimator}: {n} distinct rows, {d} columns as numbers"
+
+    def sure(self):
+        """How well the risk of the stack is known."""
+        if self.risk_interval is None:
+            return "How well the stack does is not known: no row was left out."
+        low, high = self.risk_interval
+        return f"Its risk lies in [{low:.4g}, {high:.4g}] (95 %): {self.risk_interval_kind}."
 
     def closing(self):
         """What was spent."""
@@ -403,7 +422,7 @@ class Report(NamedTuple):
             cells = [row[0].ljust(widths[0])]
             cells += [cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)]
             lines.append("  ".join([*cells, row[-1]]).rstrip())
-        lines += ["", self.reason, self.closing()]
+        lines += ["", self.reason, self.sure(), self.closing()]
         if self.relevances:
             told = ", ".join(f"{name} {share:.0%}" for name, share in self.relevances.items())
             lines.append(f"Columns that count most: {told}.")
@@ -443,7 +462,7 @@ class Report(NamedTuple):
         return (
             f"<p>{escape(self.heading())}</p><table><thead><tr>{cells}</tr></thead>"
             f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
-            f"<p>{escape(self.closing())}</p>{columns}{left}"
+            f"<p>{escape(self.sure())}</p><p>{escape(self.closing())}</p>{columns}{left}"
         )
 
 
@@ -466,11 +485,13 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         budget: float | str | None = None,
         categorical_features: Any = "from_dtype",
         compress: int | None = None,
+        cross_fit: int | None = None,
         random_state: Seed = None,
     ):
         self.family = family
         self.budget = budget
         self.compress = compress
+        self.cross_fit = cross_fit
         self.categorical_features = categorical_features
         self.random_state = random_state
 
@@ -486,6 +507,10 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             isinstance(self.compress, int | np.integer) and self.compress > 0
         ):
             raise ValueError(f"compress={self.compress!r} is no positive number of landmarks.")
+        if self.cross_fit is not None and not (
+            isinstance(self.cross_fit, int | np.integer) and self.cross_fit >= 2
+        ):
+            raise ValueError(f"cross_fit={self.cross_fit!r} is no number of copies from 2 on.")
         table = TablePreprocessor(categorical_features=self.categorical_features)
         table.fit(X, sample_weight=sample_weight)
         Z, y = base.check_rows_and_targets(self, table.transform(X), y, **checks)
@@ -580,13 +605,50 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         if hasattr(score, "family"):
             self.leaderboard_ = [r | {"loss": score.kind} for r in self.leaderboard_]
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
+        held = np.empty(0, np.int64) if joined is None else chosen[0].rows
+        left_out = np.zeros((0, n_outputs))
+        if joined is not None:
+            left_out = joined.join([e.scores for e in chosen])
+        losses = self._know(left_out, X[held], y[held], totals[held], leader, score)
+        self.risk_interval_, self.risk_interval_kind_ = risk.left_out(
+            losses, totals[held], bounded=task == "classification", once=len(held) < shape.n
+        )
         last = f"Fitted again on all rows: {', '.join(again)}." if again else ""
         self.n_iter_ = max(1, int(round(budget.spent)))
         self.report_ = Report(
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
             f"{reason} {last}".strip(), float(budget.spent), float(budget.passes),
             self.seconds_, refit, self._most_relevant(), self._most_important(),
+            self.risk_interval_, self.risk_interval_kind_,
         )  # fmt: skip
+        self._distinct = rows, totals, strata, groups
+
+    def _know(self, scores, X, y, weights, leader, score):
+        """Abstract: keep what the stack said of rows left out; gives its losses there."""
+        raise NotImplementedError
+
+    def _own(self, copy, X, y, weights):
+        """Abstract: what a cross-fitted copy says of rows that it left out."""
+        raise NotImplementedError
+
+    def _cross_fit(self, X, y, sample_weight):
+        """Keep copies of the whole, each fitted without its part of the distinct rows."""
+        (rows, totals, strata, groups), self.copies_ = vars(self).pop("_distinct"), []
+        if self.cross_fit is None:
+            return
+        if sample_weight is not None:
+            rows = np.flatnonzero(np.asarray(sample_weight) > 0)[rows]
+        fold, count = folds_of(strata, groups, int(self.cross_fit))
+        for f in range(count):
+            kept, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+            copy = clone(self).set_params(cross_fit=None)
+            shown = _safe_indexing(X, rows[kept])
+            copy.fit(
+                shown, _safe_indexing(y, rows[kept]), totals[kept],
+                groups=None if groups is None else groups[kept],
+            )  # fmt: skip
+            held = _safe_indexing(X, rows[out]), _safe_indexing(y, rows[out])
+            self.copies_.append((copy, self._own(copy, *held, totals[out])))
 
     def _compressed(self, before, entries, X, y, weights, score):
         """The stack of the same kernels on fewer landmarks, its entries and what that costs."""
@@ -723,16 +785,22 @@ def _leaderboard(entries, chosen, weights, shape, task):
     board = []
     for e in entries:
         known = len(e.losses) > 0
-        risk, error = weighted_mean(e.losses, weights[e.rows]) if known else (np.nan, np.nan)
+        mean, error = weighted_mean(e.losses, weights[e.rows]) if known else (np.nan, np.nan)
         score = {}
         if task == "classification":
-            mean = weighted_mean(e.second, weights[e.rows])[0] if known else None
-            score = {"log_loss": None if mean is None else float(mean)}
+            logs = weighted_mean(e.second, weights[e.rows])[0] if known else None
+            score = {"log_loss": None if logs is None else float(logs)}
         board.append(
             {
                 "candidate": e.candidate.name,
-                "risk": float(risk) if known else None,
+                "risk": float(mean) if known else None,
                 "risk_se": float(error) if known else None,
+                "risk_interval": risk.left_out(
+                    e.losses,
+                    weights[e.rows],
+                    bounded=task == "classification",
+                    once=len(e.losses) < shape.n,
+                )[0],
                 **score,
                 "share": chosen.get(e.candidate.name, 0.0),
                 "seconds": float(e.seconds),
@@ -780,7 +848,7 @@ class Means(NamedTuple):
         return stack_means(scores, y[:, None], weights, self.family)
 
 
-class TuneFreeClassifier(ClassifierMixin, _TuneFree):
+class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     r"""Classification in one call: candidates race on rows that they have not seen.
 
     Any table goes in: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow columns
@@ -805,6 +873,10 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     compress : int or None, default=None
         The most landmarks that a kernel keeps: predictions cost as much time less as there are
         fewer. What that costs on rows left out is `compression_`.
+    cross_fit : int or None, default=None
+        Keep so many copies of the whole, each fitted without its part of the rows: sets and
+        intervals (`predict_set`, `predict_interval`) then have a guarantee for finitely many rows.
+        The fit costs as many times more.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -834,11 +906,20 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     compression_ : part or None
         With `compress`: n_landmarks, loss_before, loss_after and the standard_error of their
         difference (what kernel PiSTOL loses is its own `compression_`).
+    risk_interval_ : tuple of float or None
+        In which the share of errors on new rows lies (95 %), and `risk_interval_kind_` what that
+        rests on.
+    left_out_ : part
+        What the stack said of rows left out.
+    calibration_ : part or None
+        A slope and an offset for every class of several, where they pay on rows left out.
+    copies_ : list
+        With `cross_fit`: the copies, and what each said of the rows that it left out.
     table_ : TablePreprocessor
     leaderboard_ : list of dict
-        For every candidate, those in the stack first: 'risk' (share of errors on rows left out) and
-        its standard error 'risk_se', its 'log_loss', its 'share' of the stack, 'seconds' of
-        judging, 'passes' of one fit, 'rows' scored, 'chosen', 'status'.
+        For every candidate, those in the stack first: 'risk' (share of errors on rows left out),
+        its standard error 'risk_se' and 'risk_interval', its 'log_loss', its 'share' of the stack,
+        'seconds' of judging, 'passes' of one fit, 'rows' scored, 'chosen', 'status'.
     traces_ : dict of str to dict
         For candidates that predict every row before they learn it: 'rows' seen and 'risk' so far.
     report_ : part
@@ -896,15 +977,32 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         -------
         self
         """
-        table, X, y, weights, groups = self._numbers(X, y, sample_weight, groups)
-        self.classes_, codes = base.encode_labels(y, fewest=2)
+        table, Z, known, weights, groups = self._numbers(X, y, sample_weight, groups)
+        self.classes_, codes = base.encode_labels(known, fewest=2)
         k, labels = len(self.classes_), codes[:, None].astype(float)
-        self._race(table, X, codes, labels, weights, groups, codes, Classes(k), 1 if k == 2 else k)
+        score = Classes(k)
+        self._race(table, Z, codes, labels, weights, groups, codes, score, 1 if k == 2 else k)
+        self._cross_fit(X, y, sample_weight)
         return self
 
+    def _know(self, scores, X, y, weights, leader, score):
+        few = max(1, _MOST_KEPT // len(self.classes_))
+        self.calibration_ = None
+        if scores.shape[1] > 1:
+            self.calibration_ = calibrated(scores, y, weights)
+        p = self._probabilities(self._calibrated(scores))
+        self.left_out_ = Chances(p[:few], y[:few], weights[:few])
+        return Chances(p, y, weights).mistakes()
+
+    def _own(self, copy, X, y, weights):
+        return Chances(self._of_copy(copy, X), np.searchsorted(self.classes_, y), weights)
+
+    def _calibrated(self, scores):
+        told = self.calibration_
+        return scores if told is None else told.of(scores).astype(scores.dtype)
+
     def _log_odds(self, X):
-        check_is_fitted(self, "models_")
-        return self._joined(X, Classes(len(self.classes_)))
+        return self._calibrated(self._joined(X, Classes(len(self.classes_))))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
@@ -918,14 +1016,18 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
-        return base.probabilities(self.decision_function(X), joint=True)
+        return self._probabilities(self._log_odds(X))
+
+    @staticmethod
+    def _probabilities(scores):
+        return base.probabilities(scores[:, 0] if scores.shape[1] == 1 else scores, joint=True)
 
     def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         return np.log(self.predict_proba(X))
 
 
-class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
+class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _TuneFree):
     r"""Regression in one call: candidates race on rows that they have not seen.
 
     As `TuneFreeClassifier`, with exact ridge regression as one more candidate: the weighted sum has
@@ -939,7 +1041,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         See `TuneFreeClassifier`.
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
         See `TuneFreeClassifier`.
-    compress : int or None, default=None
+    compress, cross_fit : int or None, default=None
         See `TuneFreeClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
@@ -953,6 +1055,10 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         See `TuneFreeClassifier`.
     relevances_, relevances_by_level_, column_relevances_, permutation_importances_, compression_
         See `TuneFreeClassifier`.
+    left_out_, copies_, risk_interval_kind_
+        See `TuneFreeClassifier`.
+    risk_interval_ : tuple of float or None
+        In which the risk of the leaderboard lies on new rows (95 %).
     offsets_ : ndarray of shape (n_targets,)
         See `TuneFreeClassifier`.
     leaderboard_ : list of dict
@@ -987,12 +1093,13 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         budget: float | str | None = None,
         categorical_features: Any = "from_dtype",
         compress: int | None = None,
+        cross_fit: int | None = None,
         random_state: Seed = None,
         loss: Any = "squared",
     ):
         super().__init__(
             family, budget=budget, categorical_features=categorical_features, compress=compress,
-            random_state=random_state,
+            cross_fit=cross_fit, random_state=random_state,
         )  # fmt: skip
         self.loss = loss
 
@@ -1034,24 +1141,48 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         -------
         self
         """
-        table, X, y, weights, groups = self._numbers(
+        table, Z, known, weights, groups = self._numbers(
             X, y, sample_weight, groups, multi_output=True, numeric=True
         )
-        y = np.asarray(y, dtype=np.float64)
-        targets = y.reshape(len(y), -1)
+        told = np.asarray(known, dtype=np.float64)
+        targets = told.reshape(len(told), -1)
         spread = np.ones(1)
         if targets.shape[1] > 1:
             variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
             spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
-        strata = np.zeros(len(y), dtype=np.int64)
-        self.range_, self.flat_ = (targets.min(axis=0), targets.max(axis=0)), y.ndim == 1
+        strata = np.zeros(len(told), dtype=np.int64)
+        self.range_, self.flat_ = (targets.min(axis=0), targets.max(axis=0)), told.ndim == 1
         judge: Any = self._judge(targets)
         if judge is None:
             judge = Targets(spread)
         else:  # a mean of 0 would be certain
-            y, self.range_ = targets[:, 0], (np.array([judge.least]), self.range_[1])
-        self._race(table, X, y, targets, weights, groups, strata, judge, targets.shape[1])
+            told, self.range_ = targets[:, 0], (np.array([judge.least]), self.range_[1])
+        self._race(table, Z, told, targets, weights, groups, strata, judge, targets.shape[1])
+        self._cross_fit(X, y, sample_weight)
         return self
+
+    def _know(self, scores, X, y, weights, leader, score):
+        said, y = np.clip(scores, *self.range_), y.reshape(scores.shape)
+        view = getattr(leader, "view_", None)
+        self.left_out_ = tuple(
+            Residuals.of(said[:, j], y[:, j], weights, X, view) for j in range(y.shape[1])
+        )
+        if not len(y):
+            return np.empty(0)
+        return score.losses(said, y[:, 0] if hasattr(score, "family") else y)
+
+    def _own(self, copy, X, y, weights):
+        said = copy.predict(X).reshape(len(weights), -1)
+        gap = np.abs(np.asarray(y, dtype=np.float64).reshape(said.shape) - said)
+        return Scores(gap / copy._sigma(X, said), weights)
+
+    def _columns_of(self, X):
+        return self.table_.transform(X)
+
+    def _possible(self, ends):
+        return (
+            ends if isinstance(self.loss, str) and self.loss == "squared" else np.maximum(ends, 0)
+        )
 
     def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
         """R2, or D2 of the loss.

@@ -1,11 +1,11 @@
 r"""Intervals and sets from what was said of rows left out: split-conformal quantiles and CV+.
 
 With scores s_i of n rows left out, r is the score of rank ceil((1 - alpha)(n + 1)). A target lies
-within :math:`f(x) \pm r\,\sigma(x)`, :math:`s_i = |y_i - f_{-i}(x_i)| / \sigma_{-i}(x_i)`, a class c
-in the set where 1 - p_c(x) <= r. That covers 1 - alpha if the scores are exchangeable with that of
-the new row. Scores of a refit on all rows are not quite (it is better by the rows that they left
+within :math:`f(x) \pm r\,\sigma(x)`, :math:`s_i = |y_i - f_{-i}(x_i)| / \sigma_{-i}(x_i)`, a class
+c in the set where 1 - p_c(x) <= r. That covers 1 - alpha if the scores are exchangeable with that
+of the new row. Scores of a refit on all rows are not quite (it is better by the rows that they left
 out, its kernel's rates saw them): there no finite-sample guarantee is claimed. With the K models
-that left the rows out at hand (`Copies`), CV+ covers at least
+that left the rows out at hand, each with a scale of its own rows, CV+ covers at least
 
 .. math:: 1 - 2\alpha - \min\{2 (1 - 1/K) / (n/K + 1), (1 - K/n) / (K + 1)\}.
 
@@ -188,6 +188,10 @@ class Residuals(NamedTuple):
     scale: Any
     two_sided: bool = False
 
+    def scores(self):
+        """Absolute residuals in units of the scale."""
+        return np.abs(self.residuals) / self.sigma
+
     @classmethod
     def of(cls, said, y, weights, X=None, view=None):
         """Of predictions of rows left out; a local scale or two sides only where they pay.
@@ -199,10 +203,11 @@ class Residuals(NamedTuple):
         size = float(np.average(np.abs(residuals), weights=weights)) if len(y) else 1.0
         plain = Constant(size or 1.0)
         best = cls(residuals, plain.of(said, None), weights, plain)
-        if len(y) < _FEWEST or not residuals.any() or np.ptp(said) <= 1e-9 * np.abs(said).max():
+        if len(y) < _FEWEST or not residuals.any():
             return best
         cost = best._costs()
-        for seen in (None,) if view is None else (None, view):
+        varied = np.ptp(said) > 1e-9 * np.abs(said).max()
+        for seen in ((None,) if view is None else (None, view)) if varied else ():
             scale, sigma = _local(seen, said, residuals, weights, X)
             local = best._replace(sigma=sigma, scale=scale)
             best, cost = local._better(best, cost, 1.0 if best.scale is plain else 0.0)
@@ -225,30 +230,43 @@ class Residuals(NamedTuple):
 
     def ends(self, alphas):
         """The ends of an interval of scale 1 about 0: two arrays of shape (n_alpha,)."""
-        scores = self.residuals / self.sigma
         if not self.two_sided:
-            reach = quantiles(np.abs(scores), self.weights, alphas)
+            reach = quantiles(self.scores(), self.weights, alphas)
             return -reach, reach
+        scores = self.residuals / self.sigma
         half = 0.5 * alphas
         low, high = quantiles(-scores, self.weights, half), quantiles(scores, self.weights, half)
         return np.minimum(-low, high), high
 
 
-def intervals(parts, y, X, alphas, joint=False):
+def intervals(parts, y, sigma, alphas, joint=False):
     """Intervals of shape (n, n_targets, 2, n_alpha) about predictions of shape (n, n_targets).
 
-    `parts` are the targets' `Residuals`. Jointly, one quantile is of the largest score of a row.
+    `parts` are the targets' `Residuals`, `sigma` the scales of the predictions. Jointly, one
+    quantile is of the largest score of a row.
     """
     out = np.empty((*y.shape, 2, len(alphas)))
     if joint:
-        scores = np.max([np.abs(p.residuals) / p.sigma for p in parts], axis=0)
+        scores = np.max([p.scores() for p in parts], axis=0)
         reach = quantiles(scores, parts[0].weights, alphas)
     for j, part in enumerate(parts):
         low, high = (-reach, reach) if joint else part.ends(alphas)
-        said = y[:, j].astype(np.float64)
-        sigma = part.scale.of(said, X)[:, None]
-        out[:, j, 0], out[:, j, 1] = said[:, None] + sigma * low, said[:, None] + sigma * high
+        said, unit = y[:, j, None].astype(np.float64), sigma[:, j, None]
+        out[:, j, 0], out[:, j, 1] = said + unit * low, said + unit * high
     return out
+
+
+class Scores(NamedTuple):
+    """|residual| / sigma of rows that a model left out, by the model itself.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n, n_targets)
+    weights : ndarray of shape (n,)
+    """
+
+    scores: np.ndarray
+    weights: np.ndarray
 
 
 def plus_interval(scores, weights, said, sigma, alphas):
@@ -267,14 +285,20 @@ def plus_interval(scores, weights, said, sigma, alphas):
     for start in range(0, n, step):
         part = slice(start, start + step)
         for side, sign in enumerate((-1.0, 1.0)):
-            ends = np.hstack(
-                [
-                    sign * f[part, None] + s * scale[part, None]
-                    for f, s, scale in zip(said, scores, sigma, strict=True)
-                ]
-            )
-            out[part, side] = sign * np.array([quantiles(row, w, alphas) for row in ends])
+            ends = [
+                sign * f[part, None] + s * scale[part, None]
+                for f, s, scale in zip(said, scores, sigma, strict=True)
+            ]
+            out[part, side] = sign * _row_quantiles(np.hstack(ends), w, alphas)
     return out
+
+
+def _row_quantiles(scores, weights, alphas):
+    """`quantiles` of every row of scores, shape (n, n_alpha)."""
+    ranks = np.ceil((1.0 - alphas) * (len(weights) + 1.0) * (1.0 - 1e-12)).astype(int)
+    if (weights == 1.0).all() and ranks.max() <= len(weights):
+        return np.partition(scores, ranks - 1, axis=1)[:, ranks - 1]
+    return np.array([quantiles(row, weights, alphas) for row in scores])
 
 
 def lacks(p, score="lac"):

@@ -14,16 +14,42 @@ a martingale on the left, and the concavity of the logarithm: what mixes the rig
 all n together, whatever the stream does, and needs S and n alone.
 
 Source: Clopper and Pearson 1934; Waudby-Smith and Ramdas 2024 ("Estimating means of bounded random
-variables by betting", section 4.4); Howard et al. 2021 (mixtures; the bound above was derived here).
+variables by betting", section 4.4); Howard et al. 2021 (mixtures). The bound above was derived
+here.
 """
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import logsumexp
 from scipy.stats import beta, norm
 
 # Bets are cut so that wealth stays positive; exponents of the mixture.
 _CUT, _TILTS = 0.75, np.geomspace(1e-3, 4.0, 60)
+
+
+HELD = "Clopper-Pearson on rows held out (measured; the stack's few weights saw them)"
+HEDGED = "hedged betting on mistakes of rows left out (measured; their models overlap)"
+NORMAL = "normal, of losses of rows left out (asymptotic)"
+EXACT = "Clopper-Pearson (exact for new rows)"
+ONLINE = "confidence sequence of mistakes before learning (mean risk so far, at any time)"
+_MOST = 1_000_000  # rows that weights may stand for
+
+
+def left_out(losses, weights, *, bounded, once=False, alpha=0.05):
+    """Ends for the risk from losses of rows left out, or None without any, and what they are.
+
+    `bounded` losses are mistakes; `once` says that the rows were left out together, of one model.
+
+    >>> left_out(np.ones(3), np.ones(3), bounded=False)[0]
+    (1.0, 1.0)
+    """
+    if not len(losses):
+        return None, "no row was left out"
+    whole = (weights == np.round(weights)).all() and weights.sum() <= _MOST
+    if bounded and once and whole:
+        return exact(float(weights @ losses), float(weights.sum()), alpha), HELD
+    if bounded and whole:
+        return hedged(np.repeat(losses, weights.astype(np.int64)), alpha), HEDGED
+    return normal(losses, weights, alpha), NORMAL
 
 
 def exact(mistakes, n, alpha=0.05):
@@ -78,15 +104,20 @@ def online(mistakes, n, alpha=0.05):
     """Ends for the mean risk of all predictions so far, at every time together.
 
     >>> [round(e, 3) for e in online(100, 1000)]
-    [0.069, 0.139]
+    [0.07, 0.136]
     """
 
     def against(m):
         rise = _TILTS * mistakes - n * np.log1p(m * np.expm1(_TILTS))
         fall = -_TILTS * mistakes - n * np.log1p(m * np.expm1(-_TILTS))
-        return max(logsumexp(rise), logsumexp(fall)) - np.log(2.0 / alpha * len(_TILTS))
+        return max(_log_mean(rise), _log_mean(fall)) - np.log(2.0 / alpha)
 
     return _ends(against, mistakes / n)
+
+
+def _log_mean(logs):
+    top = logs.max()
+    return top + np.log(np.exp(logs - top).mean())
 
 
 def _ends(excess, middle):
