@@ -68,8 +68,6 @@ _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
 MOST_ROWS = 16_384
 # Rows that tell the columns' spread.
 _MOST_SHOWN = 50_000
-# Probabilities of rows left out that are kept.
-_MOST_KEPT = 2_000_000
 
 
 class Candidate(NamedTuple):
@@ -590,6 +588,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         refit = time.perf_counter() - begin
         self.table_, self.models_ = table, [fitted.model for fitted in fits]
         self.views_ = [fitted.view for fitted in fits]
+        for model in self.models_:  # the stack's own are what counts
+            vars(model).pop("left_out_", None)
         self.weights_ = np.ones(1) if joined is None else joined.weights
         self.offsets_ = np.zeros(n_outputs) if joined is None else joined.offsets
         shares = np.ones(1) if joined is None else joined.shares
@@ -986,13 +986,12 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         return self
 
     def _know(self, scores, X, y, weights, leader, score):
-        few = max(1, _MOST_KEPT // len(self.classes_))
         self.calibration_ = None
         if scores.shape[1] > 1:
             self.calibration_ = calibrated(scores, y, weights)
-        p = self._probabilities(self._calibrated(scores))
-        self.left_out_ = Chances(p[:few], y[:few], weights[:few])
-        return Chances(p, y, weights).mistakes()
+        p = base.probabilities(self._calibrated(scores), joint=True)
+        self.left_out_ = Chances.of(p, y, weights)
+        return Chances(p, y, weights).wrong()
 
     def _own(self, copy, X, y, weights):
         return Chances(self._of_copy(copy, X), np.searchsorted(self.classes_, y), weights)
@@ -1016,11 +1015,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
-        return self._probabilities(self._log_odds(X))
-
-    @staticmethod
-    def _probabilities(scores):
-        return base.probabilities(scores[:, 0] if scores.shape[1] == 1 else scores, joint=True)
+        return base.probabilities(self._log_odds(X), joint=True)
 
     def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithms of `predict_proba`."""

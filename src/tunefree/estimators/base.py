@@ -463,8 +463,8 @@ def chosen(scores):
 
 def probabilities(scores, joint):
     """Probabilities from log-odds: softmax of joint outputs, else normalised sigmoids."""
-    if scores.ndim == 1:
-        second = expit(scores)
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        second = expit(scores.reshape(-1))
         return np.stack([1.0 - second, second], axis=1)
     if joint:
         return softmax(scores, axis=1)

@@ -197,6 +197,19 @@ def held_out_risks(problem, state, schemes):
     return risk / weight
 
 
+def held_out_errors(problem, state, scheme):
+    """Rows that outputs of a run left out, and the errors of one scheme there."""
+    n_outputs = problem.targets.shape[1]
+    fold, rows, errors = folds(problem)[0], [], []
+    for f in range(len(state.weights) // n_outputs - 1):
+        held = np.flatnonzero(fold == f)
+        model = read(problem, state.only((f + 1) * n_outputs, (f + 2) * n_outputs), (scheme,), 1e-3)
+        said = model.predict(base.take(problem.Z, held), problem.centre)[:, 0]
+        rows.append(held)
+        errors.append(problem.targets[held] - said)
+    return np.concatenate(rows), np.concatenate(errors)
+
+
 def progressive_risk(problem):
     """Mean squared error of one pass on its second half, every row before it is learned."""
     step, scalars = problem.step(), descend(problem, 1).scalars

@@ -28,6 +28,13 @@ from tunefree.engine.stream import Stream
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSource
+from tunefree.estimators.sure import (
+    PredictsIntervals,
+    PredictsSets,
+    TellsOnlineRisk,
+    TellsRisk,
+    chances,
+)
 from tunefree.estimators.targets import TargetScale
 from tunefree.learners.pistol.linear import (
     SETTINGS,
@@ -47,6 +54,7 @@ from tunefree.losses import (
 )
 from tunefree.protocols import Average, AverageWithin, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, DELTA, Guard, column_caps, screened
+from tunefree.uncertainty.intervals import Told
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
 MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
@@ -320,6 +328,10 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
         """Set the attributes that make up the predictor."""
         raise NotImplementedError
 
+    def _foretold(self, run):
+        """What was said of the latest rows before they were learned, once."""
+        raise NotImplementedError
+
     @property
     def _guarded(self):
         """Whether entries far beyond all before them are missing."""
@@ -447,6 +459,7 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
     def _publish(self, run, line, n_passes, moving=False):
         portfolio, state, scale = run
         self._publish_line(line, scale)
+        self.left_out_ = self._foretold(run)
         self.n_iter_ = n_passes
         self.leaderboard_ = portfolio.leaderboard(state)
         self.trace_ = portfolio.trace(state)
@@ -521,7 +534,7 @@ def _has_probabilities(estimator):
     )
 
 
-class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
+class PiSTOLClassifier(TellsOnlineRisk, PredictsSets, base.LabelsByDecisions, LearnsByPortfolio):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
     The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of
@@ -604,7 +617,9 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
     True
     """
 
-    _ON_DEMAND = ("coef_", "intercept_", "n_iter_", "leaderboard_", "trace_", "regret_")
+    _ON_DEMAND = (
+        "coef_", "intercept_", "n_iter_", "leaderboard_", "trace_", "regret_", "left_out_",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -788,8 +803,20 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         most = _CALIBRATED if problem is None else _SIZED
         coef, intercept, predicted = portfolio.blend(state, size, candidates, most)
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
-        a = temperature(predicted, targets[:, : predicted.shape[1]], weights)
+        targets = targets[:, : predicted.shape[1]]
+        a = temperature(predicted, targets, weights)
+        self._said = a * predicted, targets, weights
         return a * coef, a * intercept
+
+    def _foretold(self, run):
+        progress = run.state.progress
+        told, rows, weight = vars(self).pop("_said"), int(progress.clock[0]), progress.weight.sum()
+        counted = {}
+        if rows and weight == rows:
+            wrong = progress.risk.sum(axis=0)
+            counted = {"mistakes": round(wrong.min()), "rows": rows, "rivals": len(wrong)}
+        joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
+        return chances(*told, joint, **counted)
 
     def _publish_line(self, line, scale):
         coef, intercept = line
@@ -828,7 +855,9 @@ def _array(X):
     return X.toarray() if sparse.issparse(X) else X
 
 
-class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
+class PiSTOLRegressor(
+    TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, LearnsByPortfolio
+):
     r"""Linear regression that needs no tuning, on raw columns and targets of any scale.
 
     Each coordinate learns :math:`w_j = b g_j / (X_j \sqrt{V_j}) \exp(g_j^2 / (2 V_j))` from the
@@ -1057,18 +1086,22 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         first = max(8, min(64, seen // 4))
         recent, targets, weights = recent_rows(state.progress, max(0.0, (seen - first) / seen))
         y = np.clip(targets, *scale.standardise(np.array(scale.limit)))
-        y = y - np.average(y, axis=0, weights=weights)
+        level = np.average(y, axis=0, weights=weights)
+        y = y - level
         chosen = portfolio.candidates(state) if candidates is None else candidates
         chosen = chosen or [(i, portfolio.last) for i in range(len(portfolio.members))]
         coef: Any = 0.0
+        said: Any = 0.0
         squared = scale.elicits_mean
         for i, last in chosen:
             p = recent[:, 2 * i + last]
-            p = p - np.average(p, axis=0, weights=weights)
+            mean = np.average(p, axis=0, weights=weights)
+            p = p - mean
             energy = np.maximum(weights @ (p * p), 1e-300)
             kappa = np.clip(weights @ (p * y) / energy, 0.0, 1.0) if squared else 1.0
             coef = coef + kappa * portfolio.weights(state, i, last)[0]
-        coef = coef / len(chosen)
+            said = said + (kappa * p + (level if squared and self.fit_intercept else mean))
+        coef, self._said = coef / len(chosen), (said / len(chosen), targets, weights)
         if not self.fit_intercept:
             return coef, np.zeros(coef.shape[1])
         if squared:
@@ -1083,6 +1116,11 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         limits, most = scale.limits(), np.finfo(dtype).max  # ten times what was seen may overflow
         self.limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
         self.range_ = np.clip(scale.range(), -most, most).astype(dtype)
+
+    def _foretold(self, run):
+        (said, targets, weights), scale = vars(self).pop("_said"), run.scale
+        said, targets = (a * scale.s + scale.m for a in (said, targets))
+        return Told.of(said, targets, weights, self.range_)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""

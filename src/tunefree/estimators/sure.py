@@ -5,11 +5,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree.estimators import base
 from tunefree.protocols import MatrixLike
+from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
 from tunefree.uncertainty.intervals import (
+    Chances,
+    Told,
     intervals,
     plus_interval,
     plus_set,
@@ -17,26 +22,75 @@ from tunefree.uncertainty.intervals import (
 )
 
 NOTHING = (
-    "This {} knows nothing of rows left out: {}. Fit it again, or wrap it in a split-conformal "
-    "method with rows of its own."
+    "This {} knows of no row left out, or predicted before it was learned: give more rows to "
+    "`fit`, or a share of them to hold out."
 )
 
 
+def _known(estimator):
+    check_is_fitted(estimator)
+    if getattr(estimator, "left_out_", None) is None:
+        raise ValueError(NOTHING.format(type(estimator).__name__))
+    return estimator.left_out_
+
+
+def chances(scores, targets, weights, joint=True, **stream):
+    """`Chances` of log-odds of rows; targets are signs, one column a class (or one for two)."""
+    codes = targets[:, 0] > 0.0 if targets.shape[1] == 1 else targets.argmax(axis=1)
+    p = base.probabilities(scores, joint)
+    return Chances.of(p, codes.astype(np.int64), weights, **stream)
+
+
 class TellsRisk:
-    """An estimator that keeps what was said of rows left out in `left_out_`."""
+    """An estimator whose risk is told by `left_out_`: `Chances`, `Told`, or `Residuals`."""
 
     left_out_: Any
-    _why_not = "it was fitted without any"
 
-    def _left_out(self):
-        check_is_fitted(self)
-        if getattr(self, "left_out_", None) is None:
-            raise ValueError(NOTHING.format(type(self).__name__, self._why_not))
-        return self.left_out_
+    def _risk(self):
+        known = getattr(self, "left_out_", None)
+        if known is None:
+            return risk.left_out(np.empty(0), np.empty(0), bounded=False)
+        if isinstance(known, Chances):
+            return risk.left_out(known.wrong(), known.weights, bounded=True)
+        if not isinstance(known, Told):
+            known = Told.of_residuals(known)
+        return risk.left_out(known.losses(), known.weights, bounded=False)
+
+    @property
+    def risk_interval_(self) -> tuple[float, float] | None:
+        """In which the share of errors, or the mean squared error, on new rows lies (95 %)."""
+        return self._risk()[0]
+
+    @property
+    def risk_interval_kind_(self) -> str:
+        """What `risk_interval_` rests on."""
+        return self._risk()[1]
 
 
-class PredictsIntervals(TellsRisk):
-    """A regressor with intervals; a subclass has `left_out_`, a `Residuals` of every target."""
+class TellsOnlineRisk(TellsRisk):
+    """A classifier whose rows were predicted before they were learned, and counted."""
+
+    @property
+    def online_risk_interval_(self) -> tuple[float, float] | None:
+        """In which the mean risk of what was said along the stream lies (95 %), at all times.
+
+        Of the best member's predictions in the first pass, each before its row was learned: a
+        theorem for any stream, with no claim about the predictor at its end. None where rows have
+        weights other than 1.
+        """
+        known = getattr(self, "left_out_", None)
+        if known is None or not known.rows:
+            return None
+        return risk.online(known.mistakes, known.rows, 0.05 / known.rivals)
+
+
+class PredictsIntervals:
+    """A regressor with intervals.
+
+    A subclass has `left_out_`: a `Residuals` of every target, or `Told`.
+    """
+
+    left_out_: Any
 
     predict: Callable[..., np.ndarray]
 
@@ -72,8 +126,7 @@ class PredictsIntervals(TellsRisk):
         ValueError
             If nothing is known of rows left out, or alpha is not between 0 and 1.
         """
-        alphas, parts = rates(alpha), self._left_out()
-        y = self.predict(X)
+        alphas, parts, y = rates(alpha), self._parts(), self.predict(X)
         said = y.reshape(len(y), -1)
         copies = getattr(self, "copies_", None)
         if copies:
@@ -83,12 +136,22 @@ class PredictsIntervals(TellsRisk):
         out = self._possible(out)
         return y, out[:, 0] if y.ndim == 1 else out
 
+    def _parts(self):
+        """`Residuals` of every target; those of `Told` are worked out once."""
+        known = _known(self)
+        if not isinstance(known, Told):
+            return known
+        held = vars(self).get("_residuals")
+        if held is None or held[0] is not known:
+            held = vars(self)["_residuals"] = known, known.parts()
+        return held[1]
+
     def _sigma(self, X, said):
         """The scale of rows, of the shape of the predictions."""
-        local = any(getattr(p.scale, "view", None) is not None for p in self.left_out_)
+        parts = self._parts()
+        local = any(getattr(p.scale, "view", None) is not None for p in parts)
         columns = self._columns_of(X) if local else None
-        each = [p.scale.of(said[:, j], columns) for j, p in enumerate(self.left_out_)]
-        return np.stack(each, axis=1)
+        return np.stack([p.scale.of(f, columns) for p, f in zip(parts, said.T, strict=True)], 1)
 
     def _possible(self, ends):
         """Intervals within what targets can be."""
@@ -111,13 +174,16 @@ class PredictsIntervals(TellsRisk):
         return out
 
 
-class PredictsSets(TellsRisk):
+class PredictsSets:
     """A classifier with sets; a subclass has `left_out_`, a `Chances`."""
+
+    left_out_: Any
 
     predict: Callable[..., np.ndarray]
     predict_proba: Callable[..., np.ndarray]
     classes_: np.ndarray
 
+    @available_if(lambda self: callable(self.predict_proba))
     def predict_set(
         self,
         X: MatrixLike,
@@ -150,7 +216,7 @@ class PredictsSets(TellsRisk):
         ValueError
             If nothing is known of rows left out, or alpha is not between 0 and 1.
         """
-        alphas, part = rates(alpha), self._left_out()
+        alphas, part = rates(alpha), _known(self)
         copies = getattr(self, "copies_", None)
         if copies and not class_conditional:
             p = [self._of_copy(copy, X) for copy, _ in copies]
@@ -165,6 +231,7 @@ class PredictsSets(TellsRisk):
         out[:, np.searchsorted(self.classes_, copy.classes_)] = told
         return out
 
+    @available_if(lambda self: callable(self.predict_proba))
     def predict_venn_abers(self, X: MatrixLike) -> np.ndarray:
         """Two probabilities of every class, of which one is calibrated.
 
@@ -180,7 +247,7 @@ class PredictsSets(TellsRisk):
         -------
         ndarray of shape (n_samples, n_classes, 2)
         """
-        part, p = self._left_out(), np.asarray(self.predict_proba(X), dtype=np.float64)
+        part, p = _known(self), np.asarray(self.predict_proba(X), dtype=np.float64)
         pairs = [
             VennAbers.fit(part.p[:, c], (part.codes == c).astype(float), part.weights).of(p[:, c])
             for c in range(len(self.classes_))

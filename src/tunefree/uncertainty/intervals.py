@@ -29,8 +29,11 @@ from tunefree.learners.kernel.nystroem import place, solve
 # The scale: bandwidths in root mean square distances of a column, landmarks, part of the median
 # that keeps logarithms finite, share of its values that is cut off on either side.
 _BANDS, _MARKS, _FLOOR, _CUT = (0.5, 1.0, 2.0), 100, 0.05, 0.005
+# The most rows left out that are kept.
+MOST = 5000
 # Fewer rows than this do not tell where the noise is.
 _FEWEST = 40
+_CELLS = 2_000_000
 # What the choice of a scale and of sides is judged at.
 _ALPHA = 0.1
 _ROWS = 2048  # rows shown to a scale together
@@ -239,6 +242,47 @@ class Residuals(NamedTuple):
         return np.minimum(-low, high), high
 
 
+class Told(NamedTuple):
+    """What was said of rows that had not been learned, and what they were.
+
+    Attributes
+    ----------
+    said, targets : ndarray of shape (n, n_targets)
+    weights : ndarray of shape (n,)
+    """
+
+    said: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, said, targets, weights, ends=None):
+        """The last rows, at most 5,000, and predictions within the ends that new ones have."""
+        said = said if ends is None else np.clip(said, *np.reshape(ends, (2, -1)))
+        return cls(*(np.array(a[-MOST:], dtype=np.float64) for a in (said, targets, weights)))
+
+    @classmethod
+    def of_residuals(cls, parts):
+        """Of `Residuals` of every target: the residuals stand for the targets."""
+        y = np.stack([part.residuals for part in parts], axis=1)
+        return cls(np.zeros_like(y), y, parts[0].weights)
+
+    def parts(self):
+        """`Residuals` of every target."""
+        columns = zip(self.said.T, self.targets.T, strict=True)
+        return tuple(Residuals.of(said, y, self.weights) for said, y in columns)
+
+    def losses(self):
+        """Squared errors, of several targets their mean in units of variances."""
+        square = np.square(self.said - self.targets)
+        if square.shape[1] == 1:
+            return square[:, 0]
+        variance = np.average(
+            np.square(self.targets - self.targets.mean(axis=0)), axis=0, weights=self.weights
+        )
+        return (square / np.where(variance > 0.0, variance, 1.0)).mean(axis=1)
+
+
 def intervals(parts, y, sigma, alphas, joint=False):
     """Intervals of shape (n, n_targets, 2, n_alpha) about predictions of shape (n, n_targets).
 
@@ -329,13 +373,26 @@ class Chances(NamedTuple):
         Probabilities that were said of them.
     codes : ndarray of int of shape (n,)
     weights : ndarray of shape (n,)
+    mistakes, rows : int or None
+        Of a whole stream whose rows, of weight 1 each, were predicted before they were learned.
+    rivals : int
+        How many members of the stream's portfolio the mistakes are those of the best of.
     """
 
     p: np.ndarray
     codes: np.ndarray
     weights: np.ndarray
+    mistakes: int | None = None
+    rows: int | None = None
+    rivals: int = 1
 
-    def mistakes(self):
+    @classmethod
+    def of(cls, p, codes, weights, **stream):
+        """The last rows, at most 5,000, and at most two million probabilities."""
+        most = max(1, min(MOST, _CELLS // p.shape[1]))
+        return cls(*(np.array(a[-most:]) for a in (p, codes, weights)), **stream)
+
+    def wrong(self):
         """1 where another class was likelier."""
         return (self.p.argmax(axis=1) != self.codes).astype(np.float64)
 

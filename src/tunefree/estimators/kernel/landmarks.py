@@ -15,11 +15,13 @@ from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk, chances
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened
+from tunefree.uncertainty.intervals import Residuals
 
 # Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
 _ALL, _MOST_ROWS = 8000, 50_000
@@ -43,6 +45,7 @@ class _Fitted(NamedTuple):
     targets: np.ndarray
     weights: np.ndarray
     moved: np.ndarray
+    rows: Any  # those left out
 
 
 class _Landmark(TellsCallbacks, BaseEstimator):
@@ -176,7 +179,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         return _Fitted(
             coef * unit, level + intercept * unit, (y.min(axis=0), y.max(axis=0)),
             (left_out * unit + level)[back], (Y[-r:] * unit + level)[back], weights[-r:][back],
-            moved * unit,
+            moved * unit, X[-r:][back],
         )  # fmt: skip
 
     def _ridge(self, marks, A, Y, weights, held):
@@ -250,7 +253,7 @@ def _affordable(n):
 _GEOMETRIC = ("rbf", "laplacian")
 
 
-class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
+class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, _Landmark):
     r"""Kernel ridge regression with a learned geometry; nothing is to be tuned.
 
     :math:`f(x) = b + \sum_j a_j k(x, c_j)` with rows of the data as landmarks :math:`c_j` (all of
@@ -324,6 +327,15 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         intercept = fitted.intercept
         self.intercept_ = dtype.type(intercept[0]) if self._flat else intercept.astype(dtype)
         self.range_ = np.array(fitted.ends, dtype=dtype)
+        if "held_values_" not in vars(self):
+            said = np.clip(fitted.left_out, low, high)
+            self.left_out_ = tuple(
+                Residuals.of(f, y, fitted.weights, fitted.rows, self.view_)
+                for f, y in zip(said.T, fitted.targets.T, strict=True)
+            )
+
+    def _columns_of(self, X):
+        return base.check_rows(self, X)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, within the range of those seen."""
@@ -331,7 +343,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
 
 
-class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
+class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landmark):
     r"""Kernel least squares with a learned geometry, and calibrated probabilities.
 
     One output a class (one for two classes), +1 or -1, learned as in `LandmarkRegressor`; the class
@@ -381,6 +393,8 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
         a = temperature(fitted.left_out, fitted.targets, fitted.weights)
         if hasattr(self, "held_values_"):
             self.held_values_, self.held_moves_ = a * self.held_values_, a * self.held_moves_
+        else:
+            self.left_out_ = chances(a * fitted.left_out, fitted.targets, fitted.weights)
         self.dual_coef_ = _rounded(a * fitted.coef, dtype, 2.0 * a)
         self.intercept_ = (a * fitted.intercept).astype(dtype)
 

@@ -26,6 +26,7 @@ from tunefree.estimators.base import ReadOnDemand, TellsCallbacks, told
 from tunefree.estimators.kernel.problem import Choice, Problem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.pistol import NO_RULE, is_dense
+from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk, chances
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.blocked import Member, n_threads, workers
 from tunefree.learners.kernel.expansion import Expansion
@@ -35,6 +36,7 @@ from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
 from tunefree.protocols import Average, AverageWithin, Kernel, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, DELTA, location_and_scale, screened
+from tunefree.uncertainty.intervals import Told
 
 # The rule of 'auto' was chosen on four public sets beside 'global', which it equals or betters
 # after a few passes.
@@ -64,7 +66,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
     A subclass has the parameters, and says what is marked as abstract.
     """
 
-    _ON_DEMAND = ("expansion_", "coordinates_", "leaderboard_", "trace_", "n_iter_")
+    _ON_DEMAND = ("expansion_", "coordinates_", "leaderboard_", "trace_", "n_iter_", "left_out_")
     _LEARNER = ()  # a model file holds the predictor
 
     compress = None  # of subclasses without the parameter
@@ -245,6 +247,10 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self._compress(problem)
         if apart is not None:
             self.held_values_ = values[np.argsort(problem.given[apart])]
+        self.left_out_ = self._foretold(outcome, factor)
+
+    def _foretold(self, outcome, factor):
+        """What was said of rows that were not learned; None of subclasses that keep none."""
 
     def _compress(self, problem):
         """Project the predictor onto landmarks, if that is asked for."""
@@ -295,6 +301,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self.leaderboard_, self.trace_ = reading.leaderboard, reading.trace
         dtype, support = ready.engine.dtype, ready.engine.support.rows.copy()
         coefs = tuple((scale * c).astype(dtype) for c in reading.coefs.values())
+        self.left_out_ = self._foretold(reading, scale)
         # Last: where there is an expansion, another thread takes the rest to be there.
         self.expansion_ = Expansion(ready.recipe.with_bandwidths(reading.coefs), support, coefs)
 
@@ -384,7 +391,7 @@ def _regret(engine):
     return NO_RULE if any(regret is None for _, regret in found) else found
 
 
-class KernelPiSTOLClassifier(KernelClassifier):
+class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
     r"""Kernel classifier that needs no tuning: parameter-free learning in feature space.
 
     The predictor of each class is :math:`f(x) = \sum_i c_i k(x_i, x)`, trained by PiSTOL: with the
@@ -568,6 +575,9 @@ class KernelPiSTOLClassifier(KernelClassifier):
     def _rivals(self, learner):
         return super()._rivals(learner) if self.setting == "auto" else [learner]
 
+    def _foretold(self, outcome, factor):
+        return chances(factor * outcome.decisions, outcome.targets, outcome.weights)
+
     def _finish(self, engine, outcome):
         self.regret_, (_, f, y, weights, _) = _regret(engine), outcome
         a = temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
@@ -676,7 +686,9 @@ class Standard(NamedTuple):
         return (y - self.m) / self.s
 
 
-class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
+class KernelRegressor(
+    TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, KernelEstimator
+):
     """Targets of unknown location and scale in, and out."""
 
     _CLASSIFY, _LIMIT, _TAKEN_OVER = False, 30, 1
@@ -704,6 +716,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         m, s = standard
         self.scale_, self.range_ = s.astype(dtype), np.array(ends, dtype=dtype)
         self.intercept_ = dtype.type(m[0]) if self._flat else m.astype(dtype)
+
+    def _foretold(self, outcome, factor):
+        s, m = (np.atleast_1d(a).astype(np.float64) for a in (self.scale_, self.intercept_))
+        said, targets = outcome.decisions * s + m, outcome.targets * s + m
+        return Told.of(said, targets, outcome.weights, self.range_)
 
     def _losses(self, decisions, targets):
         if getattr(LOSSES.find(self.loss), "elicits_mean", False):
