@@ -31,11 +31,13 @@ from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.sure import (
     PredictsIntervals,
     PredictsSets,
+    TellsCoefficients,
     TellsOnlineRisk,
     TellsRisk,
     chances,
 )
 from tunefree.estimators.targets import TargetScale
+from tunefree.families import Binomial, Normal
 from tunefree.learners.pistol.linear import (
     SETTINGS,
     Diagonal,
@@ -44,6 +46,7 @@ from tunefree.learners.pistol.linear import (
     per_coordinate_constant,
 )
 from tunefree.learners.pistol.rules import PiSTOL
+from tunefree.links import LINKS
 from tunefree.losses import (
     Logistic,
     Multinomial,
@@ -321,7 +324,11 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
         raise NotImplementedError
 
     def _read(self, run, problem=None, candidates=None):
-        """Coefficients (d, n_outputs) and intercepts of what has been learned."""
+        """Coefficients (d, n_outputs) and intercepts of what has been learned.
+
+        `_said` is then what these said of the latest rows before they were learned, with the
+        targets and weights.
+        """
         raise NotImplementedError
 
     def _publish_line(self, line, scale):
@@ -394,6 +401,7 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
             line = read(state) if line is None else line
             if scale is not None:
                 scale.weigh_all(problem, *line)
+            model._said = self._said  # `read` sets it
             model._publish(Run(portfolio, state, scale), line, n_passes or state.epoch)
 
         watch = self._told.passes(portfolio.n_passes, publish)
@@ -534,7 +542,9 @@ def _has_probabilities(estimator):
     )
 
 
-class PiSTOLClassifier(TellsOnlineRisk, PredictsSets, base.LabelsByDecisions, LearnsByPortfolio):
+class PiSTOLClassifier(
+    TellsOnlineRisk, TellsCoefficients, PredictsSets, base.LabelsByDecisions, LearnsByPortfolio
+):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
     The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of
@@ -791,8 +801,11 @@ class PiSTOLClassifier(TellsOnlineRisk, PredictsSets, base.LabelsByDecisions, Le
         """Coefficients and intercepts: the blend of the portfolio, calibrated to log-odds."""
         portfolio, state, _ = run
         if self.setting != "auto":
-            (candidate,) = portfolio.candidates(state)
-            coef, intercept = portfolio.weights(state, *candidate)
+            ((i, last),) = portfolio.candidates(state)
+            coef, intercept = portfolio.weights(state, i, last)
+            recent, targets, weights = recent_rows(state.progress)
+            scored = targets.shape[1] - portfolio.unseen
+            self._said = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
             return (coef[:, :-1], intercept[:-1]) if portfolio.unseen else (coef, intercept)
 
         def size(coef, intercept, predicted):
@@ -808,11 +821,18 @@ class PiSTOLClassifier(TellsOnlineRisk, PredictsSets, base.LabelsByDecisions, Le
         self._said = a * predicted, targets, weights
         return a * coef, a * intercept
 
+    def _estimand(self, y):
+        smooth = (Logistic(), Multinomial())
+        if self.loss != "auto" and make_loss(self.loss, "classification") not in smooth:
+            raise ValueError(f"No interval is sound for loss={self.loss!r}: it has corners.")
+        if len(self.classes_) > 2:
+            raise ValueError("Intervals are of two classes: give one class against the rest.")
+        return Binomial(), LINKS["logistic"], (y == self.classes_[1]).astype(float)[:, None]
+
     def _foretold(self, run):
         progress = run.state.progress
-        told, rows, weight = vars(self).pop("_said"), int(progress.clock[0]), progress.weight.sum()
-        counted = {}
-        if rows and weight == rows:
+        told, rows, counted = vars(self).pop("_said"), int(progress.clock[0]), {}
+        if rows and progress.weight.sum() == rows:
             wrong = progress.risk.sum(axis=0)
             counted = {"mistakes": round(wrong.min()), "rows": rows, "rivals": len(wrong)}
         joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
@@ -856,7 +876,12 @@ def _array(X):
 
 
 class PiSTOLRegressor(
-    TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, LearnsByPortfolio
+    TellsRisk,
+    TellsCoefficients,
+    PredictsIntervals,
+    RegressorMixin,
+    MultiOutputMixin,
+    LearnsByPortfolio,
 ):
     r"""Linear regression that needs no tuning, on raw columns and targets of any scale.
 
@@ -1116,6 +1141,11 @@ class PiSTOLRegressor(
         limits, most = scale.limits(), np.finfo(dtype).max  # ten times what was seen may overflow
         self.limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
         self.range_ = np.clip(scale.range(), -most, most).astype(dtype)
+
+    def _estimand(self, y):
+        if make_loss(self.loss, "regression") != make_loss("squared", "regression"):
+            raise ValueError(f"No interval is sound for loss={self.loss!r}: give loss='squared'.")
+        return Normal(), LINKS["identity"], y
 
     def _foretold(self, run):
         (said, targets, weights), scale = vars(self).pop("_said"), run.scale

@@ -28,9 +28,11 @@ from tunefree.estimators.least_squares import (
     read,
     risks_on,
 )
-from tunefree.estimators.sure import PredictsIntervals, TellsRisk
+from tunefree.estimators.sure import PredictsIntervals, TellsCoefficients, TellsRisk
+from tunefree.families import Normal
 from tunefree.learners.sgd.path import decompose
 from tunefree.learners.sgd.stream import StreamSGD
+from tunefree.links import LINKS
 from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed, TargetLike
 from tunefree.robust import guarded
 from tunefree.uncertainty.intervals import Told
@@ -47,6 +49,7 @@ _RIDGE = "auto", "geometric"
 
 class AveragedSGDRegressor(
     TellsRisk,
+    TellsCoefficients,
     PredictsIntervals,
     RegressorMixin,
     MultiOutputMixin,
@@ -385,6 +388,9 @@ class AveragedSGDRegressor(
         self.range_ = seen.centre + np.outer([-_WIDENED, _WIDENED], seen.reach)
         weights = learner.read(self._stream)
         self._publish(weights[:-1].T[:, :, None], weights[-1][:, None])
+
+    def _estimand(self, y):
+        return Normal(), LINKS["identity"], y
 
     def _validation(self, X_val, y_val):
         if y_val is None:

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree.estimators import base
-from tunefree.protocols import MatrixLike
+from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
+from tunefree.uncertainty.inference import Summary, inferred, table
 from tunefree.uncertainty.intervals import (
     Chances,
     Told,
@@ -253,3 +254,102 @@ class PredictsSets:
             for c in range(len(self.classes_))
         ]
         return np.stack(pairs, axis=1)
+
+
+class TellsCoefficients:
+    """A linear estimator whose loss has a smooth minimum, which coefficients are inferred of."""
+
+    fit_intercept: bool
+
+    def _estimand(self, y):
+        """Abstract: family, link and targets (n, k); a ValueError where nothing is sound."""
+        raise NotImplementedError
+
+    def _inferred(self, X, y, sample_weight):
+        check_is_fitted(self)
+        X = base.check_rows(self, X)
+        family, link, targets = self._estimand(np.asarray(y))
+        targets = np.asarray(targets, dtype=np.float64).reshape(len(y), -1)
+        if len(targets) != X.shape[0]:
+            raise ValueError(f"y has {len(targets)} rows, and X has {X.shape[0]}.")
+        weights = base.check_weights(sample_weight, X)
+        names = [str(name) for name in _check_feature_names_in(self)]
+        law = family, link, bool(self.fit_intercept), names
+        return [inferred(X, column, weights, *law) for column in targets.T], names
+
+    def coef_interval(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        alpha: float = 0.05,
+        sample_weight: ArrayLike | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients of the best linear predictor of the loss, and intervals for them.
+
+        The centre is not `coef_`, which is averaged and shrunk: it is the minimum of the loss over
+        these rows without a penalty, by Newton's steps. The intervals hold for rows that are
+        independent, whether or not a line is true and errors are equal (`summary` says how).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        alpha : float, default=0.05
+            The share of samples whose interval may miss.
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions, others sampling weights.
+
+        Returns
+        -------
+        center : ndarray of shape (n_features,) or (n_targets, n_features)
+        intervals : ndarray of shape (n_features, 2) or (n_targets, n_features, 2)
+
+        Raises
+        ------
+        ValueError
+            Where none is sound: fewer than three rows a column, separable classes, columns that
+            depend on each other, corners in the loss, constraints, learned links, several classes.
+
+        References
+        ----------
+        White 1980; MacKinnon and White 1985 (HC3).
+        """
+        alpha = float(rates(alpha)[0])
+        found, names = self._inferred(X, y, sample_weight)
+        tables = [table(*one, names, alpha, "") for one in found]
+        center = np.stack([t.coef[: len(names)] for t in tables])
+        ends = np.stack([np.stack([t.low, t.high], axis=1)[: len(names)] for t in tables])
+        return (center, ends) if np.ndim(y) == 2 else (center[0], ends[0])
+
+    def summary(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        alpha: float = 0.05,
+        sample_weight: ArrayLike | None = None,
+    ) -> Summary:
+        """The table of coefficients: estimate, standard error, t, p-value and interval.
+
+        Parameters
+        ----------
+        X, y, alpha, sample_weight
+            See `coef_interval`.
+
+        Returns
+        -------
+        Summary
+            Text when printed, `to_frame()` for pandas; the last row of a target is its intercept.
+        """
+        alpha = float(rates(alpha)[0])
+        found, names = self._inferred(X, y, sample_weight)
+        rows = [*names, "intercept"][: len(found[0][0])]
+        note = (
+            f"Minimum of the loss over {found[0][2]:.0f} rows without a penalty (not coef_); "
+            "standard errors HC3, Student's t."
+        )
+        tables = [table(*one, rows, alpha, note) for one in found]
+        if len(tables) == 1:
+            return tables[0]
+        names = [f"target {j}: {name}" for j in range(len(tables)) for name in rows]
+        columns = [np.concatenate([t[i] for t in tables]) for i in range(1, 7)]
+        return Summary(names, *columns, alpha, note)

@@ -46,7 +46,12 @@ from tunefree.estimators.reflectron.problem import (
 )
 from tunefree.estimators.reflectron.rounds import Rounds, entered, left_out
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
-from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
+from tunefree.estimators.sure import (
+    PredictsIntervals,
+    PredictsSets,
+    TellsCoefficients,
+    TellsRisk,
+)
 from tunefree.families import FAMILIES, OF_CLASSES, Family, Matching, family_of
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
 from tunefree.links import LINKS, Exp, check_increasing, target_margin
@@ -360,8 +365,22 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             self.left_out_ = self._foretold(s, batch.targets[held], batch.weights[held])
 
     def _foretold(self, s, targets, weights):
-        """Abstract: what the indices of rows left out say of them."""
-        raise NotImplementedError
+        """What the indices of rows left out say of them, for a subclass that wants to know."""
+
+    def _law_of(self, y):
+        """Family, link and targets that coefficients are inferred of."""
+        for name in ("constraint_", "feature_map_", "categories_"):
+            if vars(self).get(name) is not None:
+                raise ValueError(f"No interval is sound for coefficients under {name[:-1]}=.")
+        family, link = self.family_, self.link_
+        smooth = not (family.tied or hasattr(family, "levels") or hasattr(family, "probabilities"))
+        if not smooth or not hasattr(link, "slope") or hasattr(link, "base"):
+            raise ValueError(
+                f"No interval is sound for coefficients of family={family!r} with the link "
+                f"{type(link).__name__}: it wants one smooth index a target, and a link that was "
+                "not learned."
+            )
+        return family, link, family.targets(y)
 
     def _weight_of(self, family, link, offset=None):
         """The weight of residuals by which steps and flows learn a family."""
@@ -847,7 +866,7 @@ def _is_named(estimator):
 
 @_documented
 class ReflectronRegressor(
-    TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, Reflectron
+    TellsRisk, TellsCoefficients, PredictsIntervals, RegressorMixin, MultiOutputMixin, Reflectron
 ):
     r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with no step size to choose.
 
@@ -1067,6 +1086,9 @@ class ReflectronRegressor(
     def _possible(self, ends):
         return np.clip(ends, *self.family_.range)
 
+    def _estimand(self, y):
+        return self._law_of(y)
+
     def score(
         self,
         X: MatrixLike,
@@ -1131,7 +1153,9 @@ def _has_probabilities(estimator):
 
 
 @_documented
-class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Reflectron):
+class ReflectronClassifier(
+    TellsRisk, TellsCoefficients, PredictsSets, base.LabelsByDecisions, Reflectron
+):
     r"""Linear classification through a link, with no step size and no penalty to choose.
 
     Two classes are one output whose mean is the probability of the second; more are a softmax over
@@ -1410,6 +1434,10 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
         Shape (n_samples, n_classes).
         """
         return self._chances(self._margins(X)).astype(self.coef_.dtype, copy=False)
+
+    def _estimand(self, y):
+        codes = np.searchsorted(self.classes_, y)
+        return self._law_of(self._targets(codes, self.classes_))
 
     def _foretold(self, s, targets, weights):
         each = self._targets(np.arange(len(self.classes_)), self.classes_)
