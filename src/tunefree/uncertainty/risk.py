@@ -29,7 +29,8 @@ _CUT, _TILTS = 0.75, np.geomspace(1e-3, 4.0, 60)
 HELD = "Clopper-Pearson on rows held out (measured; the stack's few weights saw them)"
 HEDGED = "hedged betting on mistakes of rows left out (measured; their models overlap)"
 NORMAL = "normal, of losses of rows left out (asymptotic)"
-EXACT = "Clopper-Pearson (exact for new rows)"
+EXACT = "Clopper-Pearson, 95 %: exact for independent rows that the model has not seen"
+NORMAL_NEW = "normal, 95 %: asymptotic, for independent rows that the model has not seen"
 ONLINE = "confidence sequence of mistakes before learning (mean risk so far, at any time)"
 _MOST = 1_000_000  # rows that weights may stand for
 
