@@ -904,8 +904,8 @@ class ReliabilityDisplay:
         parts = np.array_split(np.argsort(p[:, output], kind="stable"), bins)
         parts = [part for part in parts if len(part)]
         limits = np.array([exact(int(own[part].sum()), len(part)) for part in parts])
-        means = [(p[part, output].mean(), own[part].mean()) for part in parts]
-        return cls(*np.array(means).T, limits)
+        said, share = ([a[part].mean() for part in parts] for a in (p[:, output], own))
+        return cls(np.array(said), np.array(share), limits)
 
     def plot(self, ax: Any = None, **line: Any) -> Self:
         """Draw the diagram, its band, and the diagonal.

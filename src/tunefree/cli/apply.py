@@ -3,6 +3,7 @@
 import contextlib
 import json
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -357,7 +358,7 @@ def run_eval(model, data, as_json, html=None, **given):
     if as_json:
         answer(json.dumps(scores | ({"calibration": tenths} if tenths else {})))
     else:
-        shown = dict(scores)
+        shown: Any = dict(scores)
         (low, high), kind = shown.pop("risk_interval"), shown.pop("risk_interval_kind")
         for name, value in shown.items():
             answer(f"{name:10}{value:.6g}" if isinstance(value, float) else f"{name:10}{value}")

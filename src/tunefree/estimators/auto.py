@@ -641,7 +641,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         fold, count = folds_of(strata, groups, int(self.cross_fit))
         for f in range(count):
             kept, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-            copy = clone(self).set_params(cross_fit=None)
+            copy: Any = clone(self).set_params(cross_fit=None)
             shown = _safe_indexing(X, rows[kept])
             copy.fit(
                 shown, _safe_indexing(y, rows[kept]), totals[kept],

@@ -836,7 +836,8 @@ class PiSTOLClassifier(
             wrong = progress.risk.sum(axis=0)
             counted = {"mistakes": round(wrong.min()), "rows": rows, "rivals": len(wrong)}
         joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
-        return chances(*told, joint, **counted)
+        scores, targets, weights = told
+        return chances(scores, targets, weights, joint, **counted)
 
     def _publish_line(self, line, scale):
         coef, intercept = line

@@ -351,5 +351,5 @@ class TellsCoefficients:
         if len(tables) == 1:
             return tables[0]
         names = [f"target {j}: {name}" for j in range(len(tables)) for name in rows]
-        columns = [np.concatenate([t[i] for t in tables]) for i in range(1, 7)]
-        return Summary(names, *columns, alpha, note)
+        columns: Any = [np.concatenate([t[i] for t in tables]) for i in range(1, 7)]
+        return Summary(*(names, *columns), alpha=alpha, note=note)

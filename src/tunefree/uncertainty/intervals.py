@@ -289,7 +289,7 @@ def intervals(parts, y, sigma, alphas, joint=False):
     `parts` are the targets' `Residuals`, `sigma` the scales of the predictions. Jointly, one
     quantile is of the largest score of a row.
     """
-    out = np.empty((*y.shape, 2, len(alphas)))
+    out, reach = np.empty((*y.shape, 2, len(alphas))), np.empty(0)
     if joint:
         scores = np.max([p.scores() for p in parts], axis=0)
         reach = quantiles(scores, parts[0].weights, alphas)
@@ -390,7 +390,8 @@ class Chances(NamedTuple):
     def of(cls, p, codes, weights, **stream):
         """The last rows, at most 5,000, and at most two million probabilities."""
         most = max(1, min(MOST, _CELLS // p.shape[1]))
-        return cls(*(np.array(a[-most:]) for a in (p, codes, weights)), **stream)
+        p, codes, weights = (np.array(a[-most:]) for a in (p, codes, weights))
+        return cls(p, codes, weights, **stream)
 
     def wrong(self):
         """1 where another class was likelier."""
