@@ -990,7 +990,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         if scores.shape[1] > 1:
             self.calibration_ = calibrated(scores, y, weights)
         p = base.probabilities(self._calibrated(scores), joint=True)
-        self.left_out_ = Chances.of(p, y, weights)
+        self.left_out_ = base.chances(p, y, weights)
         return Chances(p, y, weights).wrong()
 
     def _own(self, copy, X, y, weights):

@@ -29,6 +29,7 @@ from tunefree._process import interruptible, one_blas_thread
 from tunefree.engine.run import run
 from tunefree.estimators.restoring import check_learner
 from tunefree.protocols import MatrixLike
+from tunefree.uncertainty.intervals import Chances, Foretold
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -48,6 +49,8 @@ HUGE = 1e150
 # finished tasks at the end of each.
 _MOST = 1000
 _TINY = np.finfo(float).tiny
+# The most rows left out, and probabilities of theirs, that are kept.
+_LEFT_OUT, _CHANCES = 5000, 2_000_000
 
 
 @contextmanager
@@ -470,3 +473,22 @@ def probabilities(scores, joint):
         return softmax(scores, axis=1)
     p = expit(scores)
     return p / p.sum(axis=1, keepdims=True)
+
+
+def foretold(said, targets, weights, ends=None):
+    """`Foretold` of the last rows; predictions lie within the ends that new ones have."""
+    said = said if ends is None else np.clip(said, *np.reshape(ends, (2, -1)))
+    kept = (np.array(a[-_LEFT_OUT:], dtype=np.float64) for a in (said, targets, weights))
+    return Foretold(*kept)
+
+
+def chances(p, codes, weights, **stream):
+    """`Chances` of the last rows."""
+    most = max(1, min(_LEFT_OUT, _CHANCES // p.shape[1]))
+    p, codes, weights = (np.array(a[-most:]) for a in (p, codes, weights))
+    return Chances(p, codes, weights, **stream)
+
+
+def codes_of(targets):
+    """Class numbers of targets that are signs, one column a class (or one for two)."""
+    return (targets[:, 0] > 0.0).astype(int) if targets.shape[1] == 1 else targets.argmax(axis=1)

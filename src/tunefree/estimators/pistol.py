@@ -34,7 +34,6 @@ from tunefree.estimators.sure import (
     TellsCoefficients,
     TellsOnlineRisk,
     TellsRisk,
-    chances,
 )
 from tunefree.estimators.targets import TargetScale
 from tunefree.families import Binomial, Normal
@@ -57,7 +56,6 @@ from tunefree.losses import (
 )
 from tunefree.protocols import Average, AverageWithin, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, DELTA, Guard, column_caps, screened
-from tunefree.uncertainty.intervals import Told
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
 MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
@@ -837,7 +835,8 @@ class PiSTOLClassifier(
             counted = {"mistakes": round(wrong.min()), "rows": rows, "rivals": len(wrong)}
         joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
         scores, targets, weights = told
-        return chances(scores, targets, weights, joint, **counted)
+        p = base.probabilities(scores, joint)
+        return base.chances(p, base.codes_of(targets), weights, **counted)
 
     def _publish_line(self, line, scale):
         coef, intercept = line
@@ -1152,7 +1151,7 @@ class PiSTOLRegressor(
         (said, targets, weights), scale = vars(self).pop("_said"), run.scale
         said, targets = (a * scale.s + scale.m for a in (said, targets))
         late = len(said) // 2  # what was said early is farther off than the model will be
-        return Told.of(said[late:], targets[late:], weights[late:], self.range_)
+        return base.foretold(said[late:], targets[late:], weights[late:], self.range_)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""

@@ -35,7 +35,6 @@ from tunefree.learners.sgd.stream import StreamSGD
 from tunefree.links import LINKS
 from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed, TargetLike
 from tunefree.robust import guarded
-from tunefree.uncertainty.intervals import Told
 
 # A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
 MOST_KEPT = 2e7
@@ -256,7 +255,7 @@ class AveragedSGDRegressor(
         """Keep what was said of rows left out: their targets less these errors."""
         y = problem.targets[rows] + problem.columns.target
         totals = problem.totals[rows] * problem.unit
-        self.left_out_ = Told.of(y - errors, y, totals, self.range_)
+        self.left_out_ = base.foretold(y - errors, y, totals, self.range_)
         return self
 
     def _choose_exact(self, columns, model, risks):

@@ -15,7 +15,7 @@ from tunefree.uncertainty.calibration import VennAbers
 from tunefree.uncertainty.inference import Summary, inferred, table
 from tunefree.uncertainty.intervals import (
     Chances,
-    Told,
+    Foretold,
     intervals,
     plus_interval,
     plus_set,
@@ -35,15 +35,8 @@ def _known(estimator):
     return estimator.left_out_
 
 
-def chances(scores, targets, weights, joint=True, **stream):
-    """`Chances` of log-odds of rows; targets are signs, one column a class (or one for two)."""
-    codes = targets[:, 0] > 0.0 if targets.shape[1] == 1 else targets.argmax(axis=1)
-    p = base.probabilities(scores, joint)
-    return Chances.of(p, codes.astype(np.int64), weights, **stream)
-
-
 class TellsRisk:
-    """An estimator whose risk is told by `left_out_`: `Chances`, `Told`, or `Residuals`."""
+    """An estimator whose risk is told by `left_out_`: `Chances`, `Foretold`, or `Residuals`."""
 
     left_out_: Any
 
@@ -53,8 +46,8 @@ class TellsRisk:
             return risk.left_out(np.empty(0), np.empty(0), bounded=False)
         if isinstance(known, Chances):
             return risk.left_out(known.wrong(), known.weights, bounded=True)
-        if not isinstance(known, Told):
-            known = Told.of_residuals(known)
+        if not isinstance(known, Foretold):
+            known = Foretold.of_residuals(known)
         return risk.left_out(known.losses(), known.weights, bounded=False)
 
     @property
@@ -88,7 +81,7 @@ class TellsOnlineRisk(TellsRisk):
 class PredictsIntervals:
     """A regressor with intervals.
 
-    A subclass has `left_out_`: a `Residuals` of every target, or `Told`.
+    A subclass has `left_out_`: a `Residuals` of every target, or `Foretold`.
     """
 
     left_out_: Any
@@ -138,9 +131,9 @@ class PredictsIntervals:
         return y, out[:, 0] if y.ndim == 1 else out
 
     def _parts(self):
-        """`Residuals` of every target; those of `Told` are worked out once."""
+        """`Residuals` of every target; those of `Foretold` are worked out once."""
         known = _known(self)
-        if not isinstance(known, Told):
+        if not isinstance(known, Foretold):
             return known
         held = vars(self).get("_residuals")
         if held is None or held[0] is not known:

@@ -29,11 +29,8 @@ from tunefree.learners.kernel.nystroem import place, solve
 # The scale: bandwidths in root mean square distances of a column, landmarks, part of the median
 # that keeps logarithms finite, share of its values that is cut off on either side.
 _BANDS, _MARKS, _FLOOR, _CUT = (0.5, 1.0, 2.0), 100, 0.05, 0.005
-# The most rows left out that are kept.
-MOST = 5000
 # Fewer rows than this do not tell where the noise is.
 _FEWEST = 40
-_CELLS = 2_000_000
 # What the choice of a scale and of sides is judged at.
 _ALPHA = 0.1
 _ROWS = 2048  # rows shown to a scale together
@@ -242,7 +239,7 @@ class Residuals(NamedTuple):
         return np.minimum(-low, high), high
 
 
-class Told(NamedTuple):
+class Foretold(NamedTuple):
     """What was said of rows that had not been learned, and what they were.
 
     Attributes
@@ -254,12 +251,6 @@ class Told(NamedTuple):
     said: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
-
-    @classmethod
-    def of(cls, said, targets, weights, ends=None):
-        """The last rows, at most 5,000, and predictions within the ends that new ones have."""
-        said = said if ends is None else np.clip(said, *np.reshape(ends, (2, -1)))
-        return cls(*(np.array(a[-MOST:], dtype=np.float64) for a in (said, targets, weights)))
 
     @classmethod
     def of_residuals(cls, parts):
@@ -385,13 +376,6 @@ class Chances(NamedTuple):
     mistakes: int | None = None
     rows: int | None = None
     rivals: int = 1
-
-    @classmethod
-    def of(cls, p, codes, weights, **stream):
-        """The last rows, at most 5,000, and at most two million probabilities."""
-        most = max(1, min(MOST, _CELLS // p.shape[1]))
-        p, codes, weights = (np.array(a[-most:]) for a in (p, codes, weights))
-        return cls(p, codes, weights, **stream)
 
     def wrong(self):
         """1 where another class was likelier."""

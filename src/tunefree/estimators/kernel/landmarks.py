@@ -15,7 +15,7 @@ from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
-from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk, chances
+from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
@@ -394,7 +394,8 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         if hasattr(self, "held_values_"):
             self.held_values_, self.held_moves_ = a * self.held_values_, a * self.held_moves_
         else:
-            self.left_out_ = chances(a * fitted.left_out, fitted.targets, fitted.weights)
+            p = base.probabilities(a * fitted.left_out, joint=True)
+            self.left_out_ = base.chances(p, base.codes_of(fitted.targets), fitted.weights)
         self.dual_coef_ = _rounded(a * fitted.coef, dtype, 2.0 * a)
         self.intercept_ = (a * fitted.intercept).astype(dtype)
 

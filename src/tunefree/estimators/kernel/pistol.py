@@ -26,7 +26,7 @@ from tunefree.estimators.base import ReadOnDemand, TellsCallbacks, told
 from tunefree.estimators.kernel.problem import Choice, Problem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.pistol import NO_RULE, is_dense
-from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk, chances
+from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.blocked import Member, n_threads, workers
 from tunefree.learners.kernel.expansion import Expansion
@@ -36,7 +36,6 @@ from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
 from tunefree.protocols import Average, AverageWithin, Kernel, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, DELTA, location_and_scale, screened
-from tunefree.uncertainty.intervals import Told
 
 # The rule of 'auto' was chosen on four public sets beside 'global', which it equals or betters
 # after a few passes.
@@ -576,7 +575,8 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
         return super()._rivals(learner) if self.setting == "auto" else [learner]
 
     def _foretold(self, outcome, factor):
-        return chances(factor * outcome.decisions, outcome.targets, outcome.weights)
+        p = base.probabilities(factor * outcome.decisions, joint=True)
+        return base.chances(p, base.codes_of(outcome.targets), outcome.weights)
 
     def _finish(self, engine, outcome):
         self.regret_, (_, f, y, weights, _) = _regret(engine), outcome
@@ -720,7 +720,7 @@ class KernelRegressor(
     def _foretold(self, outcome, factor):
         s, m = (np.atleast_1d(a).astype(np.float64) for a in (self.scale_, self.intercept_))
         said, targets = outcome.decisions * s + m, outcome.targets * s + m
-        return Told.of(said, targets, outcome.weights, self.range_)
+        return base.foretold(said, targets, outcome.weights, self.range_)
 
     def _losses(self, decisions, targets):
         if getattr(LOSSES.find(self.loss), "elicits_mean", False):

@@ -65,7 +65,6 @@ from tunefree.protocols import (
     TargetLike,
 )
 from tunefree.robust import guarded
-from tunefree.uncertainty.intervals import Chances, Told
 
 # Fewer distinct rows than this are too few to hold any out.
 _FEWEST_ROWS = 10
@@ -1081,7 +1080,7 @@ class ReflectronRegressor(
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
     def _foretold(self, s, targets, weights):
-        return Told.of(self.family_.predicted(self.link_, s), targets, weights)
+        return base.foretold(self.family_.predicted(self.link_, s), targets, weights)
 
     def _possible(self, ends):
         return np.clip(ends, *self.family_.range)
@@ -1442,7 +1441,7 @@ class ReflectronClassifier(
     def _foretold(self, s, targets, weights):
         each = self._targets(np.arange(len(self.classes_)), self.classes_)
         same = [(targets == row).all(axis=1) for row in each]
-        return Chances.of(self._chances(s), np.argmax(same, axis=0), weights)
+        return base.chances(self._chances(s), np.argmax(same, axis=0), weights)
 
     def _chances(self, margins):
         """Probabilities from indices."""
