@@ -1001,6 +1001,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         return scores if told is None else told.of(scores).astype(scores.dtype)
 
     def _log_odds(self, X):
+        check_is_fitted(self, "models_")
         return self._calibrated(self._joined(X, Classes(len(self.classes_))))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
