@@ -214,9 +214,26 @@ def log_losses(p, codes):
     return -np.log(np.maximum(p[np.arange(len(codes)), codes], 1e-15))
 
 
-def sets(names, folder):
+def venn_abers(data, codes, n_classes):
+    """Its probabilities, calibrated on a fifth; 0 for a class that the others lack."""
     from venn_abers import VennAbersCalibrator
 
+    learn, hold = split(data)
+    made = model("Classifier").fit(data.X_train[learn], codes[learn])
+    hold = hold[np.isin(codes[hold], made.classes_)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = VennAbersCalibrator().predict_proba(
+            p_cal=made.predict_proba(data.X_train[hold]),
+            y_cal=np.searchsorted(made.classes_, codes[hold]),
+            p_test=made.predict_proba(data.X_test),
+        )  # fmt: skip
+    out = np.zeros((len(data.y_test), n_classes))
+    out[:, made.classes_] = told
+    return out
+
+
+def sets(names, folder):
     found, losses = {}, []
     for half, name in names:
         data = load(name, folder)
@@ -237,16 +254,8 @@ def sets(names, folder):
                 mended, steps = p, made.calibration_ is not None
                 with patch.object(made, "calibration_", None):
                     raw = made.predict_proba(data.X_test)
-        learn, hold = split(data)
-        part = model("Classifier").fit(data.X_train[learn], codes[learn])
-        va = VennAbersCalibrator()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            told = va.predict_proba(
-                p_cal=part.predict_proba(data.X_train[hold]), y_cal=codes[hold],
-                p_test=part.predict_proba(data.X_test),
-            )  # fmt: skip
-        costs = [log_losses(q, new) for q in (raw, mended, np.asarray(told))]
+        told = venn_abers(data, codes, len(classes))
+        costs = [log_losses(q, new) for q in (raw, mended, told)]
         gap = costs[1] - costs[0]
         z = gap.mean() / max(gap.std() / np.sqrt(len(gap)), 1e-300) if gap.any() else 0.0
         losses.append([name[:24], half, *(f"{c.mean():.4f}" for c in costs),
