@@ -1,4 +1,4 @@
-"""What a fit does to the process: one BLAS thread, and signals that wait for the compiler.
+"""What a fit does to the process: one BLAS thread, memory, and signals that wait for the compiler.
 
 What spins: NumPy and SciPy each bring a BLAS of their own, and each keeps threads that wait for the
 next product by turning on the spot, in the way of the other's. Fits call them by turns, thousands
@@ -186,3 +186,46 @@ def _is_deaf(frame):
             return True
         frame = frame.f_back
     return False
+
+
+# The share of what the process may have that a fit may take.
+_SHARE = 0.75
+
+
+def machine_memory():
+    """Bytes that a fit may take: three quarters of the machine's or the process's limit."""
+    try:
+        size = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            with open(path) as file:
+                size = min(size, float(file.read()))
+        except (OSError, ValueError):  # no container, or "max"
+            continue
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return _SHARE * (size if soft == resource.RLIM_INFINITY else min(size, soft))
+
+
+def check_memory(size, what, way_out):
+    """Refuse, before work starts, what takes more bytes than there are.
+
+    >>> check_memory(1e18, "A fit on 10 columns", "Take fewer.")
+    Traceback (most recent call last):
+        ...
+    MemoryError: A fit on 10 columns takes about 1e+09 GB, more than there is. Take fewer.
+    """
+    if size > machine_memory():
+        raise MemoryError(f"{what} takes about {amount(size)}, more than there is. {way_out}")
+
+
+def amount(size):
+    """Bytes as text.
+
+    >>> amount(1.5e9), amount(3e4)
+    ('1.5 GB', '0.03 MB')
+    """
+    return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"

@@ -233,8 +233,9 @@ class Guard(NamedTuple):
         out, make = X, CSR.from_scipy if sparse.issparse(X) else Dense
         design = make(X)
         q = _pass(design, rows, 0, self)
+        fixed = not (X.data if sparse.issparse(X) else X).flags.writeable
         while q < len(rows):
-            if write and out is X:
+            if out is X and (write or fixed):  # what amends is compiled for what can be written
                 out = X.copy()
                 design = make(out)
             _amend(design, rows[q], write, self)
@@ -377,6 +378,23 @@ def location_and_scale(y, centred=True, tails=True):
     s = np.where((s > 0.0) & (not tails), s, np.maximum(s, tail))
     s = np.where(s > 0.0, s, r.mean(axis=0))
     return m, np.where(s > 0.0, s, 1.0)
+
+
+def way_from(mean, told, targets, weights):
+    """How far to go from the mean to what was said of rows left out: 1, unless the mean was better.
+
+    Then it is the share with the least squared error, which is below 1/2; one for every target.
+
+    Examples
+    --------
+    >>> y, w = np.array([[1.0], [-1.0]]), np.ones(2)
+    >>> way_from(np.zeros(1), 0.5 * y, y, w), way_from(np.zeros(1), 4 * y, y, w)
+    (array([1.]), array([0.25]))
+    """
+    step = told - mean
+    square = weights @ np.square(step)
+    best = weights @ (step * (targets - mean)) / np.where(square > 0.0, square, 1.0)
+    return np.where((best < 0.5) & (square > 0.0), np.maximum(best, 0.0), 1.0)
 
 
 def few_beyond(y, weights):

@@ -248,7 +248,8 @@ def test_inspect_shows_what_matters(here):
     assert facts["data"]["rows"] == 200 and facts["n_features"] == 3
     assert facts["bytes"] == os.path.getsize("m")
     assert any(row["chosen"] for row in facts["leaderboard"])
-    run("train", "data.libsvm", "m", "--passes", 30)  # a budget for linear candidates only
+    assert "has --budget" in run("train", "data.libsvm", "m", "--passes", 30, code=2).output
+    run("train", "data.libsvm", "m", "--budget", "0.1s")  # for linear candidates only
     facts = json.loads(run("inspect", "m", "--json").stdout)
     assert facts["largest_weights"][0]["feature"] == "feature 1"
 

@@ -15,9 +15,10 @@ from tunefree import (
     load_model,
     save_model,
 )
-from tunefree.choose.race import Budget, Entry, Targets, folds_of, race, wants_all_rows
+from tunefree.choose.plan import Cost, Plan, Step
+from tunefree.choose.race import Entry, Targets, folds_of, race, wants_all_rows
 from tunefree.estimators import auto
-from tunefree.estimators.auto import Candidate, Shape
+from tunefree.estimators.auto import Candidate
 from tunefree.estimators.base import Silent
 
 
@@ -29,7 +30,7 @@ def crossed(n=500, seed=0):
 
 def entry(losses):
     losses = np.asarray(losses, dtype=float)
-    candidate = Candidate("kernel", "linear", None, lambda shape: 1.0)
+    candidate = Candidate("kernel", "linear", None, lambda shape, candidate: Cost(1.0, 1.0))
     rows = np.arange(len(losses))
     return Entry(candidate, losses[:, None], losses, losses, rows, 0.0, "finished")
 
@@ -64,11 +65,11 @@ def test_a_candidate_is_never_judged_on_rows_it_has_seen():
 
     for n in (100, 3000):
         X = np.arange(float(n))[:, None]
-        spy = Candidate("spy", "linear", Spy(), lambda shape: 1.0)
+        spy = Candidate("spy", "linear", Spy(), lambda shape, candidate: Cost(1.0, 1.0))
+        plan = Plan((Step("spy", 1.0, 1.0),), 300.0, None)
         (result,) = race(
-            [spy], Shape(n, 1, n, 1), X, X[:, 0], np.ones(n), np.zeros(n, int),
-            Targets(np.ones(1)), Budget(None, 1.0), Silent(),
-        )  # fmt: skip
+            [spy], plan, X, X[:, 0], np.ones(n), np.zeros(n, int), Targets(np.ones(1)), Silent()
+        )
         assert len(result.rows) == (n if n < 2000 else n // 5)
         np.testing.assert_array_equal(result.scores[:, 0], X[result.rows, 0])
 
@@ -150,11 +151,11 @@ def test_a_kernel_whose_errors_fall_with_the_rows_learns_all_of_them(steep):
     assert "again on all rows: kernel PiSTOL" in model.report_.reason
     assert len(model.models_[place].support_) > 3000
     assert model.score(X[9000:], y[9000:]) > few.score(X[9000:], y[9000:]) + 0.01
-    # What was spent is told, and a smaller budget ends with what was judged.
-    spent = model.report_.passes
-    small = TuneFreeClassifier(budget=0.9 * spent, random_state=0).fit(X[:9000], y[:9000])
+    # Followed again, without more rows at the end.
+    plan = model.plan_._replace(again=False)
+    small = TuneFreeClassifier(budget=plan, random_state=0).fit(X[:9000], y[:9000])
+    assert model.plan_.again and small.plan_ == plan
     assert "kernel PiSTOL" in small.chosen_ and "again" not in small.report_.reason
-    assert small.report_.passes < 0.9 * spent
 
 
 def test_all_rows_are_wanted_if_a_power_law_promises_a_standard_error():
@@ -313,11 +314,11 @@ def test_the_family_and_the_budget_bound_what_is_tried():
     X, y, _ = crossed(200)
     model = TuneFreeClassifier("linear", random_state=0).fit(X, y > 0)
     assert all("kernel" not in row["candidate"] for row in model.leaderboard_)
-    model = TuneFreeClassifier(budget=1, random_state=0).fit(X, y > 0)
+    model = TuneFreeClassifier(budget=0.01, random_state=0).fit(X, y > 0)
     ran = [row["candidate"] for row in model.leaderboard_ if row["risk"] is not None]
     assert len(ran) == 1 and [*model.chosen_] == ran
     assert "beyond the budget" in repr(model.report_)
-    for budget in (0, -1, "soon", True, "0s"):
+    for budget in (0, -1, "soon", True, "0s", float("nan")):
         with pytest.raises(ValueError, match="budget="):
             TuneFreeClassifier(budget=budget).fit(X, y > 0)
     with pytest.raises(ValueError, match="family='trees' is none of"):

@@ -6,12 +6,12 @@ before it learns) learns all rows at once; another is fitted fold by fold. What 
 one model by `tunefree.choose.stack`. The rule is written down in docs/selection.md.
 """
 
-import re
 import time
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tunefree.choose.plan import Cost
 from tunefree.choose.stack import Stack, log_losses, stack_classes, stack_targets
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
@@ -20,8 +20,6 @@ FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
 _FEWEST_ROWS = 40
 # A candidate is stopped when it is worse by so many standard errors.
 _LOST = 2.5
-# Multiply-adds allowed when no budget is given: about two minutes of one core.
-_DEFAULT_WORK = 6e12
 # A pilot's landmarks, and its rows at least and at most.
 _FEW_MARKS, _PILOT = 200, (1333, 4000)
 
@@ -53,8 +51,8 @@ class Candidate(Protocol):
     pilot_seconds: float
     pilot_risk: float
 
-    def passes(self, shape, **rows) -> float:
-        """The price of one fit in passes over the data."""
+    def cost(self, shape) -> Cost:
+        """The price of one fit."""
         ...
 
     def fit(self, X, y, weights, leader=None, **more) -> Any:
@@ -150,56 +148,31 @@ def folds_of(strata, groups=None, count=None):
     return fold, count
 
 
-class Budget:
-    """Passes (or seconds) that may be spent, and those that were.
-
-    Parameters
-    ----------
-    given : None, float or str
-        Passes; text such as "30s" is seconds, for which results depend on the machine.
-    pass_work : float
-        Multiply-adds of one pass.
-    """
-
-    def __init__(self, given, pass_work):
-        self.seconds = np.inf
-        self.passes = _DEFAULT_WORK / max(pass_work, 1.0)
-        if isinstance(given, str):
-            found = re.fullmatch(r"\s*(\d+\.?\d*)\s*s\s*", given)
-            if not found or not float(found[1]) > 0:
-                raise ValueError(f"budget={given!r} is neither passes nor seconds such as '30s'.")
-            self.seconds = float(found[1])
-        elif given is not None:
-            if isinstance(given, bool) or not isinstance(given, int | float | np.number):
-                raise ValueError(f"budget={given!r} is neither passes nor seconds such as '30s'.")
-            if not given > 0:
-                raise ValueError(f"budget={given!r} is not positive.")
-            self.passes = float(given)
-        self.spent, self.start = 0.0, time.perf_counter()
-
-    def allows(self, passes):
-        """Whether so many passes more are within the budget."""
-        if self.spent + passes > self.passes:
-            return False
-        elapsed = time.perf_counter() - self.start
-        rate = elapsed / self.spent if self.spent else 0.0
-        return elapsed + rate * passes <= self.seconds
+def price(candidate, shape):
+    """The `Cost` of judging a candidate and of its last fit."""
+    whole = candidate.cost(shape)
+    if candidate.at_once:
+        return whole
+    count = _FOLDS if shape.n < FEW_ROWS else max(_FOLDS, -(-shape.n // _MOST_HELD))
+    train = candidate.cost(shape.rows(max(1, int(shape.n * (1 - 1 / count)))))
+    times = count if shape.n < FEW_ROWS else 1
+    return Cost(whole.seconds + times * train.seconds, whole.bytes)
 
 
-def race(candidates, shape, X, y, weights, strata, score, budget, callbacks, groups=None):
+def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None):
     """Hear candidates on rows they have not learned.
 
     Parameters
     ----------
     candidates : list of Candidate
         From cheap to dear, those that follow last.
-    shape : Shape
+    plan : Plan
+        Says which are left out.
     X, y, weights
         Rows in random order, none twice.
     strata : ndarray of int of shape (n,)
         What is to be spread evenly over the folds.
     score : Classes or Targets
-    budget : Budget
     callbacks
         Hear of every candidate, and may end the race (`tunefree.estimators.base`).
     groups : ndarray of int of shape (n,), optional
@@ -210,38 +183,30 @@ def race(candidates, shape, X, y, weights, strata, score, budget, callbacks, gro
     list of Entry
     """
     fold, count = folds_of(strata, groups)
-    few = shape.n < FEW_ROWS
-    used = range(count) if few else range(1)
-    entries, comparable = [], shape.n >= _FEWEST_ROWS and _learnable(strata, fold, used)
+    used = range(count) if len(y) < FEW_ROWS else range(1)
+    entries, comparable = [], len(y) >= _FEWEST_ROWS and _learnable(strata, fold, used)
     callbacks.expect(len(candidates) + 1)
-    for candidate in candidates:
-        refit = candidate.passes(shape)
-        train = shape.rows(max(1, int(shape.n * (1 - 1 / count))))
-        price = len(used) * candidate.passes(train) * train.n / shape.n
-        if candidate.at_once:
-            price, refit = refit, 0.0
+    for candidate, step in zip(candidates, plan.steps, strict=True):
         reason = None
         if callbacks.stopped:
             reason = "not tried: a callback ended the race"
+        elif step.reason:
+            reason = step.reason
         elif not comparable:
-            reason = "too few rows to compare" if entries else "finished"
-        elif entries and not budget.allows(price + refit):
-            reason = f"would take {price + refit:.0f} passes, beyond the budget"
+            first = all(before.reason for before in plan.steps[: len(entries)])
+            reason = "finished" if first else "too few rows to compare"
         elif candidate.follows and not _pays(entries, weights):
             reason = "not tried: the kernels do not pay"
         elif candidate.follows:
             ahead, candidate = _piloted(candidate, entries, X, y, weights, fold, strata, score)
             if not ahead:
-                reason = (
-                    f"not ahead of the kernel on landmarks on {_pilot(shape.n, candidate)} rows"
-                )
+                reason = f"not ahead of the kernel on landmarks on {_pilot(len(y), candidate)} rows"
         if reason is not None:
             entries.append(_unscored(candidate, reason))
             continue
         callbacks.begin(candidate.name)
         entries.append(_judge(candidate, X, y, weights, fold, used, score, entries, groups))
         callbacks.end()
-        budget.spent += price
     return entries
 
 
@@ -295,15 +260,16 @@ def _piloted(candidate, entries, X, y, weights, fold, strata, score):
     They are judged on the hold-out, the candidate with that kernel's view of the columns and with
     its own. It goes on with the better one, from what it found.
     """
-    leader = leader_of(entries)
-    if leader is None or len(y) < 3 * _PILOT[0]:
+    leading = [e for e in entries if e.candidate.family == "kernel" and e.candidate.leads]
+    leading = [e for e in leading if e.fitted is not None][-1:]
+    if not leading or len(y) < 3 * _PILOT[0]:
         return True, candidate
+    leader, small = leading[0].fitted.model, leading[0].candidate.small(_FEW_MARKS)
     held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)[: _pilot(len(y), candidate)]
     if not _learnable(strata[few], fold[few], [0]):
         return True, candidate
-    leading = next(e.candidate for e in reversed(entries) if e.candidate.leads)
     start, risks, fits = time.perf_counter(), [], []
-    for one, view in ((candidate, leader), (candidate, None), (leading.small(_FEW_MARKS), leader)):
+    for one, view in ((candidate, leader), (candidate, None), (small, leader)):
         fits.append(one.fit(X[few], y[few], weights[few], view))
         told = score.judge(score.of(fits[-1], X[held]), y[held], weights[held])[0]
         risks.append(weighted_mean(told, weights[held])[0])
@@ -373,7 +339,8 @@ def stack(entries, y, weights, score):
     """
     heard = finished(entries)
     if not heard:
-        return None, entries[:1], "There were too few rows to compare: the cheapest is taken."
+        first = [e for e in entries if e.status == "finished"] or entries
+        return None, first[:1], "There were too few rows to compare: the cheapest is taken."
     rows = heard[0].rows
     joined = score.stack([e.scores for e in heard], y[rows], weights[rows])
     order = [i for i in np.argsort(-joined.shares, kind="stable") if joined.shares[i] > 0.0]

@@ -137,6 +137,17 @@ def train(
             help="of auto: the most landmarks of a kernel, to predict faster; the price is told",
         ),
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="of auto: what judging and fitting may take by the clock, such as 30s or 5min",
+        ),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="of auto: memory beside the data, such as 2GB"),
+    ] = None,
     n_features: Features = None,
     passes: Passes = None,
     seed: Seed = 0,
@@ -185,7 +196,7 @@ def train(
                 passes,
                 {"link": link, "potential": potential, "family": family},
                 categorical or [],
-                compress,
+                {"compress": compress, "budget": budget, "max_memory": max_memory},
             ),
             run={"checkpoint": checkpoint, "every": every, "resume": resume},
             stream={"hashed": hashed, "window": window, "on_bad_row": str(on_bad_row)},

@@ -142,11 +142,16 @@ def _leaderboard(estimator):
     left = "; ".join(f"{name}: {reason}" for name, reason in report.left_out.items())
     why = f"<p>{escape(report.reason)}</p>"
     why += f"<p class=note>Not suited: {escape(left)}.</p>" if left else ""
-    unit = "passes" if report.seconds is None else "seconds"
-    spent = [(r["candidate"], r[unit]) for r in board if r["risk"] is not None]
-    if unit == "seconds":
+    timed = report.seconds is not None
+    spent = [
+        (r["candidate"], r["seconds" if timed else "cost"]) for r in board if r["risk"] is not None
+    ]
+    if timed:
         spent.append(("last fit, on all rows", report.refit_seconds))
-    timing = _bars(spent, unit) + f"<p>{escape(report.closing())}</p>"
+    timing = (
+        _bars(spent, "seconds" if timed else "seconds, as planned")
+        + f"<p>{escape(report.closing())}</p>"
+    )
     return [("Leaderboard", _grid(head, rows, chosen=0) + why + drawn), ("Timing", timing)]
 
 

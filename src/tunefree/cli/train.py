@@ -145,7 +145,8 @@ def _choices():
 class Maker(NamedTuple):
     """What the user said of the estimator.
 
-    `parts` holds names: link, potential and family; `categorical` columns of the file.
+    `parts` holds names: link, potential and family; `categorical` columns of the file; `limits`
+    what auto may take: compress, budget and max_memory.
     """
 
     name: str
@@ -153,7 +154,7 @@ class Maker(NamedTuple):
     passes: int | None
     parts: dict
     categorical: list
-    compress: int | None
+    limits: dict
 
     def __call__(self, task, table=None):
         """The estimator for a task, and for a table if there is one at hand."""
@@ -173,15 +174,16 @@ class Maker(NamedTuple):
         passes: dict[str, Any] = {} if self.passes is None else {"max_iter": self.passes}
         options: dict[str, Any] = {"random_state": self.seed} | passes
         if name == "auto":
+            if passes:
+                stop("--passes is for the other estimators: --estimator auto has --budget", USAGE)
             return getattr(tunefree, f"TuneFree{kind}")(
-                budget=self.passes,
                 categorical_features=_positions(self.categorical, table) or "from_dtype",
-                compress=self.compress,
                 random_state=self.seed,
+                **self.limits,
             )
-        for option, value in (("categorical", self.categorical), ("compress", self.compress)):
+        for option, value in {"categorical": self.categorical, **self.limits}.items():
             if value:
-                stop(f"--{option} is for --estimator auto", USAGE)
+                stop(f"--{option.replace('_', '-')} is for --estimator auto", USAGE)
         if name == "separator":
             return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
         if name == "ridge":
@@ -520,7 +522,7 @@ def _summary(done):
         "setting": [row["candidate" if raced else "name"] for row in rows],
         "validation_risk": risk,
         "report": _report_told(estimator, notes),
-        "passes": int(estimator.n_iter_),
+        "passes": int(getattr(estimator, "n_iter_", 0)),
         "seconds": round(done.seconds, 3),
         "skipped": done.skipped.count,
         "status": getattr(estimator, "status_", None),

@@ -1,7 +1,4 @@
-"""The promise: one call that picks among the library's learners on the evidence of the data.
-
-Prices of candidates are in passes: one is a multiply-add for every stored entry and output.
-"""
+"""The promise: one call that picks among the library's learners on the evidence of the data."""
 
 import time
 import warnings
@@ -24,25 +21,28 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 import tunefree
 from tunefree._parameters import seed_of
+from tunefree._process import amount
+from tunefree.choose.plan import Cost, Limits, Plan
 from tunefree.choose.race import (
     FEW_ROWS,
-    Budget,
     Classes,
     Targets,
     folds_of,
     importances,
     leader_of,
+    price,
     race,
     stack,
     wants_all_rows,
     weighted_mean,
 )
 from tunefree.choose.stack import least_mean, stack_means
-from tunefree.choose.tournament import SCOUTED, VISITS
+from tunefree.choose.tournament import SCOUTED
 from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.kernel.landmarks import affordable
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
 from tunefree.learners.kernel.geometry import looked_at
@@ -66,6 +66,10 @@ _FEW_COLUMNS, EXACT = 1000, 8000
 _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
 # Kernel PiSTOL is judged on the first rows up to so many: those whose kernel values can be kept.
 MOST_ROWS = 16_384
+# Fewer rows a column than that tell nothing of the rates that they chose themselves.
+_RATED = 4
+# Landmarks to which a plan may limit a kernel.
+_FEWER = (1000, 500, 250)
 # Rows that tell the columns' spread.
 _MOST_SHOWN = 50_000
 
@@ -78,8 +82,10 @@ class Candidate(NamedTuple):
     name : str
     family : {'linear', 'kernel'}
     estimator : estimator
-    work : callable
-        Shape -> multiply-adds of one fit.
+    declared : callable
+        Shape, candidate -> `Cost` of one fit.
+    limits : tuple of int
+        Landmarks, or rows, to which a plan may limit it, the largest first.
     asinh : bool
         Whether it is shown columns on an asinh scale.
     leads : bool
@@ -101,7 +107,8 @@ class Candidate(NamedTuple):
     name: str
     family: str
     estimator: Any
-    work: Any
+    declared: Any
+    limits: tuple = ()
     asinh: bool = False
     leads: bool = False
     follows: bool = False
@@ -113,9 +120,28 @@ class Candidate(NamedTuple):
     pilot_risk: float = np.nan
     most_rows: int = MOST_ROWS
 
-    def passes(self, shape, **rows):
-        """The price of one fit: multiply-adds over those of one pass."""
-        return float(self.work(shape, **rows) / max(shape.pass_work, 1.0))
+    def cost(self, shape):
+        """The `Cost` of one fit."""
+        return self.declared(shape, self)
+
+    def on_all_rows(self, shape):
+        """The `Cost` of learning all rows after it was judged on some."""
+        if not self.follows or shape.n <= self.most_rows:
+            return Cost(0.0, 0.0)
+        return self._replace(most_rows=shape.n).cost(shape)
+
+    @property
+    def unit(self):
+        """Of its `limits`."""
+        return "rows" if self.follows else "landmarks"
+
+    def limited(self, limit):
+        """Itself with so many landmarks, or judged after so many rows; None is as it is."""
+        if limit is None:
+            return self
+        if self.follows:
+            return self._replace(most_rows=limit)
+        return self.small(limit)
 
     def fit(self, X, y, weights, leader=None, **more):
         """A `Fitted` candidate on rows in random order; `more` is for its own `_learn`."""
@@ -124,7 +150,7 @@ class Candidate(NamedTuple):
             more |= {"like": leader, "together": self.together}
         elif self.follows and leader is not None:
             more["like"] = self.known
-            if not self.alone:
+            if not self.alone and leader.geometry_ is not None:
                 view = (leader.view_, leader.geometry_)
                 model.set_params(standardize=False)
         elif self.asinh:
@@ -204,11 +230,6 @@ class Shape(NamedTuple):
     entries: float
     k: int
 
-    @property
-    def pass_work(self):
-        """Multiply-adds of one pass."""
-        return self.entries * self.k
-
     def rows(self, n):
         """The same data with other rows."""
         return self._replace(n=n, entries=self.entries * n / self.n)
@@ -220,38 +241,58 @@ def shape_of(X, n_outputs):
     return Shape(X.shape[0], X.shape[1], float(max(entries, 1)), n_outputs)
 
 
-def _portfolio_work(shape):
-    most = 3.2e4 / shape.n
-    passes = np.clip(most, 3, 12)
-    return (5 + 2 * passes) * shape.pass_work + 2 * shape.n * min(shape.d, 1000) * shape.d
+# Seconds of the reference core by the data's shape, fitted to what was measured on 14 tables of 300
+# to 16,000 rows (at the upper end), and bytes at the peak.
 
 
-def _ridge_work(shape):
-    return 2 * shape.n * shape.d * min(shape.n, shape.d)
+def _moves_seconds(shape):
+    """Of telling how scores move with every column."""
+    return 4e-7 * min(shape.n, 1000) * shape.d * shape.k
 
 
-def _reflectron_work(shape):
+def _linear_cost(shape, candidate):
+    passes, outputs = np.clip(3.2e4 / shape.n, 3, 12), shape.entries * shape.k
+    turned = 2 * shape.entries * shape.d if shape.d <= 1000 else 0.0
+    seconds = 0.03 + 5.5e-8 * (5 + 2 * passes) * outputs + turned / 2e10
+    return Cost(seconds, 2e7 + 40 * shape.entries + 130 * shape.n * shape.k)
+
+
+def _ridge_cost(shape, candidate):
+    work = 2 * shape.n * shape.d * min(shape.n, shape.d)
+    return Cost(0.01 + work / 2e10, 90 * shape.entries + 50 * min(shape.d, 1000) ** 2)
+
+
+def _reflectron_cost(shape, candidate):
     # Five folds and all rows, four potentials, some hundred steps of two sweeps each.
-    return 6 * 4 * 200 * shape.pass_work
+    return Cost(0.1 + 6 * 4 * 200 * shape.entries * shape.k / 5e8, 1e7 + 40 * shape.entries)
 
 
-def _columns_work(shape):
-    return shape.n * shape.d * min(shape.n, 2 * shape.d) + 20 * shape.d**3
+def _columns_cost(shape, candidate):
+    work = shape.n * shape.d * min(shape.n, 2 * shape.d) + 20 * shape.d**3
+    seconds = 0.02 + (work + 3e4 * shape.n + 1e6 * shape.k) / 2e10 + _moves_seconds(shape)
+    return Cost(seconds, 90 * shape.n * shape.d + 330 * shape.n * shape.k + 100 * shape.d**2)
 
 
-def _landmark_work(shape):
+def _landmark_cost(shape, candidate):
     n, few = min(shape.n, 50_000), min(shape.n, 700)
-    search = 60 * few**2 * (few + 2 * shape.d)
-    last = n**3 / 3 if n <= EXACT else 1e10 + 2e6 * n
-    return search + last + n * min(n, 700) * 2 * shape.d
+    search = 60 * few**2 * (few + 2 * shape.d) * (1 + shape.k / 30)
+    search *= 1.3 if candidate.estimator.kernel == "laplacian" else 1.0  # no product of matrices
+    marks = candidate.estimator.n_landmarks
+    if marks == "auto" and n <= EXACT:
+        last, held = n**3 / 3, 17.0 * n**2 + 60 * n * shape.k
+    else:
+        m = affordable(n) if marks == "auto" else min(marks, n)
+        last, held = 4 * n * m**2 + 20 * m**3, 60.0 * m**2 + 260 * n * shape.k
+    last += n * min(n, 700) * 2 * shape.d
+    few_rows = 130 * few**2 + 30 * n * shape.d
+    return Cost(0.1 + (search + last) / 2e10 + _moves_seconds(shape), held + few_rows)
 
 
-def _kernel_work(shape, most=None):
-    # Values of the kernel cost as much as many multiply-adds.
-    n = min(shape.n, most or MOST_ROWS)
-    passes = min(12, max(1, VISITS // n))
-    scouts = 8 * min(n, SCOUTED) ** 2 * (30 + 2 * shape.k)
-    return n**2 * (shape.d + 60 + passes * (6 * shape.k + 60)) + scouts
+def _kernel_cost(shape, candidate):
+    n, width = min(shape.n, candidate.most_rows), shape.entries / shape.n
+    scouts = 13 * min(n, SCOUTED) ** 2 * (30 + 2 * shape.k)
+    held = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
+    return Cost(0.1 + (n**2 * (width + 1250) + scouts) / 2e10, 2e7 + held)
 
 
 def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
@@ -269,11 +310,11 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
         make = getattr(tunefree, f"PiSTOL{kind}")(random_state=seed)
         if task == "regression" and (not is_sparse or shape.d <= 1000):
             ridge = tunefree.AveragedSGDRegressor(random_state=seed)
-            out.append(Candidate("ridge", "linear", ridge, _ridge_work))
-        out.append(Candidate("linear", "linear", make, _portfolio_work))
+            out.append(Candidate("ridge", "linear", ridge, _ridge_cost))
+        out.append(Candidate("linear", "linear", make, _linear_cost))
         if dense and not is_sparse:
             name = "linear, asinh columns"
-            out.append(Candidate(name, "linear", make, _portfolio_work, asinh=True))
+            out.append(Candidate(name, "linear", make, _linear_cost, asinh=True))
         else:
             left["linear, asinh columns"] = "most entries are zero"
         if (
@@ -283,7 +324,7 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
         ):
             link = "logistic" if task == "classification" else "identity"
             make = getattr(tunefree, f"Reflectron{kind}")(link=link, random_state=seed)
-            out.append(Candidate("Reflectron", "linear", make, _reflectron_work))
+            out.append(Candidate("Reflectron", "linear", make, _reflectron_cost))
         else:
             left["Reflectron"] = "many rows a column, or too few or many columns"
     if family in ("auto", "kernel"):
@@ -293,11 +334,15 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
                 if kernel != "linear" or (family == "auto" and shape.d <= _FEW_COLUMNS):
                     one = make(kernel, random_state=seed)
                     linear = kernel == "linear"
-                    work = _columns_work if linear else _landmark_work
+                    cost = _columns_cost if linear else _landmark_cost
                     at_once = not grouped or not linear and shape.n <= EXACT
+                    if kernel != "linear" and shape.n < min(FEW_ROWS, _RATED * shape.d):
+                        at_once = False  # so many rates fit noise: other rows have to judge them
+                    # All rows leave out groups exactly, landmarks do not.
+                    limits = () if linear or grouped else tuple(m for m in _FEWER if m < shape.n)
                     out.append(
                         Candidate(
-                            name, "linear" if linear else "kernel", one, work, leads=True,
+                            name, "linear" if linear else "kernel", one, cost, limits, leads=True,
                             at_once=at_once,
                         )
                     )  # fmt: skip
@@ -309,14 +354,19 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
             one = getattr(tunefree, f"KernelPiSTOL{kind}")(random_state=seed)
             out.append(
                 Candidate(
-                    "kernel PiSTOL", "kernel", one, _kernel_work, follows=True,
-                    at_once=shape.n >= FEW_ROWS, most_rows=MOST_ROWS,
+                    "kernel PiSTOL", "kernel", one, _kernel_cost,
+                    tuple(m for m in (MOST_ROWS // 2, MOST_ROWS // 4) if m < shape.n),
+                    follows=True, at_once=shape.n >= FEW_ROWS, most_rows=MOST_ROWS,
                 )
             )  # fmt: skip
     order = list(_KERNELS.values())
     return sorted(
         [c._replace(together=together) for c in out],
-        key=lambda c: (c.follows, c.leads and order.index(c.name), not c.leads and c.passes(shape)),
+        key=lambda c: (
+            c.follows,
+            c.leads and order.index(c.name),
+            not c.leads and c.cost(shape).seconds,
+        ),
     ), left
 
 
@@ -332,8 +382,8 @@ class Report(NamedTuple):
     left_out : dict of str to str
         Candidates that do not suit the data, and why.
     reason : str
-    passes, budget : float
-        Passes spent and allowed.
+    plan : Plan
+        What was to take part, and at what cost.
     seconds, refit_seconds : float or None
         None in a model from a file: how long a fit took is no part of the model.
     relevances : dict of str to float
@@ -351,8 +401,7 @@ class Report(NamedTuple):
     leaderboard: list
     left_out: dict
     reason: str
-    passes: float
-    budget: float
+    plan: Plan
     seconds: float | None
     refit_seconds: float | None
     relevances: dict = {}  # noqa: RUF012
@@ -389,13 +438,12 @@ class Report(NamedTuple):
 
     def closing(self):
         """What was spent."""
-        # On small data the default allows millions of passes: a limit that says nothing.
-        told = self.budget < 1e6
-        spent = f"{self.passes:.0f} passes" + (f" of {self.budget:.0f} allowed" if told else "")
-        if self.seconds is None:
-            return f"{spent}."
-        spent = f"{spent}, in" if told else "In"
-        return f"{spent} {self.seconds:.2f} s ({self.refit_seconds:.2f} s for the last fit)."
+        cost, told = self.plan.expected, self.plan.told
+        words = [f"Planned: {cost.seconds:.2g} s at most, {amount(cost.bytes)}."]
+        if self.seconds is not None:
+            again = f"({self.refit_seconds:.2f} s for the last fit)"
+            words.insert(0, f"In {self.seconds:.2f} s {again}.")
+        return " ".join([*words, told] if told else words)
 
     def table(self):
         """Header and rows of text: candidate, risk and its error, log-loss, seconds, outcome."""
@@ -480,7 +528,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self,
         family: str = "auto",
         *,
-        budget: float | str | None = None,
+        budget: float | str | Plan | None = None,
+        max_memory: float | str | None = None,
         categorical_features: Any = "from_dtype",
         compress: int | None = None,
         cross_fit: int | None = None,
@@ -488,19 +537,20 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
     ):
         self.family = family
         self.budget = budget
+        self.max_memory = max_memory
         self.compress = compress
         self.cross_fit = cross_fit
         self.categorical_features = categorical_features
         self.random_state = random_state
 
     def _numbers(self, X, y, sample_weight, groups, **checks):
-        """The preprocessor, rows of numbers, targets, weights and groups or None.
+        """The limits, the preprocessor, rows of numbers, targets, weights and groups or None.
 
         No row weighs nothing.
         """
+        limits = Limits(self.budget, self.max_memory)
         if self.family not in _FAMILIES:
             raise ValueError(f"family={self.family!r} is none of {', '.join(_FAMILIES)}.")
-        Budget(self.budget, 1.0)
         if self.compress is not None and not (
             isinstance(self.compress, int | np.integer) and self.compress > 0
         ):
@@ -531,10 +581,10 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             if groups.max() == 0:
                 raise ValueError("groups= holds one group: no other could judge it.")
         if kept.all():
-            return table, Z, y, weights, groups
-        return table, Z[kept], y[kept], weights[kept], groups
+            return limits, table, Z, y, weights, groups
+        return limits, table, Z[kept], y[kept], weights[kept], groups
 
-    def _race(self, table, X, y, labels, weights, groups, strata, score, n_outputs):
+    def _race(self, limits, table, X, y, labels, weights, groups, strata, score, n_outputs):
         """Hear the candidates, stack them, and fit those in the stack on all rows."""
         start, seed = time.perf_counter(), seed_of(self.random_state)
         affine = not sparse.issparse(X)
@@ -553,7 +603,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         if hasattr(score, "family"):
             one = tunefree.ReflectronRegressor(family=score.family, random_state=seed)
             name = f"Reflectron, {type(score.family).__name__}"
-            entrants.append(Candidate(name, "linear", one, _reflectron_work, together=together))
+            entrants.append(Candidate(name, "linear", one, _reflectron_cost, together=together))
         if not entrants:
             raise ValueError(
                 f"family={self.family!r} has no candidate for {shape.d} columns: " +
@@ -562,8 +612,10 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         for c in entrants:
             if c.follows and self.compress is not None:
                 c.estimator.set_params(compress=int(self.compress))
-        budget = Budget(self.budget, shape.pass_work)
-        entries = race(entrants, shape, X, y, totals, strata, score, budget, self._told, groups)
+        plan, entrants = limits.plan_for(
+            entrants, lambda c: price(c, shape), lambda c: c.on_all_rows(shape)
+        )
+        entries = race(entrants, plan, X, y, totals, strata, score, self._told, groups)
         joined, chosen, reason = stack(entries, y, totals, score)
         self.compression_ = None
         if self.compress is not None and joined is not None:
@@ -572,17 +624,14 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         begin, again, leader, fits = time.perf_counter(), [], leader_of(entries), []
         for entry in chosen:
             candidate, fitted = entry.candidate, entry.fitted
-            passes = candidate.passes(shape)
             more = fitted is None
-            if candidate.follows and wants_all_rows(entry, shape.n, totals):
+            if candidate.follows and plan.again and wants_all_rows(entry, shape.n, totals):
                 candidate = candidate._replace(known=fitted.model)
-                passes = candidate.passes(shape, most=shape.n)
-                more = budget.allows(passes) and not self._told.stopped
+                more = not self._told.stopped
             if more:
                 self._told.begin(f"{candidate.name} on all rows")
                 fitted = candidate.fit(X, y, totals, leader)
                 self._told.end()
-                budget.spent += passes
                 again.append(candidate.name)
             fits.append(fitted)
         refit = time.perf_counter() - begin
@@ -614,12 +663,11 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             losses, totals[held], bounded=task == "classification", once=len(held) < shape.n
         )
         last = f"Fitted again on all rows: {', '.join(again)}." if again else ""
-        self.n_iter_ = max(1, int(round(budget.spent)))
+        self.plan_ = plan
         self.report_ = Report(
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
-            f"{reason} {last}".strip(), float(budget.spent), float(budget.passes),
-            self.seconds_, refit, self._most_relevant(), self._most_important(),
-            self.risk_interval_, self.risk_interval_kind_,
+            f"{reason} {last}".strip(), plan, self.seconds_, refit, self._most_relevant(),
+            self._most_important(), self.risk_interval_, self.risk_interval_kind_,
         )  # fmt: skip
         self._distinct = rows, totals, strata, groups
 
@@ -642,6 +690,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         for f in range(count):
             kept, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
             copy: Any = clone(self).set_params(cross_fit=None)
+            if isinstance(self.budget, Plan):  # it is of all rows
+                copy.set_params(budget=None)
             shown = _safe_indexing(X, rows[kept])
             copy.fit(
                 shown, _safe_indexing(y, rows[kept]), totals[kept],
@@ -804,7 +854,7 @@ def _leaderboard(entries, chosen, weights, shape, task):
                 **score,
                 "share": chosen.get(e.candidate.name, 0.0),
                 "seconds": float(e.seconds),
-                "passes": float(e.candidate.passes(shape)),
+                "cost": price(e.candidate, shape).seconds,
                 "rows": len(e.rows),
                 "chosen": e.candidate.name in chosen,
                 "status": e.status,
@@ -861,11 +911,15 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     ----------
     family : {'auto', 'linear', 'kernel'}, default='auto'
         Which candidates to consider.
-    budget : float, str or None, default=None
-        Passes over the data that may be spent, judging and fitting together: one is a multiply-add
-        for every stored entry and class. The first candidate is always run. None is 6e12
-        multiply-adds. Text such as '60s' is seconds of wall time; the choice then depends on the
-        machine.
+    budget : float, str, Plan or None, default=None
+        Seconds that judging and fitting may take: of a reference core, by formulas of the data's
+        shape, so that the choice is the same on every machine (None: 300). Text such as '60s' is
+        seconds of the clock, from the call on; the machine's speed is then measured first. What
+        goes beyond it is made smaller or left out, the dearest first, before any work starts
+        (`plan_`); the cheapest candidate always runs. A plan of another fit is followed again.
+    max_memory : float, str or None, default=None
+        Bytes that the fit may take beside the data, or text such as '2GB'; candidates that need
+        more are made smaller or left out. None is three quarters of what the process may have.
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
         Columns that are categories although they hold numbers: a mask, positions or names. Text and
         columns of a category type always are. Columns of 3 to 30 whole numbers are read as numbers
@@ -919,7 +973,11 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     leaderboard_ : list of dict
         For every candidate, those in the stack first: 'risk' (share of errors on rows left out),
         its standard error 'risk_se' and 'risk_interval', its 'log_loss', its 'share' of the stack,
-        'seconds' of judging, 'passes' of one fit, 'rows' scored, 'chosen', 'status'.
+        'seconds' of judging, 'cost' (what the plan counts for it), 'rows' scored, 'chosen',
+        'status'.
+    plan_ : Plan
+        What was to take part, how it was limited, what it costs in seconds and bytes at most: fixed
+        before any work started. As `budget=` it is followed again.
     traces_ : dict of str to dict
         For candidates that predict every row before they learn it: 'rows' seen and 'risk' so far.
     report_ : part
@@ -928,8 +986,6 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     seconds_ : float
         What the fit took. Like the seconds in `leaderboard_` and `report_` it is no part of the
         model: a file does not hold it, so that fits of equal seeds make equal files.
-    n_iter_ : int
-        Passes spent.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -937,6 +993,8 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     ------
     ValueError
         For infinite values, labels of one class, weights that are all zero, groups that are one.
+    MemoryError
+        Before work starts, if `max_memory` is too little for any candidate.
 
     References
     ----------
@@ -977,11 +1035,11 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         -------
         self
         """
-        table, Z, known, weights, groups = self._numbers(X, y, sample_weight, groups)
+        limits, table, Z, known, weights, groups = self._numbers(X, y, sample_weight, groups)
         self.classes_, codes = base.encode_labels(known, fewest=2)
         k, labels = len(self.classes_), codes[:, None].astype(float)
-        score = Classes(k)
-        self._race(table, Z, codes, labels, weights, groups, codes, score, 1 if k == 2 else k)
+        score, outputs = Classes(k), 1 if k == 2 else k
+        self._race(limits, table, Z, codes, labels, weights, groups, codes, score, outputs)
         self._cross_fit(X, y, sample_weight)
         return self
 
@@ -1033,7 +1091,9 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     ----------
     family : {'auto', 'linear', 'kernel'}, default='auto'
         Which candidates to consider.
-    budget : float, str or None, default=None
+    budget : float, str, Plan or None, default=None
+        See `TuneFreeClassifier`.
+    max_memory : float, str or None, default=None
         See `TuneFreeClassifier`.
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
         See `TuneFreeClassifier`.
@@ -1047,7 +1107,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
 
     Attributes
     ----------
-    chosen_, models_, views_, weights_, table_, traces_, report_, seconds_, n_iter_
+    chosen_, models_, views_, weights_, table_, traces_, report_, seconds_, plan_
         See `TuneFreeClassifier`.
     relevances_, relevances_by_level_, column_relevances_, permutation_importances_, compression_
         See `TuneFreeClassifier`.
@@ -1086,7 +1146,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         self,
         family: str = "auto",
         *,
-        budget: float | str | None = None,
+        budget: float | str | Plan | None = None,
+        max_memory: float | str | None = None,
         categorical_features: Any = "from_dtype",
         compress: int | None = None,
         cross_fit: int | None = None,
@@ -1094,8 +1155,9 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         loss: Any = "squared",
     ):
         super().__init__(
-            family, budget=budget, categorical_features=categorical_features, compress=compress,
-            cross_fit=cross_fit, random_state=random_state,
+            family, budget=budget, max_memory=max_memory,
+            categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
+            random_state=random_state,
         )  # fmt: skip
         self.loss = loss
 
@@ -1137,7 +1199,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         -------
         self
         """
-        table, Z, known, weights, groups = self._numbers(
+        limits, table, Z, known, weights, groups = self._numbers(
             X, y, sample_weight, groups, multi_output=True, numeric=True
         )
         told = np.asarray(known, dtype=np.float64)
@@ -1153,7 +1215,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
             judge = Targets(spread)
         else:  # a mean of 0 would be certain
             told, self.range_ = targets[:, 0], (np.array([judge.least]), self.range_[1])
-        self._race(table, Z, told, targets, weights, groups, strata, judge, targets.shape[1])
+        outputs = targets.shape[1]
+        self._race(limits, table, Z, told, targets, weights, groups, strata, judge, outputs)
         self._cross_fit(X, y, sample_weight)
         return self
 

@@ -28,6 +28,7 @@ from tunefree._parameters import check_values
 from tunefree._process import interruptible, one_blas_thread
 from tunefree.engine.run import run
 from tunefree.estimators.restoring import check_learner
+from tunefree.estimators.turns import Threaded, alone, fitting
 from tunefree.protocols import MatrixLike
 from tunefree.uncertainty.intervals import Chances, Foretold
 
@@ -57,9 +58,14 @@ _LEFT_OUT, _CHANCES = 5000, 2_000_000
 def unharmed(estimator):
     """Leave the estimator's attributes as they were if what is done within raises.
 
-    BLAS has one thread within.
+    BLAS has one thread within, and no other thread fits the estimator.
     """
     check_values(estimator)
+    with fitting(estimator):
+        yield from _unharmed(estimator)
+
+
+def _unharmed(estimator):
     before = vars(estimator).copy()
     try:
         with interruptible(), one_blas_thread():
@@ -160,7 +166,7 @@ class Told(Silent):
         self.root.call_on_fit_task_end(**self.shown, reconstruction_attributes={})
 
 
-class TellsCallbacks(CallbackSupportMixin):
+class TellsCallbacks(Threaded, CallbackSupportMixin):
     """An estimator whose `fit` is decorated with `told`, and tells of its tasks by `_told`."""
 
     @property
@@ -204,7 +210,7 @@ def runner(estimator):
     return run if kept is None else kept.run
 
 
-class ReadOnDemand:
+class ReadOnDemand(Threaded):
     """Fitted attributes that a stream's learner works out when they are first asked for.
 
     Reading coefficients out of a learner costs O(d); a small chunk of a stream must not. The
@@ -217,18 +223,22 @@ class ReadOnDemand:
 
     def __getattr__(self, name):
         if name in type(self)._ON_DEMAND and self.__dict__.get("_stream") is not None:
-            with one_blas_thread():
-                self._read_stream()
-            return self.__dict__[name]
+            with alone(self), one_blas_thread():
+                if name not in self.__dict__:  # no other thread has read it meanwhile
+                    self._read_stream()
+                return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _model_state(self):
         """Fitted attributes that make up the predictor: what a model file holds."""
         if self.__dict__.get("_stream") is not None and not set(self._ON_DEMAND) <= set(vars(self)):
-            with one_blas_thread():
+            with alone(self), one_blas_thread():
                 self._read_stream()
         names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
         return {name: vars(self)[name] for name in sorted(names)}
+
+    def _reads_on_demand(self, attributes):
+        return attributes.get("_stream") is not None and not set(self._ON_DEMAND) <= set(attributes)
 
     def _check_learner(self):
         """Refuse a learner read from a file that does not fit together."""
@@ -427,7 +437,7 @@ def validation(estimator, X_val, y_val):
     return validate
 
 
-class LabelsByDecisions(ClassifierMixin):
+class LabelsByDecisions(Threaded, ClassifierMixin):
     """What a classifier with `decision_function`, and perhaps `predict_proba`, has from them."""
 
     decision_function: Callable[..., np.ndarray]

@@ -72,11 +72,12 @@ class FitsSource(base.ReadOnDemand):
             delattr(self, name)
         self._stream = self._run = None
         run = _Run(self, source, n_passes, classes, on_chunk)
-        if checkpoint is None:
-            run.go()
-        else:
-            with checkpoint.watch(run):
-                run.go(checkpoint)
+        with contextlib.ExitStack() as stack:
+            if n_passes > 1:
+                stack.enter_context(source.parsed_once(checkpoint))
+            if checkpoint is not None:
+                stack.enter_context(checkpoint.watch(run))
+            run.go(checkpoint)
         if source.feature_names is not None:
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         return self
@@ -313,13 +314,17 @@ class Journal:
 
 @contextlib.contextmanager
 def journal(estimator, source, checkpoint):
-    """Have a checkpoint (or None) save the runs that an estimator begins by `runner`."""
-    if checkpoint is None:
-        yield
-        return
-    estimator._journal = Journal(estimator, source, checkpoint)
-    try:
-        with checkpoint.watch(estimator._journal):
+    """Have a checkpoint (or None) save the runs that an estimator begins by `runner`.
+
+    The source is read often: text is parsed once.
+    """
+    with source.parsed_once(checkpoint):
+        if checkpoint is None:
             yield
-    finally:
-        del estimator._journal
+            return
+        estimator._journal = Journal(estimator, source, checkpoint)
+        try:
+            with checkpoint.watch(estimator._journal):
+                yield
+        finally:
+            del estimator._journal

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tunefree.bounds.stream import stream_mixing
 from tunefree.estimators import base
+from tunefree.estimators.turns import Threaded
 from tunefree.learners.mixture.betting import ALPHAS
 from tunefree.learners.mixture.learner import (
     BELIEFS,
@@ -50,9 +51,10 @@ _MEMBERS = [
 ]
 
 
-class LearnsByMixture(BaseEstimator):
+class LearnsByMixture(Threaded, BaseEstimator):
     """What both stream estimators share: rows, the mixture, and what it tells of itself."""
 
+    _ONE_BY_ONE = True
     _REAL = False
     mixture_: Mixture
     columns_: Any  # names, in the order of their appearance; None where rows are arrays

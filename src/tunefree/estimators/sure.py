@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree.estimators import base
+from tunefree.estimators.turns import Threaded
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
@@ -78,7 +79,7 @@ class TellsOnlineRisk(TellsRisk):
         return risk.online(known.mistakes, known.rows, 0.05 / known.rivals)
 
 
-class PredictsIntervals:
+class PredictsIntervals(Threaded):
     """A regressor with intervals.
 
     A subclass has `left_out_`: a `Residuals` of every target, or `Foretold`.
@@ -168,7 +169,7 @@ class PredictsIntervals:
         return out
 
 
-class PredictsSets:
+class PredictsSets(Threaded):
     """A classifier with sets; a subclass has `left_out_`, a `Chances`."""
 
     left_out_: Any

@@ -64,11 +64,19 @@ class _Text:
     """What libsvm and csv share."""
 
     feature_names = target = weight_column = None
+    _parsed: Any
 
     def __init__(self, source, name, lenient):
         self.source, self.name = source, name
         self.again = not isinstance(source, Replay)
         self.look = Skipped() if lenient else None  # malformed rows while only looking
+        self.kept: Any = None  # where blocks are, once they have been parsed
+
+    def pieces(self, place, skipped):
+        """The rows after a place; rows that may be skipped are parsed every time."""
+        if self.kept is None or skipped is not None:
+            return self._parsed(place, skipped)
+        return self.kept.pieces(lambda place: self._parsed(place, None), place)
 
     def _open(self, look):
         if self.again:
@@ -90,9 +98,10 @@ class Libsvm(_Text):
             found = libsvm_blocks(self._open(look=True), skipped=self.look, labelled=labelled)
             zero_based = any(np.any(block.indices == 0) for block in _first_of(found))
         self.zero_based = zero_based
+        self.settings = n_features, unseen, zero_based, labelled
 
-    def pieces(self, place, skipped):
-        """The rows after a place; entries beyond the columns are cut, if so, and counted."""
+    def _parsed(self, place, skipped):
+        """Entries beyond the columns are cut, if so, and counted."""
         options = {"zero_based": self.zero_based, "labelled": self.labelled}
         options["n_features"] = None if self.cut else self.n_features
         known: Any = self.n_features
@@ -131,9 +140,9 @@ class Csv(_Text):
             if stray and looks_numeric(np.concatenate(y), sum(map(len, y))):
                 raise stray
             self.target_type = str if stray else float
+        self.settings = columns, self.target_type
 
-    def pieces(self, place, skipped):
-        """The rows after a place."""
+    def _parsed(self, place, skipped):
         for block, after in table_blocks(
             self._open(look=False), target_type=self.target_type, skipped=skipped,
             place=place or _START, layout=self.layout, **self.columns,

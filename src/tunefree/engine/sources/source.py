@@ -5,6 +5,7 @@ anew on a fixed grid of rows, and shuffled within windows; after either, reading
 from any chunk's mark.
 """
 
+import contextlib
 import os
 import queue
 import threading
@@ -15,7 +16,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction import FeatureHasher
 
+from tunefree._version import __version__
 from tunefree.engine.sources import readers
+from tunefree.engine.sources.kept import Kept, place_for
 from tunefree.io import FORMATS, format_of, sniff_text
 from tunefree.io.files import DataError, Skipped, fingerprint, name_of
 from tunefree.io.files import chunks as text_pieces
@@ -210,6 +213,22 @@ class Source:
         for chunk in ahead(found):
             self.rows = chunk.mark.row
             yield chunk
+
+    @contextlib.contextmanager
+    def parsed_once(self, checkpoint=None):
+        """A context in which a file of text is parsed in the first pass only (`kept`)."""
+        reader, path = self.reader, getattr(self.reader, "source", None)
+        if not isinstance(path, str) or self.on_bad_row == "skip":
+            yield
+            return
+        with place_for(path, checkpoint and checkpoint.path) as place:
+            identity = repr((__version__, fingerprint(path), os.stat(path).st_mtime_ns))
+            if place is not None:
+                reader.kept = Kept(place, identity + repr(reader.settings))
+            try:
+                yield
+            finally:
+                reader.kept = None
 
     def _marked(self, mark):
         skipped = None

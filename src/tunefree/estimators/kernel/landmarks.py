@@ -5,11 +5,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import seed_of
-from tunefree._process import one_blas_thread
+from tunefree._process import check_memory, one_blas_thread
 from tunefree.choose.risk import temperature
 from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
@@ -20,11 +20,15 @@ from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
-from tunefree.robust import ABSURD, screened
+from tunefree.robust import ABSURD, screened, way_from
 from tunefree.uncertainty.intervals import Residuals
 
 # Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
 _ALL, _MOST_ROWS = 8000, 50_000
+# Fewer rows than that, or a rate, are left out in folds.
+_FEW, _RATED, _FOLDS = 2000, 4, 5
+# Numbers of a block of rows to predict.
+_CELLS = 50_000_000
 # Rows that are left out to judge, of all and of those that the search has not seen.
 _LEFT_OUT, _HELD = 2000, 1000
 # Rounding may move a prediction by so much of the range of the targets.
@@ -90,7 +94,12 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         -------
         self
         """
-        return self._learn(X, y, sample_weight)
+        self._learn(X, y, sample_weight)
+        self._compare(X, y, sample_weight)
+        return self
+
+    def _compare(self, X, y, sample_weight):
+        """Nothing: of classes, a subclass may know better."""
 
     def _learn(
         self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=()
@@ -111,6 +120,11 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             raise ValueError(f"kernel={self.kernel!r} is none of rbf, laplacian, linear.")
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
         weights = base.check_weights(sample_weight, X)
+        check_memory(
+            4.0 * X.shape[0] * X.shape[1] * X.dtype.itemsize,
+            f"{type(self).__name__} holds rows as arrays: {X.shape[0]} x {X.shape[1]}",
+            "Hash or select columns, or take PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
+        )
         kept, X = weights > 0, X.toarray() if sparse.issparse(X) else X
         X, weights = X[kept], weights[kept]
         targets, labels = self._encode(y[kept])
@@ -207,7 +221,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
 
     def _size(self, n):
         """How many landmarks."""
-        return _affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
+        return affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
 
     @one_blas_thread()
     def _scores(self, X):
@@ -216,15 +230,16 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         out = np.empty((X.shape[0], self.dual_coef_.shape[1]), dtype=X.dtype)
         dtype = np.result_type(X, self.dual_coef_) if X.dtype == np.float32 else X.dtype
         coef = self.dual_coef_.astype(dtype, copy=False)
-        for start in range(0, X.shape[0], 2048):
-            Z = X[start : start + 2048]
+        step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
+        for start in range(0, X.shape[0], step):
+            Z = X[start : start + step]
             Z = self.view_.show(
                 (Z.toarray() if sparse.issparse(Z) else Z).astype(dtype, copy=False)
             )
             if self.geometry_ is not None:
                 Z = np.ascontiguousarray(self.geometry_.show(Z))
             values = self.landmarks_.values(Z) @ coef
-            out[start : start + 2048] = values + np.atleast_1d(self.intercept_)
+            out[start : start + step] = values + np.atleast_1d(self.intercept_)
         return out
 
     def __sklearn_tags__(self):
@@ -243,7 +258,7 @@ def _rounded(coef, dtype, width):
     return coef if (error > _PRECISE * width).any() else coef.astype(dtype)
 
 
-def _affordable(n):
+def affordable(n):
     """The most landmarks for which 4 n m^2 + 20 m^3 multiply-adds stay within 1e10 + 2e6 n."""
     m = np.arange(50, 4001, 50.0)
     return int(m[np.searchsorted(4 * n * m**2 + 20 * m**3, 1e10 + 2e6 * n) - 1])
@@ -316,6 +331,41 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
 
     _CLASSIFY = False
 
+    def _compare(self, X, y, sample_weight):
+        """Go back towards the mean if that was better on rows left out.
+
+        Only where there are few rows a rate: the search then fits noise, which leave-one-out errors
+        of its own rows do not tell.
+        """
+        X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
+        n, d = X.shape
+        if self.kernel == "linear" or n >= min(_FEW, _RATED * d):
+            return
+        weights, targets = base.check_weights(sample_weight, X), y.reshape(n, -1)
+        visits = hashed_visits(X, targets, weights, seed_of(self.random_state), affine=True)
+        rows, totals = visits.unique()
+        mean = weights @ targets / weights.sum()
+        share, said = np.zeros(targets.shape[1]), np.tile(mean, (len(rows), 1))
+        if len(rows) >= _FOLDS:
+            fold = np.arange(len(rows)) % _FOLDS
+            for f in range(_FOLDS):
+                kept = rows[fold != f]
+                model = clone(self)._learn(X[kept], y[kept], totals[fold != f])
+                said[fold == f] = model.predict(X[rows[fold == f]]).reshape(-1, said.shape[1])
+            share = way_from(mean, said, targets[rows], totals)
+        self.dual_coef_ = (self.dual_coef_ * share).astype(self.dual_coef_.dtype)
+        intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
+        intercept = intercept.astype(self.range_.dtype)
+        self.intercept_ = intercept[0] if self._flat else intercept
+        self._know(mean + share * (said - mean), targets[rows], totals, X[rows])
+
+    def _know(self, said, targets, weights, X):
+        """Keep what was said of rows left out."""
+        self.left_out_ = tuple(
+            Residuals.of(f, y, weights, X, self.view_)
+            for f, y in zip(said.T, targets.T, strict=True)
+        )
+
     def _encode(self, y):
         targets, self._flat = np.asarray(y, dtype=np.float64), np.ndim(y) == 1
         targets = targets.reshape(len(y), -1)
@@ -329,10 +379,7 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
         self.range_ = np.array(fitted.ends, dtype=dtype)
         if "held_values_" not in vars(self):
             said = np.clip(fitted.left_out, low, high)
-            self.left_out_ = tuple(
-                Residuals.of(f, y, fitted.weights, fitted.rows, self.view_)
-                for f, y in zip(said.T, fitted.targets.T, strict=True)
-            )
+            self._know(said, fitted.targets, fitted.weights, fitted.rows)
 
     def _columns_of(self, X):
         return base.check_rows(self, X)

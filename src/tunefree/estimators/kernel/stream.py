@@ -24,6 +24,8 @@ from tunefree.robust import Guard
 # How many bandwidths go on after how many rows.
 _KEPT = {1024: 5, 4096: 3}
 _BEST = 3
+# Sparse rows of so many columns are learned like arrays: how they are stored makes no difference.
+_FILLED = 2000
 
 
 class Reading(NamedTuple):
@@ -63,6 +65,8 @@ class KernelStream:
 
     def learn(self, X, targets, weights, n_jobs):
         """Take in rows, in the order in which they come."""
+        if sparse.issparse(X) and X.shape[1] <= _FILLED:
+            X = X.toarray()
         rows, weights = given_visits(weights).order(0)
         self.pending.append((*self._screened(X[rows], targets[rows]), weights))
         self.waiting += len(rows)
@@ -130,7 +134,7 @@ class KernelStream:
         if recipe.standard and not sparse.issparse(X):
             parts = (standard_scaling(X, np.ones(len(targets))),)
         name = "standardised" if parts else "raw"
-        self.coordinates = Coordinates(name, parts, bool(parts), self.single)
+        self.coordinates = Coordinates(name, parts, not sparse.issparse(X), self.single)
         rows = self.coordinates.show(X)
         if recipe.radial and recipe.auto:
             gammas = median_gamma(recipe.kernel, rows) * GRID

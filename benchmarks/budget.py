@@ -1,0 +1,85 @@
+"""Budgets: whether a fit ends in time, within its memory, and what less time costs.
+
+python benchmarks/budget.py --data DIR [--only NAME ...]
+
+Every table is learned (at most 16,000 rows; 4,000 tested) by `TuneFree*` without a budget, then
+with wall times of 1/2, 1/4, ... of what that took, down to half a second, and with an eighth of
+its memory (80 MB at least).
+Planned: what `plan_` counts on this machine, in seconds and MB beside the data. Wall: from the call
+on. Peak: what NumPy allocated beside the data, measured in a second fit (tracemalloc). Loss: share
+of errors, or squared error over the targets' variance, on rows not learned.
+"""
+
+import argparse
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+
+import tables
+from _tables import console, table
+from tunefree.choose.plan import machine_speed
+
+NAMES = ("magic04", "kin40k", "letter", "pol", "fars", "spam", "protein", "satellite")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of data sets")
+    parser.add_argument("--only", nargs="*", default=NAMES)
+    options = parser.parse_args()
+    tables.warm_up()
+    tables.MOST_LEARNED, rows, over = 16_000, [], []
+    for name in options.only:
+        console.print(f"[dim]{name}[/dim]")
+        data = tables.load(name, options.data)
+        full = row(data, None, None)
+        rows.append((name, *full))
+        budget = float(full[3]) / 2
+        while budget > 0.5:
+            rows.append(("", *row(data, budget, None)))
+            over.append(float(rows[-1][4]) / budget)
+            budget /= 2
+        rows.append(("", *row(data, None, f"{max(float(full[4]) / 8, 80):.0f}MB")))
+    table(
+        "Budgets",
+        ("table", "rows x columns", "allowed", "planned s", "wall s", "planned MB", "peak MB",
+         "loss", "limited or left out"),
+        rows,
+    )  # fmt: skip
+    console.print(
+        f"Wall over budget: {np.mean(over):.2f} on average, {max(over):.2f} at most, above 1.2 in "
+        f"{sum(np.array(over) > 1.2)} of {len(over)}."
+    )
+
+
+def row(data, budget, memory):
+    import tunefree
+
+    given = None if budget is None else f"{budget:.3f}s"
+    make = getattr(tunefree, f"TuneFree{data.task}")
+    speed = machine_speed()
+    start = time.perf_counter()
+    model = make(budget=given, max_memory=memory, random_state=0).fit(data.X_train, data.y_train)
+    wall = time.perf_counter() - start
+    tracemalloc.start()
+    make(budget=model.plan_, random_state=0).fit(data.X_train, data.y_train)
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    told = model.predict(data.X_test)
+    loss = np.mean(told != data.y_test)
+    if data.task == "Regressor":
+        loss = np.mean(np.square(told - data.y_test)) / np.var(data.y_test)
+    seconds, size = model.plan_.expected
+    seconds *= model.plan_.speed / speed
+    gone = [f"{s.candidate}: {s.limit or 'out'}" for s in model.plan_.steps if s.limit or s.reason]
+    allowed = memory or (f"{budget:.1f} s" if budget else "")
+    return (
+        "{} x {}".format(*data.X_train.shape), allowed, f"{seconds:.1f}", f"{wall:.1f}",
+        f"{size / 1e6:.0f}", f"{peak:.0f}", f"{loss:.4f}", ", ".join(gone),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
