@@ -220,16 +220,16 @@ def venn_abers(data, codes, n_classes):
 
     learn, hold = split(data)
     made = model("Classifier").fit(data.X_train[learn], codes[learn])
-    hold = hold[np.isin(codes[hold], made.classes_)]
+    both = np.intersect1d(made.classes_, codes[hold])  # it knows of no others
+    hold, place = hold[np.isin(codes[hold], both)], np.searchsorted(made.classes_, both)
+    told = [made.predict_proba(rows)[:, place] for rows in (data.X_train[hold], data.X_test)]
+    told = [p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300) for p in told]
+    out = np.zeros((len(data.y_test), n_classes))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        told = VennAbersCalibrator().predict_proba(
-            p_cal=made.predict_proba(data.X_train[hold]),
-            y_cal=np.searchsorted(made.classes_, codes[hold]),
-            p_test=made.predict_proba(data.X_test),
-        )  # fmt: skip
-    out = np.zeros((len(data.y_test), n_classes))
-    out[:, made.classes_] = told
+        out[:, both] = VennAbersCalibrator().predict_proba(
+            p_cal=told[0], y_cal=np.searchsorted(both, codes[hold]), p_test=told[1]
+        )
     return out
 
 
