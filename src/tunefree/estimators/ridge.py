@@ -286,12 +286,12 @@ class AveragedSGDRegressor(
     def _read_sgd(self, problem, state, schemes, n_folds, validation):
         """Choose among the averages of a run."""
         (grid, _), n_alphas, risks, model = self._grid(), len(self.alphas_), None, None
-        self.left_out_ = None
+        self.left_out_, runs = None, []
         if validation is not None:
             model = read(problem, state, schemes)
             risks = risks_on(model, problem, *validation)
         elif n_folds:
-            risks = held_out_risks(problem, state, schemes)
+            risks, runs = held_out_risks(problem, state, schemes)
         if not grid:
             k = n_alphas
         else:
@@ -301,7 +301,7 @@ class AveragedSGDRegressor(
             model = read(problem, state, schemes if few else (schemes[k],))
         self._choose(problem.columns, model, schemes, risks, k, state.epoch)
         if n_folds:
-            self._know(problem, *held_out_errors(problem, state, schemes[k]))
+            self._know(problem, *held_out_errors(problem, runs, k))
         return self
 
     def _choose(self, columns, model, schemes, risks, k, n_passes):
