@@ -1439,6 +1439,8 @@ class ReflectronClassifier(
         return self._law_of(self._targets(codes, self.classes_))
 
     def _foretold(self, s, targets, weights):
+        if not (hasattr(self.family_, "probabilities") or np.isfinite(self._levels()).all()):
+            return None
         each = self._targets(np.arange(len(self.classes_)), self.classes_)
         same = [(targets == row).all(axis=1) for row in each]
         return base.chances(self._chances(s), np.argmax(same, axis=0), weights)
