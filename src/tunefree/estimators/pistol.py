@@ -602,6 +602,9 @@ class PiSTOLClassifier(
         effective 'scale' after every pass; of a stream also how many rows had entries 'struck'.
     regret_ : tuple or str
         What `regret_bound` needs, or why nothing is proved.
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -937,6 +940,9 @@ class PiSTOLRegressor(
     trace_ : dict
     regret_ : tuple or str
         What `regret_bound` needs, or why nothing is proved.
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises

@@ -115,6 +115,9 @@ class AveragedSGDRegressor(
     hint_ : str or None
         Says when the other solver would have been cheaper.
     n_iter_ : int
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises

@@ -307,6 +307,9 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     leave_one_out_risk_ : float
         Mean squared leave-one-out error, summed over targets (from 2,000 rows on, of 1,000 which
         the search has not seen).
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises
@@ -412,6 +415,9 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
     intercept_ : ndarray of shape (n_outputs,)
     view_, geometry_, landmarks_, relevance_, alpha_, leave_one_out_risk_
         See `LandmarkRegressor`.
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises

@@ -485,6 +485,9 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
         What `regret_bound` needs, or why nothing is proved.
     n_iter_ : int
         Passes made.
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -787,6 +790,9 @@ class KernelPiSTOLRegressor(KernelRegressor):
         Predictions are clipped to the range of the targets within 4 s of m.
     gamma_, support_, coordinates_, expansion_, compression_, leaderboard_, trace_, n_iter_
         See `KernelPiSTOLClassifier`; errors are squared, in robust variances of the target.
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises

@@ -164,6 +164,9 @@ _FITTED = """n_iter_ : int
         Of a data frame with columns of text or categories, the levels of each (None: numbers).
         ``coef_`` has a number for every column of numbers and then for every level, none of which
         is expanded in memory; a level that is new has 0.
+    left_out_ : part
+        What was said of rows that were not learned: what `risk_interval_`, intervals and sets rest
+        on (docs/guide/sure.md).
     leaderboard_ : list of dict
         Every configuration's lowest hold-out risk and the time that had it (the sum of steps; in
         stochastic form passes, on a stream rows), the best first.
