@@ -339,7 +339,11 @@ def whitened(m, ridge=1.0):
     level = values.mean()
     if level <= 0.0:
         return base
-    return base._replace(rotation=(vectors / np.sqrt(values + ridge * level)) @ vectors.T)
+    rotation = (vectors / np.sqrt(values + ridge * level)) @ vectors.T
+    # What rounding puts into a constant column's coordinate, learners free of scale would learn.
+    still = base.scale == 0.0
+    rotation[still], rotation[:, still] = 0.0, 0.0
+    return base._replace(rotation=rotation)
 
 
 def strongly_whitened(m):

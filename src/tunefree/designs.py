@@ -39,6 +39,10 @@ class Dense(NamedTuple):
         """Rows and columns."""
         return self.values.shape
 
+    def rows(self, some):
+        """The rows of a slice."""
+        return Dense(self.values[some])
+
     def count(self, i):
         """How many entries row i stores."""
         return self.values.shape[1]
@@ -114,6 +118,12 @@ class CSR(NamedTuple):
         """Rows and columns."""
         return len(self.indptr) - 1, self.n_columns
 
+    def rows(self, some):
+        """The rows of a slice."""
+        ends = self.indptr[some.start : some.stop + 1]
+        own = slice(ends[0], ends[-1])
+        return CSR(self.data[own], self.indices[own], ends - ends[0], self.n_columns)
+
     def count(self, i):
         """How many entries row i stores."""
         return self.indptr[i + 1] - self.indptr[i]
@@ -188,6 +198,10 @@ class Categorical(NamedTuple):
         """Rows and columns."""
         return len(self.codes), self.n_levels
 
+    def rows(self, some):
+        """The rows of a slice."""
+        return self._replace(codes=self.codes[some])
+
     def count(self, i):
         """How many entries row i stores."""
         return 1 if self.codes[i] >= 0 else 0
@@ -211,7 +225,7 @@ class Categorical(NamedTuple):
 
     def apply(self, theta):
         """X theta."""
-        return np.concatenate([theta, np.zeros_like(theta[:1])])[self.codes]
+        return np.take(np.concatenate([theta, np.zeros_like(theta[:1])]), self.codes, axis=0)
 
     def adjoint(self, r):
         """X' r: the sums of every level."""
@@ -242,6 +256,10 @@ class Split(NamedTuple):
     def shape(self):
         """Rows and columns."""
         return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
+
+    def rows(self, some):
+        """The rows of a slice."""
+        return Split(tuple(part.rows(some) for part in self.parts))
 
     def norms(self, p):
         """At least the p-norm of every row."""
@@ -291,6 +309,10 @@ class Centred(NamedTuple):
     def shape(self):
         """Rows and columns."""
         return self.design.shape
+
+    def rows(self, some):
+        """The rows of a slice."""
+        return self._replace(design=self.design.rows(some))
 
     def norms(self, p):
         """At least the p-norm of every row."""
@@ -358,6 +380,10 @@ class Shared(NamedTuple):
     def shape(self):
         """Rows of all matrices, and columns."""
         return self.design.shape
+
+    def rows(self, some):
+        """The rows of a slice."""
+        return self._replace(design=self.design.rows(some))
 
     def apply(self, theta):
         """A(x_i) theta, one after another."""

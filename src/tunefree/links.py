@@ -37,7 +37,6 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import ArrayLike
 from scipy import special
-from scipy.interpolate import PchipInterpolator
 
 from tunefree._jit import part
 from tunefree._parts import Table
@@ -510,16 +509,15 @@ class Learned(NamedTuple):
     def through(cls, base: Any, knots: ArrayLike, values: ArrayLike) -> "Learned":
         """The link whose means at the knots are those of the base at increasing values."""
         x, v = np.asarray(knots, dtype=float), np.asarray(values, dtype=float)
-        if len(x) == 2:
-            slopes = np.repeat(np.diff(v) / np.diff(x), 2)
-        else:
-            slopes = PchipInterpolator(x, v).derivative()(x)
-            # An end that pchip leaves flat would say that nothing changes beyond.
-            secant = np.diff(v) / np.diff(x)
-            slopes[0], slopes[-1] = (
-                max(slopes[0], 0.5 * secant[0]),
-                max(slopes[-1], 0.5 * secant[-1]),
-            )
+        h, secant = np.diff(x), np.diff(v) / np.diff(x)
+        slopes = np.repeat(secant[0], len(x))
+        if len(x) > 2:
+            near, far = 2.0 * h[1:] + h[:-1], h[1:] + 2.0 * h[:-1]
+            slopes[1:-1] = (near + far) / (near / secant[:-1] + far / secant[1:])
+            # An end that is left flat would say that nothing changes beyond.
+            for end, (i, j) in ((0, (0, 1)), (-1, (-1, -2))):
+                parabola = ((2.0 * h[i] + h[j]) * secant[i] - h[i] * secant[j]) / (h[i] + h[j])
+                slopes[end] = max(parabola, 0.5 * secant[i])
         return cls(base, *(tuple(map(float, a)) for a in (x, v, slopes)))
 
     @property
@@ -537,21 +535,23 @@ class Learned(NamedTuple):
         ends = [[v[0], m[0], 0.0, 0.0]], [[v[-1], m[-1], 0.0, 0.0]]
         return x, np.r_[x[0], x[:-1], x[-1]], np.concatenate([ends[0], cubics, ends[1]])
 
-    def _bent(self, s):
+    def _bent(self, s, rising=False):
+        """h(s), or its slope."""
         x, left, cubics = self._cubics()
         place = np.searchsorted(x, s)
-        t, c = np.asarray(s, dtype=float) - left[place], cubics[place]
-        a, b, second, third = np.moveaxis(c, -1, 0)
-        return a + t * (b + t * (second + t * third)), b + t * (2.0 * second + 3.0 * t * third)
+        t = np.asarray(s, dtype=float) - left[place]
+        value, first, second, third = (np.ascontiguousarray(c) for c in cubics.T)
+        if rising:
+            return first[place] + t * (2.0 * second[place] + 3.0 * t * third[place])
+        return value[place] + t * (first[place] + t * (second[place] + t * third[place]))
 
     def mean(self, s: Numbers) -> Any:
         """u(s)."""
-        return self.base.mean(self._bent(s)[0])
+        return self.base.mean(self._bent(s))
 
     def slope(self, s: Numbers) -> Any:
         """u'(s)."""
-        h, rise = self._bent(s)
-        return self.base.slope(h) * rise
+        return self.base.slope(self._bent(s)) * self._bent(s, rising=True)
 
     def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y, by bisection."""
@@ -560,7 +560,7 @@ class Learned(NamedTuple):
         low, high = self.knots[0] - reach, self.knots[-1] + reach
         for _ in range(100):
             middle = 0.5 * (low + high)
-            below = self._bent(middle)[0] < h
+            below = self._bent(middle) < h
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return 0.5 * (low + high)
 

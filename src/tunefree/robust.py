@@ -33,6 +33,8 @@ ABSURD = 1e4
 _YOUNG = 16
 # How many rows tell the centre of columns in memory, and how many the limits of columns.
 _CENTRED, _SAMPLE = 1001, 10_000
+# After so many rows it may be plain that none of the rest is far.
+_FIRST = 4096
 # Up to so many entries a sweep may be spared, and with it its compilation.
 _FEW = 2**16
 # Targets count up to so many robust standard deviations from their location.
@@ -228,6 +230,11 @@ class Guard(NamedTuple):
         """Rows, in order, without what is far beyond; X itself if there is nothing to amend."""
         return self._sweep(X, np.arange(X.shape[0]), True)
 
+    def _outlives(self, most):
+        """Whether no gap up to these is far from what is known, and nothing was struck."""
+        old = (self.history[:, _COUNT] >= _YOUNG) & (most <= FAR * self.reach)
+        return not self.struck and bool(np.all(old | (most == 0.0)))
+
     def _sweep(self, X, rows, write):
         """Chosen rows in order; `write` amends a copy, else whatever is far is struck."""
         out, make = X, CSR.from_scipy if sparse.issparse(X) else Dense
@@ -289,9 +296,15 @@ def screened(X, rows, near=FAR, far=ABSURD):
     centre = np.median(X[rows[:_CENTRED]], axis=0) if dense else np.zeros(X.shape[1])
     if dense and 0 < X.size <= _FEW and _none_struck(X[rows], centre):
         return X
-    guards = Guard.of(centre), Guard.of(centre)
-    for guard, order in zip(guards, (rows, rows[::-1].copy()), strict=True):
-        guard._sweep(X, order, False)
+    guards, orders = (Guard.of(centre), Guard.of(centre)), (rows, rows[::-1].copy())
+    for guard, order in zip(guards, orders, strict=True):
+        guard._sweep(X, order[:_FIRST], False)
+    if dense and len(rows) > 4 * _FIRST:
+        most = np.maximum(X.max(axis=0) - centre, centre - X.min(axis=0))
+        if all(guard._outlives(most) for guard in guards):
+            return X
+    for guard, order in zip(guards, orders, strict=True):
+        guard._sweep(X, order[_FIRST:], False)
     if not any(guard.struck for guard in guards):
         return X
     reach = np.minimum(guards[0].reach, guards[1].reach)

@@ -415,6 +415,31 @@ def test_other_estimators_train_and_score(here, name, data, kind):
     assert scores["n"] == 200 and scores.get("r2", 1.0) > 0.9 and scores.get("error", 0.0) < 0.1
 
 
+def test_exposures_are_a_column_that_is_no_feature(here):
+    rng = np.random.default_rng(0)
+    e, x = rng.uniform(0.5, 5.0, 200), rng.normal(size=200)
+    y = rng.poisson(e * np.exp(0.5 * x))
+    columns = {"x": x, "months": e, "z": x**2, "claims": y}
+    (here / "c.csv").write_text(csv_text(columns))
+    (here / "n.csv").write_text(csv_text(columns).split("\n", 1)[1])
+    chosen = ("--estimator", "reflectron", "--exposure")
+    run("train", "c.csv", "m", *chosen, "months")
+    model = load_model("m")
+    expected = model.predict(np.c_[x, x**2], exposure=e)
+    assert model.n_features_in_ == 2 and np.allclose(
+        np.array(predictions("m", "c.csv"), float), expected, rtol=1e-9
+    )
+    run("train", "n.csv", "n", *chosen, "1", "--no-header")
+    assert predictions("n", "n.csv") == predictions("m", "c.csv")
+    assert json.loads(run("eval", "m", "c.csv", "--json").stdout)["r2"] > 0.3
+    for wrong, message in (
+        ((*chosen, "years"), "there is no such"),
+        (("--exposure", "months"), "is for --estimator reflectron"),
+        ((*chosen, "months", "--window", "9"), "needs all rows at once"),
+    ):
+        assert message in run("train", "c.csv", "o", *wrong, code=2).stderr
+
+
 def test_the_reflectrons_link_and_potential_are_options(here):
     shape = ("--link", "probit", "--potential", "p_norm")
     run("train", "kinds.csv", "m", "--estimator", "reflectron", *shape)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn import metrics
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from tunefree import (
     ReflectronClassifier,
@@ -17,6 +17,8 @@ from tunefree import (
     save_model,
 )
 from tunefree.constraints import Bounds, Monotone
+from tunefree.estimators.reflectron import rounds
+from tunefree.estimators.reflectron.problem import Sample
 from tunefree.families import (
     FAMILIES,
     Multinomial,
@@ -27,6 +29,7 @@ from tunefree.families import (
     Tweedie,
     family_of,
 )
+from tunefree.learners.reflectron import mirror
 from tunefree.links import LINKS, Learned, Softplus
 from tunefree.losses import Pinball
 from tunefree.potentials import Grouped, Hypentropy
@@ -52,8 +55,20 @@ def glm(family="auto", link=None, **parameters):
     return ReflectronRegressor(link, family=family, random_state=0, **parameters)
 
 
+def checks():
+    """Scikit-learn's, in turns: every check is of a fifth of the families, and so of any check."""
+    models = [glm(family, max_iter=30) for family in Y if family != "binomial"]
+    models += [ReflectronClassifier(family=family, max_iter=30, random_state=0)
+               for family in ("binomial", "multinomial", "ordinal")]  # fmt: skip
+    for j, model in enumerate(models):
+        for i, (estimator, check) in enumerate(estimator_checks_generator(model)):
+            if i % 5 == j % 5:
+                name = getattr(check, "func", check).__name__
+                yield pytest.param(estimator, check, id=f"{model.family}-{name}-{i}")
+
+
 @pytest.mark.filterwarnings("default")
-@parametrize_with_checks([glm("gamma", max_iter=30), glm("quantile", max_iter=30)])
+@pytest.mark.parametrize("estimator, check", list(checks()))
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -296,11 +311,53 @@ def test_limits_are_told_in_a_sentence(family, y, more, message):
         glm(family).fit(X, y, **more)
 
 
+def test_separable_rows_are_told():
+    kept = np.abs(ETA) > 0.1
+    with pytest.warns(UserWarning, match="separable"):
+        model = glm("binomial").fit(X[kept], (ETA[kept] > 0.0) * 1.0)
+    assert model.score(X[kept], (ETA[kept] > 0.0) * 1.0) > 0.99
+
+
+def test_pieces_of_rows_and_their_order_make_no_difference(monkeypatch):
+    """Many rows: pieces, some rows first, then all in the metric that these have told."""
+    rng = np.random.default_rng(9)
+    level = rng.integers(0, 9, 1500)
+    frame = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "level": level.astype(str)})
+    y = rng.poisson(np.exp(0.5 * X[:, 0] + 0.1 * level))
+    whole = glm("poisson", n_splits=1).fit(frame, y)
+    monkeypatch.setattr(mirror, "_PIECE", 100)
+    pieces = glm("poisson", n_splits=1).fit(frame, y)
+    assert np.allclose(pieces.coef_, whole.coef_, rtol=1e-9, atol=1e-9)
+    for name, few in (("_LARGE", 100), ("_PILOT", 300), ("_PILOT_A_COLUMN", 20)):
+        monkeypatch.setattr(rounds, name, few)
+    order = rng.permutation(1500)
+    piloted = glm("poisson", n_splits=1).fit(frame, y)
+    again = glm("poisson", n_splits=1).fit(frame.iloc[order], y[order])
+    assert np.array_equal(piloted.coef_, again.coef_)
+    assert np.isclose(piloted.score(frame, y), whole.score(frame, y), atol=6e-3)
+
+
+def test_a_source_tells_links_and_numbers_by_an_even_sample():
+    y = Y["poisson"]
+    chunks = [(X[i : i + 400], y[i : i + 400]) for i in range(0, 1500, 400)]
+    learned = glm("poisson", "learned").fit_source(chunks)
+    assert isinstance(learned.link_, Learned) and np.abs(learned.coef_ - THETA).max() < 0.1
+    y = Y["quantile"]
+    chunks = [(X[i : i + 400], y[i : i + 400]) for i in range(0, 1500, 400)]
+    q = glm(Quantile((0.1, 0.9))).fit_source(chunks).predict(X)
+    assert np.abs(np.mean(y[:, None] <= q, axis=0) - [0.1, 0.9]).max() < 0.03
+    with pytest.raises(ValueError, match="are no Gamma"):
+        glm("gamma").fit_source([(X, y)])
+    a, b = (Sample.of(X[i], y[i], np.ones(750), 0) for i in (slice(750), slice(750, 1500)))
+    one, other = a.join(b), b.join(a)
+    assert np.array_equal(one.X, other.X) and len(one.y) == 1500
+
+
 def test_steps_and_flows_learn_families_that_are_weights():
-    y = Y["gamma"]
+    some, y = X[:300], Y["gamma"][:300]
     for solver in ("stochastic", "flow"):
-        model = glm("gamma", solver=solver, potential="euclidean", max_iter=60).fit(X, y)
+        model = glm("gamma", solver=solver, potential="euclidean", max_iter=12).fit(some, y)
         assert np.abs(model.coef_ - THETA).max() < 0.2
-    stream = glm("poisson").partial_fit(X, Y["poisson"])
-    assert stream.score(X, Y["poisson"]) > 0.1 and json.dumps(stream.leaderboard_)
+    stream = glm("gamma", potential="euclidean").partial_fit(some, y)
+    assert stream.score(some, y) > 0.1 and json.dumps(stream.leaderboard_)
     assert not hasattr(glm("quantile"), "partial_fit")

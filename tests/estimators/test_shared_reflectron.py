@@ -122,7 +122,7 @@ def test_samples_are_held_out_whole():
     )
     inner.n_outputs, batches = 15, []
     make = inner._batch
-    inner._batch = lambda *args: batches.append(make(*args)) or batches[-1]
+    inner._batch = lambda *args, **more: batches.append(make(*args, **more)) or batches[-1]
     A = np.array([windows(x) for x in X]).reshape(60, -1)
     inner._fit(A, y, np.ones(60), np.zeros(60), None)
     held = batches[0].held.reshape(60, 15)

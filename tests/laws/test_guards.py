@@ -332,3 +332,16 @@ def test_what_is_plainly_not_struck_is_not_struck(power):
             assert not guard.struck
     else:
         assert power >= 5
+
+
+@pytest.mark.parametrize("spoilt", [None, 7, 900])
+def test_what_ends_a_sweep_early_changes_nothing(spoilt, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(1000, 3))
+    X[:, 2] = 1.0
+    if spoilt is not None:
+        X[spoilt, 1] = 1e9
+    whole = screened(X, np.arange(1000))
+    monkeypatch.setattr(robust, "_FIRST", 100)
+    monkeypatch.setattr(robust, "_FEW", 0)
+    early = screened(X, np.arange(1000))
+    assert (early is X) == (spoilt is None) and np.array_equal(early, whole)

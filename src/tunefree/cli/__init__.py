@@ -115,6 +115,18 @@ def train(
             "binomial, huber, quantile, ordinal, ..., auto (default: numbers, or classes)"
         ),
     ] = None,
+    exposure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="of reflectron: name or position of a column that says how long, or how many, the "
+            "target was counted over; predict and eval read it, too",
+        ),
+    ] = None,
+    offset: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="of reflectron: a column of known terms of the score"),
+    ] = None,
     potential: Annotated[
         str | None,
         typer.Option(
@@ -197,6 +209,11 @@ def train(
                 {"link": link, "potential": potential, "family": family},
                 categorical or [],
                 {"compress": compress, "budget": budget, "max_memory": max_memory},
+                {
+                    name: column
+                    for name, column in (("exposure", exposure), ("offset", offset))
+                    if column is not None
+                },
             ),
             run={"checkpoint": checkpoint, "every": every, "resume": resume},
             stream={"hashed": hashed, "window": window, "on_bad_row": str(on_bad_row)},

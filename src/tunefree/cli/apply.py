@@ -20,7 +20,7 @@ from tunefree.cli.console import (
     stop,
     working,
 )
-from tunefree.cli.train import take_in
+from tunefree.cli.train import apart, take_in
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
 from tunefree.io import Column, DataError, Named, read
@@ -58,7 +58,7 @@ def _tables(estimator, notes, data, *, labelled, whole=False, **given):
         settings = {
             "target": None if labelled else False,
             "columns": _names(estimator, notes),
-            "n_features": estimator.n_features_in_,
+            "n_features": estimator.n_features_in_ + len(notes.get("beside", ())),
             "zero_based": notes.get("zero_based", "auto"),
             "unseen": "ignore",
         }
@@ -92,7 +92,7 @@ def _parts(estimator, notes, source, settings, labelled):
 
 def _names(estimator, notes):
     """Names to match columns by; a model that was saved from Python knows its own."""
-    names = notes.get("feature_names")
+    names = notes.get("columns") or notes.get("feature_names")
     if names is None and notes.get("task") is None and hasattr(estimator, "feature_names_in_"):
         return estimator.feature_names_in_.tolist()
     return names
@@ -135,9 +135,10 @@ def matched_by_us():
 def run_predict(model, data, output, asked, **given):
     """Carry out ``tunefree predict``; `asked` says of probabilities, intervals or sets."""
     estimator, notes = load(model)
-    head, rows = _shape(estimator, model, asked)
+    beside = notes.get("beside")
+    head, rows = _shape(estimator, model, asked, beside)
     tables = _tables(estimator, notes, data, labelled=False, **given)
-    texts = _texts(head, rows, tables, data)
+    texts = _texts(head, rows, tables, data, beside)
     if output is None:
         for text in texts:
             answer(text.removesuffix("\n"))
@@ -155,10 +156,12 @@ def run_predict(model, data, output, asked, **given):
     note(f"wrote {lines - bool(head)} predictions to {output}")
 
 
-def _shape(estimator, model, asked):
+def _shape(estimator, model, asked, beside):
     """The first line of csv (empty for none), and the function from rows to text."""
     words = {"proba": "probabilities", "interval": "intervals", "set": "sets"}
     asked = {name: value for name, value in asked.items() if value not in (None, False)}
+    if beside and "interval" in asked:
+        stop(f"{model} has columns of exposure or offset, and no intervals for these", USAGE)
     if len(asked) > 1:
         stop("ask for one of --proba, --interval and --set", USAGE)
     for name, share in asked.items():
@@ -172,8 +175,8 @@ def _shape(estimator, model, asked):
             stop(f"{model} knows of no rows left out, and gives no {words[name]}", USAGE)
     classes = [_plain(label) for label in getattr(estimator, "classes_", np.empty(0)).tolist()]
 
-    def plain(X):
-        return "".join(f"{_plain(value)}\n" for value in estimator.predict(X).tolist())
+    def plain(X, **known):
+        return "".join(f"{_plain(value)}\n" for value in estimator.predict(X, **known).tolist())
 
     def interval(X):
         y, ends = estimator.predict_interval(X, alpha)
@@ -181,13 +184,13 @@ def _shape(estimator, model, asked):
         ends = ends.reshape(*y.shape, 2)
         return as_csv(np.concatenate([y[:, :, None], ends], axis=2).reshape(len(y), -1).tolist())
 
-    def sets(X):
+    def sets(X, **_):
         y, within = estimator.predict_set(X, alpha)
         rows = zip(y.tolist(), within[:, :, 0].astype(int).tolist(), strict=True)
         return as_csv([_plain(label), *row] for label, row in rows)
 
     if "proba" in asked:
-        return as_csv([classes]), lambda X: as_csv(estimator.predict_proba(X).tolist())
+        return as_csv([classes]), lambda X, **_: as_csv(estimator.predict_proba(X).tolist())
     if "interval" in asked:
         head = ["prediction", "low", "high"]
         k = len(getattr(estimator, "left_out_", ()) or ()) if hasattr(estimator, "table_") else 1
@@ -198,11 +201,12 @@ def _shape(estimator, model, asked):
     return "", plain
 
 
-def _texts(head, rows, tables, data):
+def _texts(head, rows, tables, data, beside):
     """The predictions as lines of text; the first line comes when the data are readable."""
     for table in tables:
         with failing(BAD_DATA, data), working("predicting"), matched_by_us():
-            text = rows(table.X)
+            X, known = apart(table.X, beside)
+            text = rows(X, **known)
         yield head + text
         head = ""
 
@@ -385,13 +389,15 @@ def evaluate(estimator, notes, data, whole, **given):
                 words = "there is no target column to compare with (see --target)"
                 raise DataError(words, "<stdin>" if data == "-" else data)
             with working("predicting"), matched_by_us():
-                X, probabilities, decisions = table.X, None, None
+                X, known = apart(table.X, notes.get("beside"))
+                probabilities = decisions = None
+                table = table._replace(X=X)
                 if classes is not None and hasattr(estimator, "predict_proba"):
                     probabilities = estimator.predict_proba(X)
                 if classes is not None and len(classes) == 2:
                     decisions = estimator.decision_function(X)
-                weight = table.weight
-                scores.add(table.y, estimator.predict(X), probabilities, decisions, weight)
+                told = estimator.predict(X, **known)
+                scores.add(table.y, told, probabilities, decisions, table.weight)
         if not scores.rows:
             raise DataError("the file is empty: it holds no row", data)
         if scores.strangers:

@@ -71,6 +71,9 @@ def run_train(data, model, *, task, make, run, stream, as_json, **options):
             source, large = take_in(data)
             if large:
                 why = "large standard input" if data == "-" else "a large file"
+    if why and make.beside:
+        stop(f"--{next(iter(make.beside))} needs all rows at once, and {why} has them one by one",
+             USAGE)  # fmt: skip
     if why:
         options = options | stream | {"seed": make.seed}
         done = _from_source(source, data, why, task, make, run, options)
@@ -155,6 +158,7 @@ class Maker(NamedTuple):
     parts: dict
     categorical: list
     limits: dict
+    beside: dict[str, str] = {}  # exposure and offset: columns that are no features
 
     def __call__(self, task, table=None):
         """The estimator for a task, and for a table if there is one at hand."""
@@ -171,6 +175,9 @@ class Maker(NamedTuple):
                 stop(f"--{option} is for --estimator {home}", USAGE)
             if value not in known:
                 stop(f"--{option} {value} is none of {', '.join(known)}", USAGE)
+        for option in self.beside:
+            if name != "reflectron" or task != "regression":
+                stop(f"--{option} is for --estimator reflectron --task regression", USAGE)
         passes: dict[str, Any] = {} if self.passes is None else {"max_iter": self.passes}
         options: dict[str, Any] = {"random_state": self.seed} | passes
         if name == "auto":
@@ -188,18 +195,19 @@ class Maker(NamedTuple):
             return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
         if name == "ridge":
             return tunefree.AveragedSGDRegressor(**options)
-        if name == "reflectron" and task == "regression" and not {"family", "link"} & set(parts):
+        told = {"family", "link"} & set(parts) or self.beside
+        if name == "reflectron" and task == "regression" and not told:
             parts = {"link": "identity"} | parts
         prefix = {"kernel": "KernelPiSTOL", "pistol": "PiSTOL", "reflectron": "Reflectron"}[name]
         return getattr(tunefree, prefix + kind)(**options | parts)
 
 
-def _positions(said, table):
+def _positions(said, table, option="categorical"):
     """The numbers of features that are said by name, or by position in the file."""
     if not said:
         return []
     if table.zero_based is not None:
-        stop("--categorical is for tables, but this is libsvm", USAGE)
+        stop(f"--{option} is for tables, but this is libsvm", USAGE)
     taken = {c.position for c in (table.target, table.weight_column) if c is not None}
     width = table.X.shape[1] + len(taken)
     features = [position for position in range(width) if position not in taken]
@@ -210,8 +218,19 @@ def _positions(said, table):
         elif column.lstrip("-").isdigit() and int(column) % width in features:
             out.append(features.index(int(column) % width))
         else:
-            stop(f"--categorical {column}: there is no such feature column", USAGE)
+            stop(f"--{option} {column}: there is no such feature column", USAGE)
     return out
+
+
+def apart(X, places):
+    """Rows without columns that are no features, and these columns by name.
+
+    >>> apart(np.array([[1.0, 2.0, 3.0]]), {"exposure": 1})
+    (array([[1., 3.]]), {'exposure': array([2.])})
+    """
+    if not places:
+        return X, {}
+    return np.delete(X, list(places.values()), axis=1), {n: X[:, j] for n, j in places.items()}
 
 
 # --- From a table ---------------------------------------------------------------------------------
@@ -220,15 +239,26 @@ def _positions(said, table):
 def _from_table(source, data, task, make, options):
     kind = float if task == "regression" else None
     table = read_rows(source, data, kind, options, mixed=make.name == "auto")
-    task, reason = _choose_task(task, table.y)
+    if make.beside and task == "auto":
+        task, reason = "regression", f"--{next(iter(make.beside))} is of counts and amounts"
+    else:
+        task, reason = _choose_task(task, table.y)
+    make(task, table)  # refuse early
+    places = {n: _positions([column], table, n)[0] for n, column in make.beside.items()}
+    names, (X, known) = table.feature_names, apart(table.X, places)
+    if places:
+        left = names and [name for j, name in enumerate(names) if j not in places.values()]
+        table = table._replace(X=X, feature_names=left)
     with failing(BAD_DATA, data), working(f"training on {len(table.y)} rows"):
         start, y = time.perf_counter(), table.y
         if task == "classification" and y.dtype.kind == "f" and np.all(y == np.floor(y)):
             y = y.astype(np.int64)  # so that predictions read 1, not 1.0
-        estimator = make(task, table).fit(table.X, y, sample_weight=table.weight)
+        estimator = make(task, table).fit(table.X, y, sample_weight=table.weight, **known)
         seconds = time.perf_counter() - start
-    skipped = options["skipped"] or Skipped()
-    return Trained(estimator, noted(table, task), reason, skipped, seconds)
+    skipped, notes = options["skipped"] or Skipped(), noted(table, task)
+    if places:
+        notes |= {"beside": places, "columns": names}
+    return Trained(estimator, notes, reason, skipped, seconds)
 
 
 # --- From a source --------------------------------------------------------------------------------

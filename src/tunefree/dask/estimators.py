@@ -24,7 +24,7 @@ from tunefree.engine.order import hashed_visits
 from tunefree.estimators import least_squares, perceptron, pistol, ridge
 from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, penalties
 from tunefree.estimators.reflectron import glm
-from tunefree.estimators.reflectron.problem import Columns, Moments
+from tunefree.estimators.reflectron.problem import Columns, Moments, Sample
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
@@ -160,6 +160,8 @@ class Distributed:
         rows = [y] if sample_weight is None else [y, sample_weight]
         predicted, y, *weights = compute(self.predict(X), *rows)
         measure = accuracy_score if is_classifier(self) else r2_score
+        if isinstance(self, glm.ReflectronRegressor):
+            return self._d2(y, predicted, *weights)
         return float(measure(y, predicted, sample_weight=weights[0] if weights else None))
 
 
@@ -207,7 +209,8 @@ def _call_framed(block, local, method):
 def _numbers(part, estimator):
     """A partition's targets as the learner wants them, and the groups to hold out alike."""
     if not is_classifier(estimator):
-        return part.y.reshape(len(part.y), -1).astype(np.float64), np.zeros(len(part.y))
+        targets = part.y.reshape(len(part.y), -1).astype(np.float64)
+        return estimator._law()[0].targets(targets), np.zeros(len(part.y))
     codes = np.searchsorted(estimator.classes_, part.y)
     return estimator._targets(codes, estimator.classes_), codes
 
@@ -215,6 +218,11 @@ def _numbers(part, estimator):
 def _moments(part, estimator):
     part = part.positive()
     return Moments.of(part.X, _numbers(part, estimator)[0], part.weights)
+
+
+def _sampled(part, estimator, seed):
+    part = part.positive()
+    return Sample.of(part.X, part.y, part.weights, seed)
 
 
 def _batches(part, estimator, columns, seed):
@@ -257,6 +265,10 @@ def _fit_glm(self, cluster):
         worker.classes_ = self.classes_
         family, link = self._law(self.classes_)
     m = cluster.total("moments", _moments, worker, merge=joined)
+    sample = None
+    if self._learns_law(family):
+        seed = seed_of(self.random_state) + 1
+        sample = cluster.total("sample", _sampled, worker, seed, merge=joined)
     columns = Columns.unchanged(cluster.n_columns)
     if self.standardize:
         columns = m.columns(self.fit_intercept)
@@ -269,14 +281,17 @@ def _fit_glm(self, cluster):
             f"Choosing among {len(configurations)} configurations needs rows held out: give a "
             "positive validation_fraction, larger partitions, or a single potential."
         )
+    theta = offset = None
+    if sample is not None:
+        family, link, (theta, offset) = self._law_of(sample, columns)
+    else:
+        low, high = getattr(link, "range", (np.inf, -np.inf))
+        mean = family.start(m.target[None], np.ones(1))
+        inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
+        if self.fit_intercept and inside:
+            offset = target_margin(link, mean)
     learner = self._mirror((family, link), configurations, 2 if held else 1, bool(held))
-    offset = None
-    low, high = getattr(link, "range", (np.inf, -np.inf))
-    mean = family.start(m.target[None], np.ones(1))
-    inside = ((mean > low) & (mean < high)).all() and hasattr(link, "inverse")
-    if self.fit_intercept and inside:
-        offset = target_margin(link, mean)
-    self._descend(learner, source, columns, (None, offset), len(m.target), cluster.dtype)
+    self._descend(learner, source, columns, (theta, offset), len(m.target), cluster.dtype)
 
 
 class ReflectronRegressor(Distributed, glm.ReflectronRegressor):

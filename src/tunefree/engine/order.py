@@ -204,7 +204,9 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     """
     X = X.toarray() if affine and sparse.issparse(X) else X
     coarse, exact = content_hash(X, targets, seed, affine=affine)
-    order = np.lexsort((exact, coarse))
+    order = np.argsort(coarse, kind="stable")
+    if (coarse[order[1:]] == coarse[order[:-1]]).any():
+        order = np.lexsort((exact, coarse))
     order = order[weights[order] > 0.0]
     keys, exact = coarse[order], exact[order]
     near = np.flatnonzero(keys[1:] == keys[:-1])

@@ -38,22 +38,28 @@ class Whitened(Potential):
     shrinkage: float = 1e-2
     variances: Any = field(default=None, repr=False, compare=False)
     directions: Any = field(default=None, repr=False, compare=False)
+    unit: float = field(default=1.0, repr=False, compare=False)  # a column of ones in C
     way = 0.2  # a metric that knows the rows arrives in few steps
 
     def __post_init__(self):
         if not (isinstance(self.shrinkage, int | float) and 0.0 < self.shrinkage < np.inf):
             raise ValueError(f"shrinkage={self.shrinkage!r} is not a positive number.")
 
-    def bound(self, moments: np.ndarray) -> "Whitened":
-        """The potential of these second moments, of shape (d, d)."""
+    def bound(self, moments: np.ndarray, ones: float | None = None) -> "Whitened":
+        """The potential of these second moments, of shape (d, d), and of a column of ones."""
         trace = float(np.trace(moments))
         scale = len(moments) / trace if trace > 0.0 else 1.0
         variances, directions = np.linalg.eigh(moments * scale)
-        return replace(self, variances=np.maximum(variances, 0.0), directions=directions)
+        unit = 1.0 if ones is None else float(ones) * scale
+        if abs(unit - 1.0) < 1e-9:  # of standardized columns: rounding
+            unit = 1.0
+        return replace(self, variances=np.maximum(variances, 0.0), directions=directions, unit=unit)
 
     def like(self, other: "Whitened") -> "Whitened":
         """The potential of the same moments as another's."""
-        return replace(self, variances=other.variances, directions=other.directions)
+        return replace(
+            self, variances=other.variances, directions=other.directions, unit=other.unit
+        )
 
     def unbound(self) -> "Whitened":
         """The potential without its moments."""

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -268,6 +269,10 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
                 f"solver={self.solver!r} is none of batch, stochastic, {', '.join(SOLVERS)}."
             )
         family, link = law or self._law(y)
+        if not batch and isinstance(self.link, str) and self.link in _LEARNED:
+            raise ValueError(
+                f"link={self.link!r} is learned by fit with solver='batch': name a link."
+            )
         check_increasing(link)
         potential = self.potential
         if is_kernel(self.feature_map):
@@ -369,7 +374,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
     def _foretold(self, s, targets, weights):
         """What the indices of rows left out say of them, for a subclass that wants to know."""
 
-    def _law_of(self, y):
+    def _smooth(self, y):
         """Family, link and targets that coefficients are inferred of."""
         for name in ("constraint_", "feature_map_", "categories_"):
             if vars(self).get(name) is not None:
@@ -456,17 +461,18 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         known = vars(self).get("categories_")
         return X if known is None else coded(X, known)[0]
 
-    def _batch(self, columns, X, targets, weights, held, offset=None):
-        """Rows as batch learners and flows take them."""
-        return Batch(columns.design(X), targets, weights, held, offset)
+    def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
+        """Rows as batch learners and flows take them; `own` ones may be overwritten."""
+        return Batch(columns.design(X, own), targets, weights, held, offset)
 
     def _batches(self, problem):
         """The units, all rows as batch learners and flows take them, and where to start."""
         X, targets = problem.X[problem.rows], problem.targets[problem.rows]
         weights = problem.weights
         columns = self._units(X, weights, self.fit_intercept)
-        offset = () if problem.offset is None else (problem.offset,)
-        batches = [self._batch(columns, X, targets, weights, problem.held, *offset)]
+        batches = [
+            self._batch(columns, X, targets, weights, problem.held, problem.offset, own=True)
+        ]
         if problem.validation is not None:
             batches.append(self._batch(columns, *problem.validation, held=0))
         law = problem.family, problem.link
@@ -587,8 +593,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
         ``solver="batch"`` passes over the rows once for their units and once for every step, and
         finds what `fit` finds with the same rows held out: those whose hash says so, of one fold
-        from 1,000 rows on. Of families it learns coefficients, for numbers and links that are
-        given. ``solver="stochastic"`` learns in one pass, as `partial_fit` does.
+        from 1,000 rows on. A link to be learned, and what a family does not know, are learned from
+        20,000 rows drawn evenly. ``solver="stochastic"`` learns in one pass, as `partial_fit` does.
 
         Parameters
         ----------
@@ -643,7 +649,11 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         def turns(X):
             return (row_hash(X, seed) % np.uint64(n_shares)).astype(np.intp)
 
-        survey = Survey(rows, turns, n_shares, is_classifier(self), family_range(family, link))
+        learns = self._learns_law(family)
+        survey = Survey(
+            rows, turns, n_shares, is_classifier(self), family_range(family, link),
+            seed + 1 if learns else None,
+        )  # fmt: skip
         targets, sums = self._source_targets(survey, classes, rows)
         if is_classifier(self):
             family, link = self._law(self.classes_)
@@ -655,6 +665,8 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         columns = Columns.unchanged(rows.width)
         if self.standardize:
             columns = survey.moments.columns(self.fit_intercept)
+        if learns:
+            family, link, known = self._law_of(survey.sample, columns)
         source = Surveyed(rows, columns, targets, lambda X: held[turns(X)])
         configurations = with_steps(
             in_units(configurations, columns), source, link, self.weight, self.fit_intercept,
@@ -664,11 +676,13 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         # What the start asks of the targets their means tell: a row for each share.
         means = sums / np.maximum(survey.weight, np.finfo(float).tiny)[:, None]
         shares = Batch(None, means, survey.weight, held)
-        start = self._start((family, link), columns, shares, learner.members)
+        start = known if learns else self._start((family, link), columns, shares, learner.members)
         if learner.family is not None:
             shape = rows.rows, rows.width
             learner = entered(self, learner, shape, start[1], means.shape[1])
-            learner = learner._replace(configurations=bound(learner.configurations, source, None))
+            learner = learner._replace(configurations=bound(
+                learner.configurations, source, None, float(survey.weight.sum())
+            ))  # fmt: skip
 
         def told(state, block):
             on_chunk(self, rows.source.rows, state.passes)
@@ -676,6 +690,21 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         self.n_features_in_, self.feature_map_, self._stream = rows.width, None, None
         self._descend(learner, source, columns, start, means.shape[1], rows.dtype,
                       told if on_chunk is not None else None)  # fmt: skip
+
+    def _learns_law(self, family):
+        """Whether a link, or numbers of a family, are to be learned."""
+        named = isinstance(self.link, str) and self.link in _LEARNED
+        return named or type(family).learned is not Family.learned
+
+    def _law_of(self, sample, columns):
+        """The family and the link that a sample of the rows teaches, and where these then start."""
+        model = ReflectronRegressor(**self.get_params(deep=False)).set_params(keep_path=False)
+        model.fit(sample.X, sample.y, sample.weights)
+        coef, k = np.atleast_2d(model.coef_), np.size(model.intercept_)
+        wide = np.zeros((k, len(columns.scale)))
+        wide[:, : coef.shape[1]] = coef
+        offset = np.reshape(model.intercept_, -1) + wide @ columns.centre
+        return model.family_, model.link_, (wide * columns.scale, offset)
 
     def _source_passes(self):
         return 1  # `max_iter` is of batches
@@ -1042,9 +1071,13 @@ class ReflectronRegressor(
         return self
 
     def _source_targets(self, survey, classes, rows):
-        self._warn_outside(survey.outside / (rows.rows * survey.sums.shape[1]))
-        self._flat = rows.flat
-        return lambda y: np.asarray(y, np.float64).reshape(len(y), -1), survey.sums
+        self._flat, family = rows.flat, self._law()[0]
+        if isinstance(family, Matching):
+            self._warn_outside(survey.outside / (rows.rows * survey.sums.shape[1]))
+        elif survey.outside:
+            raise ValueError(f"{survey.outside} targets of the source are no {family!r} ones.")
+        sums = family.targets(survey.sums)
+        return lambda y: family.targets(np.asarray(y, np.float64).reshape(len(y), -1)), sums
 
     def _warn_outside(self, share):
         if share > 0.5:
@@ -1089,7 +1122,7 @@ class ReflectronRegressor(
         return np.clip(ends, *self.family_.range)
 
     def _estimand(self, y):
-        return self._law_of(y)
+        return self._smooth(y)
 
     def score(
         self,
@@ -1112,15 +1145,21 @@ class ReflectronRegressor(
         -------
         float
         """
-        if type(self.family_).deviance is Family.deviance and exposure is None and offset is None:
-            return float(super().score(X, y, sample_weight))
-        mean = self.predict(X, offset=offset).astype(np.float64)
+        mean = self.predict(X, offset=offset)
+        if exposure is None:
+            return self._d2(y, mean, sample_weight)
+        over: Any = _of_rows(exposure, mean.reshape(len(mean), -1), "exposure", positive=True)
+        weights = over if sample_weight is None else over * np.asarray(sample_weight, float)
+        return self._d2(np.asarray(y, dtype=np.float64) / over, mean, weights)
+
+    def _d2(self, y, mean, weights=None):
+        """The score of means; R2 where deviances are squares."""
+        if type(self.family_).deviance is Family.deviance:
+            return float(r2_score(y, mean, sample_weight=weights))
         y = np.asarray(y, dtype=np.float64).reshape(len(mean), -1)
-        weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
-        if exposure is not None:
-            over: Any = _of_rows(exposure, y, "exposure", positive=True)
-            y, weights = y / over[:, None], weights * over
-        return self.family_.d2(self.family_.targets(y), mean.reshape(len(y), -1), weights)
+        weights = np.ones(len(y)) if weights is None else np.asarray(weights, float)
+        mean = np.asarray(mean, dtype=np.float64).reshape(len(y), -1)
+        return self.family_.d2(self.family_.targets(y), mean, weights)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -1439,7 +1478,7 @@ class ReflectronClassifier(
 
     def _estimand(self, y):
         codes = np.searchsorted(self.classes_, y)
-        return self._law_of(self._targets(codes, self.classes_))
+        return self._smooth(self._targets(codes, self.classes_))
 
     def _foretold(self, s, targets, weights):
         if not (hasattr(self.family_, "probabilities") or np.isfinite(self._levels()).all()):

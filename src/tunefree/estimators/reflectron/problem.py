@@ -14,6 +14,8 @@ from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
 from tunefree.designs import CSR, Categorical, Centred, Dense, Split
+from tunefree.engine.order import row_hash
+from tunefree.engine.sources import widened
 from tunefree.estimators.base import canonical
 from tunefree.estimators.from_source import Reread
 from tunefree.families import Matching
@@ -32,6 +34,8 @@ THEOREMS = {"theorem-4.1": "4.1", "theorem-5.1": "5.1", "theorem-5.2": "5.2"}
 _SMALLEST = 1e-10
 # Dense entries from which moments are taken in blocks, of so many rows.
 _LARGE, _BLOCK = 4_000_000, 4096
+# Rows of a source from which a link, or a family's numbers, are learned.
+_SAMPLE = 20_000
 
 
 class Problem(NamedTuple):
@@ -85,7 +89,10 @@ def link_range(link, unknown=(-np.inf, np.inf)):
 
 def family_range(family, link):
     """The range of the targets that a family takes, or that a link has means of."""
-    return link_range(link) if isinstance(family, Matching) else family.range
+    if isinstance(family, Matching):
+        return link_range(link)
+    low, high = family.range
+    return (np.nextafter(low, np.inf) if family.open_below else low), high
 
 
 class Score(NamedTuple):
@@ -214,12 +221,13 @@ def in_units(configurations, columns):
     return tuple(out)
 
 
-def bound(configurations, design, weights):
-    """The configurations, those that want a metric with that of these rows."""
+def bound(configurations, design, weights, total=None):
+    """The configurations, those that want a metric with that of these rows of a `total` weight."""
     wanting = [c.potential for c in configurations if hasattr(c.potential, "bound")]
     if not wanting:
         return configurations
-    first = wanting[0].bound(np.asarray(design.gram(weights), dtype=np.float64))
+    moments = np.asarray(design.gram(weights), dtype=np.float64)
+    first = wanting[0].bound(moments, float(weights.sum()) if total is None else total)
     return tuple(
         c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
         for c in configurations
@@ -308,10 +316,26 @@ def coded(frame, categories=None):
     if not columns:
         return frame, None
     if hasattr(frame, "assign"):
-        frame = frame.assign(**columns)
+        frame = _assigned(frame, columns)
     else:
         frame = frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()])
     return frame, found if categories is None else categories
+
+
+def _assigned(frame, columns):
+    """A pandas frame with other columns: numbers go straight to where rows are wanted."""
+    coded = np.array([name in columns for name in frame.columns])
+    places = np.flatnonzero(~coded)
+    few = len(places)
+    in_front = few > 0 and places[-1] == few - 1
+    numbers = frame.iloc[:, :few] if in_front else frame.iloc[:, places]
+    if any(getattr(t, "kind", "O") not in "biuf" for t in numbers.dtypes):
+        return frame.assign(**columns)
+    out = np.empty(frame.shape)
+    out[:, slice(few) if in_front else places] = numbers.to_numpy()
+    for j in np.flatnonzero(coded):
+        out[:, j] = columns[frame.columns[j]]
+    return type(frame)(out, index=frame.index, columns=frame.columns, copy=False)
 
 
 def _is_text(column):
@@ -350,14 +374,14 @@ class Levels(NamedTuple):
             return X[:, :few]
         return np.delete(X, self.codes, axis=1)
 
-    def design(self, X, columns=None):
+    def design(self, X, columns=None, own=False):
         """The rows, their numbers in units."""
         numbers = self.numbers(X)
         if columns is not None:
             few = numbers.shape[1]
             numbers = columns._replace(centre=columns.centre[:few], scale=columns.scale[:few],
-                                       levels=None).rows(numbers)  # fmt: skip
-        return Split((Dense(np.ascontiguousarray(numbers)), *self.indicators(X)))
+                                       levels=None).rows(numbers, own)  # fmt: skip
+        return Split((Dense(numbers), *self.indicators(X)))
 
     def indicators(self, X):
         """The levels as designs."""
@@ -422,8 +446,16 @@ class Columns(NamedTuple):
         """The columns as they are."""
         return cls(np.zeros(d), np.ones(d))
 
-    def rows(self, X):
-        """Rows in these units, in their own precision; sparse rows are not centred."""
+    def rows(self, X, own=False):
+        """Rows in these units, in their own precision; sparse rows are not centred.
+
+        If they are our `own`, they may be overwritten.
+        """
+        if own and not sparse.issparse(X) and X.dtype == np.float64:
+            for i in range(0, len(X), _BLOCK):
+                X[i : i + _BLOCK] -= self.centre
+                X[i : i + _BLOCK] /= self.scale
+            return X
         if not sparse.issparse(X):
             out = X - self.centre
             out /= self.scale
@@ -432,14 +464,14 @@ class Columns(NamedTuple):
         X.data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
         return X
 
-    def design(self, X):
+    def design(self, X, own=False):
         """The same as a design, sparse rows centred, too."""
         if self.levels is not None:
-            rows = self.levels.design(X, self)
+            rows = self.levels.design(X, self, own)
             few = rows.parts[0].shape[1]
             centre = np.where(np.arange(rows.shape[1]) < few, 0.0, self.centre)
             return Centred(rows, centre) if centre.any() else rows
-        rows = self.rows(X)
+        rows = self.rows(X, own)
         if not sparse.issparse(X):
             return Dense(rows)
         rows = CSR.from_scipy(rows)
@@ -618,16 +650,45 @@ class Surveyed(Source):
         return sum(batch.design.gram(batch.weights) for batch in self.blocks(0))
 
 
+class Sample(NamedTuple):
+    """The rows of the least hashes: even draws, in whatever chunks and order rows come."""
+
+    hashes: np.ndarray
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, X, y, weights, seed):
+        """Those of some rows."""
+        hashes = row_hash(X, seed)
+        order = np.argsort(hashes, kind="stable")[:_SAMPLE]
+        return cls(hashes[order], X[order], y[order], weights[order])
+
+    def join(self, other):
+        """Those of both."""
+        width = max(self.X.shape[1], other.X.shape[1])
+        rows = [widened(part.X, width) for part in (self, other)]
+        X = canonical(sparse.vstack(rows, "csr")) if sparse.issparse(rows[0]) else np.vstack(rows)
+        hashes, y, weights = (
+            np.concatenate([getattr(part, name) for part in (self, other)])
+            for name in ("hashes", "y", "weights")
+        )
+        order = np.argsort(hashes, kind="stable")[:_SAMPLE]
+        return Sample(hashes[order], X[order], y[order], weights[order])
+
+
 class Survey:
     """What the first pass finds out: moments of the columns, targets of every share of the rows.
 
     `turns` takes X to the share that each row belongs to. `outside` counts targets beyond the
     link's range `inside`; `weight` and `sums` are of every share, `sums` of its weighted targets
-    or the weight of each of the `classes`.
+    or the weight of each of the `classes`. With a `seed` a `Sample` is drawn.
     """
 
-    def __init__(self, rows, turns, n_shares, classify, inside):
+    def __init__(self, rows, turns, n_shares, classify, inside, seed=None):
         self.moments: Any = None
+        self.sample: Any = None
         self.weight, self.outside, found = np.zeros(n_shares), 0, {}
         for X, y, weights in rows.survey():
             share = turns(X)
@@ -635,6 +696,9 @@ class Survey:
             before = self.moments and self.moments.widened(part.mean.size)
             self.moments = before.join(part) if before else part
             self.weight += np.bincount(share, weights, minlength=n_shares)
+            if seed is not None:
+                drawn = Sample.of(X, np.asarray(y), weights, seed)
+                self.sample = self.sample.join(drawn) if self.sample else drawn
             if not classify:
                 self.outside += np.count_nonzero((y < inside[0]) | (y > inside[1]))
             for name, column in zip(*_target_columns(y, classify), strict=True):

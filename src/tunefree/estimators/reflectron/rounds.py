@@ -12,12 +12,15 @@ Source: Kakade, Kalai, Kanade and Shamir 2011 (Isotron and SLISOTRON: a monotone
 index alternates with the step); the rest is this library's.
 """
 
+import warnings
+
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.isotonic import isotonic_regression
 
 from tunefree.engine.run import Batches
 from tunefree.estimators.reflectron.problem import bound, is_kernel
-from tunefree.families import Family
+from tunefree.families import Binomial, Family
 from tunefree.learners.reflectron.mirror import Configuration
 from tunefree.links import Learned
 from tunefree.potentials import Whitened
@@ -27,31 +30,54 @@ NATURAL = tuple(Whitened(a) for a in (1.0, 1e-1, 1e-2, 1e-4))
 MOST_COLUMNS, _MANY = 500, 100
 # The race is run on so many rows, and so many a column, of data of so many entries.
 _PILOT, _PILOT_A_COLUMN, _LARGE = 20_000, 40, 4_000_000
-# Their patience: a start is all that is wanted, and a good metric needs few steps.
-_HASTE = 15
+# A start is all that is wanted of these, and the best metric of all the rows needs few steps, which
+# some rows may tell too long.
+_HASTE, _COARSE, _LAST, _SAFE = 15, 10, 5, 0.5
 # Rounds of what a family learns, and of a link; a link is worth another that explains so much more.
 _ROUNDS, _MOST_ROUNDS, _WORTH = 2, 4, 1e-3
 _MOST_PASSES = 150  # of a round
 # Knots of a learned link, and rows for each.
-_KNOTS, _ROWS_A_KNOT = (2, 3, 4, 6, 9, 14, 20), 10
+_CORRECTIONS, _POINTS = 5, 2000
+_KNOTS, _ROWS_A_KNOT = (1, 2, 3, 4, 6, 9, 14, 20), 10
+
+
+def _risen(values, weights):
+    """Values in order; where they fall, pooled with their neighbours."""
+    if (np.diff(values) >= 0.0).all():
+        return values
+    return isotonic_regression(values, sample_weight=weights)
+
+
+def together(s, y, weights):
+    """Indices in order with their targets and weights; many rows as means of their neighbours."""
+    s, y, w = np.broadcast_arrays(s, y, weights)
+    order = np.argsort(s, axis=None, kind="stable")
+    s, y, w = (a.reshape(-1)[order] for a in (s, y, w))
+    if len(s) <= 2 * _POINTS:
+        return s, y, w
+    starts = np.linspace(0, len(s), _POINTS, endpoint=False).astype(int)
+    total = np.add.reduceat(w, starts)
+    kept = total > 0.0
+    return *(np.add.reduceat(w * a, starts)[kept] / total[kept] for a in (s, y)), total[kept]
 
 
 def monotone(base, family, s, y, weights, n_knots):
     """The increasing link of so many knots, or fewer, by which indices s have the means y.
 
-    Rows in order of s are cut in stretches of equal weight; monotone regression (pool adjacent
-    violators) of their mean targets gives the knots. None where fewer than two remain.
+    One knot is the link of the base. Rows in order of s are cut in stretches of equal weight;
+    monotone regression (pool adjacent violators) of their mean targets gives the knots, which then
+    move until stretches have these means (a mean of means is not the mean's). None where fewer than
+    two remain.
     """
-    s, y, w = np.broadcast_arrays(s, y, weights)
-    order = np.argsort(s, axis=None, kind="stable")
-    s, y, w = (a.reshape(-1)[order] for a in (s, y, w))
+    s, y, w = together(s, y, weights)
+    if n_knots == 1:
+        return Learned.through(base, *[(s[0], s[-1] + 1.0)] * 2)
     mass = np.cumsum(w)
     place = np.minimum((n_knots * (mass - 0.5 * w) / mass[-1]).astype(int), n_knots - 1)
     total = np.bincount(place, w, n_knots)
     kept = total > 0.0
-    index, mean = (np.bincount(place, w * a, n_knots)[kept] / total[kept] for a in (s, y))
-    total = total[kept]
-    mean = isotonic_regression(mean, sample_weight=total)
+    mean = np.bincount(place, w * y, n_knots)[kept] / total[kept]
+    mean = _risen(mean, total[kept])
     low, high = family.range
     # Stretches whose mean is an end of the range, where no index is, join their neighbours.
     block = np.cumsum(np.diff(mean, prepend=mean[0]) > 0.0)
@@ -59,15 +85,23 @@ def monotone(base, family, s, y, weights, n_knots):
     if not len(inside):
         return None
     block = np.clip(block, block[inside[0]], block[inside[-1]])
-    block -= block[0]
-    sums = np.bincount(block, total)
-    index, mean = (np.bincount(block, total * a) / sums for a in (index, mean))
-    values = np.asarray(base.inverse(mean), dtype=float)
-    fresh = np.diff(index, prepend=-np.inf) > 1e-9 * (index[-1] - index[0])
-    fresh &= np.diff(values, prepend=-np.inf) > 0.0
-    if fresh.sum() < 2:
-        return None
-    return Learned.through(base, index[fresh], values[fresh])
+    block = (block - block[0])[np.cumsum(kept)[place] - 1]  # of every row
+    sums = np.bincount(block, w)
+    index, mean = (np.bincount(block, w * a) / sums for a in (s, y))
+    values = aim = np.asarray(base.inverse(mean), dtype=float)
+    link = None
+    for _ in range(_CORRECTIONS):
+        fresh = np.diff(index, prepend=-np.inf) > 1e-9 * (index[-1] - index[0])
+        fresh &= np.diff(values, prepend=-np.inf) > 0.0
+        if fresh.sum() < 2:
+            return link
+        link = Learned.through(base, index[fresh], values[fresh])
+        with np.errstate(all="ignore"):
+            told = base.inverse(np.bincount(block, w * link.mean(s)) / sums)
+        if not np.isfinite(told).all():
+            return link
+        values = _risen(values + (aim - told), sums)
+    return link
 
 
 def entered(model, learner, shape, offset, k):
@@ -112,6 +146,13 @@ def left_out(learner, state, batch):
     return s[np.arange(len(s)), np.maximum(batch.held, 0)]
 
 
+def _gain(before, after, weights):
+    """By how much costs have fallen in the mean, and the standard error of that."""
+    gain = before - after
+    mean = weights @ gain / weights.sum()
+    return mean, np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
+
+
 class Rounds:
     """One fit: `model` is the estimator, `learner` the batch learner that it made."""
 
@@ -138,10 +179,28 @@ class Rounds:
         if self.link is not None:
             state = self._linked(state)
         fitted = self._together(state)
+        if isinstance(family, Binomial) and not is_classifier(self.model):
+            self._warn_separable(state)
         if hasattr(family, "levels"):  # what smoothing has moved
             s = self._left_out(state)
             fitted = fitted._replace(offset=fitted.offset + family.start(y - s, w))
         return fitted, self.learner, state
+
+    def _warn_separable(self, state):
+        """Warn if the direction found has all successes above all failures."""
+        learner, y = self.learner, self.batches[0].targets[:, 0]
+        bounded = learner.configurations[learner.chosen(state)].constraint is not None
+        if bounded or not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
+            return
+        s = self._margins(learner, state)[0][:, 0, 0]
+        gap = s[y == 1.0].min() - s[y == 0.0].max()
+        if gap > 0.0:
+            warnings.warn(
+                "The rows are separable: along coef_ every success lies above every failure, by "
+                f"{gap:.3g}. The likelihood has no maximum, and coef_ is where rows left out have "
+                "stopped it: give constraint=LpBall(2, radius) if its size matters.",
+                UserWarning, stacklevel=7,
+            )  # fmt: skip
 
     # ---------------------------------------------------------------- courses of the batch learner
 
@@ -178,17 +237,24 @@ class Rounds:
             state = self._course(learner, self.start)
             self.board = self.courses[-1][0].board
             return state
-        patience = learner.patience
-        learner = learner._replace(patience=min(patience, _HASTE))
-        state = self._course(learner, self.start, [pilot])
+        # Fisher scoring from the first step on, though columns of levels vary little.
+        learner = learner._replace(
+            patience=min(learner.patience, _HASTE),
+            first_step=learner.first_step * learner.configurations[-1].potential.unit,
+        )
+        state = self._course(learner._replace(tol=_COARSE * learner.tol), self.start, [pilot])
         self.board = self.courses[-1][0].board
         c = learner.chosen(state)
         margins = self._margins(learner, state, [pilot])[0][:, 0]
         curved = learner.family.curvature(learner.link, margins).mean(axis=1)
         chosen = bound((Configuration(NATURAL[-1]),), pilot.design, pilot.weights * curved)
-        step = float(pilot.weights.sum() / (pilot.weights @ curved))
+        step = chosen[0].potential.unit * pilot.weights.sum() / (pilot.weights @ curved)
         return self._course(
-            learner._replace(configurations=chosen, first_step=step),
+            learner._replace(
+                configurations=chosen,
+                first_step=_SAFE * float(step),
+                patience=min(learner.patience, _LAST),
+            ),
             (state.best.theta[c], state.best.offset[c]),
         )
 
@@ -236,24 +302,26 @@ class Rounds:
     def _link_for(self, state):
         """The learned link of these coefficients, or None, and deviances of rows left out."""
         family, base = self.learner.family, getattr(self.learner.link, "base", self.learner.link)
-        folds, best = self._folds(self.learner, state), (np.inf, None, None)
+        folds, found = self._folds(self.learner, state), []
+        points = [together(s, y, w[:, None]) for (s, y, w), _ in folds]
         for n_knots in _KNOTS:
             if n_knots > 2 and n_knots * _ROWS_A_KNOT > len(self.batches[0].targets):
                 break
-            links = [monotone(base, family, s, y, w[:, None], n_knots) for (s, y, w), _ in folds]
-            if any(link is None for link in links):
-                continue
-            costs, weights = self._risks(folds, links)
-            risk = float(weights @ costs / weights.sum())
-            if risk < best[0]:
-                best = risk, n_knots, costs
+            links = [monotone(base, family, s, y, w, n_knots) for s, y, w in points]
+            if all(link is not None for link in links):
+                costs, weights = self._risks(folds, links)
+                found.append((weights @ costs / weights.sum(), n_knots, costs))
+        if not found:
+            return None, np.inf, None
+        best = min(found, key=lambda each: each[0])
+        # The base, unless another is better by a standard error.
+        mean, error = _gain(found[0][2], best[2], weights)
+        each = best if mean > error else found[0]
         batch = self.batches[0]
-        if best[1] is None:
-            return None, best[0], None
         link = monotone(
-            base, family, self._left_out(state), batch.targets, batch.weights[:, None], best[1]
+            base, family, self._left_out(state), batch.targets, batch.weights[:, None], each[1]
         )
-        return link, best[0], best[2]
+        return link, each[0], each[2]
 
     def _linked(self, state):
         """The state after the best closed form was found, or a link learned, or both."""
@@ -290,9 +358,7 @@ class Rounds:
                 break
         learner, state, link, _, found = best
         if link is not None and self.link == "auto":
-            gain = closed[2] - found
-            mean = weights @ gain / weights.sum()
-            error = np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
+            mean, error = _gain(closed[2], found, weights)
             if not mean > error:
                 learner, state, link = closed[0], closed[1], None
         self.learner = learner if link is None else learner._replace(link=link)

@@ -231,7 +231,7 @@ class _Equations(ReflectronRegressor):
         k = self.n_outputs
         return Columns.of(_rows(X, k), np.repeat(weights, k), centred, self.standardize)
 
-    def _batch(self, columns, X, targets, weights, held):
+    def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
         k = self.n_outputs
         design = Shared(columns.design(_rows(X, k)), k)
         held = np.repeat(held, k) if np.ndim(held) else held

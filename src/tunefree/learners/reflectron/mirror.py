@@ -69,6 +69,7 @@ _GROWTH, _SHRINKAGE = 1.3, 0.5
 _STILL = 1e-14  # a relative move below this is rounding
 _MOST_SHRINKAGES = 200
 _SHARE_OF_START = 0.1
+_PIECE = 8192  # rows
 # Of chains.
 _STIFF = 1.3  # c: below 2, as the steepest direction is steeper than those met
 _REACH, _LONGEST = 2.0, 30  # of the time before: as long a chain; steps
@@ -130,6 +131,33 @@ class Batch(NamedTuple):
     weights: np.ndarray
     held: Any = NONE
     offset: Any = None
+
+    def pieces(self):
+        """The same in stretches whose products and residuals stay in the cache."""
+        n = len(self.targets)
+        if n < 2 * _PIECE:
+            return [self]
+        held = np.broadcast_to(self.held, n)
+        return [
+            Batch(
+                self.design.rows(some), self.targets[some], self.weights[some], held[some],
+                None if self.offset is None else self.offset[some],
+            )
+            for some in (slice(i, min(i + _PIECE, n)) for i in range(0, n, _PIECE))
+        ]  # fmt: skip
+
+
+class _Judged(NamedTuple):
+    """What is judged of numbers of shape (n, configurations, members, k): of two members each.
+
+    The first, and the one that the row is held out from.
+    """
+
+    held: np.ndarray
+
+    def __call__(self, a):
+        left_out = a[np.arange(len(a)), :, np.maximum(self.held, 0)]
+        return np.stack([a[:, :, 0], left_out], axis=2)
 
 
 class Point(NamedTuple):
@@ -197,6 +225,7 @@ class State(NamedTuple):
     passes: int
     automatic: np.ndarray  # whether the step is
     patience: np.ndarray  # points to wait for progress, at least
+    half: np.ndarray  # the lowest risk when the accepted points were last a power of two
     chain: Any = None  # what `Chained` remembers, of the L running ones
 
 
@@ -247,11 +276,17 @@ class Mirror(NamedTuple):
             best_at=none, mark=worst, mark_at=none, begun=zeros, time=zeros, best_time=zeros,
             risk=worst, held_risk=worst, move=zeros, passes=0,
             automatic=np.array([c.step is None for c in self.configurations]),
-            patience=self.patience * np.array(way),
+            patience=self.patience * np.array(way), half=worst,
         )  # fmt: skip
 
     def scan(self, state, block):
         """Add a block's residuals and gradients at the points on trial."""
+        sums = state.sums
+        for piece in block.pieces():
+            sums = sums.add(self._summed(state, piece))
+        return state._replace(sums=sums)
+
+    def _summed(self, state, block):
         outputs = getattr(block.design, "outputs", 1)  # rows a sample, where these share weights
         theta, offset = state.trial.theta, state.trial.offset
         n_live, members, k, d = theta.shape
@@ -260,28 +295,33 @@ class Mirror(NamedTuple):
         if block.offset is not None:
             margins = margins + block.offset[:, None, None, None]
         targets = block.targets[:, None, None, :]
+        held = np.broadcast_to(block.held, len(targets))
+        out = held[:, None] == np.arange(members)
+        measured, learns = block.weights[:, None] * out, block.weights[:, None] * ~out
         if self.family is None:
             r, squares = residuals(self.link, self.weight, margins, targets)
+            squares = squares.sum(axis=3)
+            risk = np.einsum("im,ilm->l", measured, squares)
         else:
-            r, squares = self.family.residuals(self.link, margins, targets)
-        held = np.broadcast_to(block.held, len(r))[:, None] == np.arange(members)
-        measured, learns = block.weights[:, None] * held, block.weights[:, None] * ~held
-        squares = squares.sum(axis=3)
+            judged = None if members == 1 else _Judged(held)
+            r, squares = self.family.residuals(self.link, margins, targets, judged)
+            squares = squares.sum(axis=3)
+            with np.errstate(invalid="ignore"):
+                risk = measured.sum(axis=1) @ squares[:, :, -1]
         r = (r * learns[:, None, :, None]).reshape(len(r), -1)
         gradient: Any = 0.0  # rows that are only measured have none
         if learns.any():
             gradient = block.design.adjoint(r).T.reshape(theta.shape)
             if getattr(self.family, "tied", False):  # projected on equal coefficients
                 gradient = np.broadcast_to(gradient.mean(axis=2, keepdims=True), theta.shape)
-        sums = Sums(
+        return Sums(
             gradient,
             r.sum(axis=0).reshape(offset.shape),
             learns.sum(axis=0) / outputs,
             learns[:, 0] @ squares[:, :, 0],
-            np.einsum("im,ilm->l", measured, squares),
+            risk,
             float(measured.sum()) / outputs,
         )
-        return state._replace(sums=state.sums.add(sums))
 
     def merge(self, base, parts):
         """Join what several workers scanned, each from `base`."""
@@ -335,7 +375,12 @@ class Mirror(NamedTuple):
             passes=state.passes + 1,
             chain=chain,
         )
-        return self._set_out(state, ~ended & ~self._tired(state))
+        ended |= self._tired(state)
+        if self.behind is not None and self.family is not None:
+            doubled = accept & (at & (at + 1) == 0)
+            ended |= doubled & self._hopeless(state)
+            state = state._replace(half=noted("half", doubled, state.score[live]))
+        return self._set_out(state, ~ended)
 
     def _pace(self, state, accept, moved, move, bend):
         """The time that accepted trials took, the next steps, and what a chain remembers."""
@@ -359,7 +404,7 @@ class Mirror(NamedTuple):
         offset = np.where(still[:, None, None], 0.0, offset)  # rounding tells nothing of the step
         if still.any():
             still &= _largest(theta) <= _STILL * own
-        move = inner(drift, theta) + inner(offset, offset)
+        move = inner(drift, theta) + self._units(live) * inner(offset, offset)
         with np.errstate(invalid="ignore", over="ignore"):
             bend = inner(gradient - state.gradient, theta)
             bend += inner(slope - state.offset_gradient, offset)
@@ -384,6 +429,16 @@ class Mirror(NamedTuple):
             lagging = (at > 0) & (state.score[state.live] > state.score.min())
             tired |= lagging & (waited > self.behind)
         return tired
+
+    def _hopeless(self, state):
+        """Which running configurations would make no progress on another, falling as far again."""
+        live, best = state.live, state.score.min()
+        score = state.score[live]
+        with np.errstate(invalid="ignore"):
+            reach = score - (state.half[live] - score)
+        worth = self.tol * (best + _SHARE_OF_START * state.begun[live])
+        old = (state.accepted[live] >= state.patience[live]) & (score > best)
+        return old & (reach > best - worth)
 
     def _set_out(self, state, goes):
         """Put the next points on trial; a step to infinity is shortened at once."""
@@ -422,7 +477,12 @@ class Mirror(NamedTuple):
         now, step = state.now, step[:, None, None]
         with np.errstate(invalid="ignore", over="ignore"):
             dual = now.dual - step[..., None] * state.gradient
-            return dual, now.offset - step * state.offset_gradient
+            length = step / self._units(state.live)[:, None, None]
+            return dual, now.offset - length * state.offset_gradient
+
+    def _units(self, live):
+        """The weights of half the squared intercept, beside the potentials."""
+        return np.array([getattr(self.configurations[c].potential, "unit", 1.0) for c in live])
 
     def _begun_anew(self, state, plain):
         """The state after steps to infinity were shortened."""
@@ -541,6 +601,7 @@ class Chained(Mirror):
             dual = now.dual + keep[..., None] * (now.dual - before.dual)
             offset = now.offset + keep * (now.offset - before.offset)
             dual -= length[..., None] * state.gradient
+            length /= self._units(state.live)[:, None, None]
             return dual, offset - length * state.offset_gradient
 
     def _begun_anew(self, state, plain):

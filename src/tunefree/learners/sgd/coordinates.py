@@ -106,8 +106,8 @@ def spanned(mean, target, low, high):
 
 
 def _measured(mean, target, largest, size):
-    # Below the rounding of the mean there is no deviation.
-    largest = np.where(largest > 1e-13 * size, largest, 0.0)
+    # Below the rounding of the mean there is no deviation, nor where its inverse overflows.
+    largest = np.where(largest > np.maximum(1e-13 * size, 1e-300), largest, 0.0)
     factor = np.divide(1.0, largest, out=np.zeros(len(mean)), where=largest > 0.0)
     return Columns(mean, factor, target)
 
