@@ -1140,7 +1140,8 @@ class ReflectronRegressor(
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
     def _foretold(self, s, targets, weights):
-        return base.foretold(self.family_.predicted(self.link_, s), targets, weights)
+        said = self.family_.predicted(self.link_, s)
+        return base.foretold(said, targets, weights, getattr(self, "range_", None))
 
     def _possible(self, ends):
         return np.clip(ends, *self.family_.range)
