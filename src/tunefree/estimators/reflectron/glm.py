@@ -1134,7 +1134,7 @@ class ReflectronRegressor(
         mean = mean.astype(self.coef_.dtype, copy=False)
         ends: Any = getattr(self, "range_", None)
         if ends is not None:
-            mean = np.clip(mean, *ends)
+            mean = np.clip(mean, *ends).astype(mean.dtype)
         if exposure is not None:
             mean = mean * _of_rows(exposure, margins, "exposure", positive=True)[:, None]
         return mean[:, 0] if self.coef_.ndim == 1 else mean
