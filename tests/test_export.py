@@ -11,6 +11,7 @@ from tunefree import links
 from tunefree.io.model import ModelError
 from tunefree.kernels import KERNELS
 from tunefree.onnx import to_onnx
+from tunefree.uncertainty.calibration import Slopes
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -135,6 +136,14 @@ def test_stacks_of_many_classes_are_exported(tmp_path):
     rows = 1.5 * rng.normal(size=(12, 10))[y] + rng.normal(size=(200, 10))
     model = tunefree.TuneFreeClassifier("linear", random_state=0).fit(rows, y)
     assert len(model.weights_) > 1
+    assert_same(model, rows, tmp_path)
+
+
+def test_slopes_of_classes_are_exported(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(150, 3)), np.arange(150) % 3
+    model = tunefree.TuneFreeClassifier(random_state=0).fit(rows, y)
+    model.calibration_ = Slopes(np.array([0.5, 1.0, 2.0]), np.array([0.0, 0.3, -0.3]))
     assert_same(model, rows, tmp_path)
 
 

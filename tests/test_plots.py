@@ -6,13 +6,18 @@ from sklearn.datasets import load_breast_cancer, load_digits
 
 from tunefree import (
     AveragedSGDRegressor,
+    CoverageDisplay,
     DriftDisplay,
+    IntervalDisplay,
+    LandmarkClassifier,
+    LandmarkRegressor,
     LeaderboardDisplay,
     LinkDisplay,
     MarginDisplay,
     OptimisticPerceptron,
     PiSTOLClassifier,
     ReflectronRegressor,
+    ReliabilityDisplay,
     RiskCurveDisplay,
     StreamClassifier,
     WeightsDisplay,
@@ -126,3 +131,27 @@ def test_the_leaderboard_of_a_stack_tells_the_shares(ax):
     assert [t.get_text() for t in ax.get_yticklabels()] == ["b, 75%", "c", "a, 25%"]
     colours = [bar.get_facecolor() for bar in display.bars_]
     assert colours[0] == colours[2] != colours[1]
+
+
+def test_how_sure_a_model_is_is_drawn(ax):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = X[:, 0] + rng.normal(size=300)
+    model = LandmarkRegressor(random_state=0).fit(X[:100], y[:100])
+    display = IntervalDisplay.from_estimator(model, X[100:], y[100:]).plot(ax)
+    low, high = display.intervals.T
+    inside, outside = ax.lines[1:]
+    assert len(inside.get_xdata()) == np.sum((low <= y[100:]) & (y[100:] <= high))
+    assert len(inside.get_xdata()) + len(outside.get_xdata()) == 200
+    shown = CoverageDisplay.from_estimator(model, X[100:], y[100:], slices=4).plot(ax)
+    assert shown.covered.sum() == len(inside.get_xdata()) and shown.rows.tolist() == [50] * 4
+    share = shown.covered / shown.rows
+    assert (shown.limits_[:, 0] < share).all() and (share <= shown.limits_[:, 1]).all()
+    classes = LandmarkClassifier(random_state=0).fit(X[:100], y[:100] > 0)
+    by = np.where(X[100:, 1] > 0, "high", "low")
+    slices = CoverageDisplay.from_estimator(classes, X[100:], y[100:] > 0, by=by)
+    assert slices.names == ["high", "low"] and slices.rows.sum() == 200
+    for rows in ((), (X[100:], y[100:] > 0)):
+        told = ReliabilityDisplay.from_estimator(classes, *rows).plot(ax)
+        assert (told.limits[:, 0] <= told.share).all() and (np.diff(told.said) >= 0).all()
+    assert (told.line_.get_ydata() == told.share).all()

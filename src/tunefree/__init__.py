@@ -45,10 +45,11 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
     )
     from tunefree.io.model import load_model as load_model, save_model as save_model
     from tunefree.plots import (
-        DriftDisplay as DriftDisplay, LeaderboardDisplay as LeaderboardDisplay,
+        CoverageDisplay as CoverageDisplay, DriftDisplay as DriftDisplay,
+        IntervalDisplay as IntervalDisplay, LeaderboardDisplay as LeaderboardDisplay,
         LinkDisplay as LinkDisplay, MarginDisplay as MarginDisplay,
-        RidgePathDisplay as RidgePathDisplay, RiskCurveDisplay as RiskCurveDisplay,
-        WeightsDisplay as WeightsDisplay,
+        ReliabilityDisplay as ReliabilityDisplay, RidgePathDisplay as RidgePathDisplay,
+        RiskCurveDisplay as RiskCurveDisplay, WeightsDisplay as WeightsDisplay,
     )
     from tunefree.preprocessing import TablePreprocessor as TablePreprocessor
     # fmt: on
@@ -58,9 +59,11 @@ _HOMES = {
     "AveragedSGDRegressor": "tunefree.estimators.ridge",
     "Checkpoint": "tunefree.engine.session",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
+    "CoverageDisplay": "tunefree.plots",
     "DriftDisplay": "tunefree.plots",
     "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron",
+    "IntervalDisplay": "tunefree.plots",
     "LeaderboardDisplay": "tunefree.plots",
     "LinkDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
@@ -73,6 +76,7 @@ _HOMES = {
     "PiSTOLRegressor": "tunefree.estimators.pistol",
     "ReflectronClassifier": "tunefree.estimators.reflectron.glm",
     "ReflectronRegressor": "tunefree.estimators.reflectron.glm",
+    "ReliabilityDisplay": "tunefree.plots",
     "RidgePathDisplay": "tunefree.plots",
     "RiskCurveDisplay": "tunefree.plots",
     "SharedReflectron": "tunefree.estimators.reflectron.shared",

@@ -142,7 +142,9 @@ def _stacked(g, estimator, X, name):
         else:
             scores = _predicted(g, model, scores)
         terms.append(g("Mul", scores, float(a)))
-    return g("Add", terms[0] if len(terms) == 1 else g("Sum", *terms), estimator.offsets_)
+    scores = g("Add", terms[0] if len(terms) == 1 else g("Sum", *terms), estimator.offsets_)
+    mended = getattr(estimator, "calibration_", None)
+    return scores if mended is None else mended.onnx(g, scores)
 
 
 def _dtype(estimator):

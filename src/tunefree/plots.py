@@ -12,11 +12,15 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree.protocols import MatrixLike, TargetLike
+from tunefree.uncertainty.risk import exact
 
 __all__ = [
+    "CoverageDisplay",
     "DriftDisplay",
+    "IntervalDisplay",
     "LeaderboardDisplay",
     "MarginDisplay",
+    "ReliabilityDisplay",
     "RidgePathDisplay",
     "RiskCurveDisplay",
     "WeightsDisplay",
@@ -661,4 +665,266 @@ class DriftDisplay:
         ax.set(xlabel="rows", ylabel=self.label, ylim=(0.0, None))
         twin.set(ylabel="half-life in rows", yscale="log")
         ax.legend(self.lines_, [i.get_label() for i in self.lines_], frameon=False, fontsize=8)
+        return self
+
+
+class IntervalDisplay:
+    """Intervals over predictions, with the targets that they are about.
+
+    Parameters
+    ----------
+    prediction : ndarray of shape (n,)
+    intervals : ndarray of shape (n, 2)
+    target : ndarray of shape (n,), optional
+    share : float, default=0.9
+        Of targets that are to lie within.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import IntervalDisplay, LandmarkRegressor
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = LandmarkRegressor(random_state=0).fit(X, X[:, 0])
+    >>> IntervalDisplay.from_estimator(model, X).intervals.shape
+    (60, 2)
+    """
+
+    def __init__(
+        self,
+        prediction: np.ndarray,
+        intervals: np.ndarray,
+        *,
+        target: np.ndarray | None = None,
+        share: float = 0.9,
+    ):
+        self.prediction, self.intervals = prediction, intervals
+        self.target, self.share = target, share
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any = None, *, alpha: float = 0.1, output: int = 0
+    ) -> Self:
+        """The display of an estimator with `predict_interval`.
+
+        Parameters
+        ----------
+        estimator : fitted regressor
+        X : as for `predict`
+        y : array-like of shape (n,) or (n, n_targets), optional
+        alpha : float, default=0.1
+        output : int, default=0
+            Which of several targets.
+        """
+        said, ends = estimator.predict_interval(X, alpha=alpha)
+        n, y = len(said), None if y is None else np.asarray(y, dtype=float)
+        target = None if y is None else y.reshape(n, -1)[:, output]
+        ends = ends.reshape(n, -1, 2)[:, output]
+        return cls(said.reshape(n, -1)[:, output], ends, target=target, share=1.0 - alpha)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw a bar a row, its target as a dot: orange where it lies outside.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = _axes(ax)
+        order = np.argsort(self.prediction, kind="stable")
+        said, (low, high) = self.prediction[order], self.intervals[order].T
+        label = f"{self.share:.0%} intervals"
+        ax.vlines(said, low, high, color=COLOURS[5], alpha=0.35, linewidth=1.2, label=label)
+        ax.plot(said, said, color="0.3", linewidth=0.8)
+        if self.target is not None:
+            y = self.target[order]
+            inside = (low <= y) & (y <= high)
+            told = f"{inside.mean():.1%} of targets within"
+            ax.plot(said[inside], y[inside], ".", color=COLOURS[0], markersize=3, label=told)
+            ax.plot(said[~inside], y[~inside], ".", color=COLOURS[1], markersize=4, label="outside")
+        ax.set(xlabel="prediction", ylabel="target")
+        ax.legend(frameon=False, fontsize=8)
+        return self
+
+
+class CoverageDisplay:
+    """What intervals or sets cover, slice by slice, with exact 95 % limits.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the slices.
+    covered, rows : ndarray of int of shape (n_slices,)
+    share : float
+        What is to be covered.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    limits_ : ndarray of shape (n_slices, 2)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import CoverageDisplay, LandmarkRegressor
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = LandmarkRegressor(random_state=0).fit(X, X[:, 0])
+    >>> CoverageDisplay.from_estimator(model, X, X[:, 0], slices=3).rows
+    array([20, 20, 20])
+    """
+
+    def __init__(self, names: list, covered: np.ndarray, rows: np.ndarray, share: float):
+        self.names, self.covered, self.rows, self.share = names, covered, rows, share
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        by: Any = None,
+        alpha: float = 0.1,
+        slices: int = 8,
+    ) -> Self:
+        """The display of an estimator with `predict_interval` or `predict_set`.
+
+        Parameters
+        ----------
+        estimator : fitted estimator, of one target
+        X : as for `predict`
+        y : array-like of shape (n,)
+        by : array-like of shape (n,), optional
+            Numbers, which are cut into slices of as many rows, or categories; by default the
+            prediction, or the class.
+        alpha : float, default=0.1
+        slices : int, default=8
+        """
+        y = np.asarray(y)
+        if hasattr(estimator, "classes_"):
+            _, sets = estimator.predict_set(X, alpha=alpha)
+            inside, own = sets[np.arange(len(y)), np.searchsorted(estimator.classes_, y), 0], y
+        else:
+            own, ends = estimator.predict_interval(X, alpha=alpha)
+            inside = (ends[:, 0, 0] <= y) & (y <= ends[:, 1, 0])
+        by = np.asarray(own if by is None else by)
+        if by.dtype.kind in "fiu" and len(np.unique(by)) > slices:
+            parts = np.array_split(np.argsort(by, kind="stable"), slices)
+            names = [f"{by[p].min():.3g} .. {by[p].max():.3g}" for p in parts]
+        else:
+            values, place = np.unique(by, return_inverse=True)
+            names, parts = [str(v) for v in values], [
+                np.flatnonzero(place == i) for i in range(len(values))
+            ]  # fmt: skip
+        covered = np.array([int(inside[p].sum()) for p in parts])
+        return cls(names, covered, np.array([len(p) for p in parts]), 1.0 - alpha)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the coverage of every slice and the line that it should reach.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = _axes(ax)
+        self.limits_ = np.array(
+            [exact(*pair) for pair in zip(self.covered, self.rows, strict=True)]
+        )
+        share, place = self.covered / self.rows, np.arange(len(self.names))
+        ax.hlines(place, *self.limits_.T, color=COLOURS[0], linewidth=1.4)
+        ax.plot(share, place, "o", color=COLOURS[0], markersize=4)
+        ax.axvline(self.share, color=COLOURS[1], linestyle="--", linewidth=1.0)
+        ax.set_yticks(place, [f"{n} ({m})" for n, m in zip(self.names, self.rows, strict=True)])
+        ax.set(
+            xlabel=f"covered, with 95 % limits (dashed: {self.share:.0%})", ylabel="slice (rows)"
+        )
+        return self
+
+
+class ReliabilityDisplay:
+    """What came true of probabilities, by how high they were, with exact 95 % limits.
+
+    Parameters
+    ----------
+    said, share : ndarray of shape (n_bins,)
+        Mean probability of the class, and the share of rows of the class.
+    limits : ndarray of shape (n_bins, 2)
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    line_ : matplotlib Line2D
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tunefree import LandmarkClassifier, ReliabilityDisplay
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> model = LandmarkClassifier(random_state=0).fit(X, X[:, 0] > 0)
+    >>> ReliabilityDisplay.from_estimator(model, bins=5).said.shape
+    (5,)
+    """
+
+    def __init__(self, said: np.ndarray, share: np.ndarray, limits: np.ndarray):
+        self.said, self.share, self.limits = said, share, limits
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any = None, y: Any = None, *, output: int = -1, bins: int = 10
+    ) -> Self:
+        """The display of a classifier, on rows given or on those that it left out.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+        X : as for `predict`, optional
+            Without rows, those of `left_out_` are shown.
+        y : array-like of shape (n,), optional
+        output : int, default=-1
+            Which class.
+        bins : int, default=10
+            Of as many rows each.
+        """
+        check_is_fitted(estimator)
+        if X is None:
+            p, codes = estimator.left_out_.p, estimator.left_out_.codes
+        else:
+            p, codes = estimator.predict_proba(X), np.searchsorted(estimator.classes_, y)
+        own = codes == np.arange(p.shape[1])[output]
+        parts = np.array_split(np.argsort(p[:, output], kind="stable"), bins)
+        parts = [part for part in parts if len(part)]
+        limits = np.array([exact(int(own[part].sum()), len(part)) for part in parts])
+        said, share = ([a[part].mean() for part in parts] for a in (p[:, output], own))
+        return cls(np.array(said), np.array(share), limits)
+
+    def plot(self, ax: Any = None, **line: Any) -> Self:
+        """Draw the diagram, its band, and the diagonal.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        **line
+            Passed to the line.
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = _axes(ax)
+        ax.plot([0, 1], [0, 1], color="0.5", linestyle=":", linewidth=1.0)
+        ax.fill_between(self.said, *self.limits.T, color=COLOURS[5], alpha=0.3, linewidth=0)
+        look = {"color": COLOURS[0], "marker": "o", "markersize": 4, "linewidth": 1.2, **line}
+        (self.line_,) = ax.plot(self.said, self.share, **look)
+        ax.set(xlabel="probability that was said", ylabel="share that came true (95 % band)")
+        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         return self

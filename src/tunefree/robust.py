@@ -366,6 +366,8 @@ class Odd(NamedTuple):
 
 def odd_entries(part, rest, name):
     """The `Odd` entries in which two versions of rows differ, or None."""
+    if part.ndim == 1:  # targets
+        part, rest = part[:, None], rest[:, None]
     rows, columns = (part != rest).nonzero()
     if not len(rows):
         return None

@@ -100,13 +100,15 @@ def test_regression_from_csv(here):
     assert json.loads(result.stdout)["task"] == "regression"
     assert "the target has fractions" in result.stderr
     scores = json.loads(run("eval", "m", "data.csv", "--json").stdout)
-    assert set(scores) == {"mse", "mae", "r2", "n", "calibration"} and scores["r2"] > 0.9
+    known = {"mse", "mae", "r2", "n", "calibration", "risk_interval", "risk_interval_kind"}
+    assert set(scores) == known and scores["r2"] > 0.9
     tenths = scores["calibration"]
     assert sum(row["rows"] for row in tenths) == scores["n"] and len(tenths) == 10
     assert all(abs(row["predicted"] - row["observed"]) < 0.3 for row in tenths)
     lines = run("eval", "m", "data.csv").stdout.split("\n")
     assert [line.split()[0] for line in lines[:4]] == ["mse", "mae", "r2", "n"]
-    assert lines[4].startswith("calibration") and len(lines) == 17
+    assert lines[4].startswith("risk in") and lines[5].startswith("calibration")
+    assert len(lines) == 18
     assert [float(x) for x in predictions("m", "data.csv")] == pytest.approx(VALUES, abs=1.0)
 
 
@@ -188,6 +190,34 @@ def test_unseen_features_are_ignored_with_a_count_and_absent_ones_are_zero(here)
     assert "ignored 3 values of features" in result.stderr
     assert result.stdout == run("predict", "m", "-", stdin="1 1:2\n-1 1:-2\n").stdout
     assert predictions("m", "-", stdin="1:2\n1:-2\n") == ["1", "-1"]  # labels are not needed
+
+
+def test_intervals_and_sets_come_with_predictions(here):
+    run("train", "data.csv", "r", "--task", "regression")
+    run("train", "kinds.csv", "c")
+    head, *lines = predictions("r", "data.csv", "--interval", ".8")
+    assert head == "prediction,low,high"
+    for line, alone in zip(lines, predictions("r", "data.csv"), strict=True):
+        said, low, high = map(float, line.split(","))
+        assert low <= said <= high and said == pytest.approx(float(alone))
+    head, *lines = predictions("c", "kinds.csv", "--set", ".8")
+    assert head == "prediction,down,up"
+    assert [line.split(",")[0] for line in lines] == predictions("c", "kinds.csv")
+    for arguments, words in (
+        (["r", "data.csv", "--set", ".9"], "gives no sets"),
+        (["c", "kinds.csv", "--interval", ".9"], "gives no intervals"),
+        (["r", "data.csv", "--interval", "90"], "is no share"),
+        (["c", "kinds.csv", "--set", ".9", "--proba"], "one of"),
+    ):
+        assert words in run("predict", *arguments, code=2).stderr
+
+
+def test_an_evaluation_says_how_well_the_risk_is_known(here):
+    run("train", "kinds.csv", "c")
+    scores = json.loads(run("eval", "c", "kinds.csv", "--json").stdout)
+    low, high = scores["risk_interval"]
+    assert low <= scores["error"] <= high and "Clopper" in scores["risk_interval_kind"]
+    assert "risk in" in run("eval", "c", "kinds.csv").stdout
 
 
 def test_indices_mean_in_prediction_what_they_meant_in_training(here):

@@ -108,7 +108,7 @@ class Entry(NamedTuple):
     moves: np.ndarray | None = None
 
 
-def folds_of(strata, groups=None):
+def folds_of(strata, groups=None, count=None):
     """Fold number of every row, even within each stratum, and how many folds there are.
 
     Parameters
@@ -118,6 +118,8 @@ def folds_of(strata, groups=None):
     groups : ndarray of int of shape (n,), optional
         Numbers of groups, none of which is split between folds. The largest are dealt first, each
         to the fold that holds least of what it holds.
+    count : int, optional
+        How many folds, in place of the race's own number.
 
     Examples
     --------
@@ -127,7 +129,8 @@ def folds_of(strata, groups=None):
     (array([0, 0, 2, 1, 1]), 3)
     """
     n = len(strata)
-    count = _FOLDS if n < FEW_ROWS else max(_FOLDS, -(-n // _MOST_HELD))
+    if count is None:
+        count = _FOLDS if n < FEW_ROWS else max(_FOLDS, -(-n // _MOST_HELD))
     if groups is not None:
         table = np.zeros((groups.max() + 1, strata.max() + 1))
         np.add.at(table, (groups, strata), 1.0)

@@ -233,6 +233,21 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="class probabilities as csv, after a line of classes")
     ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="also the ends of an interval that holds this share of targets, as csv: .9, say",
+        ),
+    ] = None,
+    set_: Annotated[
+        float | None,
+        typer.Option(
+            "--set",
+            metavar="SHARE",
+            help="also the classes of a set that holds this share of labels: csv, 1 for those in",
+        ),
+    ] = None,
     header: Header = None,
     format: FormatOption = None,
 ):
@@ -244,7 +259,8 @@ def predict(
     with outcomes():
         from tunefree.cli.apply import run_predict
 
-        run_predict(model, data, output, proba, header=header, format=format and str(format))
+        asked = {"proba": proba, "interval": interval, "set": set_}
+        run_predict(model, data, output, asked, header=header, format=format and str(format))
 
 
 @app.command("eval")
@@ -262,7 +278,8 @@ def evaluate(
 ):
     """Compare the predictions for DATA with its targets.
 
-    Prints error, log-loss and AUC (two classes), or mse, mae and r2; and the number of rows n.
+    Prints error, log-loss and AUC (two classes), or mse, mae and r2; the number of rows n; and an
+    interval for the risk on more rows like these.
     """
     with outcomes():
         from tunefree.cli.apply import run_eval

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from tunefree.io import Column, DataError, Named, read
 from tunefree.io.files import write_atomically
 from tunefree.io.mixed import format_in, mixed_parts, read_mixed
 from tunefree.io.model import describe_model, load_model
+from tunefree.uncertainty.risk import EXACT, NORMAL_NEW, exact
 
 _LEAST = 1e-15  # a probability below it counts as this, so that one sure mistake is not infinite
 _MOST = 1e6  # a unit deviance above it counts as this
@@ -130,13 +132,13 @@ def matched_by_us():
 # --- tunefree predict -----------------------------------------------------------------------------
 
 
-def run_predict(model, data, output, proba, **given):
-    """Carry out ``tunefree predict``."""
+def run_predict(model, data, output, asked, **given):
+    """Carry out ``tunefree predict``; `asked` says of probabilities, intervals or sets."""
     estimator, notes = load(model)
-    if proba and not hasattr(estimator, "predict_proba"):
-        stop(f"{model} gives no probabilities", USAGE)
+    beside = notes.get("beside")
+    head, rows = _shape(estimator, model, asked, beside)
     tables = _tables(estimator, notes, data, labelled=False, **given)
-    texts = _texts(estimator, tables, data, proba, notes.get("beside"))
+    texts = _texts(head, rows, tables, data, beside)
     if output is None:
         for text in texts:
             answer(text.removesuffix("\n"))
@@ -151,20 +153,60 @@ def run_predict(model, data, output, proba, **given):
 
     with failing(FAILED, output):
         write_atomically(output, counted())
-    note(f"wrote {lines - proba} predictions to {output}")
+    note(f"wrote {lines - bool(head)} predictions to {output}")
 
 
-def _texts(estimator, tables, data, proba, beside):
-    """The predictions as lines of text; the line of classes comes when the data are readable."""
-    head = as_csv([map(_plain, estimator.classes_.tolist())]) if proba else ""
+def _shape(estimator, model, asked, beside):
+    """The first line of csv (empty for none), and the function from rows to text."""
+    words = {"proba": "probabilities", "interval": "intervals", "set": "sets"}
+    asked = {name: value for name, value in asked.items() if value not in (None, False)}
+    if beside and "interval" in asked:
+        stop(f"{model} has columns of exposure or offset, and no intervals for these", USAGE)
+    if len(asked) > 1:
+        stop("ask for one of --proba, --interval and --set", USAGE)
+    for name, share in asked.items():
+        if not hasattr(estimator, f"predict_{name}"):
+            stop(f"{model} gives no {words[name]}", USAGE)
+        if name != "proba" and not 0.0 < share < 1.0:
+            stop(f"--{name} {share} is no share between 0 and 1", USAGE)
+        alpha = round(1.0 - share, 12)
+        # What is not to be had of this model at this share is said before any row is read.
+        if name != "proba" and getattr(estimator, "left_out_", 0) is None:
+            stop(f"{model} knows of no rows left out, and gives no {words[name]}", USAGE)
+    classes = [_plain(label) for label in getattr(estimator, "classes_", np.empty(0)).tolist()]
+
+    def plain(X, **known):
+        return "".join(f"{_plain(value)}\n" for value in estimator.predict(X, **known).tolist())
+
+    def interval(X):
+        y, ends = estimator.predict_interval(X, alpha)
+        y = y.reshape(len(y), -1)
+        ends = ends.reshape(*y.shape, 2)
+        return as_csv(np.concatenate([y[:, :, None], ends], axis=2).reshape(len(y), -1).tolist())
+
+    def sets(X, **_):
+        y, within = estimator.predict_set(X, alpha)
+        rows = zip(y.tolist(), within[:, :, 0].astype(int).tolist(), strict=True)
+        return as_csv([_plain(label), *row] for label, row in rows)
+
+    if "proba" in asked:
+        return as_csv([classes]), lambda X, **_: as_csv(estimator.predict_proba(X).tolist())
+    if "interval" in asked:
+        head = ["prediction", "low", "high"]
+        k = len(getattr(estimator, "left_out_", ()) or ()) if hasattr(estimator, "table_") else 1
+        many = [f"{word} {j}" for j in range(k) for word in head]
+        return as_csv([head if k < 2 else many]), interval
+    if "set" in asked:
+        return as_csv([["prediction", *classes]]), sets
+    return "", plain
+
+
+def _texts(head, rows, tables, data, beside):
+    """The predictions as lines of text; the first line comes when the data are readable."""
     for table in tables:
         with failing(BAD_DATA, data), working("predicting"), matched_by_us():
             X, known = apart(table.X, beside)
-            if proba:
-                text = as_csv(estimator.predict_proba(X).tolist())
-            else:
-                found = estimator.predict(X, **known).tolist()
-                text = "".join(f"{_plain(value)}\n" for value in found)
+            text = rows(X, **known)
         yield head + text
         head = ""
 
@@ -194,12 +236,13 @@ class Scores:
     >>> for part in (slice(0, 2), slice(2, 3)):
     ...     scores.add(y[part], (decisions > 0)[part] * 1, None, decisions[part])
     >>> scores.result()
-    {'error': 0.333..., 'auc': 1.0, 'n': 3}
+    {'error': 0.333..., 'auc': 1.0, 'n': 3, 'risk_interval': [0.00..., 0.90...], ...}
     """
 
     def __init__(self, classes=None, family=None):
         self.classes, self.family, self.rows, self.strangers = classes, family, 0, 0
         self.weight, self.means = 0.0, {}  # weighted means over the rows so far
+        self.squares, self.equal = 0.0, True  # of weights; whether all weigh 1
         self._decisions = []  # parts of (is of the second class, decision, weight)
         self._told = []  # parts of (prediction, target, weight), of the first rows
 
@@ -232,6 +275,9 @@ class Scores:
         added = float(weight.sum())
         if not added:
             return
+        self.squares += float(np.square(weight).sum())
+        self.equal &= bool((weight == 1.0).all())
+        costs["square"] = np.square(costs["mse" if self.classes is None else "error"])
         before, self.weight = self.weight, self.weight + added
         share = added / self.weight
         if self.classes is None:  # the targets' variance, about the mean of all rows
@@ -252,6 +298,7 @@ class Scores:
         if not self.weight:
             raise ValueError("every row weighs 0: there is nothing to score")
         scores = dict(self.means)
+        sure = self._sure(scores.pop("square"))
         if self.classes is None:
             variance, _ = scores.pop("variance"), scores.pop("y")
             scores["r2"] = 1.0 - scores["mse"] / variance if variance > 0 else None
@@ -263,7 +310,17 @@ class Scores:
             )
             if np.any(weight[side]) and np.any(weight[~side]):
                 scores["auc"] = float(roc_auc_score(side, decisions, sample_weight=weight))
-        return scores | {"n": self.rows}
+        return scores | {"n": self.rows} | sure
+
+    def _sure(self, square):
+        """The interval of the risk, error or mse, on more rows like these, and what it rests on."""
+        mean = self.means["mse" if self.classes is None else "error"]
+        if self.classes is not None and self.equal:
+            ends, kind = exact(round(mean * self.rows), self.rows), EXACT
+        else:
+            reach = np.sqrt(max(square - mean**2, 0.0) * self.squares) / self.weight
+            ends, kind = (max(mean - 1.96 * reach, 0.0), mean + 1.96 * reach), NORMAL_NEW
+        return {"risk_interval": [float(end) for end in ends], "risk_interval_kind": kind}
 
     def calibration(self):
         """By tenths of what was predicted: its mean, the mean of what was so, and the rows."""
@@ -305,8 +362,11 @@ def run_eval(model, data, as_json, html=None, **given):
     if as_json:
         answer(json.dumps(scores | ({"calibration": tenths} if tenths else {})))
     else:
-        for name, value in scores.items():
+        shown: Any = dict(scores)
+        (low, high), kind = shown.pop("risk_interval"), shown.pop("risk_interval_kind")
+        for name, value in shown.items():
             answer(f"{name:10}{value:.6g}" if isinstance(value, float) else f"{name:10}{value}")
+        answer(f"risk in   [{low:.6g}, {high:.6g}] ({kind})")
         if tenths:
             answer("calibration, by tenths of the predictions")
             answer(f"{'predicted':>12}{'observed':>12}{'rows':>10}")

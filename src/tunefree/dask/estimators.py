@@ -571,7 +571,7 @@ def _risks(ran, *schemes):
     """Held-out errors of every scheme times the partition's weight, and that."""
     if not ran.n_folds:
         return 0.0, 0.0
-    risks = least_squares.held_out_risks(ran.problem, ran.state, ran.schemes(*schemes))
+    risks, _ = least_squares.held_out_risks(ran.problem, ran.state, ran.schemes(*schemes))
     return ran.weight * risks, ran.weight
 
 

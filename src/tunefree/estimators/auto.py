@@ -16,7 +16,7 @@ from sklearn.base import (
     RegressorMixin,
     clone,
 )
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 import tunefree
@@ -27,6 +27,7 @@ from tunefree.choose.race import (
     FEW_ROWS,
     Classes,
     Targets,
+    folds_of,
     importances,
     leader_of,
     pilot_rows,
@@ -43,10 +44,14 @@ from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.kernel.landmarks import affordable
+from tunefree.estimators.sure import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
 from tunefree.learners.kernel.geometry import looked_at
 from tunefree.preprocessing import TablePreprocessor
 from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.uncertainty import risk
+from tunefree.uncertainty.calibration import calibrated
+from tunefree.uncertainty.intervals import Chances, Residuals, Scores
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
@@ -390,6 +395,9 @@ class Report(NamedTuple):
         The columns that count most, at most ten.
     importances : dict of str to float
         Those without whose order the stack loses most on rows left out, and how much more.
+    risk_interval : tuple of float or None
+        In which the risk of the stack lies (95 %), and what that rests on.
+    risk_interval_kind : str
     """
 
     estimator: str
@@ -403,6 +411,8 @@ class Report(NamedTuple):
     refit_seconds: float | None
     relevances: dict = {}  # noqa: RUF012
     importances: dict = {}  # noqa: RUF012
+    risk_interval: tuple | None = None
+    risk_interval_kind: str = ""
 
     def times(self):
         """What was measured with a clock: all, the last fit, and every candidate."""
@@ -423,6 +433,13 @@ class Report(NamedTuple):
         """The first line."""
         n, d, _ = self.shape
         return f"{self.estimator}: {n} distinct rows, {d} columns as numbers"
+
+    def sure(self):
+        """How well the risk of the stack is known."""
+        if self.risk_interval is None:
+            return "How well the stack does is not known: no row was left out."
+        low, high = self.risk_interval
+        return f"Its risk lies in [{low:.4g}, {high:.4g}] (95 %): {self.risk_interval_kind}."
 
     def closing(self):
         """What was spent."""
@@ -456,7 +473,7 @@ class Report(NamedTuple):
             cells = [row[0].ljust(widths[0])]
             cells += [cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)]
             lines.append("  ".join([*cells, row[-1]]).rstrip())
-        lines += ["", self.reason, self.closing()]
+        lines += ["", self.reason, self.sure(), self.closing()]
         if self.relevances:
             told = ", ".join(f"{name} {share:.0%}" for name, share in self.relevances.items())
             lines.append(f"Columns that count most: {told}.")
@@ -496,7 +513,7 @@ class Report(NamedTuple):
         return (
             f"<p>{escape(self.heading())}</p><table><thead><tr>{cells}</tr></thead>"
             f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
-            f"<p>{escape(self.closing())}</p>{columns}{left}"
+            f"<p>{escape(self.sure())}</p><p>{escape(self.closing())}</p>{columns}{left}"
         )
 
 
@@ -520,12 +537,14 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         max_memory: float | str | None = None,
         categorical_features: Any = "from_dtype",
         compress: int | None = None,
+        cross_fit: int | None = None,
         random_state: Seed = None,
     ):
         self.family = family
         self.budget = budget
         self.max_memory = max_memory
         self.compress = compress
+        self.cross_fit = cross_fit
         self.categorical_features = categorical_features
         self.random_state = random_state
 
@@ -541,6 +560,10 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             isinstance(self.compress, int | np.integer) and self.compress > 0
         ):
             raise ValueError(f"compress={self.compress!r} is no positive number of landmarks.")
+        if self.cross_fit is not None and not (
+            isinstance(self.cross_fit, int | np.integer) and self.cross_fit >= 2
+        ):
+            raise ValueError(f"cross_fit={self.cross_fit!r} is no number of copies from 2 on.")
         table = TablePreprocessor(categorical_features=self.categorical_features)
         table.fit(X, sample_weight=sample_weight)
         Z, y = base.check_rows_and_targets(self, table.transform(X), y, **checks)
@@ -623,6 +646,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         refit = time.perf_counter() - begin
         self.table_, self.models_ = table, [fitted.model for fitted in fits]
         self.views_ = [fitted.view for fitted in fits]
+        for model in self.models_:  # the stack's own are what counts
+            vars(model).pop("left_out_", None)
         self.weights_ = np.ones(1) if joined is None else joined.weights
         self.offsets_ = np.zeros(n_outputs) if joined is None else joined.offsets
         shares = np.ones(1) if joined is None else joined.shares
@@ -638,13 +663,51 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         if hasattr(score, "family"):
             self.leaderboard_ = [r | {"loss": score.kind} for r in self.leaderboard_]
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
+        held = np.empty(0, np.int64) if joined is None else chosen[0].rows
+        left_out = np.zeros((0, n_outputs))
+        if joined is not None:
+            left_out = joined.join([e.scores for e in chosen])
+        losses = self._know(left_out, X[held], y[held], totals[held], leader, score)
+        self.risk_interval_, self.risk_interval_kind_ = risk.left_out(
+            losses, totals[held], bounded=task == "classification", once=len(held) < shape.n
+        )
         last = f"Fitted again on all rows: {', '.join(again)}." if again else ""
         self.plan_ = plan
         self.report_ = Report(
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
             f"{reason} {last}".strip(), plan, self.seconds_, refit, self._most_relevant(),
-            self._most_important(),
+            self._most_important(), self.risk_interval_, self.risk_interval_kind_,
         )  # fmt: skip
+        self._distinct = rows, totals, strata, groups
+
+    def _know(self, scores, X, y, weights, leader, score):
+        """Abstract: keep what the stack said of rows left out; gives its losses there."""
+        raise NotImplementedError
+
+    def _own(self, copy, X, y, weights):
+        """Abstract: what a cross-fitted copy says of rows that it left out."""
+        raise NotImplementedError
+
+    def _cross_fit(self, X, y, sample_weight):
+        """Keep copies of the whole, each fitted without its part of the distinct rows."""
+        (rows, totals, strata, groups), self.copies_ = vars(self).pop("_distinct"), []
+        if self.cross_fit is None:
+            return
+        if sample_weight is not None:
+            rows = np.flatnonzero(np.asarray(sample_weight) > 0)[rows]
+        fold, count = folds_of(strata, groups, int(self.cross_fit))
+        for f in range(count):
+            kept, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+            copy: Any = clone(self).set_params(cross_fit=None)
+            if isinstance(self.budget, Plan):  # it is of all rows
+                copy.set_params(budget=None)
+            shown = _safe_indexing(X, rows[kept])
+            copy.fit(
+                shown, _safe_indexing(y, rows[kept]), totals[kept],
+                groups=None if groups is None else groups[kept],
+            )  # fmt: skip
+            held = _safe_indexing(X, rows[out]), _safe_indexing(y, rows[out])
+            self.copies_.append((copy, self._own(copy, *held, totals[out])))
 
     def _compressed(self, before, entries, X, y, weights, score):
         """The stack of the same kernels on fewer landmarks, its entries and what that costs."""
@@ -781,16 +844,22 @@ def _leaderboard(entries, chosen, weights, shape, task):
     board = []
     for e in entries:
         known = len(e.losses) > 0
-        risk, error = weighted_mean(e.losses, weights[e.rows]) if known else (np.nan, np.nan)
+        mean, error = weighted_mean(e.losses, weights[e.rows]) if known else (np.nan, np.nan)
         score = {}
         if task == "classification":
-            mean = weighted_mean(e.second, weights[e.rows])[0] if known else None
-            score = {"log_loss": None if mean is None else float(mean)}
+            logs = weighted_mean(e.second, weights[e.rows])[0] if known else None
+            score = {"log_loss": None if logs is None else float(logs)}
         board.append(
             {
                 "candidate": e.candidate.name,
-                "risk": float(risk) if known else None,
+                "risk": float(mean) if known else None,
                 "risk_se": float(error) if known else None,
+                "risk_interval": risk.left_out(
+                    e.losses,
+                    weights[e.rows],
+                    bounded=task == "classification",
+                    once=len(e.losses) < shape.n,
+                )[0],
                 **score,
                 "share": chosen.get(e.candidate.name, 0.0),
                 "seconds": float(e.seconds),
@@ -838,7 +907,7 @@ class Means(NamedTuple):
         return stack_means(scores, y[:, None], weights, self.family)
 
 
-class TuneFreeClassifier(ClassifierMixin, _TuneFree):
+class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     r"""Classification in one call: candidates race on rows that they have not seen.
 
     Any table goes in: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow columns
@@ -867,6 +936,10 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     compress : int or None, default=None
         The most landmarks that a kernel keeps: predictions cost as much time less as there are
         fewer. What that costs on rows left out is `compression_`.
+    cross_fit : int or None, default=None
+        Keep so many copies of the whole, each fitted without its part of the rows: sets and
+        intervals (`predict_set`, `predict_interval`) then have a guarantee for finitely many rows.
+        The fit costs as many times more.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -896,11 +969,21 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
     compression_ : part or None
         With `compress`: n_landmarks, loss_before, loss_after and the standard_error of their
         difference (what kernel PiSTOL loses is its own `compression_`).
+    risk_interval_ : tuple of float or None
+        In which the share of errors on new rows lies (95 %), and `risk_interval_kind_` what that
+        rests on.
+    left_out_ : part
+        What the stack said of rows left out.
+    calibration_ : part or None
+        A slope and an offset for every class of several, where they pay on rows left out.
+    copies_ : list
+        With `cross_fit`: the copies, and what each said of the rows that it left out.
     table_ : TablePreprocessor
     leaderboard_ : list of dict
-        For every candidate, those in the stack first: 'risk' (share of errors on rows left out) and
-        its standard error 'risk_se', its 'log_loss', its 'share' of the stack, 'seconds' of
-        judging, 'cost' (what the plan counts for it), 'rows' scored, 'chosen', 'status'.
+        For every candidate, those in the stack first: 'risk' (share of errors on rows left out),
+        its standard error 'risk_se' and 'risk_interval', its 'log_loss', its 'share' of the stack,
+        'seconds' of judging, 'cost' (what the plan counts for it), 'rows' scored, 'chosen',
+        'status'.
     plan_ : Plan
         What was to take part, how it was limited, what it costs in seconds and bytes at most: fixed
         before any work started. As `budget=` it is followed again.
@@ -961,16 +1044,32 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
         -------
         self
         """
-        limits, table, X, y, weights, groups = self._numbers(X, y, sample_weight, groups)
-        self.classes_, codes = base.encode_labels(y, fewest=2)
+        limits, table, Z, known, weights, groups = self._numbers(X, y, sample_weight, groups)
+        self.classes_, codes = base.encode_labels(known, fewest=2)
         k, labels = len(self.classes_), codes[:, None].astype(float)
         score, outputs = Classes(k), 1 if k == 2 else k
-        self._race(limits, table, X, codes, labels, weights, groups, codes, score, outputs)
+        self._race(limits, table, Z, codes, labels, weights, groups, codes, score, outputs)
+        self._cross_fit(X, y, sample_weight)
         return self
+
+    def _know(self, scores, X, y, weights, leader, score):
+        self.calibration_ = None
+        if scores.shape[1] > 1:
+            self.calibration_ = calibrated(scores, y, weights)
+        p = base.probabilities(self._calibrated(scores), joint=True)
+        self.left_out_ = base.chances(p, y, weights)
+        return Chances(p, y, weights).wrong()
+
+    def _own(self, copy, X, y, weights):
+        return Chances(self._of_copy(copy, X), np.searchsorted(self.classes_, y), weights)
+
+    def _calibrated(self, scores):
+        told = self.calibration_
+        return scores if told is None else told.of(scores).astype(scores.dtype)
 
     def _log_odds(self, X):
         check_is_fitted(self, "models_")
-        return self._joined(X, Classes(len(self.classes_)))
+        return self._calibrated(self._joined(X, Classes(len(self.classes_))))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
@@ -984,14 +1083,14 @@ class TuneFreeClassifier(ClassifierMixin, _TuneFree):
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
-        return base.probabilities(self.decision_function(X), joint=True)
+        return base.probabilities(self._log_odds(X), joint=True)
 
     def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         return np.log(self.predict_proba(X))
 
 
-class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
+class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _TuneFree):
     r"""Regression in one call: candidates race on rows that they have not seen.
 
     As `TuneFreeClassifier`, with exact ridge regression as one more candidate: the weighted sum has
@@ -1007,7 +1106,7 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         See `TuneFreeClassifier`.
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
         See `TuneFreeClassifier`.
-    compress : int or None, default=None
+    compress, cross_fit : int or None, default=None
         See `TuneFreeClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
@@ -1021,6 +1120,10 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         See `TuneFreeClassifier`.
     relevances_, relevances_by_level_, column_relevances_, permutation_importances_, compression_
         See `TuneFreeClassifier`.
+    left_out_, copies_, risk_interval_kind_
+        See `TuneFreeClassifier`.
+    risk_interval_ : tuple of float or None
+        In which the risk of the leaderboard lies on new rows (95 %).
     offsets_ : ndarray of shape (n_targets,)
         See `TuneFreeClassifier`.
     leaderboard_ : list of dict
@@ -1056,12 +1159,14 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         max_memory: float | str | None = None,
         categorical_features: Any = "from_dtype",
         compress: int | None = None,
+        cross_fit: int | None = None,
         random_state: Seed = None,
         loss: Any = "squared",
     ):
         super().__init__(
             family, budget=budget, max_memory=max_memory,
-            categorical_features=categorical_features, compress=compress, random_state=random_state,
+            categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
+            random_state=random_state,
         )  # fmt: skip
         self.loss = loss
 
@@ -1103,25 +1208,49 @@ class TuneFreeRegressor(RegressorMixin, MultiOutputMixin, _TuneFree):
         -------
         self
         """
-        limits, table, X, y, weights, groups = self._numbers(
+        limits, table, Z, known, weights, groups = self._numbers(
             X, y, sample_weight, groups, multi_output=True, numeric=True
         )
-        y = np.asarray(y, dtype=np.float64)
-        targets = y.reshape(len(y), -1)
+        told = np.asarray(known, dtype=np.float64)
+        targets = told.reshape(len(told), -1)
         spread = np.ones(1)
         if targets.shape[1] > 1:
             variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
             spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
-        strata = np.zeros(len(y), dtype=np.int64)
-        self.range_, self.flat_ = (targets.min(axis=0), targets.max(axis=0)), y.ndim == 1
+        strata = np.zeros(len(told), dtype=np.int64)
+        self.range_, self.flat_ = (targets.min(axis=0), targets.max(axis=0)), told.ndim == 1
         judge: Any = self._judge(targets)
         if judge is None:
             judge = Targets(spread)
         else:  # a mean of 0 would be certain
-            y, self.range_ = targets[:, 0], (np.array([judge.least]), self.range_[1])
+            told, self.range_ = targets[:, 0], (np.array([judge.least]), self.range_[1])
         outputs = targets.shape[1]
-        self._race(limits, table, X, y, targets, weights, groups, strata, judge, outputs)
+        self._race(limits, table, Z, told, targets, weights, groups, strata, judge, outputs)
+        self._cross_fit(X, y, sample_weight)
         return self
+
+    def _know(self, scores, X, y, weights, leader, score):
+        said, y = np.clip(scores, *self.range_), y.reshape(scores.shape)
+        view = getattr(leader, "view_", None)
+        self.left_out_ = tuple(
+            Residuals.of(said[:, j], y[:, j], weights, X, view) for j in range(y.shape[1])
+        )
+        if not len(y):
+            return np.empty(0)
+        return score.losses(said, y[:, 0] if hasattr(score, "family") else y)
+
+    def _own(self, copy, X, y, weights):
+        said = copy.predict(X).reshape(len(weights), -1)
+        gap = np.abs(np.asarray(y, dtype=np.float64).reshape(said.shape) - said)
+        return Scores(gap / copy._sigma(X, said), weights)
+
+    def _columns_of(self, X):
+        return self.table_.transform(X)
+
+    def _possible(self, ends):
+        return (
+            ends if isinstance(self.loss, str) and self.loss == "squared" else np.maximum(ends, 0)
+        )
 
     def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
         """R2, or D2 of the loss.

@@ -30,6 +30,7 @@ from tunefree.engine.run import run
 from tunefree.estimators.restoring import check_learner
 from tunefree.estimators.turns import Threaded, alone, fitting
 from tunefree.protocols import MatrixLike
+from tunefree.uncertainty.intervals import Chances, Foretold
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -49,6 +50,8 @@ HUGE = 1e150
 # finished tasks at the end of each.
 _MOST = 1000
 _TINY = np.finfo(float).tiny
+# The most rows left out, and probabilities of theirs, that are kept.
+_LEFT_OUT, _CHANCES = 5000, 2_000_000
 
 
 @contextmanager
@@ -473,10 +476,29 @@ def chosen(scores):
 
 def probabilities(scores, joint):
     """Probabilities from log-odds: softmax of joint outputs, else normalised sigmoids."""
-    if scores.ndim == 1:
-        second = expit(scores)
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        second = expit(scores.reshape(-1))
         return np.stack([1.0 - second, second], axis=1)
     if joint:
         return softmax(scores, axis=1)
     p = expit(scores)
     return p / p.sum(axis=1, keepdims=True)
+
+
+def foretold(said, targets, weights, ends=None):
+    """`Foretold` of the last rows; predictions lie within the ends that new ones have."""
+    said = said if ends is None else np.clip(said, *np.reshape(ends, (2, -1)))
+    kept = (np.array(a[-_LEFT_OUT:], dtype=np.float64) for a in (said, targets, weights))
+    return Foretold(*kept)
+
+
+def chances(p, codes, weights, **stream):
+    """`Chances` of the last rows."""
+    most = max(1, min(_LEFT_OUT, _CHANCES // p.shape[1]))
+    p, codes, weights = (np.array(a[-most:]) for a in (p, codes, weights))
+    return Chances(p, codes, weights, **stream)
+
+
+def codes_of(targets):
+    """Class numbers of targets that are signs, one column a class (or one for two)."""
+    return (targets[:, 0] > 0.0).astype(int) if targets.shape[1] == 1 else targets.argmax(axis=1)

@@ -182,9 +182,12 @@ def read(problem, state, schemes, tolerance=1e-12):
 
 
 def held_out_risks(problem, state, schemes):
-    """Mean squared errors of all schemes on the rows that outputs of a run left out."""
+    """Mean squared errors of all schemes on the rows that outputs of a run left out.
+
+    Also a list of these rows and of the `Run` that left them out, one a fold.
+    """
     n_outputs = problem.targets.shape[1]
-    fold, risk, weight = folds(problem)[0], 0.0, 0.0
+    fold, risk, weight, runs = folds(problem)[0], 0.0, 0.0, []
     for f in range(len(state.weights) // n_outputs - 1):
         held = np.flatnonzero(fold == f)
         # Three digits are enough to choose by.
@@ -194,7 +197,20 @@ def held_out_risks(problem, state, schemes):
         error = predicted - problem.targets[held][:, None]
         risk = risk + totals @ np.square(error).sum(axis=2)
         weight += totals.sum()
-    return risk / weight
+        runs.append((held, model))
+    return risk / weight, runs
+
+
+def held_out_errors(problem, runs, k):
+    """Rows that `held_out_risks` left out, and the errors of scheme k there."""
+    errors = [
+        problem.targets[held]
+        - run._replace(mix=run.mix[:, k : k + 1]).predict(
+            base.take(problem.Z, held), problem.centre
+        )[:, 0]
+        for held, run in runs
+    ]  # fmt: skip
+    return np.concatenate([held for held, _ in runs]), np.concatenate(errors)
 
 
 def progressive_risk(problem):

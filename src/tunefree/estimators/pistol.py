@@ -28,7 +28,15 @@ from tunefree.engine.stream import Stream
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSource
+from tunefree.estimators.sure import (
+    PredictsIntervals,
+    PredictsSets,
+    TellsCoefficients,
+    TellsOnlineRisk,
+    TellsRisk,
+)
 from tunefree.estimators.targets import TargetScale
+from tunefree.families import Binomial, Normal
 from tunefree.learners.pistol.linear import (
     SETTINGS,
     Diagonal,
@@ -37,6 +45,7 @@ from tunefree.learners.pistol.linear import (
     per_coordinate_constant,
 )
 from tunefree.learners.pistol.rules import PiSTOL
+from tunefree.links import LINKS
 from tunefree.losses import (
     Logistic,
     Multinomial,
@@ -313,11 +322,19 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
         raise NotImplementedError
 
     def _read(self, run, problem=None, candidates=None):
-        """Coefficients (d, n_outputs) and intercepts of what has been learned."""
+        """Coefficients (d, n_outputs) and intercepts of what has been learned.
+
+        `_said` is then what these said of the latest rows before they were learned, with the
+        targets and weights.
+        """
         raise NotImplementedError
 
     def _publish_line(self, line, scale):
         """Set the attributes that make up the predictor."""
+        raise NotImplementedError
+
+    def _foretold(self, run):
+        """What was said of the latest rows before they were learned, once."""
         raise NotImplementedError
 
     @property
@@ -382,6 +399,7 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
             line = read(state) if line is None else line
             if scale is not None:
                 scale.weigh_all(problem, *line)
+            model._said = self._said  # `read` sets it
             model._publish(Run(portfolio, state, scale), line, n_passes or state.epoch)
 
         watch = self._told.passes(portfolio.n_passes, publish)
@@ -447,6 +465,7 @@ class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
     def _publish(self, run, line, n_passes, moving=False):
         portfolio, state, scale = run
         self._publish_line(line, scale)
+        self.left_out_ = self._foretold(run)
         self.n_iter_ = n_passes
         self.leaderboard_ = portfolio.leaderboard(state)
         self.trace_ = portfolio.trace(state)
@@ -521,7 +540,9 @@ def _has_probabilities(estimator):
     )
 
 
-class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
+class PiSTOLClassifier(
+    TellsOnlineRisk, TellsCoefficients, PredictsSets, base.LabelsByDecisions, LearnsByPortfolio
+):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
     The predictor of each class is f(x) = <w, x> + intercept, trained by PiSTOL: with the sum g of
@@ -581,6 +602,9 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         effective 'scale' after every pass; of a stream also how many rows had entries 'struck'.
     regret_ : tuple or str
         What `regret_bound` needs, or why nothing is proved.
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -604,7 +628,9 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
     True
     """
 
-    _ON_DEMAND = ("coef_", "intercept_", "n_iter_", "leaderboard_", "trace_", "regret_")
+    _ON_DEMAND = (
+        "coef_", "intercept_", "n_iter_", "leaderboard_", "trace_", "regret_", "left_out_",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -776,8 +802,11 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         """Coefficients and intercepts: the blend of the portfolio, calibrated to log-odds."""
         portfolio, state, _ = run
         if self.setting != "auto":
-            (candidate,) = portfolio.candidates(state)
-            coef, intercept = portfolio.weights(state, *candidate)
+            ((i, last),) = portfolio.candidates(state)
+            coef, intercept = portfolio.weights(state, i, last)
+            recent, targets, weights = recent_rows(state.progress)
+            scored = targets.shape[1] - portfolio.unseen
+            self._said = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
             return (coef[:, :-1], intercept[:-1]) if portfolio.unseen else (coef, intercept)
 
         def size(coef, intercept, predicted):
@@ -788,8 +817,29 @@ class PiSTOLClassifier(base.LabelsByDecisions, LearnsByPortfolio):
         most = _CALIBRATED if problem is None else _SIZED
         coef, intercept, predicted = portfolio.blend(state, size, candidates, most)
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
-        a = temperature(predicted, targets[:, : predicted.shape[1]], weights)
+        targets = targets[:, : predicted.shape[1]]
+        a = temperature(predicted, targets, weights)
+        self._said = a * predicted, targets, weights
         return a * coef, a * intercept
+
+    def _estimand(self, y):
+        smooth = (Logistic(), Multinomial())
+        if self.loss != "auto" and make_loss(self.loss, "classification") not in smooth:
+            raise ValueError(f"No interval is sound for loss={self.loss!r}: it has corners.")
+        if len(self.classes_) > 2:
+            raise ValueError("Intervals are of two classes: give one class against the rest.")
+        return Binomial(), LINKS["logistic"], (y == self.classes_[1]).astype(float)[:, None]
+
+    def _foretold(self, run):
+        progress = run.state.progress
+        told, rows, counted = vars(self).pop("_said"), int(progress.clock[0]), {}
+        if rows and progress.weight.sum() == rows:
+            wrong = progress.risk.sum(axis=0)
+            counted = {"mistakes": round(wrong.min()), "rows": rows, "rivals": len(wrong)}
+        joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
+        scores, targets, weights = told
+        p = base.probabilities(scores, joint)
+        return base.chances(p, base.codes_of(targets), weights, **counted)
 
     def _publish_line(self, line, scale):
         coef, intercept = line
@@ -828,7 +878,14 @@ def _array(X):
     return X.toarray() if sparse.issparse(X) else X
 
 
-class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
+class PiSTOLRegressor(
+    TellsRisk,
+    TellsCoefficients,
+    PredictsIntervals,
+    RegressorMixin,
+    MultiOutputMixin,
+    LearnsByPortfolio,
+):
     r"""Linear regression that needs no tuning, on raw columns and targets of any scale.
 
     Each coordinate learns :math:`w_j = b g_j / (X_j \sqrt{V_j}) \exp(g_j^2 / (2 V_j))` from the
@@ -883,6 +940,9 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
     trace_ : dict
     regret_ : tuple or str
         What `regret_bound` needs, or why nothing is proved.
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises
@@ -1057,18 +1117,22 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         first = max(8, min(64, seen // 4))
         recent, targets, weights = recent_rows(state.progress, max(0.0, (seen - first) / seen))
         y = np.clip(targets, *scale.standardise(np.array(scale.limit)))
-        y = y - np.average(y, axis=0, weights=weights)
+        level = np.average(y, axis=0, weights=weights)
+        y = y - level
         chosen = portfolio.candidates(state) if candidates is None else candidates
         chosen = chosen or [(i, portfolio.last) for i in range(len(portfolio.members))]
         coef: Any = 0.0
+        said: Any = 0.0
         squared = scale.elicits_mean
         for i, last in chosen:
             p = recent[:, 2 * i + last]
-            p = p - np.average(p, axis=0, weights=weights)
+            mean = np.average(p, axis=0, weights=weights)
+            p = p - mean
             energy = np.maximum(weights @ (p * p), 1e-300)
             kappa = np.clip(weights @ (p * y) / energy, 0.0, 1.0) if squared else 1.0
             coef = coef + kappa * portfolio.weights(state, i, last)[0]
-        coef = coef / len(chosen)
+            said = said + (kappa * p + (level if squared and self.fit_intercept else mean))
+        coef, self._said = coef / len(chosen), (said / len(chosen), targets, weights)
         if not self.fit_intercept:
             return coef, np.zeros(coef.shape[1])
         if squared:
@@ -1083,6 +1147,17 @@ class PiSTOLRegressor(RegressorMixin, MultiOutputMixin, LearnsByPortfolio):
         limits, most = scale.limits(), np.finfo(dtype).max  # ten times what was seen may overflow
         self.limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
         self.range_ = np.clip(scale.range(), -most, most).astype(dtype)
+
+    def _estimand(self, y):
+        if make_loss(self.loss, "regression") != make_loss("squared", "regression"):
+            raise ValueError(f"No interval is sound for loss={self.loss!r}: give loss='squared'.")
+        return Normal(), LINKS["identity"], y
+
+    def _foretold(self, run):
+        (said, targets, weights), scale = vars(self).pop("_said"), run.scale
+        said, targets = (a * scale.s + scale.m for a in (said, targets))
+        late = len(said) // 2  # what was said early is farther off than the model will be
+        return base.foretold(said[late:], targets[late:], weights[late:], self.range_)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""

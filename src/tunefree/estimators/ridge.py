@@ -1,6 +1,6 @@
 """Least squares by averaged SGD: a whole regularization path from one run, or exactly."""
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,14 +21,18 @@ from tunefree.estimators.least_squares import (
     Run,
     descend,
     folds,
+    held_out_errors,
     held_out_risks,
     passes,
     penalties,
     read,
     risks_on,
 )
+from tunefree.estimators.sure import PredictsIntervals, TellsCoefficients, TellsRisk
+from tunefree.families import Normal
 from tunefree.learners.sgd.path import decompose
 from tunefree.learners.sgd.stream import StreamSGD
+from tunefree.links import LINKS
 from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed, TargetLike
 from tunefree.robust import guarded
 
@@ -43,7 +47,14 @@ _RIDGE = "auto", "geometric"
 
 
 class AveragedSGDRegressor(
-    RegressorMixin, MultiOutputMixin, FitsSource, TellsCallbacks, BaseEstimator
+    TellsRisk,
+    TellsCoefficients,
+    PredictsIntervals,
+    RegressorMixin,
+    MultiOutputMixin,
+    FitsSource,
+    TellsCallbacks,
+    BaseEstimator,
 ):
     r"""Least squares by SGD, regularized by how its iterates are averaged.
 
@@ -104,6 +115,9 @@ class AveragedSGDRegressor(
     hint_ : str or None
         Says when the other solver would have been cheaper.
     n_iter_ : int
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises
@@ -126,7 +140,7 @@ class AveragedSGDRegressor(
     True
     """
 
-    _ON_DEMAND = ("coef_", "intercept_", "range_", "average_", "leaderboard_")
+    _ON_DEMAND = ("coef_", "intercept_", "range_", "average_", "leaderboard_", "left_out_")
     coef_: Any
     intercept_: Any
     range_: Any
@@ -236,8 +250,16 @@ class AveragedSGDRegressor(
 
     def _fit_exact(self, problem, validation):
         model, left_out = exact_path(problem, self.alphas_, self.fit_intercept)
-        risks = left_out() if validation is None else risks_on(model, problem, *validation)
-        return self._choose_exact(problem.columns, model, risks)
+        risks = left_out.risks() if validation is None else risks_on(model, problem, *validation)
+        self._choose_exact(problem.columns, model, risks)
+        return self._know(problem, slice(None), left_out.errors(self.alpha_))
+
+    def _know(self, problem, rows, errors):
+        """Keep what was said of rows left out: their targets less these errors."""
+        y = problem.targets[rows] + problem.columns.target
+        totals = problem.totals[rows] * problem.unit
+        self.left_out_ = base.foretold(y - errors, y, totals, self.range_)
+        return self
 
     def _choose_exact(self, columns, model, risks):
         cautious = int(np.argmax(self.alphas_))
@@ -267,11 +289,12 @@ class AveragedSGDRegressor(
     def _read_sgd(self, problem, state, schemes, n_folds, validation):
         """Choose among the averages of a run."""
         (grid, _), n_alphas, risks, model = self._grid(), len(self.alphas_), None, None
+        self.left_out_, runs = None, []
         if validation is not None:
             model = read(problem, state, schemes)
             risks = risks_on(model, problem, *validation)
         elif n_folds:
-            risks = held_out_risks(problem, state, schemes)
+            risks, runs = held_out_risks(problem, state, schemes)
         if not grid:
             k = n_alphas
         else:
@@ -279,7 +302,10 @@ class AveragedSGDRegressor(
         if model is None:
             few = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= MOST_KEPT
             model = read(problem, state, schemes if few else (schemes[k],))
-        return self._choose(problem.columns, model, schemes, risks, k, state.epoch)
+        self._choose(problem.columns, model, schemes, risks, k, state.epoch)
+        if n_folds:
+            self._know(problem, *held_out_errors(problem, runs, k))
+        return self
 
     def _choose(self, columns, model, schemes, risks, k, n_passes):
         """Publish the scheme k; a model of one scheme holds that alone."""
@@ -359,10 +385,14 @@ class AveragedSGDRegressor(
             for scheme, risk in zip(schemes, risks, strict=True)
         ]
         self.average_ = schemes[int(np.argmin(risks))]
+        self.left_out_ = None
         seen = self._stream.guards[1]
         self.range_ = seen.centre + np.outer([-_WIDENED, _WIDENED], seen.reach)
         weights = learner.read(self._stream)
         self._publish(weights[:-1].T[:, :, None], weights[-1][:, None])
+
+    def _estimand(self, y):
+        return Normal(), LINKS["identity"], y
 
     def _validation(self, X_val, y_val):
         if y_val is None:
@@ -413,13 +443,34 @@ def exact_path(problem, alphas, intercept):
     """The path of ridge regression itself, and a function for its leave-one-out errors."""
     weights = problem.totals * problem.unit
     spectrum, left, targets = decompose(problem.Z, problem.targets, weights)
-    total = weights.sum()
-    mass = weights / total * bool(intercept)
-
-    def left_out():
-        return spectrum.left_out(left, targets, mass, alphas) / total
-
+    left_out = LeftOut(spectrum, left, targets, weights, bool(intercept), alphas)
     return Run(spectrum.path(alphas), np.eye(len(alphas))), left_out
+
+
+class LeftOut(NamedTuple):
+    """Exact leave-one-out errors of ridge regression.
+
+    `left` are rows of B V, `targets` are times the roots of the weights.
+    """
+
+    spectrum: Any
+    left: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    intercept: bool
+    alphas: np.ndarray
+
+    def risks(self):
+        """Mean squared errors of every penalty."""
+        total = self.weights.sum()
+        mass = self.weights / total * self.intercept
+        return self.spectrum.left_out(self.left, self.targets, mass, self.alphas) / total
+
+    def errors(self, alpha):
+        """Errors of one penalty, of shape (n, n_outputs)."""
+        mass = self.weights / self.weights.sum() * self.intercept
+        found = self.spectrum.errors(self.left, self.targets, mass, alpha)
+        return found / np.sqrt(self.weights)[:, None]
 
 
 @one_blas_thread()

@@ -39,6 +39,7 @@ from tunefree.learners.mixture.learner import (
     T,
 )
 from tunefree.protocols import MatrixLike, TargetLike
+from tunefree.uncertainty.risk import online
 
 # Names of columns beyond so many share the columns there are.
 _MOST_COLUMNS = 1 << 16
@@ -340,6 +341,8 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
     drift_ : dict
         Half-lives and errors over the stream (`DriftDisplay` draws them).
     half_life_, progressive_error_ : float
+    online_risk_interval_ : tuple of float or None
+        In which the mean risk of the answers so far lies, at all times together (95 %).
     members_ : dict
     struck_ : int
     n_features_in_ : int
@@ -513,6 +516,17 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         """The most likely class of every row, shape (n_samples,)."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+    @property
+    def online_risk_interval_(self) -> tuple[float, float] | None:
+        """In which the mean risk of the answers so far lies, at all times together (95 %).
+
+        A theorem for any stream whose rows weigh 1 and whose answers came first
+        (`tunefree.uncertainty.risk`); None before the first row.
+        """
+        check_is_fitted(self, "mixture_")
+        n, wrong = int(self.mixture_.rows), float(self.mixture_.state[WRONG])
+        return online(min(wrong, n), n) if n else None
 
     def predict_set(self, X: MatrixLike, alpha: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
         """The most likely class, and a set of classes that holds the true one in 1 - alpha of rows.

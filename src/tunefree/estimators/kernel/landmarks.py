@@ -15,11 +15,13 @@ from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, way_from
+from tunefree.uncertainty.intervals import Residuals
 
 # Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
 _ALL, _MOST_ROWS = 8000, 50_000
@@ -47,6 +49,7 @@ class _Fitted(NamedTuple):
     targets: np.ndarray
     weights: np.ndarray
     moved: np.ndarray
+    rows: Any  # those left out
 
 
 class _Landmark(TellsCallbacks, BaseEstimator):
@@ -190,7 +193,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         return _Fitted(
             coef * unit, level + intercept * unit, (y.min(axis=0), y.max(axis=0)),
             (left_out * unit + level)[back], (Y[-r:] * unit + level)[back], weights[-r:][back],
-            moved * unit,
+            moved * unit, X[-r:][back],
         )  # fmt: skip
 
     def _ridge(self, marks, A, Y, weights, held):
@@ -265,7 +268,7 @@ def affordable(n):
 _GEOMETRIC = ("rbf", "laplacian")
 
 
-class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
+class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, _Landmark):
     r"""Kernel ridge regression with a learned geometry; nothing is to be tuned.
 
     :math:`f(x) = b + \sum_j a_j k(x, c_j)` with rows of the data as landmarks :math:`c_j` (all of
@@ -304,6 +307,9 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
     leave_one_out_risk_ : float
         Mean squared leave-one-out error, summed over targets (from 2,000 rows on, of 1,000 which
         the search has not seen).
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises
@@ -342,10 +348,9 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         visits = hashed_visits(X, targets, weights, seed_of(self.random_state), affine=True)
         rows, totals = visits.unique()
         mean = weights @ targets / weights.sum()
-        if len(rows) < _FOLDS:
-            share = np.zeros(targets.shape[1])
-        else:
-            fold, said = np.arange(len(rows)) % _FOLDS, np.empty((len(rows), targets.shape[1]))
+        share, said = np.zeros(targets.shape[1]), np.tile(mean, (len(rows), 1))
+        if len(rows) >= _FOLDS:
+            fold = np.arange(len(rows)) % _FOLDS
             for f in range(_FOLDS):
                 kept = rows[fold != f]
                 model = clone(self)._learn(X[kept], y[kept], totals[fold != f])
@@ -355,6 +360,14 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
         intercept = intercept.astype(self.range_.dtype)
         self.intercept_ = intercept[0] if self._flat else intercept
+        self._know(mean + share * (said - mean), targets[rows], totals, X[rows])
+
+    def _know(self, said, targets, weights, X):
+        """Keep what was said of rows left out."""
+        self.left_out_ = tuple(
+            Residuals.of(f, y, weights, X, self.view_)
+            for f, y in zip(said.T, targets.T, strict=True)
+        )
 
     def _encode(self, y):
         targets, self._flat = np.asarray(y, dtype=np.float64), np.ndim(y) == 1
@@ -367,6 +380,12 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         intercept = fitted.intercept
         self.intercept_ = dtype.type(intercept[0]) if self._flat else intercept.astype(dtype)
         self.range_ = np.array(fitted.ends, dtype=dtype)
+        if "held_values_" not in vars(self):
+            said = np.clip(fitted.left_out, low, high)
+            self._know(said, fitted.targets, fitted.weights, fitted.rows)
+
+    def _columns_of(self, X):
+        return base.check_rows(self, X)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, within the range of those seen."""
@@ -374,7 +393,7 @@ class LandmarkRegressor(RegressorMixin, MultiOutputMixin, _Landmark):
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
 
 
-class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
+class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landmark):
     r"""Kernel least squares with a learned geometry, and calibrated probabilities.
 
     One output a class (one for two classes), +1 or -1, learned as in `LandmarkRegressor`; the class
@@ -396,6 +415,9 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
     intercept_ : ndarray of shape (n_outputs,)
     view_, geometry_, landmarks_, relevance_, alpha_, leave_one_out_risk_
         See `LandmarkRegressor`.
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises
@@ -424,6 +446,9 @@ class LandmarkClassifier(base.LabelsByDecisions, _Landmark):
         a = temperature(fitted.left_out, fitted.targets, fitted.weights)
         if hasattr(self, "held_values_"):
             self.held_values_, self.held_moves_ = a * self.held_values_, a * self.held_moves_
+        else:
+            p = base.probabilities(a * fitted.left_out, joint=True)
+            self.left_out_ = base.chances(p, base.codes_of(fitted.targets), fitted.weights)
         self.dual_coef_ = _rounded(a * fitted.coef, dtype, 2.0 * a)
         self.intercept_ = (a * fitted.intercept).astype(dtype)
 

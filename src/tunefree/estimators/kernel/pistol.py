@@ -26,6 +26,7 @@ from tunefree.estimators.base import ReadOnDemand, TellsCallbacks, told
 from tunefree.estimators.kernel.problem import Choice, Problem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.pistol import NO_RULE, is_dense
+from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.blocked import Member, n_threads, workers
 from tunefree.learners.kernel.expansion import Expansion
@@ -64,7 +65,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
     A subclass has the parameters, and says what is marked as abstract.
     """
 
-    _ON_DEMAND = ("expansion_", "coordinates_", "leaderboard_", "trace_", "n_iter_")
+    _ON_DEMAND = ("expansion_", "coordinates_", "leaderboard_", "trace_", "n_iter_", "left_out_")
     _LEARNER = ()  # a model file holds the predictor
 
     compress = None  # of subclasses without the parameter
@@ -245,6 +246,10 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self._compress(problem)
         if apart is not None:
             self.held_values_ = values[np.argsort(problem.given[apart])]
+        self.left_out_ = self._foretold(outcome, factor)
+
+    def _foretold(self, outcome, factor):
+        """What was said of rows that were not learned; None of subclasses that keep none."""
 
     def _compress(self, problem):
         """Project the predictor onto landmarks, if that is asked for."""
@@ -295,6 +300,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self.leaderboard_, self.trace_ = reading.leaderboard, reading.trace
         dtype, support = ready.engine.dtype, ready.engine.support.rows.copy()
         coefs = tuple((scale * c).astype(dtype) for c in reading.coefs.values())
+        self.left_out_ = self._foretold(reading, scale)
         # Last: where there is an expansion, another thread takes the rest to be there.
         self.expansion_ = Expansion(ready.recipe.with_bandwidths(reading.coefs), support, coefs)
 
@@ -384,7 +390,7 @@ def _regret(engine):
     return NO_RULE if any(regret is None for _, regret in found) else found
 
 
-class KernelPiSTOLClassifier(KernelClassifier):
+class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
     r"""Kernel classifier that needs no tuning: parameter-free learning in feature space.
 
     The predictor of each class is :math:`f(x) = \sum_i c_i k(x_i, x)`, trained by PiSTOL: with the
@@ -479,6 +485,9 @@ class KernelPiSTOLClassifier(KernelClassifier):
         What `regret_bound` needs, or why nothing is proved.
     n_iter_ : int
         Passes made.
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -567,6 +576,10 @@ class KernelPiSTOLClassifier(KernelClassifier):
 
     def _rivals(self, learner):
         return super()._rivals(learner) if self.setting == "auto" else [learner]
+
+    def _foretold(self, outcome, factor):
+        p = base.probabilities(factor * outcome.decisions, joint=True)
+        return base.chances(p, base.codes_of(outcome.targets), outcome.weights)
 
     def _finish(self, engine, outcome):
         self.regret_, (_, f, y, weights, _) = _regret(engine), outcome
@@ -676,7 +689,9 @@ class Standard(NamedTuple):
         return (y - self.m) / self.s
 
 
-class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
+class KernelRegressor(
+    TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, KernelEstimator
+):
     """Targets of unknown location and scale in, and out."""
 
     _CLASSIFY, _LIMIT, _TAKEN_OVER = False, 30, 1
@@ -704,6 +719,11 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelEstimator):
         m, s = standard
         self.scale_, self.range_ = s.astype(dtype), np.array(ends, dtype=dtype)
         self.intercept_ = dtype.type(m[0]) if self._flat else m.astype(dtype)
+
+    def _foretold(self, outcome, factor):
+        s, m = (np.atleast_1d(a).astype(np.float64) for a in (self.scale_, self.intercept_))
+        said, targets = outcome.decisions * s + m, outcome.targets * s + m
+        return base.foretold(said, targets, outcome.weights, self.range_)
 
     def _losses(self, decisions, targets):
         if getattr(LOSSES.find(self.loss), "elicits_mean", False):
@@ -770,6 +790,9 @@ class KernelPiSTOLRegressor(KernelRegressor):
         Predictions are clipped to the range of the targets within 4 s of m.
     gamma_, support_, coordinates_, expansion_, compression_, leaderboard_, trace_, n_iter_
         See `KernelPiSTOLClassifier`; errors are squared, in robust variances of the target.
+    left_out_ : part
+        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
+        and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises

@@ -45,8 +45,14 @@ from tunefree.estimators.reflectron.problem import (
     scheme_of,
     with_steps,
 )
-from tunefree.estimators.reflectron.rounds import Rounds, entered
+from tunefree.estimators.reflectron.rounds import Rounds, entered, left_out
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
+from tunefree.estimators.sure import (
+    PredictsIntervals,
+    PredictsSets,
+    TellsCoefficients,
+    TellsRisk,
+)
 from tunefree.families import FAMILIES, OF_CLASSES, Family, Matching, family_of
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
 from tunefree.links import LINKS, Exp, check_increasing, target_margin
@@ -161,6 +167,9 @@ _FITTED = """n_iter_ : int
         Of a data frame with columns of text or categories, the levels of each (None: numbers).
         ``coef_`` has a number for every column of numbers and then for every level, none of which
         is expanded in memory; a level that is new has 0.
+    left_out_ : part
+        What was said of rows that were not learned: what `risk_interval_`, intervals and sets rest
+        on (docs/guide/sure.md).
     leaderboard_ : list of dict
         Every configuration's lowest hold-out risk and the time that had it (the sum of steps; in
         stochastic form passes, on a stream rows), the best first.
@@ -185,7 +194,9 @@ def _documented(cls):
 class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
     """What the estimators share. They have the targets, and `_source_targets`."""
 
-    _ON_DEMAND = ("coef_", "intercept_", "potential_", "constraint_", "leaderboard_")
+    _ON_DEMAND = (
+        "coef_", "intercept_", "potential_", "constraint_", "leaderboard_", "left_out_",
+    )  # fmt: skip
     _LEARNER = ("_stream", "_dtype", "_flat")
     _stream: Any
     feature_map_: Any
@@ -291,6 +302,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
 
         `offset` is added to the margins of rows; `law` has family and link, where these are known.
         """
+        self.left_out_ = None
         problem = self._problem(X, targets, weights, strata, validation, offset, law)
         if self.solver == "batch":
             self._fit_batch(problem)
@@ -356,11 +368,37 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             problem.weights), problem.members, problem.choosing,
         )  # fmt: skip
         if learner.family is not None:
-            fitted, learner = Rounds(self, problem, columns, batches, start, learner).fitted()
-            self._publish(fitted, learner, columns, problem.X.dtype)
-            return
-        k = batches[0].targets.shape[1]
-        self._descend(learner, Batches(tuple(batches)), columns, start, k, problem.X.dtype)
+            made = Rounds(self, problem, columns, batches, start, learner).fitted()
+            fitted, learner, state = made
+        else:
+            k, source = batches[0].targets.shape[1], Batches(tuple(batches))
+            fitted, state = self._descended(learner, source, columns, start, k, problem.X.dtype)
+        self._publish(fitted, learner, columns, problem.X.dtype)
+        # Of the rows held out, or of those given to choose on, which all members have not seen.
+        batch = batches[-1]
+        held = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
+        known = problem.offset is None and not np.ndim(getattr(self.family_, "levels", 0))
+        if len(held) and known:
+            s = left_out(learner, state, batch)[held]
+            self.left_out_ = self._foretold(s, batch.targets[held], batch.weights[held])
+
+    def _foretold(self, s, targets, weights):
+        """What the indices of rows left out say of them, for a subclass that wants to know."""
+
+    def _smooth(self, y):
+        """Family, link and targets that coefficients are inferred of."""
+        for name in ("constraint_", "feature_map_", "categories_"):
+            if vars(self).get(name) is not None:
+                raise ValueError(f"No interval is sound for coefficients under {name[:-1]}=.")
+        family, link = self.family_, self.link_
+        smooth = not (family.tied or hasattr(family, "levels") or hasattr(family, "probabilities"))
+        if not smooth or not hasattr(link, "slope") or hasattr(link, "base"):
+            raise ValueError(
+                f"No interval is sound for coefficients of family={family!r} with the link "
+                f"{type(link).__name__}: it wants one smooth index a target, and a link that was "
+                "not learned."
+            )
+        return family, link, family.targets(y)
 
     def _weight_of(self, family, link, offset=None):
         """The weight of residuals by which steps and flows learn a family."""
@@ -720,6 +758,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             check_halving(self._stream, self.n_features_in_)
 
     def _read_stream(self):
+        self.left_out_ = None
         halving: Any = self._rule(self.max_iter).measured(self._stream, now=True)
         runs = sorted(halving.runs, key=lambda run: run.risk())
         self._note((run.risk(), halving.seen, run.configuration) for run in runs)
@@ -868,7 +907,9 @@ def _is_named(estimator):
 
 
 @_documented
-class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
+class ReflectronRegressor(
+    TellsRisk, TellsCoefficients, PredictsIntervals, RegressorMixin, MultiOutputMixin, Reflectron
+):
     r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with no step size to choose.
 
     Mirror descent along the pseudogradient (u(s) - y) x, in several geometries at once: the
@@ -1093,10 +1134,20 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         mean = mean.astype(self.coef_.dtype, copy=False)
         ends: Any = getattr(self, "range_", None)
         if ends is not None:
-            mean = np.clip(mean, *ends)
+            mean = np.clip(mean, *ends).astype(mean.dtype)
         if exposure is not None:
             mean = mean * _of_rows(exposure, margins, "exposure", positive=True)[:, None]
         return mean[:, 0] if self.coef_.ndim == 1 else mean
+
+    def _foretold(self, s, targets, weights):
+        said = self.family_.predicted(self.link_, s)
+        return base.foretold(said, targets, weights, getattr(self, "range_", None))
+
+    def _possible(self, ends):
+        return np.clip(ends, *self.family_.range)
+
+    def _estimand(self, y):
+        return self._smooth(y)
 
     def score(
         self,
@@ -1168,7 +1219,9 @@ def _has_probabilities(estimator):
 
 
 @_documented
-class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
+class ReflectronClassifier(
+    TellsRisk, TellsCoefficients, PredictsSets, base.LabelsByDecisions, Reflectron
+):
     r"""Linear classification through a link, with no step size and no penalty to choose.
 
     Two classes are one output whose mean is the probability of the second; more are a softmax over
@@ -1446,10 +1499,23 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
 
         Shape (n_samples, n_classes).
         """
-        margins = self._margins(X)
+        return self._chances(self._margins(X)).astype(self.coef_.dtype, copy=False)
+
+    def _estimand(self, y):
+        codes = np.searchsorted(self.classes_, y)
+        return self._smooth(self._targets(codes, self.classes_))
+
+    def _foretold(self, s, targets, weights):
+        if not (hasattr(self.family_, "probabilities") or np.isfinite(self._levels()).all()):
+            return None
+        each = self._targets(np.arange(len(self.classes_)), self.classes_)
+        same = [(targets == row).all(axis=1) for row in each]
+        return base.chances(self._chances(s), np.argmax(same, axis=0), weights)
+
+    def _chances(self, margins):
+        """Probabilities from indices."""
         if hasattr(self.family_, "probabilities"):
-            p = self.family_.probabilities(margins.astype(np.float64))
-            return p.astype(self.coef_.dtype, copy=False)
+            return self.family_.probabilities(margins.astype(np.float64))
         means = np.asarray(self.link_.mean(margins), dtype=np.float64)
         low, high = self._levels()
         p = (means - low) / (high - low)
@@ -1458,4 +1524,4 @@ class ReflectronClassifier(base.LabelsByDecisions, Reflectron):
         else:
             total = p.sum(axis=1, keepdims=True)
             p = np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
-        return p.astype(self.coef_.dtype, copy=False)
+        return p

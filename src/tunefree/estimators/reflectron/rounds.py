@@ -128,6 +128,24 @@ def entered(model, learner, shape, offset, k):
     )
 
 
+def margins(learner, state, batches):
+    """Indices of the rows of every batch by every member: (n, members, k)."""
+    c = learner.chosen(state)
+    theta, offset = state.best.theta[c], state.best.offset[c]
+    out = []
+    for batch in batches:
+        s = batch.design.apply(theta.reshape(-1, theta.shape[-1]).T).astype(np.float64)
+        s = s.reshape(-1, *offset.shape) + offset
+        out.append(s if batch.offset is None else s + batch.offset[:, None, None])
+    return out
+
+
+def left_out(learner, state, batch):
+    """Indices of rows by the member that has not seen them, or else by the first."""
+    s = margins(learner, state, [batch])[0]
+    return s[np.arange(len(s)), np.maximum(batch.held, 0)]
+
+
 def _gain(before, after, weights):
     """By how much costs have fallen in the mean, and the standard error of that."""
     gain = before - after
@@ -147,7 +165,7 @@ class Rounds:
         self.board, self.courses = [], []
 
     def fitted(self):
-        """What was found, and the learner that found it."""
+        """What was found, the learner that found it, and its last state."""
         y, w = self.batches[0].targets, self.batches[0].weights
         family = self.learner.family
         learns = type(family).learned is not Family.learned
@@ -165,8 +183,8 @@ class Rounds:
             self._warn_separable(state)
         if hasattr(family, "levels"):  # what smoothing has moved
             s = self._left_out(state)
-            return fitted._replace(offset=fitted.offset + family.start(y - s, w)), self.learner
-        return fitted, self.learner
+            fitted = fitted._replace(offset=fitted.offset + family.start(y - s, w))
+        return fitted, self.learner, state
 
     def _warn_separable(self, state):
         """Warn if the direction found has all successes above all failures."""
@@ -251,20 +269,12 @@ class Rounds:
         return self._course(learner, start, most=_MOST_PASSES)
 
     def _margins(self, learner, state, batches=None):
-        """Indices of the rows of every batch by every member: (n, members, k)."""
-        c = learner.chosen(state)
-        theta, offset = state.best.theta[c], state.best.offset[c]
-        out = []
-        for batch in self.batches if batches is None else batches:
-            s = batch.design.apply(theta.reshape(-1, theta.shape[-1]).T).astype(np.float64)
-            s = s.reshape(-1, *offset.shape) + offset
-            out.append(s if batch.offset is None else s + batch.offset[:, None, None])
-        return out
+        """`margins` of all batches, or of some."""
+        return margins(learner, state, self.batches if batches is None else batches)
 
     def _left_out(self, state):
         """Indices of rows by the member that has not seen them, or else by the first."""
-        s = self._margins(self.learner, state)[0]
-        return s[np.arange(len(s)), np.maximum(self.batches[0].held, 0)]
+        return left_out(self.learner, state, self.batches[0])
 
     # ---------------------------------------------------------------- links
 

@@ -254,18 +254,26 @@ class Spectrum(NamedTuple):
         `left` are rows of B V, `targets` are times the roots of the weights, and `mass` is what
         each row has of the fitted mean: its share of all weight, or 0.
         """
-        inverse, table = self._table(alphas)
         risk = np.zeros(len(alphas))
+        for error, rest in self._left(left, targets, mass, alphas):
+            # A row that its own fit passes through says nothing: such a penalty is out.
+            square = np.square(error).sum(axis=2)
+            each = np.full(rest.shape, np.inf)
+            risk += np.divide(square, rest**2, out=each, where=rest > 1e-10).sum(axis=0)
+        return risk
+
+    def errors(self, left, targets, mass, alpha):
+        """Errors of one penalty there, of shape (n, n_outputs), as `left_out` takes the rest."""
+        parts = self._left(left, targets, mass, np.array([alpha]))
+        return np.concatenate([e[:, 0] / np.maximum(rest, 1e-10) for e, rest in parts])
+
+    def _left(self, left, targets, mass, alphas):
+        """Yield errors of rows by the fit with them, and the share that is not their own doing."""
+        inverse, table = self._table(alphas)
         for start in range(0, len(left), _BLOCK):
             part = slice(start, start + _BLOCK)
             rest = 1.0 - np.square(left[part]) @ inverse - mass[part, None]
-            error = targets[part][:, None] - np.tensordot(left[part], table, axes=1)
-            # A row that its own fit passes through says nothing: such a penalty is out.
-            known = rest > 1e-10
-            square = np.square(error).sum(axis=2)
-            each = np.divide(square, rest**2, out=np.full(rest.shape, np.inf), where=known)
-            risk += each.sum(axis=0)
-        return risk
+            yield targets[part][:, None] - np.tensordot(left[part], table, axes=1), rest
 
 
 def decompose(Z, targets, weights):

@@ -1,0 +1,349 @@
+"""How sure a fitted model is: intervals, sets, and what they rest on, for every estimator."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from tunefree.estimators import base
+from tunefree.estimators.turns import Threaded
+from tunefree.protocols import MatrixLike, TargetLike
+from tunefree.uncertainty import risk
+from tunefree.uncertainty.calibration import VennAbers
+from tunefree.uncertainty.inference import Summary, inferred, table
+from tunefree.uncertainty.intervals import (
+    Chances,
+    Foretold,
+    intervals,
+    plus_interval,
+    plus_set,
+    rates,
+)
+
+NOTHING = (
+    "This {} knows of no row left out, or predicted before it was learned: give more rows to "
+    "`fit`, or a share of them to hold out."
+)
+
+
+def _known(estimator):
+    check_is_fitted(estimator)
+    if getattr(estimator, "left_out_", None) is None:
+        raise ValueError(NOTHING.format(type(estimator).__name__))
+    return estimator.left_out_
+
+
+class TellsRisk:
+    """An estimator whose risk is told by `left_out_`: `Chances`, `Foretold`, or `Residuals`."""
+
+    left_out_: Any
+
+    def _risk(self):
+        known = getattr(self, "left_out_", None)
+        if known is None:
+            return risk.left_out(np.empty(0), np.empty(0), bounded=False)
+        if isinstance(known, Chances):
+            return risk.left_out(known.wrong(), known.weights, bounded=True)
+        if not isinstance(known, Foretold):
+            known = Foretold.of_residuals(known)
+        return risk.left_out(known.losses(), known.weights, bounded=False)
+
+    @property
+    def risk_interval_(self) -> tuple[float, float] | None:
+        """In which the share of errors, or the mean squared error, on new rows lies (95 %)."""
+        return self._risk()[0]
+
+    @property
+    def risk_interval_kind_(self) -> str:
+        """What `risk_interval_` rests on."""
+        return self._risk()[1]
+
+
+class TellsOnlineRisk(TellsRisk):
+    """A classifier whose rows were predicted before they were learned, and counted."""
+
+    @property
+    def online_risk_interval_(self) -> tuple[float, float] | None:
+        """In which the mean risk of what was said along the stream lies (95 %), at all times.
+
+        Of the best member's predictions in the first pass, each before its row was learned: a
+        theorem for any stream, with no claim about the predictor at its end. None where rows have
+        weights other than 1.
+        """
+        known = getattr(self, "left_out_", None)
+        if known is None or not known.rows:
+            return None
+        return risk.online(known.mistakes, known.rows, 0.05 / known.rivals)
+
+
+class PredictsIntervals(Threaded):
+    """A regressor with intervals.
+
+    A subclass has `left_out_`: a `Residuals` of every target, or `Foretold`.
+    """
+
+    left_out_: Any
+
+    predict: Callable[..., np.ndarray]
+
+    def _columns_of(self, X: Any) -> Any:
+        """The columns as the local scale takes them; None if it looks at the prediction alone."""
+        return None
+
+    def predict_interval(
+        self, X: MatrixLike, alpha: float | ArrayLike = 0.1, *, joint: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predictions, and intervals that hold the target in 1 - alpha of new rows.
+
+        They are about the prediction, as wide as the rows that were left out call for, and follow
+        the noise where that pays. What is guaranteed, and what was measured, is in the guide "How
+        sure, and what that means".
+
+        Parameters
+        ----------
+        X : as for `predict`
+        alpha : float or array-like of shape (n_alpha,), default=0.1
+            The share of targets that may lie outside.
+        joint : bool, default=False
+            With several targets: all of a row's lie within in 1 - alpha of rows.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        intervals : ndarray of shape (n_samples, 2, n_alpha) or (n_samples, n_targets, 2, n_alpha)
+            Infinite, with a warning, where rows left out are fewer than 1 / alpha - 1.
+
+        Raises
+        ------
+        ValueError
+            If nothing is known of rows left out, or alpha is not between 0 and 1.
+        """
+        alphas, parts, y = rates(alpha), self._parts(), self.predict(X)
+        said = y.reshape(len(y), -1)
+        copies = getattr(self, "copies_", None)
+        if copies:
+            out = self._plus(X, copies, said.shape, alphas, joint)
+        else:
+            out = intervals(parts, said, self._sigma(X, said), alphas, joint)
+        out = self._possible(out)
+        return y, out[:, 0] if y.ndim == 1 else out
+
+    def _parts(self):
+        """`Residuals` of every target; those of `Foretold` are worked out once."""
+        known = _known(self)
+        if not isinstance(known, Foretold):
+            return known
+        held = vars(self).get("_residuals")
+        if held is None or held[0] is not known:
+            held = vars(self)["_residuals"] = known, known.parts()
+        return held[1]
+
+    def _sigma(self, X, said):
+        """The scale of rows, of the shape of the predictions."""
+        parts = self._parts()
+        local = any(getattr(p.scale, "view", None) is not None for p in parts)
+        columns = self._columns_of(X) if local else None
+        return np.stack([p.scale.of(f, columns) for p, f in zip(parts, said.T, strict=True)], 1)
+
+    def _possible(self, ends):
+        """Intervals within what targets can be."""
+        return ends
+
+    def _plus(self, X, copies, shape, alphas, joint):
+        """CV+ over cross-fitted copies."""
+        said, sigma, scores, weights = [], [], [], []
+        for copy, own in copies:
+            f = copy.predict(X).reshape(shape)
+            said.append(f)
+            sigma.append(copy._sigma(X, f))
+            scores.append(own.scores.max(axis=1, keepdims=True) if joint else own.scores)
+            weights.append(own.weights)
+        out = np.empty((*shape, 2, len(alphas)))
+        for j in range(shape[1]):
+            column = [s[:, 0 if joint else j] for s in scores]
+            own = [f[:, j] for f in said], [s[:, j] for s in sigma]
+            out[:, j] = plus_interval(column, weights, *own, alphas)
+        return out
+
+
+class PredictsSets(Threaded):
+    """A classifier with sets; a subclass has `left_out_`, a `Chances`."""
+
+    left_out_: Any
+
+    predict: Callable[..., np.ndarray]
+    predict_proba: Callable[..., np.ndarray]
+    classes_: np.ndarray
+
+    @available_if(lambda self: callable(self.predict_proba))
+    def predict_set(
+        self,
+        X: MatrixLike,
+        alpha: float | ArrayLike = 0.1,
+        *,
+        score: str = "lac",
+        class_conditional: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The most likely class, and a set of classes that holds the true one in 1 - alpha of rows.
+
+        A set may be empty: none of the classes is as likely as the true one of most rows was.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        alpha : float or array-like of shape (n_alpha,), default=0.1
+            The share of rows whose class may be missing.
+        score : {'lac', 'aps'}, default='lac'
+            'lac' has the smallest sets on average, 'aps' larger ones where rows are hard.
+        class_conditional : bool, default=False
+            Keep the rate in every class; one of fewer than 1 / alpha - 1 rows is always in.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        sets : ndarray of bool of shape (n_samples, n_classes, n_alpha)
+
+        Raises
+        ------
+        ValueError
+            If nothing is known of rows left out, or alpha is not between 0 and 1.
+        """
+        alphas, part = rates(alpha), _known(self)
+        copies = getattr(self, "copies_", None)
+        if copies and not class_conditional:
+            p = [self._of_copy(copy, X) for copy, _ in copies]
+            return self.predict(X), plus_set([own for _, own in copies], p, alphas, score)
+        p = np.asarray(self.predict_proba(X), dtype=np.float64)
+        return self.predict(X), part.sets(p, alphas, score, class_conditional)
+
+    def _of_copy(self, copy, X):
+        """Probabilities of a copy, which may have seen fewer classes."""
+        told = copy.predict_proba(X)
+        out = np.zeros((len(told), len(self.classes_)))
+        out[:, np.searchsorted(self.classes_, copy.classes_)] = told
+        return out
+
+    @available_if(lambda self: callable(self.predict_proba))
+    def predict_venn_abers(self, X: MatrixLike) -> np.ndarray:
+        """Two probabilities of every class, of which one is calibrated.
+
+        Each class against the rest, by isotonic regression with the new row among those left out,
+        once as none of the class and once as one of it (Vovk, Petej and Fedorova 2015). Their
+        difference says how far the rows left out settle the matter.
+
+        Parameters
+        ----------
+        X : as for `predict`
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes, 2)
+        """
+        part, p = _known(self), np.asarray(self.predict_proba(X), dtype=np.float64)
+        pairs = [
+            VennAbers.fit(part.p[:, c], (part.codes == c).astype(float), part.weights).of(p[:, c])
+            for c in range(len(self.classes_))
+        ]
+        return np.stack(pairs, axis=1)
+
+
+class TellsCoefficients:
+    """A linear estimator whose loss has a smooth minimum, which coefficients are inferred of."""
+
+    fit_intercept: bool
+
+    def _estimand(self, y):
+        """Abstract: family, link and targets (n, k); a ValueError where nothing is sound."""
+        raise NotImplementedError
+
+    def _inferred(self, X, y, sample_weight):
+        check_is_fitted(self)
+        X = base.check_rows(self, X)
+        family, link, targets = self._estimand(np.asarray(y))
+        targets = np.asarray(targets, dtype=np.float64).reshape(len(y), -1)
+        if len(targets) != X.shape[0]:
+            raise ValueError(f"y has {len(targets)} rows, and X has {X.shape[0]}.")
+        weights = base.check_weights(sample_weight, X)
+        names = [str(name) for name in _check_feature_names_in(self)]
+        law = family, link, bool(self.fit_intercept), names
+        return [inferred(X, column, weights, *law) for column in targets.T], names
+
+    def coef_interval(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        alpha: float = 0.05,
+        sample_weight: ArrayLike | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients of the best linear predictor of the loss, and intervals for them.
+
+        The centre is not `coef_`, which is averaged and shrunk: it is the minimum of the loss over
+        these rows without a penalty, by Newton's steps. The intervals hold for rows that are
+        independent, whether or not a line is true and errors are equal (`summary` says how).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        alpha : float, default=0.05
+            The share of samples whose interval may miss.
+        sample_weight : array-like of shape (n_samples,), optional
+            Whole weights are repetitions, others sampling weights.
+
+        Returns
+        -------
+        center : ndarray of shape (n_features,) or (n_targets, n_features)
+        intervals : ndarray of shape (n_features, 2) or (n_targets, n_features, 2)
+
+        Raises
+        ------
+        ValueError
+            Where none is sound: fewer than three rows a column, separable classes, columns that
+            depend on each other, corners in the loss, constraints, learned links, several classes.
+
+        References
+        ----------
+        White 1980; MacKinnon and White 1985 (HC3).
+        """
+        alpha = float(rates(alpha)[0])
+        found, names = self._inferred(X, y, sample_weight)
+        tables = [table(*one, names, alpha, "") for one in found]
+        center = np.stack([t.coef[: len(names)] for t in tables])
+        ends = np.stack([np.stack([t.low, t.high], axis=1)[: len(names)] for t in tables])
+        return (center, ends) if np.ndim(y) == 2 else (center[0], ends[0])
+
+    def summary(
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        alpha: float = 0.05,
+        sample_weight: ArrayLike | None = None,
+    ) -> Summary:
+        """The table of coefficients: estimate, standard error, t, p-value and interval.
+
+        Parameters
+        ----------
+        X, y, alpha, sample_weight
+            See `coef_interval`.
+
+        Returns
+        -------
+        Summary
+            Text when printed, `to_frame()` for pandas; the last row of a target is its intercept.
+        """
+        alpha = float(rates(alpha)[0])
+        found, names = self._inferred(X, y, sample_weight)
+        rows = [*names, "intercept"][: len(found[0][0])]
+        note = (
+            f"Minimum of the loss over {found[0][2]:.0f} rows without a penalty (not coef_); "
+            "standard errors HC3, Student's t."
+        )
+        tables = [table(*one, rows, alpha, note) for one in found]
+        if len(tables) == 1:
+            return tables[0]
+        names = [f"target {j}: {name}" for j in range(len(tables)) for name in rows]
+        columns: Any = [np.concatenate([t[i] for t in tables]) for i in range(1, 7)]
+        return Summary(*(names, *columns), alpha=alpha, note=note)

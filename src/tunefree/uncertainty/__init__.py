@@ -1,0 +1,1 @@
+"""How sure: intervals, sets, probabilities, risks and coefficients, from rows already left out."""

@@ -1,0 +1,244 @@
+r"""Intervals for coefficients: of the M-estimand of a loss, with the sandwich HC3.
+
+Learning stops early, averages and shrinks, and what it finds has no standard error that is any
+good. So the centre is another: the unpenalised minimum of the loss, by Newton's steps. With the
+score r_i (half the slope of the deviance in the index s_i) and its slope h_i,
+
+.. math:: V = A^{-1} \Bigl(\sum_i \frac{r_i^2}{(1 - l_i)^2} x_i x_i^\top\Bigr) A^{-1}, \qquad
+    A = \sum_i h_i x_i x_i^\top,\quad l_i = h_i x_i^\top A^{-1} x_i,
+
+and quantiles of Student's t with n - d degrees of freedom. That is about the best linear predictor
+of the loss, whether or not a line is true, and wants neither normal nor equal errors: only
+independent rows, and many more of them than columns.
+
+Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC3).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import t as student
+
+from tunefree.families import Matching
+
+_MOST_STEPS, _SETTLED, _FAR, _MOST_CELLS = 100, 1e-10, 30.0, 2e8
+_SHARE = 3  # rows a column, at least
+
+
+class Summary(NamedTuple):
+    """A table of coefficients as statisticians know it; `print` shows it, `to_frame` is pandas.
+
+    Attributes
+    ----------
+    names : list of str
+    coef, standard_error, statistic, p_value, low, high : ndarray of shape (n_rows,)
+    alpha : float
+        The intervals from low to high hold the estimand in 1 - alpha of samples.
+    note : str
+        What is estimated, and what that rests on.
+    """
+
+    names: list
+    coef: np.ndarray
+    standard_error: np.ndarray
+    statistic: np.ndarray
+    p_value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    alpha: float
+    note: str
+
+    def columns(self):
+        """The columns of the table, by their headings."""
+        ends = f"[{0.5 * self.alpha:g}", f"{1.0 - 0.5 * self.alpha:g}]"
+        return {
+            "coef": self.coef, "std err": self.standard_error, "t": self.statistic,
+            "P>|t|": self.p_value, ends[0]: self.low, ends[1]: self.high,
+        }  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """The table as a pandas DataFrame, one row a coefficient."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns(), index=self.names)
+
+    def __repr__(self):
+        table = self.columns()
+        body = [[name, *(f"{v[i]:.4g}" for v in table.values())]
+                for i, name in enumerate(self.names)]  # fmt: skip
+        rows = [["", *table], *body]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]),
+                       *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+            for row in rows
+        ]  # fmt: skip
+        return "\n".join([*lines, "", self.note])
+
+    __str__ = __repr__
+
+
+def inferred(X, y, weights, family, link, intercept, names):
+    """Coefficients, the last of which is the intercept, and their covariance, of one output.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, d)
+    y : ndarray of shape (n,)
+    weights : ndarray of shape (n,)
+        Whole ones are repetitions, others sampling weights.
+    family : part of `tunefree.families`
+    link : part of `tunefree.links`
+    intercept : bool
+    names : list of str
+        Of the columns.
+
+    Returns
+    -------
+    coef : ndarray of shape (d + intercept,)
+    covariance : ndarray of shape (d + intercept, d + intercept)
+    n : float
+        Rows.
+
+    Raises
+    ------
+    ValueError
+        Where the covariance would be unsound, in a sentence.
+
+    Examples
+    --------
+    >>> from tunefree.families import Normal
+    >>> from tunefree.links import Identity
+    >>> x, rng = np.linspace(-1, 1, 50)[:, None], np.random.default_rng(0)
+    >>> y = 2.0 * x[:, 0] + rng.normal(size=50)
+    >>> coef, V, n = inferred(x, y, np.ones(50), Normal(), Identity(), True, ["x"])
+    >>> bool(abs(coef[0] - 2.0) < 3 * np.sqrt(V[0, 0]))
+    True
+    """
+    kept = weights > 0.0
+    X, y, weights = X[kept], y[kept], weights[kept]
+    whole = bool((weights == np.round(weights)).all())
+    n, d = float(weights.sum()) if whole else float(len(y)), X.shape[1]
+    if _SHARE * (d + intercept) >= n:
+        raise ValueError(
+            f"{d} columns are too many for {n:.0f} rows: intervals of coefficients want more than "
+            f"{_SHARE} rows a column. Leave columns out beforehand, on other rows."
+        )
+    if len(y) * d > _MOST_CELLS:
+        raise ValueError(f"{len(y)} rows of {d} columns are too many: give a sample of the rows.")
+    A, center, scale = _standard(X, weights, intercept, names)
+    beta, s = _newton(A, y, weights, family, link, names)
+    score, slope = _score(family, link, s, y), _slope(family, link, s, y)
+    bread = np.linalg.inv(A.T @ ((weights * slope)[:, None] * A))
+    leverage = slope * np.einsum("ij,jk,ik->i", A, bread, A) * (1.0 if whole else weights)
+    size = score / np.maximum(1.0 - leverage, 1e-8)
+    heavy = weights if whole else np.square(weights)
+    meat = A.T @ ((heavy * np.square(size))[:, None] * A)
+    # Back to the units of the columns: coefficients over their scales, and the intercept.
+    back = np.diag(1.0 / scale)
+    if intercept:
+        back[-1, :d] = -center / scale[:d]
+    return back @ beta, back @ bread @ meat @ bread @ back.T, n
+
+
+def _standard(X, weights, intercept, names):
+    """Standardised columns, and one of ones for the intercept; refuse what has no inverse."""
+    A = X.toarray() if sparse.issparse(X) else np.array(X)
+    A = A.astype(np.float64)
+    share = weights / weights.sum()
+    center = share @ A if intercept else np.zeros(A.shape[1])
+    A -= center
+    scale = np.sqrt(share @ np.square(A))
+    flat = scale <= 1e-12 * np.maximum(np.abs(center), 1e-300)
+    if flat.any():
+        raise ValueError(f"Column {names[int(np.argmax(flat))]} is constant: leave it out.")
+    A /= scale
+    values, vectors = np.linalg.eigh(A.T @ (share[:, None] * A))
+    if values[0] <= 1e-10 * values[-1]:
+        rest = _direction(vectors[:, 0], names)
+        raise ValueError(
+            f"Columns are linear combinations of each other ({rest} is constant): leave some out."
+        )
+    if intercept:
+        A, scale = np.column_stack([A, np.ones(len(A))]), np.append(scale, 1.0)
+    return A, center, scale
+
+
+def _direction(weights, names, most=4):
+    """A combination of standardised columns as text, the largest first."""
+    order = np.argsort(-np.abs(weights), kind="stable")[:most]
+    order = [j for j in order if abs(weights[j]) > 0.01 * np.abs(weights).max()]
+    return " ".join(f"{weights[j]:+.2g} {names[j]}" for j in order)
+
+
+def _score(family, link, s, y):
+    if isinstance(family, Matching):
+        return np.asarray(link.mean(s)) - y
+    return family.score(link, s, family.clipped(link.mean(s)), y)
+
+
+def _slope(family, link, s, y):
+    """The slope of the score in the index, by a central difference."""
+    step = 1e-5 * np.maximum(1.0, np.abs(s)) * max(float(np.std(s)), 1e-3)
+    return (_score(family, link, s + step, y) - _score(family, link, s - step, y)) / (2.0 * step)
+
+
+def _newton(A, y, weights, family, link, names):
+    """Parameters of standardised columns, and the indices, where the weighted score vanishes."""
+    beta, share = np.zeros(A.shape[1]), weights / weights.sum()
+    mean = np.array([share @ y])
+    low, high = getattr(link, "range", (-np.inf, np.inf))
+    # A column of ones is the intercept: begin at the best constant.
+    if (A[:, -1] == 1.0).all() and low < mean[0] < high and hasattr(link, "inverse"):
+        beta[-1] = float(np.asarray(link.inverse(mean))[0])
+    s, size = A @ beta, np.inf
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for _ in range(_MOST_STEPS):
+            slope, score = _slope(family, link, s, y), share * _score(family, link, s, y)
+            curved = np.maximum(slope, 1e-3 * np.maximum(slope.max(), 1e-300))
+            step = np.linalg.solve(A.T @ ((share * curved)[:, None] * A), A.T @ score)
+            size = float(np.abs(A @ step).max())
+            # Indices move by at most 4 deviations of a logistic at once.
+            limit = 4.0 * max(1.0, float(np.std(y))) if _is_real(link) else 4.0
+            beta = beta - step * min(1.0, limit / max(size, 1e-300))
+            s = A @ beta
+            if size <= _SETTLED * max(1.0, float(np.abs(s).max())) or not np.isfinite(size):
+                break
+    classes = set(np.unique(y).tolist()) == {0.0, 1.0}
+    if classes and np.isfinite(s).all():
+        middle = (s > 0.0) == (y == 1.0)
+        if middle.all():
+            own = beta[: len(names)] / np.linalg.norm(beta[: len(names)])
+            raise ValueError(
+                "The classes are separable, and no coefficient is finite: the standardised columns "
+                f"{_direction(own, names)} tell them apart without a mistake."
+            )
+    settled = size <= 1e-6 * max(1.0, float(np.abs(s).max()))
+    if not settled or (classes and float(np.abs(s).max()) > _FAR):
+        far = _direction(
+            beta[: len(names)] / max(np.linalg.norm(beta[: len(names)]), 1e-300), names
+        )
+        raise ValueError(
+            "The minimum of the loss lies at infinity or was not found: coefficients grow along "
+            f"the standardised columns {far}. (OptimisticPerceptron certifies whether classes are "
+            "separable.)"
+        )
+    return beta, s
+
+
+def _is_real(link):
+    """Whether indices are in the units of targets."""
+    probe = np.array([0.0, 1.0, 5.0])
+    return bool(np.allclose(link.mean(probe), probe))
+
+
+def table(coef, covariance, n, names, alpha, note):
+    """The `Summary` of what `inferred` found."""
+    error, degrees = np.sqrt(np.diag(covariance)), n - len(coef)
+    reach = student.ppf(1.0 - 0.5 * alpha, degrees) * error
+    t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error > 0.0)
+    return Summary(
+        names, coef, error, t, 2.0 * student.sf(np.abs(t), degrees), coef - reach, coef + reach,
+        alpha, note,
+    )  # fmt: skip

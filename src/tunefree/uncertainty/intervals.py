@@ -1,0 +1,419 @@
+r"""Intervals and sets from what was said of rows left out: split-conformal quantiles and CV+.
+
+With scores s_i of n rows left out, r is the score of rank ceil((1 - alpha)(n + 1)). A target lies
+within :math:`f(x) \pm r\,\sigma(x)`, :math:`s_i = |y_i - f_{-i}(x_i)| / \sigma_{-i}(x_i)`, a class
+c in the set where 1 - p_c(x) <= r. That covers 1 - alpha if the scores are exchangeable with that
+of the new row. Scores of a refit on all rows are not quite (it is better by the rows that they left
+out, its kernel's rates saw them): there no finite-sample guarantee is claimed. With the K models
+that left the rows out at hand, each with a scale of its own rows, CV+ covers at least
+
+.. math:: 1 - 2\alpha - \min\{2 (1 - 1/K) / (n/K + 1), (1 - K/n) / (K + 1)\}.
+
+The scale is a ridge regression of log(|r| + .05 median|r|) on at most 100 landmarks, of the
+prediction alone or with the columns, with bandwidth and penalty by leave-one-out.
+
+Source: Vovk, Gammerman and Shafer 2005; Lei et al. 2018 (local scale); Barber et al. 2021 (CV+);
+Romano, Sesia and Candes 2020 (sets by CV+, APS); Sadinle, Lei and Wasserman 2019 (LAC).
+"""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tunefree.columns import coordinates
+from tunefree.kernels import RBF
+from tunefree.learners.kernel.geometry import Geometry
+from tunefree.learners.kernel.nystroem import place, solve
+
+# The scale: bandwidths in root mean square distances of a column, landmarks, part of the median
+# that keeps logarithms finite, share of its values that is cut off on either side.
+_BANDS, _MARKS, _FLOOR, _CUT = (0.5, 1.0, 2.0), 100, 0.05, 0.005
+# Fewer rows than this do not tell where the noise is.
+_FEWEST = 40
+# What the choice of a scale and of sides is judged at.
+_ALPHA = 0.1
+_ROWS = 2048  # rows shown to a scale together
+_NUMBERS = 4e6  # ends of intervals held together
+
+
+def rates(alpha):
+    """The misses asked for, as an array of shape (n_alpha,).
+
+    >>> rates(0.1), rates([0.1, 0.2])
+    (array([0.1]), array([0.1, 0.2]))
+    """
+    out = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
+    if out.ndim != 1 or not len(out) or not ((out > 0.0) & (out < 1.0)).all():
+        raise ValueError(f"alpha={alpha!r} is not between 0 and 1, nor a list of such numbers.")
+    return out
+
+
+def effective(weights):
+    """How many rows weights stand for: whole ones their sum, others (sum w)^2 / sum w^2."""
+    if not len(weights):
+        return 0.0
+    if (weights == np.round(weights)).all():
+        return float(weights.sum())
+    return float(weights.sum() ** 2 / np.square(weights).sum())
+
+
+def quantiles(scores, weights, alphas):
+    """The least scores with a share of (1 - alpha)(n + 1) / n of the weight at or below them.
+
+    Infinite, with a warning, where rows are fewer than 1 / alpha - 1.
+
+    >>> quantiles(np.arange(1.0, 20.0), np.ones(19), np.array([0.1, 0.05]))
+    array([18., 19.])
+    """
+    n, order = effective(weights), np.argsort(scores, kind="stable")
+    total = np.append(np.cumsum(weights[order]) * (n / max(weights.sum(), 1e-300)), np.inf)
+    place = np.searchsorted(total, (1.0 - alphas) * (n + 1.0) * (1.0 - 1e-12))
+    if (place == len(scores)).any():
+        warnings.warn(
+            f"{n:.0f} rows left out are fewer than 1 / alpha - 1 at alpha={alphas.min():g}: there "
+            "is no limit to what may come.",
+            stacklevel=4,
+        )
+    return np.append(scores[order], np.inf)[place]
+
+
+def interval_score(low, high, y, alpha):
+    """Width, and 2 / alpha times what a target lies outside (Gneiting and Raftery 2007).
+
+    >>> interval_score(np.zeros(2), np.ones(2), np.array([0.5, 1.5]), 0.1)
+    array([ 1., 11.])
+    """
+    return high - low + 2.0 / alpha * (np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0))
+
+
+class Constant(NamedTuple):
+    """The same scale everywhere."""
+
+    value: float
+
+    def of(self, said, X):
+        """The scale of rows: predictions of shape (n,)."""
+        return np.full(len(said), self.value)
+
+
+class Local(NamedTuple):
+    """A scale that depends on the prediction, and on the columns if there is a `view` of them.
+
+    Attributes
+    ----------
+    own : part
+        The readings of the prediction (`tunefree.columns.Coordinates`).
+    view : part or None
+        Those of the columns.
+    marks : part
+        Landmarks, with their kernel.
+    coef : ndarray of shape (n_landmarks, 1)
+    intercept, low, high : float
+        Of the logarithm, and its ends.
+    """
+
+    own: Any
+    view: Any
+    marks: Any
+    coef: np.ndarray
+    intercept: float
+    low: float
+    high: float
+
+    def of(self, said, X):
+        """The scale of rows: predictions of shape (n,), and the columns."""
+        out = np.empty(len(said))
+        for start in range(0, len(said), _ROWS):
+            part = slice(start, start + _ROWS)
+            Z = self.shown(said[part], None if X is None else X[part])
+            logs = self.marks.values(self.marks.geometry.show(Z)) @ self.coef + self.intercept
+            out[part] = np.exp(np.clip(logs[:, 0], self.low, self.high))
+        return out
+
+    def shown(self, said, X):
+        """Rows as the kernel takes them, before its rates."""
+        z = self.own.show(said[:, None])
+        if self.view is None:
+            return z
+        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        return np.hstack([self.view.show(X), z])
+
+
+def _local(view, said, residuals, weights, X):
+    """A local scale, and its leave-one-out values."""
+    share, size = weights / weights.sum(), np.abs(residuals)
+    logs = np.log(size + _FLOOR * np.median(size) + 1e-300)[:, None]
+    own = coordinates(said[:, None], weights)
+    blank = Local(own, view, None, logs, 0.0, float(logs.min()), float(logs.max()))
+    Z, best = blank.shown(said, X), None
+    for band in _BANDS:
+        q = Z.shape[1]
+        geometry = Geometry(RBF(), np.full(q, 0.5 / (q * band**2)), 1e-3, 0.0)
+        A = geometry.show(Z)
+        marks = place(A[:_MARKS], geometry)
+        found = solve(marks, lambda a, b, A=A: A[a:b], len(A), logs, weights)
+        told = found.left_out[:, :, 0]
+        risk = share @ np.square(told - logs)
+        i = int(np.argmin(risk))
+        if best is None or risk[i] < best[0]:
+            best = risk[i], marks.alone(), found.coef[:, i], found.intercept[i, 0], told[:, i]
+    assert best is not None
+    _, marks, coef, intercept, told = best
+    ends = np.clip(np.quantile(told, [_CUT, 1.0 - _CUT]), blank.low, blank.high)
+    scale = blank._replace(
+        marks=marks, coef=coef, intercept=float(intercept), low=float(ends[0]), high=float(ends[1])
+    )
+    return scale, np.exp(np.clip(told, *ends))
+
+
+class Residuals(NamedTuple):
+    """What is known of rows left out, of one target.
+
+    Attributes
+    ----------
+    residuals : ndarray of shape (n,)
+        Targets less what was said of them.
+    sigma : ndarray of shape (n,)
+        The scale as the others have it.
+    weights : ndarray of shape (n,)
+    scale : Constant or Local
+    two_sided : bool
+        Whether either end has a quantile of its own.
+    """
+
+    residuals: np.ndarray
+    sigma: np.ndarray
+    weights: np.ndarray
+    scale: Any
+    two_sided: bool = False
+
+    def scores(self):
+        """Absolute residuals in units of the scale."""
+        return np.abs(self.residuals) / self.sigma
+
+    @classmethod
+    def of(cls, said, y, weights, X=None, view=None):
+        """Of predictions of rows left out; a local scale or two sides only where they pay.
+
+        That is where the interval score of these rows gains more than a standard error.
+        """
+        said, y = (np.asarray(a, dtype=np.float64) for a in (said, y))
+        residuals = y - said
+        size = float(np.average(np.abs(residuals), weights=weights)) if len(y) else 1.0
+        plain = Constant(size or 1.0)
+        best = cls(residuals, plain.of(said, None), weights, plain)
+        if len(y) < _FEWEST or not residuals.any():
+            return best
+        cost = best._costs()
+        varied = np.ptp(said) > 1e-9 * np.abs(said).max()
+        for seen in ((None,) if view is None else (None, view)) if varied else ():
+            scale, sigma = _local(seen, said, residuals, weights, X)
+            local = best._replace(sigma=sigma, scale=scale)
+            best, cost = local._better(best, cost, 1.0 if best.scale is plain else 0.0)
+        return best._replace(two_sided=True)._better(best, cost, 1.0)[0]
+
+    def _better(self, best, cost, errors):
+        """Itself and its costs if these are lower by so many standard errors, else the best."""
+        own = self._costs()
+        gain, share = cost - own, self.weights / self.weights.sum()
+        mean = share @ gain
+        error = np.sqrt(np.square(share * (gain - mean)).sum())
+        return (self, own) if mean > errors * error else (best, cost)
+
+    def _costs(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            low, high = self.ends(np.array([_ALPHA]))
+        ends = (self.sigma * low[0], self.sigma * high[0])
+        return interval_score(*ends, self.residuals, _ALPHA)
+
+    def ends(self, alphas):
+        """The ends of an interval of scale 1 about 0: two arrays of shape (n_alpha,)."""
+        if not self.two_sided:
+            reach = quantiles(self.scores(), self.weights, alphas)
+            return -reach, reach
+        scores = self.residuals / self.sigma
+        half = 0.5 * alphas
+        low, high = quantiles(-scores, self.weights, half), quantiles(scores, self.weights, half)
+        return np.minimum(-low, high), high
+
+
+class Foretold(NamedTuple):
+    """What was said of rows that had not been learned, and what they were.
+
+    Attributes
+    ----------
+    said, targets : ndarray of shape (n, n_targets)
+    weights : ndarray of shape (n,)
+    """
+
+    said: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of_residuals(cls, parts):
+        """Of `Residuals` of every target: the residuals stand for the targets."""
+        y = np.stack([part.residuals for part in parts], axis=1)
+        return cls(np.zeros_like(y), y, parts[0].weights)
+
+    def parts(self):
+        """`Residuals` of every target."""
+        columns = zip(self.said.T, self.targets.T, strict=True)
+        return tuple(Residuals.of(said, y, self.weights) for said, y in columns)
+
+    def losses(self):
+        """Squared errors, of several targets their mean in units of variances."""
+        square = np.square(self.said - self.targets)
+        if square.shape[1] == 1:
+            return square[:, 0]
+        variance = np.average(
+            np.square(self.targets - self.targets.mean(axis=0)), axis=0, weights=self.weights
+        )
+        return (square / np.where(variance > 0.0, variance, 1.0)).mean(axis=1)
+
+
+def intervals(parts, y, sigma, alphas, joint=False):
+    """Intervals of shape (n, n_targets, 2, n_alpha) about predictions of shape (n, n_targets).
+
+    `parts` are the targets' `Residuals`, `sigma` the scales of the predictions. Jointly, one
+    quantile is of the largest score of a row.
+    """
+    out, reach = np.empty((*y.shape, 2, len(alphas))), np.empty(0)
+    if joint:
+        scores = np.max([p.scores() for p in parts], axis=0)
+        reach = quantiles(scores, parts[0].weights, alphas)
+    for j, part in enumerate(parts):
+        low, high = (-reach, reach) if joint else part.ends(alphas)
+        said, unit = y[:, j, None].astype(np.float64), sigma[:, j, None]
+        out[:, j, 0], out[:, j, 1] = said + unit * low, said + unit * high
+    return out
+
+
+class Scores(NamedTuple):
+    """|residual| / sigma of rows that a model left out, by the model itself.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n, n_targets)
+    weights : ndarray of shape (n,)
+    """
+
+    scores: np.ndarray
+    weights: np.ndarray
+
+
+def plus_interval(scores, weights, said, sigma, alphas):
+    """CV+ of one target: ends of shape (n, 2, n_alpha).
+
+    Parameters
+    ----------
+    scores, weights : list of ndarray
+        |residual| / sigma of the rows that each model left out.
+    said, sigma : list of ndarray of shape (n,)
+        Of new rows, by each model.
+    alphas : ndarray of shape (n_alpha,)
+    """
+    w, n = np.concatenate(weights), len(said[0])
+    out, step = np.empty((n, 2, len(alphas))), max(1, int(_NUMBERS / max(len(w), 1)))
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        for side, sign in enumerate((-1.0, 1.0)):
+            ends = [
+                sign * f[part, None] + s * scale[part, None]
+                for f, s, scale in zip(said, scores, sigma, strict=True)
+            ]
+            out[part, side] = sign * _row_quantiles(np.hstack(ends), w, alphas)
+    return out
+
+
+def _row_quantiles(scores, weights, alphas):
+    """`quantiles` of every row of scores, shape (n, n_alpha)."""
+    ranks = np.ceil((1.0 - alphas) * (len(weights) + 1.0) * (1.0 - 1e-12)).astype(int)
+    if (weights == 1.0).all() and ranks.max() <= len(weights):
+        return np.partition(scores, ranks - 1, axis=1)[:, ranks - 1]
+    return np.array([quantiles(row, weights, alphas) for row in scores])
+
+
+def lacks(p, score="lac"):
+    """How far each class is from being the likely one, of the shape of the probabilities.
+
+    'lac' is 1 - p_c; 'aps' is the probability of the classes before c, the likeliest first, and of
+    c itself.
+
+    >>> lacks(np.array([[0.5, 0.3, 0.2]]), "aps")
+    array([[0.5, 0.8, 1. ]])
+    """
+    if score == "lac":
+        return 1.0 - p
+    if score != "aps":
+        raise ValueError(f"score={score!r} is neither 'lac' nor 'aps'.")
+    order = np.argsort(-p, axis=1, kind="stable")
+    out = np.empty_like(p)
+    np.put_along_axis(out, order, np.cumsum(np.take_along_axis(p, order, axis=1), axis=1), axis=1)
+    return out
+
+
+class Chances(NamedTuple):
+    """What is known of rows left out, of classes.
+
+    Attributes
+    ----------
+    p : ndarray of shape (n, n_classes)
+        Probabilities that were said of them.
+    codes : ndarray of int of shape (n,)
+    weights : ndarray of shape (n,)
+    mistakes, rows : int or None
+        Of a whole stream whose rows, of weight 1 each, were predicted before they were learned.
+    rivals : int
+        How many members of the stream's portfolio the mistakes are those of the best of.
+    """
+
+    p: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    mistakes: int | None = None
+    rows: int | None = None
+    rivals: int = 1
+
+    def wrong(self):
+        """1 where another class was likelier."""
+        return (self.p.argmax(axis=1) != self.codes).astype(np.float64)
+
+    def own(self, score="lac"):
+        """What each row lacked."""
+        return lacks(self.p, score)[np.arange(len(self.codes)), self.codes]
+
+    def sets(self, p, alphas, score="lac", class_conditional=False):
+        """Sets of shape (n, n_classes, n_alpha) of rows with these probabilities.
+
+        With a rate kept in every class a class of fewer than 1 / alpha - 1 rows is always in.
+        """
+        own, told = self.own(score), lacks(p, score)[:, :, None]
+        if not class_conditional:
+            return told <= quantiles(own, self.weights, alphas) + 1e-12
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            reach = [
+                quantiles(own[self.codes == c], self.weights[self.codes == c], alphas)
+                for c in range(p.shape[1])
+            ]
+        return told <= np.array(reach) + 1e-12
+
+
+def plus_set(parts, p, alphas, score="lac"):
+    """CV+ of classes: those that do not lack more than too many rows did, (n, n_classes, n_alpha).
+
+    `parts` are the `Chances` of the rows that each model left out, `p` the models' probabilities
+    of new rows.
+    """
+    worse: Any = 0.0
+    for part, own in zip(parts, p, strict=True):
+        scores = part.own(score)
+        order = np.argsort(scores, kind="stable")
+        below = np.append(0.0, np.cumsum(part.weights[order]))
+        worse = worse + below[np.searchsorted(scores[order], lacks(own, score) - 1e-12)]
+    weights = np.concatenate([part.weights for part in parts])
+    n = effective(weights)
+    return (worse * (n / weights.sum()))[:, :, None] < (1.0 - alphas) * (n + 1.0)
