@@ -33,6 +33,9 @@ EXACT = "Clopper-Pearson, 95 %: exact for independent rows that the model has no
 NORMAL_NEW = "normal, 95 %: asymptotic, for independent rows that the model has not seen"
 ONLINE = "confidence sequence of mistakes before learning (mean risk so far, at any time)"
 _MOST = 1_000_000  # rows that weights may stand for
+# Left out in turn, rows judge models that overlap and were chosen by them: of the chance to be
+# wrong, so much is left for the draw of the rows.
+_SHARE = 0.25
 
 
 def left_out(losses, weights, *, bounded, once=False, alpha=0.05):
@@ -49,7 +52,7 @@ def left_out(losses, weights, *, bounded, once=False, alpha=0.05):
     if bounded and once and whole:
         return exact(float(weights @ losses), float(weights.sum()), alpha), HELD
     if bounded and whole:
-        return hedged(np.repeat(losses, weights.astype(np.int64)), alpha), HEDGED
+        return hedged(np.repeat(losses, weights.astype(np.int64)), _SHARE * alpha), HEDGED
     return normal(losses, weights, alpha), NORMAL
 
 
