@@ -29,6 +29,7 @@ from tunefree.learners.mixture.learner import (
     LOSS,
     LOSSES,
     MOST_WHOLE,
+    NARROW,
     POINTS,
     RATES,
     SPARSE,
@@ -47,6 +48,7 @@ _MOST_ASKED = 1 << 20
 _MEMBERS = [
     *(f"filter, drift {q:.3g}" for q in DRIFTS),
     *(f"gradient, rate {e:.3g}" for e in RATES),
+    *(f"votes, narrowness {g:.3g}" for g in NARROW),
 ]
 
 
