@@ -484,18 +484,22 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
         `key` keeps what is said for `learn_one`, when the label comes.
         """
+        return self._chances(x, key)
+
+    def _chances(self, x, key=None) -> dict:
         if not self._ready:
             return {}
         said, codes = self._asked(key, x), self._codes()
-        if len(codes) <= 2:
+        if len(codes) == 2:
             p = float(said[0])
-            return {label: p if code else 1.0 - p if len(codes) == 2 else 1.0
-                    for label, code in codes.items()}  # fmt: skip
+            return {label: p if code else 1.0 - p for label, code in codes.items()}
+        if len(codes) < 2:
+            return dict.fromkeys(codes, 1.0)
         return {label: float(said[code]) for label, code in codes.items()}
 
     def predict_one(self, x: Any, key: Any = None) -> Any:
         """The most likely class of one row; None before any label."""
-        chances = self.predict_proba_one(x, key)
+        chances = self._chances(x, key)
         return max(chances, key=chances.__getitem__) if chances else None
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
@@ -540,7 +544,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
     def predict_set_one(self, x: Any, alpha: float = 0.1) -> set:
         """The set of classes of one row (see `predict_set`)."""
-        chances = self.predict_proba_one(x)
+        chances = self._chances(x)
         if not chances:
             return set()
         most, reach = max(chances.values()), self.mixture_.radius(_rate(alpha))

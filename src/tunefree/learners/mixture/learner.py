@@ -85,14 +85,14 @@ MOST_POINTS, POINT = 256, 4 + N_MEMBERS
 (
     D_, M_, FORM, REAL, COLUMNS, LAST, WEIGHTS, COVARIANCES, LOSSES, SPREAD, BELIEFS, STACKINGS,
     FINAL, BETS, SIZE, MIXED, ASKED, SCORES, GAINS, MOVES, NEW, CHANCES, ROW, TOLD, STEPS,
-    NEAR, WORK,
-) = range(27)  # fmt: skip
+    NEAR, KEPT, WORK,
+) = range(28)  # fmt: skip
 
 
 def layout(d, m, form, real):
     """Where everything is, for d columns and m outputs: the numbers that kernels go by."""
     D, w = d + 1, max(m, 2)
-    at = np.zeros(27, dtype=np.int64)
+    at = np.zeros(28, dtype=np.int64)
     at[:4] = d, m, form, real
     sizes = (
         7 * d, D, _LINES * m * D, _F * (D * D if form == WHOLE else D), N_MEMBERS,
@@ -102,7 +102,7 @@ def layout(d, m, form, real):
     sizes = (
         N_MEMBERS * w, (N_MIXERS + 1) * w, _B * N_MEMBERS + N_MIXERS + 1, N_MEMBERS * m, N_MEMBERS,
         _F * D, w, w * N_MEMBERS, D, N_MEMBERS + N_MIXERS, N_MEMBERS,
-        WINDOW,
+        WINDOW, D + 1,
     )  # fmt: skip
     at[MIXED:] = np.cumsum(sizes)
     return at
@@ -801,6 +801,15 @@ def _ask(s, at, memory, columns, values, first, stop, weight, store, say, where,
     norm = 0.0
     for i in range(n):
         norm += work[z + i] ** 2
+    if at[FORM] != SPARSE:  # the very row that was asked last is not thought about again
+        kept, row = work[at[KEPT] : at[KEPT] + n + 1], work[z : z + n]
+        known = kept[n] == s[T]
+        for i in range(n):
+            known &= kept[i] == row[i]
+            kept[i] = row[i]
+        kept[n] = s[T] if say and not store else -1.0
+        if known:
+            return n, norm
     _think(s, at, memory, where, work, z, n, norm)
     if say:
         _say(s, at, work)
@@ -815,7 +824,8 @@ def _ask(s, at, memory, columns, values, first, stop, weight, store, say, where,
 
 @kernel
 def run_rows(
-    state, at, memory, starts, columns, values, codes, targets, weights, asked, past, trace, said
+    state, at, work, memory, starts, columns, values, codes, targets, weights, asked, past, trace,
+    said,
 ):  # fmt: skip
     """Answer rows in order, and learn those of positive weight.
 
@@ -824,6 +834,8 @@ def run_rows(
     state : ndarray
     at : ndarray
         Its `layout`.
+    work : ndarray
+        The scratch; it holds what was said of the row that was asked last.
     memory : ndarray of shape (columns + 2, rows) or (0, 0)
         A ring of the latest rows as they were seen, their classes or targets and their weights.
     starts, columns, values : ndarray
@@ -840,7 +852,7 @@ def run_rows(
         Where to write all that is said of rows now, or the answers alone.
     """
     w, z, D = max(at[M_], 2), at[ROW], at[D_] + 1
-    where, work = np.empty(D, dtype=np.int64), np.empty(at[WORK])
+    where = np.empty(D, dtype=np.int64)
     late, given = past.shape[0] > 0, asked.shape[0] > 0
     for i in range(starts.shape[0] - 1):
         first, stop, weight, code, y = starts[i], starts[i + 1], weights[i], codes[i], targets[i]
@@ -930,7 +942,7 @@ class Mixture:
 
     _SAVED = ("d", "m", "form", "real", "state", "past", "memory", "trace")
     # What is saved, and what is worked out: the layout, and what calls for one row are made with.
-    __slots__ = ("at", "one", "__dict__")
+    __slots__ = ("at", "one", "work", "__dict__")
 
     def __init__(self, d, m, form, real, late=0):
         self.d, self.m, self.form, self.real = d, m, form, real
@@ -950,12 +962,15 @@ class Mixture:
 
     def __getattr__(self, name):
         """Work out the layout when it is first asked for, and look at what a file may hold."""
-        if name not in ("at", "one") or "d" not in self.__dict__:
+        if name not in ("at", "one", "work") or "d" not in self.__dict__:
             raise AttributeError(name)
         if name == "one":
             made = np.array([0, self.d]), np.zeros(1), np.empty((1, self.width))
             self.one = (*made[:1], np.zeros(1, dtype=np.int64), np.zeros(1), np.ones(1), *made[1:])
             return self.one
+        if name == "work":
+            self.work = np.full(self.at[WORK], -1.0)
+            return self.work
         self.at = layout(self.d, self.m, self.form, self.real)
         if "state" in self.__dict__:
             self._check()
@@ -1019,8 +1034,8 @@ class Mixture:
         targets = np.zeros(n) if targets is None else targets
         at = self.at
         given = _NONE if asked is None or asked.shape[1] != at[SCORES] else asked
-        run_rows(self.state, at, self.memory, *rows, codes, targets, weights, given, self.past,
-                 self.trace, _NONE)  # fmt: skip
+        run_rows(self.state, at, self.work, self.memory, *rows, codes, targets, weights, given,
+                 self.past, self.trace, _NONE)  # fmt: skip
 
     def ask(self, rows, everything=False):
         """What is said of rows: the answers, or all that `learn` takes as `asked`."""
@@ -1028,8 +1043,8 @@ class Mixture:
         at = self.at
         said = np.empty((n, at[SCORES] if everything else self.width))
         none = np.zeros(n)
-        run_rows(self.state, at, self.memory, *rows, none.astype(np.int64), none, none, _NONE,
-                 _NONE, self.trace, said)  # fmt: skip
+        run_rows(self.state, at, self.work, self.memory, *rows, none.astype(np.int64), none, none,
+                 _NONE, _NONE, self.trace, said)  # fmt: skip
         return said
 
     def learn_row(self, columns, values, code=0, target=0.0, weight=1.0, asked=None):
@@ -1037,15 +1052,15 @@ class Mixture:
         at, (starts, codes, targets, weights, _, _) = self.at, self.one
         starts[1], codes[0], targets[0], weights[0] = len(values), code, target, weight
         given = _NONE if asked is None or asked.shape[1] != at[SCORES] else asked
-        run_rows(self.state, at, self.memory, starts, columns, values, codes, targets, weights,
-                 given, self.past, self.trace, _NONE)  # fmt: skip
+        run_rows(self.state, at, self.work, self.memory, starts, columns, values, codes, targets,
+                 weights, given, self.past, self.trace, _NONE)  # fmt: skip
 
     def ask_row(self, columns, values):
         """The answer to one row; the next call overwrites it."""
         at, (starts, codes, targets, _, nothing, said) = self.at, self.one
         starts[1] = len(values)
-        run_rows(self.state, at, self.memory, starts, columns, values, codes, targets, nothing,
-                 _NONE, _NONE, self.trace, said)  # fmt: skip
+        run_rows(self.state, at, self.work, self.memory, starts, columns, values, codes, targets,
+                 nothing, _NONE, _NONE, self.trace, said)  # fmt: skip
         return said[0]
 
     def answer_of(self, asked):
