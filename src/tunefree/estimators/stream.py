@@ -468,7 +468,9 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
             The key under which the row was asked, however many rows ago: members are then judged
             by what they said at that time.
         """
-        if y is not None:
+        if y is None:
+            self._told(key)
+        else:
             self._learn_row(x, y, w, key)
 
     def _learn_row(self, x, y: Any, w, key):
@@ -660,6 +662,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
             by what they said at that time.
         """
         if y is None:
+            self._told(key)
             return
         if not math.isfinite(y):
             raise ValueError(f"y={y!r} is not finite.")
