@@ -344,17 +344,43 @@ def guarded(X, targets, rows, given, *, learned=False):
 
 def _warn(part, rest, given, learned, name):
     """Warn of the entries in which two versions of rows differ."""
+    found = odd_entries(part, rest, name)
+    if found is None:
+        return
+    column = given[:, [found.column]]
+    column = column.toarray() if sparse.issparse(given) else column
+    place = int(np.flatnonzero(column[:, 0] == found.value)[0])
+    warn_of([found], f"row {place} and column {found.column}, counted from 0", learned)
+
+
+class Odd(NamedTuple):
+    """Entries of X or y that are far beyond the others of their column."""
+
+    name: str
+    entries: int
+    rows: int
+    value: float  # of the first
+    row: int
+    column: int
+
+
+def odd_entries(part, rest, name):
+    """The `Odd` entries in which two versions of rows differ, or None."""
     rows, columns = (part != rest).nonzero()
     if not len(rows):
-        return
-    j, value = int(columns[0]), part[rows[0], columns[0]]
-    column = given[:, [j]].toarray() if sparse.issparse(given) else given[:, [j]]
-    place = int(np.flatnonzero(column[:, 0] == value)[0])
+        return None
+    value = float(part[rows[0], columns[0]])
+    return Odd(name, len(rows), len(np.unique(rows)), value, int(rows[0]), int(columns[0]))
+
+
+def warn_of(found, place, learned=False, level=7):
+    """Warn of odd entries, of which the first is at a place."""
     what = "learned as it is" if learned else "taken as missing"
+    entries, rows = sum(f.entries for f in found), sum(f.rows for f in found)
     warnings.warn(
-        f"{name} has entries more than ten times as far from the middle of their column as any "
-        f"other: {len(rows)} in {len(np.unique(rows))} distinct rows, the first {value:g} in row "
-        f"{place} and column {j}, counted from 0. Each is {what}.", UserWarning, stacklevel=6,
+        f"{found[0].name} has entries more than ten times as far from the middle of their column "
+        f"as any other: {entries} in {rows} distinct rows, the first {found[0].value:g} in "
+        f"{place}. Each is {what}.", UserWarning, stacklevel=level,
     )  # fmt: skip
 
 

@@ -323,3 +323,41 @@ def test_what_is_not_a_dask_collection_is_refused(client):
     X, y = rows(100)
     with pytest.raises(TypeError, match="X is a ndarray, not a Dask"):
         tfd.PiSTOLClassifier().fit(X, y > 0.5)
+
+
+@pytest.mark.parametrize("name", ["AveragedSGDRegressor", "ReflectronRegressor"])
+def test_one_absurd_entry_is_taken_as_missing_here_as_in_memory(client, name):
+    """One target of 1e30, or one entry of X: the policy and the warning are those of memory."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    y = X @ [1.0, 2.0, 0.0, -1.0] + 0.1 * rng.normal(size=600)
+    Z, t = X[:400].copy(), y[:400].copy()
+    Z[250, 1], t[17] = -1e25, 1e30
+    options = {} if name[0] == "A" else {"link": "identity"}
+    model = getattr(tunefree.dask, name)(random_state=0, **options)
+    with pytest.warns(UserWarning, match="as any other: 1 in 1 distinct rows") as told:
+        model.fit(da.from_array(Z, chunks=(100, 4)), da.from_array(t, chunks=100), client=client)
+    words = sorted(str(w.message) for w in told)
+    assert "X has" in words[0] and "-1e+25 in row 50 of partition 2 and column 1" in words[0]
+    assert "y has" in words[1] and "1e+30 in row 17 of partition 0" in words[1]
+    with pytest.warns(UserWarning, match="taken as missing"):
+        local = getattr(tunefree, name)(random_state=0, **options).fit(Z, t)
+    assert model.score(X[400:], y[400:]) > 0.98
+    assert abs(model.score(X[400:], y[400:]) - local.score(X[400:], y[400:])) < 0.01
+
+
+def test_a_failed_refit_on_a_cluster_leaves_the_model_that_was(client, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    rows = da.from_array(X, chunks=(100, 3)), da.from_array(X[:, 0], chunks=100)
+    model = tunefree.dask.AveragedSGDRegressor().fit(*rows, client=client)
+    before = vars(model).copy()
+    for problem in (KeyboardInterrupt, RuntimeError):
+
+        def stop(*_, problem=problem):
+            raise problem
+
+        monkeypatch.setattr(type(model), "_fit_on", stop)
+        with pytest.raises(problem):
+            model.fit(rows[0][:, :2], rows[1], client=client)
+        assert vars(model) == before

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from tunefree import KernelPiSTOLClassifier, KernelPiSTOLRegressor, load_model, save_model
 
@@ -111,3 +112,21 @@ def test_what_a_stream_refuses():
         classifier(kernel="precomputed").partial_fit(X[:5] @ X[:5].T, [0, 1, 0, 1, 0])
     with pytest.raises(ValueError, match="one class"):
         classifier().partial_fit(X, np.zeros(len(X)))
+
+
+@pytest.mark.parametrize("make", [KernelPiSTOLClassifier, KernelPiSTOLRegressor])
+def test_how_chunks_are_stored_makes_no_difference(make):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 6)) * (rng.random((600, 6)) < 0.5)
+    y = X @ np.arange(6.0)
+    y = y > 0 if make is KernelPiSTOLClassifier else y
+    told = []
+    for kinds in ([0], [1], [0, 1], [1, 1, 0]):
+        model = make(random_state=0)
+        for k, start in enumerate(range(0, 600, 50)):
+            chunk = X[start : start + 50]
+            chunk = sparse.csr_array(chunk) if kinds[k % len(kinds)] else chunk
+            model.partial_fit(chunk, y[start : start + 50])
+        told.append(model.predict(sparse.csr_array(X[:40])))
+        np.testing.assert_array_equal(told[-1], model.predict(X[:40]))
+    assert all((other == told[0]).all() for other in told)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from tunefree._process import one_blas_thread
 from tunefree.estimators import base
 from tunefree.protocols import Remote
+from tunefree.robust import FAR, odd_entries, screened, warn_of
 
 _FAN_IN = 8
 _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
@@ -30,6 +31,7 @@ class Part(NamedTuple):
     X: Any
     y: np.ndarray
     weights: np.ndarray
+    odd: tuple = ()  # `Odd` entries that were taken as missing
 
     def positive(self):
         """The rows of positive weight; nothing is copied if these are all."""
@@ -47,6 +49,7 @@ class Facts(NamedTuple):
     labels: np.ndarray | None  # the targets' distinct values, for classifiers
     largest: float  # the largest squared norm of a row with a weight
     sparse: bool
+    odd: tuple
 
 
 def _values(block):
@@ -93,8 +96,11 @@ def _targets(y):
     return check_array(y, ensure_2d=False, ensure_min_samples=0, input_name="y")
 
 
-def load(X, y, weights, number, classify):
-    """Check one partition's rows; what is wrong names the partition."""
+def load(X, y, weights, number, classify, guard):
+    """Check one partition's rows; what is wrong names the partition.
+
+    `guard` says whether entries far beyond the others of their column are taken as missing.
+    """
     try:
         X, y = _numbers(X), _labels(y) if classify else _targets(y)
         if len(y) != X.shape[0]:
@@ -109,7 +115,19 @@ def load(X, y, weights, number, classify):
             raise ValueError("sample_weight must hold a number that is not negative for each row.")
     except (TypeError, ValueError) as problem:
         raise ValueError(f"partition {number}: {problem}") from problem
-    return Part(X, y, weights)
+    part = Part(X, y, weights)
+    return _guarded(part, classify) if guard and len(y) else part
+
+
+def _guarded(part, classify):
+    every, odd = np.arange(len(part.y)), []
+    X = screened(part.X, every, FAR)
+    y = part.y if classify else screened(part.y.reshape(len(every), -1), every, FAR)
+    for name, before, after in (("X", part.X, X), ("y", part.y, y)):
+        before = before.reshape(after.shape) if name == "y" else before
+        found = None if after is before else odd_entries(before, after, name)
+        odd += [] if found is None else [found]
+    return Part(X, y.reshape(part.y.shape), part.weights, tuple(odd)) if odd else part
 
 
 def facts(part, classify):
@@ -126,6 +144,7 @@ def facts(part, classify):
         np.unique(part.y[part.weights > 0.0]) if classify else None,
         float(np.max(squares, where=part.weights > 0.0, initial=0.0)),
         sparse.issparse(part.X),
+        part.odd,
     )
 
 
@@ -142,7 +161,7 @@ def split(name, collection):
     return list(np.ravel(collection.to_delayed()))
 
 
-def aligned(X, y, sample_weight, classify):
+def aligned(X, y, sample_weight, classify, guard):
     """One delayed `Part` a partition of X; y and sample_weight must be cut like it."""
     rows = split("X", X)
     given = {"y": y, "sample_weight": sample_weight}
@@ -162,7 +181,7 @@ def aligned(X, y, sample_weight, classify):
                 f"{name} has {len(columns[name])} partitions and X has {len(rows)}: cut them alike."
             )
     cut = zip(rows, columns["y"], columns["sample_weight"], strict=True)
-    return [delayed(load, pure=False)(*piece, i, classify) for i, piece in enumerate(cut)]
+    return [delayed(load, pure=False)(*piece, i, classify, guard) for i, piece in enumerate(cut)]
 
 
 class Cluster:
@@ -174,12 +193,14 @@ class Cluster:
     lost with the worker that holds them. A round may take `timeout` seconds.
     """
 
-    def __init__(self, X, y, sample_weight=None, *, classify=False, client=None, timeout=600.0):
+    def __init__(
+        self, X, y, sample_weight=None, *, classify=False, client=None, timeout=600.0, guard=False
+    ):
         if not timeout > 0.0:
             raise ValueError(f"timeout={timeout!r} is not a positive number of seconds.")
         self.client: Any = _client(client)  # asynchronous or not: both have one type
         self.timeout = timeout
-        self.parts = self.client.compute(aligned(X, y, sample_weight, classify))
+        self.parts = self.client.compute(aligned(X, y, sample_weight, classify, guard))
         self.names = range(len(self.parts))
         self.facts = self.gather(self.each("facts", facts, classify), "reading the partitions")
         # Partitions without rows are forgotten; the others must agree.
@@ -197,6 +218,15 @@ class Cluster:
                         f"partition {i} has {name}={other}, and partition {self.names[0]} has "
                         f"{mine}."
                     )
+        for name in ("X", "y"):
+            odd = [
+                (i, o) for i, f in zip(self.names, self.facts, strict=True)
+                for o in f.odd if o.name == name
+            ]  # fmt: skip
+            if odd:
+                i, first = odd[0]
+                place = f"row {first.row} of partition {i} and column {first.column}"
+                warn_of([o for _, o in odd], f"{place}, counted from 0", level=5)
 
     @property
     def n_columns(self):

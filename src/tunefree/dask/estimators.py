@@ -16,12 +16,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_values, seed_of
-from tunefree._process import one_blas_thread
+from tunefree._parameters import seed_of
 from tunefree.averaging import Geometric
 from tunefree.dask.cluster import Batches, Cluster, added, joined
 from tunefree.engine.order import hashed_visits
-from tunefree.estimators import least_squares, perceptron, pistol, ridge
+from tunefree.estimators import base, least_squares, perceptron, pistol, ridge
 from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, penalties
 from tunefree.estimators.reflectron import glm
 from tunefree.estimators.reflectron.problem import Columns, Moments, Sample
@@ -46,7 +45,9 @@ class Distributed:
         """Not there: what scikit-learn's callbacks are told of is a fit in this process."""
         raise AttributeError("Estimators on a cluster have no callbacks.")
 
-    @one_blas_thread()
+    # Whether absurd entries are taken as missing; PiSTOL bounds them itself, in every partition.
+    _GUARDED = False
+
     def fit(
         self,
         X: Any,
@@ -81,10 +82,17 @@ class Distributed:
         TimeoutError
             If a round takes longer than `timeout`, naming the partitions that did not answer.
         """
-        check_values(self)
+        with base.unharmed(self):
+            return self._fit_cluster(X, y, sample_weight, client, timeout)
+
+    def _fit_cluster(self, X, y, sample_weight, client, timeout):
+        named = getattr(self, "solver", "auto") in ("exact", "sgd")
+        as_given = named or not getattr(self, "standardize", True)
+        guard = self._GUARDED and not as_given
         cluster = Cluster(
-            X, y, sample_weight, classify=is_classifier(self), client=client, timeout=timeout
-        )
+            X, y, sample_weight, classify=is_classifier(self), client=client, timeout=timeout,
+            guard=guard,
+        )  # fmt: skip
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
         self.n_features_in_ = cluster.n_columns
@@ -302,6 +310,8 @@ class ReflectronRegressor(Distributed, glm.ReflectronRegressor):
     every partition alike; `n_splits` and the steps of theorems are for rows in memory.
     """
 
+    _GUARDED = True
+
     def _fit_on(self, cluster):
         self._flat = not cluster.facts[0].n_outputs
         _fit_glm(self, cluster)
@@ -310,12 +320,13 @@ class ReflectronRegressor(Distributed, glm.ReflectronRegressor):
 class ReflectronClassifier(DistributedClassifier, glm.ReflectronClassifier):
     """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `ReflectronRegressor`."""
 
+    _GUARDED = True
     _fit_on = _fit_glm
 
 
 def _signed(part, classes, k):
     perceptron.check_range(part.X)
-    return [perceptron.signed(*part, positive=classes[k])]
+    return [perceptron.signed(part.X, part.y, part.weights, positive=classes[k])]
 
 
 class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
@@ -595,6 +606,8 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
     >>> model.coef_.round(2) + 0.0, round(float(model.intercept_), 2), model.solver_
     (array([ 1., -2.,  0.]), 5.0, 'exact')
     """
+
+    _GUARDED = True
 
     def _fit_on(self, cluster):
         self._check()

@@ -261,7 +261,7 @@ def read_libsvm(
         starts = np.concatenate([[0], np.cumsum(known)])[starts]
         ignored = len(indices) - int(starts[-1])
         indices, values = indices[known], values[known]
-    columns = columns if n_features is None else n_features
+    columns = max(columns, 1) if n_features is None else n_features
     indices = indices.astype(_index_type(columns - 1), copy=False)
     starts = starts.astype(_index_type(len(indices)))
     X = scipy.sparse.csr_array((values, indices, starts), shape=(rows, columns))

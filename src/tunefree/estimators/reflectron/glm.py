@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import seed_of
-from tunefree._process import product
+from tunefree._process import check_memory, product
 from tunefree.constraints.rules import is_odd
 from tunefree.engine.order import given_visits, hashed_visits, row_hash
 from tunefree.engine.run import Batches, Rows, run
@@ -69,6 +69,8 @@ _FEW_ROWS, _SPLITS, _MANY_ROWS = 1000, 5, 20_000
 _SHARE = 0.2
 # Links that are chosen, or learned.
 _LEARNED = ("auto", "learned")
+# What a fit takes for a column of a target, in bytes.
+_WIDE_BYTES = 5500.0
 # A configuration that another has overtaken waits for progress this many times shorter.
 _BEHIND = 2
 
@@ -303,6 +305,11 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             link = _of_steps(link)
         if self.solver != "batch":
             self._weight_of(family, link, offset)
+        check_memory(
+            _WIDE_BYTES * X.shape[1] * targets.shape[1],
+            f"{type(self).__name__} with {X.shape[1]} columns and {targets.shape[1]} targets",
+            "Hash or select columns, or take PiSTOL*.",
+        )
         given, kept = (X, targets), weights > 0.0
         if not kept.all():
             X, targets, weights, strata = X[kept], targets[kept], weights[kept], strata[kept]
@@ -313,6 +320,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         rows, weights = visits.unique()
         if self.standardize:
             X, targets = guarded(X, targets, rows, given)
+        self._reach(targets[rows], offset)
         features = fitted_map(self.feature_map, X, rows, weights, self.standardize, seed)
         if features is not None:
             X = features.transform(X)
@@ -332,6 +340,9 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         )  # fmt: skip
         self._check_choice(problem.choosing, len(rows), configurations)
         return problem
+
+    def _reach(self, targets, offset):
+        """Nothing: of classes, means have ends."""
 
     def _fit_batch(self, problem):
         columns, batches, start = self._batches(problem)
@@ -874,6 +885,9 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
+    range_ : ndarray of shape (2, n_targets) or None
+        Where the targets told the family, between what predictions are kept: the range of the
+        targets, three times as wide. None where a family, a link or an offset was given.
     {fitted}
 
     Raises
@@ -908,6 +922,13 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
         if name == "partial_fit":  # why it is not available
             _is_named(self)
         return super().__getattr__(name)
+
+    def _reach(self, targets, offset):
+        self.range_ = None
+        if isinstance(self.family, str) and self.family == "auto" and self.link is None:
+            low, high = targets.min(axis=0), targets.max(axis=0)
+            if offset is None:
+                self.range_ = np.stack([2.0 * low - high, 2.0 * high - low])
 
     def _law(self, y=None):
         free = self.link is None or isinstance(self.link, str) and self.link in _LEARNED
@@ -1070,6 +1091,9 @@ class ReflectronRegressor(RegressorMixin, MultiOutputMixin, Reflectron):
             margins = margins + _of_rows(offset, margins, "offset")[:, None]
         mean = self.family_.predicted(self.link_, margins)
         mean = mean.astype(self.coef_.dtype, copy=False)
+        ends: Any = getattr(self, "range_", None)
+        if ends is not None:
+            mean = np.clip(mean, *ends)
         if exposure is not None:
             mean = mean * _of_rows(exposure, margins, "exposure", positive=True)[:, None]
         return mean[:, 0] if self.coef_.ndim == 1 else mean
