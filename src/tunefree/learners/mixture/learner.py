@@ -5,17 +5,18 @@ at most ln K + ln t more, on any interval of the stream, than the learner that i
 rate is chosen, but all are run. A row passes five stages:
 
 look    the columns' running means and variances take it in, z = (x - m) / sd, and a constant 1;
-say     16 members: Kalman filters (with drift q a row) and implicit gradient learners (rate eta);
+say     16 lines: Kalman filters (with drift q a row) and implicit gradient learners (rate eta);
+        and 4 members in whom the latest rows vote by their nearness;
 mix     15 mixers of what they say: four Bayes mixtures with a fixed share, eleven stackings whose
         coefficients learn by gradients; and the Bayes mixture of the 15, which is the answer;
 score   the mixers learn by what was said before the answer was known;
-teach   the members learn: each moves to the minimum of its loss plus its distance.
+teach   lines learn: each moves to the minimum of its loss plus its distance; the row may vote.
 
 There is one recursion for two classes (one output of log-odds), several (an output each, softmax)
 and real targets (standardised as they come). Up to 32 columns a filter has a whole covariance;
-beyond, and for sparse rows, its diagonal. All that has been learned is one vector of numbers: a
-row changes it in place whatever chunk it comes in, so that no split of a stream changes a bit, and
-a copy of it is a checkpoint.
+beyond, and for sparse rows, its diagonal, and no row votes. All that has been learned is one vector
+of numbers, and a ring of the latest rows: a row changes them in place whatever chunk it comes in,
+so that no split of a stream changes a bit, and a copy of them is a checkpoint.
 
 Sources: Vovk 1998 (mixability), Herbster and Warmuth 1998 (fixed share), Kulis and Bartlett 2010
 and Campolongo and Orabona 2020 (implicit updates), West and Harrison 1997 (dynamic models).
