@@ -236,6 +236,17 @@ def test_no_split_changes_a_bit(kind, delay):
             assert one.tobytes() == two.tobytes()
 
 
+@pytest.mark.parametrize("weight", [1e-100, 1e4, 1e8])
+@pytest.mark.parametrize("kind", ["binary", "several", "numbers"])
+def test_rows_of_any_weight_leave_numbers(kind, weight):
+    """However heavy rows are, some member is believed, and what is said is finite."""
+    make, X, y = stream(kind)
+    model = make().partial_fit(X, y, sample_weight=np.full(len(X), weight))
+    assert np.isfinite(model.mixture_.state).all()
+    said = model.predict(X) if kind == "numbers" else model.predict_proba(X)
+    assert np.isfinite(said).all()
+
+
 @pytest.mark.parametrize("kind", ["binary", "several", "numbers"])
 def test_it_learns(kind):
     """Far better than the most frequent class or the mean, across a change of the line."""

@@ -259,7 +259,7 @@ def _vote(s, at, memory, work, z, mean):
                 place = h + c * N_MEMBERS + k
                 work[place] = np.log(work[place] + _PRIOR)
         elif at[REAL]:
-            work[h + k] = b / (a * s[UNIT])
+            work[h + k] = b / a / s[UNIT]
         else:
             work[h + k] = np.log((max(b, 0.0) + _PRIOR) / (max(a - b, 0.0) + _PRIOR))
 
@@ -482,8 +482,11 @@ def _share(s, a, n, work, chances, power, share):
         for k in range(n):
             belief[k] *= chance[k]
     else:
+        top = 1e-300  # relative to the best, so that a heavy row leaves someone to believe
         for k in range(n):
-            belief[k] *= chance[k] ** power
+            top = max(top, chance[k])
+        for k in range(n):
+            belief[k] *= (chance[k] / top) ** power
     for k in range(n):
         total += belief[k]
     kept, back = (1.0 - share) / total, share / n
@@ -533,7 +536,7 @@ def _score(s, at, work, code, y, weight, given):
     _share(s, at[FINAL], N_MIXERS, work, ours, power, 1.0 / (t + 2.0))
     s[ENERGY] += (energy - s[ENERGY]) / (t + 1.0)
     for a in range(_S):
-        b, step = at[STACKINGS] + a * N_MEMBERS, power * STACKS[a] / max(s[ENERGY], energy, 1e-300)
+        b, step = at[STACKINGS] + a * N_MEMBERS, power * STACKS[a] / max(s[ENERGY], energy, 1e-150)
         line = mixed + (_B + a) * w
         kept, even = 1.0 - NOISE[a], NOISE[a] / w
         if real:  # an implicit step: the squared loss has no bound on its slope
