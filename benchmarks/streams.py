@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from tunefree import PiSTOLClassifier, StreamClassifier
+from tunefree.learners.mixture.learner import N_MEMBERS
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 HERE = Path(__file__).parents[1] / "docs" / "results" / "streams.json"
@@ -190,14 +191,15 @@ def chunked(rows):
 def late(rows, delay):
     """Answers to rows whose labels come late, beside those of members: one rate of forgetting."""
     model, n = StreamClassifier(), len(rows)
-    right, loss = np.zeros(17), np.zeros(17)
+    K = N_MEMBERS
+    right, loss = np.zeros(K + 1), np.zeros(K + 1)
     for t in range(n + delay):
         if t < n and model._ready:
             x, y = rows[t]
             model.predict_proba_one(x, key=t)
             said = model._waiting[t]
             sure = np.append(
-                1.0 / (1.0 + np.exp(-said[0, :16])), model.mixture_.answer_of(said)[0, 0]
+                1.0 / (1.0 + np.exp(-said[0, :K])), model.mixture_.answer_of(said)[0, 0]
             )
             code = model._codes().get(y, 1)
             right += (sure > 0.5) == code
@@ -205,9 +207,9 @@ def late(rows, delay):
         if t >= delay:
             model.learn_one(*rows[t - delay], key=t - delay)
     rate = right / (n - delay)
-    print(f"\nelec2, labels {delay} rows late: accuracy {100 * rate[16]:.2f} %, log loss "
-          f"{loss[16] / (n - delay):.3f}; the best member of each: {100 * rate[:16].max():.2f} %, "
-          f"{loss[:16].min() / (n - delay):.3f}")  # fmt: skip
+    print(f"\nelec2, labels {delay} rows late: accuracy {100 * rate[K]:.2f} %, log loss "
+          f"{loss[K] / (n - delay):.3f}; the best member of each: {100 * rate[:K].max():.2f} %, "
+          f"{loss[:K].min() / (n - delay):.3f}")  # fmt: skip
 
 
 def hostile(rows):

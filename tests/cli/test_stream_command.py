@@ -113,6 +113,31 @@ def test_a_run_that_ended_goes_on_with_rows_that_came_later(here):
     assert (here / "said.csv").read_bytes() == (here / "whole.csv").read_bytes()
 
 
+def test_labels_that_come_late(here):
+    """--delay learns a row when its label would have come, judged by what was said; also resumed.
+
+    The rows whose labels have not come when the file ends are learned when it goes on.
+    """
+    rows = list(lines())
+    run("data.csv", "--delay", "20", "-o", "whole.csv", "--model", "m")
+    model, kept = StreamClassifier(), []
+    for t, (row, line) in enumerate(
+        zip(rows[1:], (here / "whole.csv").read_text().splitlines()[1:], strict=True)
+    ):
+        size, town, kind = row.strip().split(",")
+        kept.append(({"size": float(size) if size else None, "town": town}, kind))
+        assert line.split(",")[0] == (model.predict_one(kept[t][0], key=t) or "")
+        if t >= 20:
+            model.learn_one(*kept[t - 20], key=t - 20)
+    assert load_model(here / "m").mixture_.state.tobytes() == model.mixture_.state.tobytes()
+    (here / "log.csv").write_text("".join(rows[:200]))
+    run("log.csv", "--delay", "20", "--checkpoint", "saved", "-o", "said.csv")
+    (here / "log.csv").write_text("".join(rows))
+    assert "--delay 20" in run("log.csv", "--checkpoint", "saved", "--resume", code=4).stderr
+    run("log.csv", "--delay", "20", "--checkpoint", "saved", "-o", "said.csv", "--resume")
+    assert (here / "said.csv").read_bytes() == (here / "whole.csv").read_bytes()
+
+
 def test_faults_name_file_and_line(here):
     with open(here / "data.csv", "a") as data:
         data.write("1,2\n")

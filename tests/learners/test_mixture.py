@@ -10,12 +10,16 @@ from tunefree.bounds import stream_coverage, stream_mixing, stream_path_regret
 from tunefree.learners.mixture import learner
 from tunefree.learners.mixture.betting import ALPHAS, FIRST, bet, bettors, radius
 from tunefree.learners.mixture.learner import (
+    CLIP,
+    DRIFTS,
     MOST_WHOLE,
     N_MEMBERS,
+    NARROW,
     RATES,
     SPARSE,
     WEIGHTS,
     WHOLE,
+    WINDOW,
     implicit_margins,
     implicit_scores,
 )
@@ -127,8 +131,44 @@ def test_implicit_steps_follow_a_path(rate):
         model.learn_one(x, y)
     bound = stream_path_regret(*(told[n] for n in ("A", "loss", "slope", "norm", "w", "u")))
     assert sum(told["loss"]) - sum(told["theirs"]) <= bound
-    ours = model.mixture_.part(WEIGHTS)[0, :, N_MEMBERS - len(RATES) + rate]
+    ours = model.mixture_.part(WEIGHTS)[0, :, len(DRIFTS) + rate]
     np.testing.assert_allclose(ours, w, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["binary", "several", "numbers"])
+def test_the_latest_rows_vote_by_their_nearness(kind):
+    """What the voting members say, by a formula of its own, before and after the ring is full."""
+    make, X, y = stream(kind, WINDOW + 100)
+    model, weights = make(), np.resize([1.0, 2.0, 0.5], len(X))
+    for a, b in ((0, 9), (9, 200), (200, len(X) - 1)):
+        model.partial_fit(X[a:b], y[a:b], sample_weight=weights[a:b])
+        mixture = model.mixture_
+        rows = np.array([0, 4]), np.empty(0, dtype=np.int64), X[b].copy()
+        said = mixture.ask(rows, everything=True)[0]
+        s = mixture.part(learner.COLUMNS)
+        count, gap = s[0] + 1.0, X[b] - s[1]
+        z = gap * (1 - 1 / count) / np.sqrt((s[2] + gap**2 * (1 - 1 / count)) / count)
+        mean = mixture.state[learner.NORM]
+        mean += (1.0 + z @ z - mean) / (b + 1.0)
+        held = mixture.memory[:, np.arange(max(b - WINDOW, 0), b) % WINDOW]
+        r = ((held[:4] - z[:, None]) ** 2).sum(axis=0)
+        near = np.maximum(1.0 - NARROW[0] * (r - r.min()) / (16.0 * np.sqrt(mean - 1.0)), 0.0)
+        for k, g in enumerate(NARROW):
+            votes, k = held[5] * near ** (8 * g / NARROW[0]), len(DRIFTS) + len(RATES) + k
+            if kind == "numbers":
+                assert said[k] == pytest.approx(votes @ held[4] / votes.sum(), rel=1e-9)
+                continue
+            logs = np.log([votes[held[4] == c].sum() + 0.5 for c in range(mixture.width)])
+            ours = said[: mixture.m * N_MEMBERS].reshape(mixture.m, -1)[:, k]
+            expected = logs - logs.mean() if mixture.m > 1 else logs[1:] - logs[:1]
+            np.testing.assert_allclose(ours, np.clip(expected, -CLIP, CLIP), rtol=1e-9, atol=1e-9)
+
+
+def test_votes_follow_a_boundary_that_bends():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    model = StreamClassifier().partial_fit(X, X[:, 0] * X[:, 1] > 0)
+    assert model.progressive_error_ < 0.1  # a line: 0.5
 
 
 SCORES = {
@@ -177,7 +217,7 @@ KINDS = ["binary", "several", "numbers", "binary wide", "several wide", "numbers
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_split_changes_a_bit(kind, delay):
     """Chunks of 1 and 7 and single rows give the bits of one call; gaps and weights included."""
-    make, X, y = stream(kind)
+    make, X, y = stream(kind, 230 if kind.endswith("wide") else WINDOW + 60)
     X[::11, 1] = np.nan
     weights = np.resize([1.0, 2.0, 0.0, 0.5], len(X))
     whole = make(delay).partial_fit(X, y, sample_weight=weights)
@@ -185,13 +225,26 @@ def test_no_split_changes_a_bit(kind, delay):
         other = make(delay)
         for a in range(0, len(X), size):
             piece = slice(a, a + size)
+            if size == 1:
+                other.predict_one(X[a])  # asking changes nothing
             if weights[piece].any():
                 other.partial_fit(X[piece], y[piece], sample_weight=weights[piece])
             else:
                 other.learn_one(X[a], y.tolist()[a], w=0.0)
-        for name in ("state", "past", "trace"):
+        for name in ("state", "past", "memory", "trace"):
             one, two = (getattr(m.mixture_, name) for m in (whole, other))
             assert one.tobytes() == two.tobytes()
+
+
+@pytest.mark.parametrize("weight", [1e-100, 1e4, 1e8])
+@pytest.mark.parametrize("kind", ["binary", "several", "numbers"])
+def test_rows_of_any_weight_leave_numbers(kind, weight):
+    """However heavy rows are, some member is believed, and what is said is finite."""
+    make, X, y = stream(kind)
+    model = make().partial_fit(X, y, sample_weight=np.full(len(X), weight))
+    assert np.isfinite(model.mixture_.state).all()
+    said = model.predict(X) if kind == "numbers" else model.predict_proba(X)
+    assert np.isfinite(said).all()
 
 
 @pytest.mark.parametrize("kind", ["binary", "several", "numbers"])

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 # Members and mixers of `StreamClassifier` and `StreamRegressor`, and what clipping at log-odds of
 # 12 costs a row.
-_MEMBERS, _MIXERS, _CLIPPED = 16, 15, math.log1p(math.exp(-12.0))
+_MEMBERS, _MIXERS, _CLIPPED = 20, 15, math.log1p(math.exp(-12.0))
 
 
 def stream_mixing(
@@ -47,7 +47,7 @@ def stream_mixing(
     Examples
     --------
     >>> round(stream_mixing(45312, clipped=False), 1)
-    26.9
+    27.1
     """
     if not 0 <= start <= stop or stop < 1:
         raise ValueError(f"start={start!r}, stop={stop!r} is no interval of rows.")

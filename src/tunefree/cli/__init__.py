@@ -383,6 +383,9 @@ def stream(
     alpha: Annotated[
         float, typer.Option(help="share of rows that intervals or sets may miss: .01 to .5")
     ] = 0.1,
+    delay: Annotated[
+        int, typer.Option(min=0, metavar="ROWS", help="labels come so many rows late")
+    ] = 0,
     checkpoint: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="save the run there, now and then and on Ctrl-C"),
@@ -411,6 +414,7 @@ def stream(
             output=output,
             model=model,
             alpha=alpha,
+            delay=delay,
             checkpoint=checkpoint,
             every=every,
             resume=resume,

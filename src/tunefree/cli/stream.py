@@ -55,9 +55,10 @@ class _Run:
 
     epoch, width = 0, 1
 
-    def __init__(self, estimator, source, task, alpha, out):
+    def __init__(self, estimator, source, task, alpha, delay, out):
         self.estimator, self.source, self.task = estimator, source, task
-        self.alpha, self.out = alpha, out
+        self.alpha, self.delay, self.out = alpha, delay, out
+        self.late = []  # rows whose labels have yet to come: number, values, label, whether held
         self.mark, self.layout, self.held, self.rows = Mark((0, 1)), [], 0, 0
 
     @property
@@ -67,13 +68,19 @@ class _Run:
             self.out.flush()
             os.fsync(self.out.fileno())
         written = 0 if self.out is None else self.out.tell()
-        return {"task": self.task, "alpha": self.alpha, "layout": self.layout, "held": self.held,
-                "rows": self.rows, "written": written}  # fmt: skip
+        asked = vars(self.estimator).get("_waiting", {})
+        return {"task": self.task, "alpha": self.alpha, "delay": self.delay, "layout": self.layout,
+                "held": self.held, "rows": self.rows, "written": written, "late": self.late,
+                "asked": [*asked.items()]}  # fmt: skip
 
     def resume(self, estimator, mark, epoch, width, state):
         """Go on from what a checkpoint holds; predictions after it are made again."""
-        if state["alpha"] != self.alpha:
-            raise ModelError(f"the checkpoint has --alpha {state['alpha']}")
+        for name in ("alpha", "delay"):
+            if state[name] != getattr(self, name):
+                raise ModelError(f"the checkpoint has --{name} {state[name]}")
+        self.late = state["late"]
+        if state["asked"]:
+            vars(estimator)["_waiting"] = dict(state["asked"])
         self.estimator, self.mark, self.task = estimator, mark, state["task"]
         self.layout, self.held, self.rows = state["layout"], state["held"], state["rows"]
         if self.out is not None:
@@ -83,25 +90,29 @@ class _Run:
             self.out.seek(state["written"])
 
     def take(self, record):
-        """Predict a row, write what was predicted, and learn it."""
+        """Predict a row, write what was predicted, and learn the row whose label comes now."""
         model, x, y = self.estimator, record.x, record.y
+        row = self.mark.rows + 1
+        key = row if self.delay else None
         if self.task == "classification":
-            chances = model.predict_proba_one(x)
+            chances = model.predict_proba_one(x, key)
             best = max(chances, key=chances.__getitem__) if chances else ""
             within = model.predict_set_one(x, self.alpha)
             line = (best, chances.get(best, ""), "|".join(sorted(map(str, within))))
             held = y in within
         else:
-            said = model.predict_one(x)
+            said = model.predict_one(x, key)
             low, high = model.predict_interval_one(x, self.alpha)
             line = ("" if said is None else said, low, high)
             held = y is not None and low <= y <= high
         if self.out is not None:
             self.out.write(as_csv([line]).encode())
-        if y is not None:
-            self.held, self.rows = self.held + held, self.rows + 1
-            model.learn_one(x, y)
-        row = self.mark.rows + 1
+        self.late.append((row, x, y, held))
+        if len(self.late) > self.delay:
+            row_then, x, y, held = self.late.pop(0)
+            model.learn_one(x, y, key=row_then if self.delay else None)
+            if y is not None:
+                self.held, self.rows = self.held + held, self.rows + 1
         self.mark = Mark(record.place, row)
 
     def summary(self):
@@ -117,8 +128,8 @@ class _Run:
 
 
 def run_stream(
-    data, *, task, output, model, alpha, checkpoint, every, resume, on_bad_row, as_json, format,
-    **columns,
+    data, *, task, output, model, alpha, delay, checkpoint, every, resume, on_bad_row, as_json,
+    format, **columns,
 ):  # fmt: skip
     """Carry out ``tunefree stream``."""
     if resume and checkpoint is None:
@@ -140,7 +151,7 @@ def run_stream(
         makes: Any = {"classification": StreamClassifier, "regression": StreamRegressor}
         if going_on and task == "auto":
             task = _task_of(checkpoint)
-        run = _Run(makes[task](), _Source(data, pieces), task, alpha, out)
+        run = _Run(makes[task](), _Source(data, pieces), task, alpha, delay, out)
         skipped = Skipped() if on_bad_row == "skip" else None
         start = time.perf_counter()
         try:

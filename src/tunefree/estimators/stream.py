@@ -29,6 +29,7 @@ from tunefree.learners.mixture.learner import (
     LOSS,
     LOSSES,
     MOST_WHOLE,
+    NARROW,
     POINTS,
     RATES,
     SPARSE,
@@ -48,6 +49,7 @@ _MOST_ASKED = 1 << 20
 _MEMBERS = [
     *(f"filter, drift {q:.3g}" for q in DRIFTS),
     *(f"gradient, rate {e:.3g}" for e in RATES),
+    *(f"votes, narrowness {g:.3g}" for g in NARROW),
 ]
 
 
@@ -56,6 +58,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     _ONE_BY_ONE = True
     _REAL = False
+    _supervised = True  # what river asks
     mixture_: Mixture
     columns_: Any  # names, in the order of their appearance; None where rows are arrays
 
@@ -76,6 +79,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def _matrix(self, X, reset, y: Any = None):
         """Rows of numbers as CSR has them; `reset` begins a stream."""
+        if not reset and self.columns_ is not None:
+            raise ValueError("This stream has rows with names: give a list of dicts.")
         targets: dict[str, Any] = {} if y is None else {"y": y, "y_numeric": self._REAL}
         checked = validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=base.FLOATS, order="C",
@@ -195,9 +200,48 @@ class LearnsByMixture(Threaded, BaseEstimator):
         check_is_fitted(self, "mixture_")
         if _is_records(X):
             return np.array([self.mixture_.ask_row(*self._row(x, False)).copy() for x in X])
-        if self.columns_ is not None:
-            raise ValueError("This stream has rows with names: give a list of dicts.")
         return self.mixture_.ask(self._matrix(X, reset=False)[0])
+
+    # --- learning ---
+
+    def fit(self, X: MatrixLike, y: TargetLike) -> Self:
+        """Begin anew, and learn rows in the order given (see `partial_fit`)."""
+        with base.unharmed(self):
+            for name in ("mixture_", "classes_", "codes_", "columns_", "_by_name", "_by_label",
+                         "_waiting"):  # fmt: skip
+                vars(self).pop(name, None)
+            return self._learn(X, y)
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0, key: Any = None) -> None:
+        """Learn one row.
+
+        Parameters
+        ----------
+        x : dict or array-like of shape (n_features,)
+        y : label or float; None says nothing
+        w : float, default=1.0
+            What the row's loss counts.
+        key : hashable, optional
+            The key under which the row was asked, however many rows ago: members are then judged
+            by what they said at that time.
+        """
+        if y is None:
+            self._told(key)
+        else:
+            self._learn_row(x, y, w, key)
+
+    def _learn_records(self, X, y, sample_weight):
+        weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
+        y = np.asarray(y, dtype=float if self._REAL else None)
+        for x, target, weight in zip(X, y.tolist(), weights.tolist(), strict=True):
+            self._learn_row(x, target, float(weight), None)
+        return self
+
+    def _learn(self, X, y, sample_weight=None) -> Self:
+        raise NotImplementedError
+
+    def _learn_row(self, x, y: Any, w, key):
+        raise NotImplementedError
 
     def __getstate__(self):
         state: Any = super().__getstate__()
@@ -317,11 +361,11 @@ def _rate(alpha):
 class StreamClassifier(ClassifierMixin, LearnsByMixture):
     r"""Classifier for streams that drift: nothing to tune, about a dozen microseconds a row.
 
-    Sixteen learners forget at rates from never to within a few rows (Kalman filters of the log-odds
-    with a drift, implicit gradient steps); mixtures of them, with shares that keep each ready to
-    take over, make the answer. On any stretch of the stream its log loss exceeds that of the member
-    that is best there by at most :math:`\ln 16 + \ln 15 + 2 \ln t`
-    (`tunefree.bounds.stream_mixing`).
+    Sixteen lines forget at rates from never to within a few rows (Kalman filters of the log-odds
+    with a drift, implicit gradient steps), and in four learners the latest 512 rows vote, so that
+    boundaries may bend; mixtures of them, with shares that keep each ready to take over, make the
+    answer. On any stretch of the stream its log loss exceeds that of the member that is best there
+    by at most :math:`\ln 20 + \ln 15 + 2 \ln t` (`tunefree.bounds.stream_mixing`).
     Classes and, in dicts, columns may appear at any time; a column's mean and scale are learned on
     the way; up to 32 columns correlations count. However a stream is cut into calls, the bits are
     the same.
@@ -387,27 +431,11 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         self
         """
         with base.unharmed(self):
-            return self._learn(X, y, classes, sample_weight)
+            return self._learn(X, y, sample_weight, classes)
 
-    def fit(self, X: MatrixLike, y: TargetLike) -> Self:
-        """Begin anew, and learn rows in the order given (see `partial_fit`)."""
-        with base.unharmed(self):
-            return self._forget()._learn(X, y)
-
-    def _forget(self):
-        for name in ("mixture_", "classes_", "codes_", "columns_", "_by_name", "_by_label",
-                     "_waiting"):  # fmt: skip
-            vars(self).pop(name, None)
-        return self
-
-    def _learn(self, X, y, classes=None, sample_weight=None):
+    def _learn(self, X, y, sample_weight=None, classes=None):
         if _is_records(X):
-            weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
-            for x, label, weight in zip(X, np.asarray(y).tolist(), weights.tolist(), strict=True):
-                self._learn_row(x, label, float(weight), None)
-            return self
-        if self._ready and self.columns_ is not None:
-            raise ValueError("This stream has rows with names: give a list of dicts.")
+            return self._learn_records(X, y, sample_weight)
         rows, y = self._matrix(X, not self._ready, y)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
@@ -456,22 +484,6 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
             self.classes_ = np.array(known) if len(set(map(type, known))) == 1 else _objects(known)
             self.codes_ = np.array([codes[label] for label in known])
 
-    def learn_one(self, x: Any, y: Any, w: float = 1.0, key: Any = None) -> None:
-        """Learn one row.
-
-        Parameters
-        ----------
-        x : dict or array-like of shape (n_features,)
-        y : label; None says nothing
-        w : float, default=1.0
-            What the row's loss counts.
-        key : hashable, optional
-            The key under which the row was asked, however many rows ago: members are then judged
-            by what they said at that time.
-        """
-        if y is not None:
-            self._learn_row(x, y, w, key)
-
     def _learn_row(self, x, y: Any, w, key):
         rows = self._row(x, True)
         codes = self._codes()
@@ -485,18 +497,22 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
         `key` keeps what is said for `learn_one`, when the label comes.
         """
+        return self._chances(x, key)
+
+    def _chances(self, x, key=None) -> dict:
         if not self._ready:
             return {}
         said, codes = self._asked(key, x), self._codes()
-        if len(codes) <= 2:
+        if len(codes) == 2:
             p = float(said[0])
-            return {label: p if code else 1.0 - p if len(codes) == 2 else 1.0
-                    for label, code in codes.items()}  # fmt: skip
+            return {label: p if code else 1.0 - p for label, code in codes.items()}
+        if len(codes) < 2:
+            return dict.fromkeys(codes, 1.0)
         return {label: float(said[code]) for label, code in codes.items()}
 
     def predict_one(self, x: Any, key: Any = None) -> Any:
         """The most likely class of one row; None before any label."""
-        chances = self.predict_proba_one(x, key)
+        chances = self._chances(x, key)
         return max(chances, key=chances.__getitem__) if chances else None
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
@@ -552,7 +568,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
     def predict_set_one(self, x: Any, alpha: float = 0.1) -> set:
         """The set of classes of one row (see `predict_set`)."""
-        chances = self.predict_proba_one(x)
+        chances = self._chances(x)
         if not chances:
             return set()
         most, reach = max(chances.values()), self.mixture_.radius(_rate(alpha))
@@ -561,8 +577,6 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
     @property
     def _multiclass(self):  # what river asks of a classifier
         return True
-
-    _supervised = True
 
 
 def _objects(values):
@@ -609,7 +623,6 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
     """
 
     _REAL = True
-    _supervised = True
 
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
@@ -633,42 +646,16 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         with base.unharmed(self):
             return self._learn(X, y, sample_weight)
 
-    def fit(self, X: MatrixLike, y: TargetLike) -> Self:
-        """Begin anew, and learn rows in the order given (see `partial_fit`)."""
-        with base.unharmed(self):
-            for name in ("mixture_", "columns_", "_by_name", "_waiting"):
-                vars(self).pop(name, None)
-            return self._learn(X, y)
-
     def _learn(self, X, y, sample_weight=None):
         if _is_records(X):
-            weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
-            for x, target, weight in zip(X, np.asarray(y, dtype=float), weights, strict=True):
-                self.learn_one(x, target, float(weight))
-            return self
-        if self._ready and self.columns_ is not None:
-            raise ValueError("This stream has rows with names: give a list of dicts.")
+            return self._learn_records(X, y, sample_weight)
         rows, y = self._matrix(X, not self._ready, y)
         y = _own(y)
         weights = base.check_weights(sample_weight, np.empty((len(y), 1)))
         self.mixture_.learn(rows, targets=y, weights=weights)
         return self
 
-    def learn_one(self, x: Any, y: Any, w: float = 1.0, key: Any = None) -> None:
-        """Learn one row.
-
-        Parameters
-        ----------
-        x : dict or array-like of shape (n_features,)
-        y : float; None says nothing
-        w : float, default=1.0
-            What the row's loss counts.
-        key : hashable, optional
-            The key under which the row was asked, however many rows ago: members are then judged
-            by what they said at that time.
-        """
-        if y is None:
-            return
+    def _learn_row(self, x, y: Any, w, key):
         if not math.isfinite(y):
             raise ValueError(f"y={y!r} is not finite.")
         rows = self._row(x, True)

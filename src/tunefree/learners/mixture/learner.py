@@ -5,17 +5,18 @@ at most ln K + ln t more, on any interval of the stream, than the learner that i
 rate is chosen, but all are run. A row passes five stages:
 
 look    the columns' running means and variances take it in, z = (x - m) / sd, and a constant 1;
-say     16 members: Kalman filters (with drift q a row) and implicit gradient learners (rate eta);
+say     16 lines: Kalman filters (with drift q a row) and implicit gradient learners (rate eta);
+        and 4 members in whom the latest rows vote by their nearness;
 mix     15 mixers of what they say: four Bayes mixtures with a fixed share, eleven stackings whose
         coefficients learn by gradients; and the Bayes mixture of the 15, which is the answer;
 score   the mixers learn by what was said before the answer was known;
-teach   the members learn: each moves to the minimum of its loss plus its distance.
+teach   lines learn: each moves to the minimum of its loss plus its distance; the row may vote.
 
 There is one recursion for two classes (one output of log-odds), several (an output each, softmax)
 and real targets (standardised as they come). Up to 32 columns a filter has a whole covariance;
-beyond, and for sparse rows, its diagonal. All that has been learned is one vector of numbers: a
-row changes it in place whatever chunk it comes in, so that no split of a stream changes a bit, and
-a copy of it is a checkpoint.
+beyond, and for sparse rows, its diagonal, and no row votes. All that has been learned is one vector
+of numbers, and a ring of the latest rows: a row changes them in place whatever chunk it comes in,
+so that no split of a stream changes a bit, and a copy of them is a checkpoint.
 
 Sources: Vovk 1998 (mixability), Herbster and Warmuth 1998 (fixed share), Kulis and Bartlett 2010
 and Campolongo and Orabona 2020 (implicit updates), West and Harrison 1997 (dynamic models).
@@ -27,10 +28,15 @@ from tunefree._jit import REASSOCIATE, fast_exp, kernel
 from tunefree.learners.mixture.betting import SIZE as _BET_SIZE
 from tunefree.learners.mixture.betting import bet, radius
 
-# Members: the filters' drifts, then the gradient learners' rates.
+# Members: the filters' drifts, then the gradient learners' rates; then how narrow the votes of the
+# latest rows are.
 DRIFTS = np.array([0.0, *(2.0**e for e in range(-20, 0, 3))])
 RATES = np.array([2.0**e for e in range(-10, 5, 2)])
-_F, N_MEMBERS = len(DRIFTS), len(DRIFTS) + len(RATES)
+NARROW = np.array([2.0, 8.0, 32.0, 128.0])
+_F, _LINES, _VOTES = len(DRIFTS), len(DRIFTS) + len(RATES), len(NARROW)
+N_MEMBERS = _LINES + _VOTES
+# Rows that vote, and how much each class has of a vote before any (the nearest row has 1).
+WINDOW, _PRIOR = 512, 0.5
 # Mixers: the shares of the Bayes mixtures (0 is 1/(t+1)); then the stackings' rates, and the
 # share of labels that each takes for drawn at random: no logistic curve is steep and flat at .9.
 SHARES = np.array([0.0, 2.0**-4, 2.0**-7, 2.0**-10])
@@ -80,23 +86,24 @@ MOST_POINTS, POINT = 256, 4 + N_MEMBERS
 (
     D_, M_, FORM, REAL, COLUMNS, LAST, WEIGHTS, COVARIANCES, LOSSES, SPREAD, BELIEFS, STACKINGS,
     FINAL, BETS, SIZE, MIXED, ASKED, SCORES, GAINS, MOVES, NEW, CHANCES, ROW, TOLD, STEPS,
-    WORK,
-) = range(26)  # fmt: skip
+    NEAR, KEPT, WORK,
+) = range(28)  # fmt: skip
 
 
 def layout(d, m, form, real):
     """Where everything is, for d columns and m outputs: the numbers that kernels go by."""
     D, w = d + 1, max(m, 2)
-    at = np.zeros(26, dtype=np.int64)
+    at = np.zeros(28, dtype=np.int64)
     at[:4] = d, m, form, real
     sizes = (
-        7 * d, D, N_MEMBERS * m * D, _F * (D * D if form == WHOLE else D), N_MEMBERS,
+        7 * d, D, _LINES * m * D, _F * (D * D if form == WHOLE else D), N_MEMBERS,
         N_MEMBERS + N_MIXERS, _B * N_MEMBERS, _S * N_MEMBERS, N_MIXERS, _BET_SIZE,
     )  # fmt: skip
     at[COLUMNS : SIZE + 1] = _HEAD + np.cumsum((0, *sizes))
     sizes = (
         N_MEMBERS * w, (N_MIXERS + 1) * w, _B * N_MEMBERS + N_MIXERS + 1, N_MEMBERS * m, N_MEMBERS,
         _F * D, w, w * N_MEMBERS, D, N_MEMBERS + N_MIXERS, N_MEMBERS,
+        WINDOW, D + 1,
     )  # fmt: skip
     at[MIXED:] = np.cumsum(sizes)
     return at
@@ -177,20 +184,111 @@ def _waited(variance, drift, rows):
     return variance if variance >= _MOST_VARIANCE else min(variance + drift * rows, _MOST_VARIANCE)
 
 
+@kernel(fastmath=REASSOCIATE)
+def _vote(s, at, memory, work, z, mean):
+    """Scores of the members who let the latest rows vote, each by its nearness.
+
+    A row at the squared distance r has (1 - g (r - r_0) / (16 sqrt(mean squared norm)))_+^8 of a
+    vote, about exp(-g (r - r_0) / (2 sqrt(..))), r_0 the nearest's: between rows that have nothing
+    to do with one another r varies by the root. Narrower votes are powers of it. Oldest first, so
+    that the sums do not depend on where rows are held.
+    """
+    m, d, h, near = at[M_], at[D_], at[SCORES] + _LINES, at[NEAR]
+    for c in range(m):
+        for k in range(_VOTES):
+            work[h + c * N_MEMBERS + k] = 0.0
+    for k in range(_VOTES):
+        work[at[GAINS] + _LINES + k] = 0.0
+    size, t = memory.shape[1], int(s[T])
+    count = min(t, WINDOW)
+    if size == 0 or count == 0:
+        return
+    start = (t - count) % size
+    until = min(count, size - start)  # there the ring begins anew
+    for first, begin, stop in ((start, 0, until), (0, until, count)):
+        r, last = work[near + begin : near + stop], first + stop - begin
+        for i in range(r.shape[0]):
+            r[i] = (work[z + d] - memory[d - 1, first + i]) ** 2 if d % 2 else 0.0
+        for j in range(0, d - 1, 2):  # two at a time: half as much is read and written
+            x, column = work[z + 1 + j], memory[j, first:last]
+            x_, column_ = work[z + 2 + j], memory[j + 1, first:last]
+            for i in range(r.shape[0]):
+                gap, gap_ = x - column[i], x_ - column_[i]
+                r[i] += gap * gap + gap_ * gap_
+    r, least = work[near : near + count], np.inf
+    for i in range(count):
+        least = min(least, r[i])
+    scale = NARROW[0] / (16.0 * np.sqrt(max(mean - 1.0, 1e-300)))  # the constant is no column
+    for i in range(count):
+        v = max(1.0 - scale * (r[i] - least), 0.0)
+        v *= v
+        v *= v
+        r[i] = v * v
+    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = 0.0
+    centre = s[CENTRE]
+    for first, begin, stop in ((start, 0, until), (0, until, count)):
+        r, last = work[near + begin : near + stop], first + stop - begin
+        told, weight = memory[d, first:last], memory[d + 1, first:last]
+        if m > 1:
+            for i in range(r.shape[0]):
+                a, v = h + int(told[i]) * N_MEMBERS, r[i]
+                for k in range(_VOTES):
+                    work[a + k] += v * weight[i]
+                    v *= v
+                    v *= v
+            continue
+        for i in range(r.shape[0]):
+            v, w, y = r[i], weight[i], told[i] - centre
+            a0 += v * w
+            b0 += v * w * y
+            v *= v
+            v *= v
+            a1 += v * w
+            b1 += v * w * y
+            v *= v
+            v *= v
+            a2 += v * w
+            b2 += v * w * y
+            v *= v
+            v *= v
+            a3 += v * w
+            b3 += v * w * y
+    for k, a, b in ((0, a0, b0), (1, a1, b1), (2, a2, b2), (3, a3, b3)):
+        if m > 1:
+            for c in range(m):
+                place = h + c * N_MEMBERS + k
+                work[place] = np.log(work[place] + _PRIOR)
+        elif at[REAL]:
+            work[h + k] = b / a / s[UNIT]
+        else:
+            work[h + k] = np.log((max(b, 0.0) + _PRIOR) / (max(a - b, 0.0) + _PRIOR))
+
+
 @kernel
-def _think(s, at, where, work, z, n, norm):
-    """Scores h = w z of each member, its gain Q = z C z, and the direction C z that it moves in."""
+def _remember(s, at, memory, work, z, y, weight):
+    """Put the row among those that vote, for the oldest."""
+    if memory.shape[1] == 0:
+        return
+    d, place = at[D_], int(s[T]) % memory.shape[1]
+    for j in range(d):
+        memory[j, place] = work[z + 1 + j]
+    memory[d, place], memory[d + 1, place] = y, weight
+
+
+@kernel
+def _think(s, at, memory, where, work, z, n, norm):
+    """Scores h = w z of each line, its gain Q = z C z, and the direction C z that it moves in."""
     D, form, t = at[D_] + 1, at[FORM], s[T]
     gains = at[GAINS]
     for o in range(at[M_]):
-        h, w = at[SCORES] + o * N_MEMBERS, at[WEIGHTS] + o * D * N_MEMBERS
-        scores = work[h : h + N_MEMBERS]
-        for k in range(N_MEMBERS):
+        h, w = at[SCORES] + o * N_MEMBERS, at[WEIGHTS] + o * D * _LINES
+        scores = work[h : h + _LINES]
+        for k in range(_LINES):
             scores[k] = 0.0
         for i in range(n):
-            a, x = w + where[i] * N_MEMBERS, work[z + i]
-            column = s[a : a + N_MEMBERS]
-            for k in range(N_MEMBERS):
+            a, x = w + where[i] * _LINES, work[z + i]
+            column = s[a : a + _LINES]
+            for k in range(_LINES):
                 scores[k] += column[k] * x
     moves = work[at[MOVES] : at[MOVES] + n * _F]
     if form == WHOLE:
@@ -214,8 +312,9 @@ def _think(s, at, where, work, z, n, norm):
         for f in range(_F):
             total[f] += move[f] * x
     mean = s[NORM] + (norm - s[NORM]) / (t + 1.0)  # counts this row
-    for k in range(_F, N_MEMBERS):
+    for k in range(_F, _LINES):
         work[gains + k] = RATES[k - _F] * norm / mean
+    _vote(s, at, memory, work, z, mean)
 
 
 @kernel
@@ -383,8 +482,11 @@ def _share(s, a, n, work, chances, power, share):
         for k in range(n):
             belief[k] *= chance[k]
     else:
+        top = 1e-300  # relative to the best, so that a heavy row leaves someone to believe
         for k in range(n):
-            belief[k] *= chance[k] ** power
+            top = max(top, chance[k])
+        for k in range(n):
+            belief[k] *= (chance[k] / top) ** power
     for k in range(n):
         total += belief[k]
     kept, back = (1.0 - share) / total, share / n
@@ -434,7 +536,7 @@ def _score(s, at, work, code, y, weight, given):
     _share(s, at[FINAL], N_MIXERS, work, ours, power, 1.0 / (t + 2.0))
     s[ENERGY] += (energy - s[ENERGY]) / (t + 1.0)
     for a in range(_S):
-        b, step = at[STACKINGS] + a * N_MEMBERS, power * STACKS[a] / max(s[ENERGY], energy, 1e-300)
+        b, step = at[STACKINGS] + a * N_MEMBERS, power * STACKS[a] / max(s[ENERGY], energy, 1e-150)
         line = mixed + (_B + a) * w
         kept, even = 1.0 - NOISE[a], NOISE[a] / w
         if real:  # an implicit step: the squared loss has no bound on its slope
@@ -553,7 +655,7 @@ def _pull(s, at, code, y, weight, work):
     if at[REAL]:
         for k in range(N_MEMBERS):
             r = (y - s[CENTRE]) / s[UNIT] - work[h + k]
-            work[h + k] = weight * r / (1.0 + weight * work[gains + k])
+            work[h + k] = weight * r / (1.0 + weight * work[gains + k])  # of votes not used
             if s[T] >= 1.0:  # one target tells no unit
                 inner = np.sqrt(1.0 + work[gains + k]) if k < _F else 1.0
                 _spread(s, at, k, r * s[UNIT] / inner, weight)
@@ -561,17 +663,17 @@ def _pull(s, at, code, y, weight, work):
             work[flat + f] = 1.0
     elif m == 1:
         side, t, E = 1.0 if code == 1 else -1.0, at[TOLD], at[STEPS]
-        for k in range(N_MEMBERS):
+        for k in range(_LINES):
             work[h + k] *= side
             work[E + k] = weight * work[gains + k]
-        implicit_margins(work, t, h, E, N_MEMBERS)
-        for k in range(N_MEMBERS):
+        implicit_margins(work, t, h, E, _LINES)
+        for k in range(_LINES):
             p = _sigmoid(-work[t + k])
             work[h + k] = weight * side * p
             if k < _F:
                 work[flat + k] = p * (1.0 - p)
     else:
-        for k in range(N_MEMBERS):
+        for k in range(_LINES):
             chances = at[CHANCES]
             E = weight * work[gains + k]
             implicit_scores(work, h + k, N_MEMBERS, m, code, E, at[NEW], chances)
@@ -591,17 +693,17 @@ def _teach(s, at, code, y, weight, where, work, z, n, norm):
     for f in range(_F):
         v = weight * max(work[factors + f], _LEAST_CURVATURE)
         work[factors + f] = v / (1.0 + v * work[at[GAINS] + f])
-    for k in range(_F, N_MEMBERS):
+    for k in range(_F, _LINES):
         work[rates + k] = work[at[GAINS] + k] / norm
     for o in range(at[M_]):
-        g, w = h + o * N_MEMBERS, at[WEIGHTS] + o * D * N_MEMBERS
-        pulls, rate = work[g : g + N_MEMBERS], work[rates : rates + N_MEMBERS]
+        g, w = h + o * N_MEMBERS, at[WEIGHTS] + o * D * _LINES
+        pulls, rate = work[g : g + _LINES], work[rates : rates + _LINES]
         for i in range(n):
-            a, u, x = w + where[i] * N_MEMBERS, moves + i * _F, work[z + i]
-            column, move = s[a : a + N_MEMBERS], work[u : u + _F]
+            a, u, x = w + where[i] * _LINES, moves + i * _F, work[z + i]
+            column, move = s[a : a + _LINES], work[u : u + _F]
             for f in range(_F):
                 column[f] += pulls[f] * move[f]
-            for k in range(_F, N_MEMBERS):
+            for k in range(_F, _LINES):
                 column[k] += pulls[k] * rate[k] * x
     factor = work[factors : factors + _F]
     for i in range(n):
@@ -647,9 +749,9 @@ def _take_target(s, at, y, weight):
         # The members' lines stay what they were, but for the first one: that is the first target.
         if count > 0.0:
             a = at[WEIGHTS]
-            for j in range(a, a + D * N_MEMBERS):
+            for j in range(a, a + D * _LINES):
                 s[j] *= unit / s[UNIT]
-            for k in range(a, a + N_MEMBERS):
+            for k in range(a, a + _LINES):
                 s[k] += (centre - s[CENTRE]) / s[UNIT]
     return True
 
@@ -664,7 +766,9 @@ def half_life(s, at):
     curvature = 1.0 if at[REAL] else max(s[CURVATURE], _LEAST_CURVATURE)
     for k in range(N_MEMBERS):
         rows = t
-        if k >= _F:
+        if k >= _LINES:
+            rows = 0.5 * WINDOW
+        elif k >= _F:
             rows = np.log(2.0) * s[NORM] / (RATES[k - _F] * curvature)
         elif DRIFTS[k] > 0.0:
             rows = np.log(2.0) / np.sqrt(DRIFTS[k] * curvature)
@@ -695,13 +799,22 @@ def _note(s, at, trace):
 
 
 @kernel
-def _ask(s, at, columns, values, first, stop, weight, store, say, where, work, z):
+def _ask(s, at, memory, columns, values, first, stop, weight, store, say, where, work, z):
     """Look at a row, and write what is said of it; how many entries it has, and their norm."""
     n = _look(s, at, columns, values, first, stop, weight, store, where, work, z)
     norm = 0.0
     for i in range(n):
         norm += work[z + i] ** 2
-    _think(s, at, where, work, z, n, norm)
+    if at[FORM] != SPARSE:  # the very row that was asked last is not thought about again
+        kept, row = work[at[KEPT] : at[KEPT] + n + 1], work[z : z + n]
+        known = kept[n] == s[T]
+        for i in range(n):
+            known &= kept[i] == row[i]
+            kept[i] = row[i]
+        kept[n] = s[T] if say and not store else -1.0
+        if known:
+            return n, norm
+    _think(s, at, memory, where, work, z, n, norm)
     if say:
         _say(s, at, work)
         _mix(s, at, work)
@@ -714,7 +827,10 @@ def _ask(s, at, columns, values, first, stop, weight, store, say, where, work, z
 
 
 @kernel
-def run_rows(state, at, starts, columns, values, codes, targets, weights, asked, past, trace, said):
+def run_rows(
+    state, at, work, memory, starts, columns, values, codes, targets, weights, asked, past, trace,
+    said,
+):  # fmt: skip
     """Answer rows in order, and learn those of positive weight.
 
     Parameters
@@ -722,6 +838,10 @@ def run_rows(state, at, starts, columns, values, codes, targets, weights, asked,
     state : ndarray
     at : ndarray
         Its `layout`.
+    work : ndarray
+        The scratch; it holds what was said of the row that was asked last.
+    memory : ndarray of shape (columns + 2, rows) or (0, 0)
+        A ring of the latest rows as they were seen, their classes or targets and their weights.
     starts, columns, values : ndarray
         The rows as CSR has them; dense rows need no `columns`.
     codes, targets, weights : ndarray of shape (n,)
@@ -736,7 +856,7 @@ def run_rows(state, at, starts, columns, values, codes, targets, weights, asked,
         Where to write all that is said of rows now, or the answers alone.
     """
     w, z, D = max(at[M_], 2), at[ROW], at[D_] + 1
-    where, work = np.empty(D, dtype=np.int64), np.empty(at[WORK])
+    where = np.empty(D, dtype=np.int64)
     late, given = past.shape[0] > 0, asked.shape[0] > 0
     for i in range(starts.shape[0] - 1):
         first, stop, weight, code, y = starts[i], starts[i + 1], weights[i], codes[i], targets[i]
@@ -744,11 +864,11 @@ def run_rows(state, at, starts, columns, values, codes, targets, weights, asked,
         before = learn and late and not given
         if before:
             oldest = past[int(state[T]) % past.shape[0]]
-            _ask(oldest, at, columns, values, first, stop, 1.0, False, True, where, work, z)
+            _ask(oldest, at, memory, columns, values, first, stop, 1.0, False, True, where, work, z)
             for j in range(state.shape[0]):
                 oldest[j] = state[j]
         n, norm = _ask(
-            state, at, columns, values, first, stop, weight if learn else 1.0, learn,
+            state, at, memory, columns, values, first, stop, weight if learn else 1.0, learn,
             not (before or learn and given), where, work, z,
         )  # fmt: skip
         if learn and given:
@@ -765,10 +885,11 @@ def run_rows(state, at, starts, columns, values, codes, targets, weights, asked,
             if not _take_target(state, at, y, weight):
                 continue
             if unit != state[UNIT] or centre != state[CENTRE]:
-                _think(state, at, where, work, z, n, norm)
+                _think(state, at, memory, where, work, z, n, norm)
         if not at[REAL] or state[T] >= 2.0:  # one target tells no unit
             _score(state, at, work, code, y, weight, given or before)
         _teach(state, at, code, y, weight, where, work, z, n, norm)
+        _remember(state, at, memory, work, z, y if at[REAL] else float(code), weight)
         state[NORM] += (norm - state[NORM]) / (state[T] + 1.0)
         state[T] += 1.0
         _note(state, at, trace)
@@ -823,9 +944,9 @@ class Mixture:
     (3, 2.7)
     """
 
-    _SAVED = ("d", "m", "form", "real", "state", "past", "trace")
+    _SAVED = ("d", "m", "form", "real", "state", "past", "memory", "trace")
     # What is saved, and what is worked out: the layout, and what calls for one row are made with.
-    __slots__ = ("at", "one", "__dict__")
+    __slots__ = ("at", "one", "work", "__dict__")
 
     def __init__(self, d, m, form, real, late=0):
         self.d, self.m, self.form, self.real = d, m, form, real
@@ -836,16 +957,24 @@ class Mixture:
                 "predict_one and learn_one instead."
             )
         self.past = np.tile(self.state, (late, 1)) if late else _NONE
+        self.memory = self._room(late)
         self.trace = np.zeros((MOST_POINTS, POINT))
+
+    def _room(self, late):
+        """For the latest rows, and those that came after the oldest answer."""
+        return np.zeros((self.d + 2, WINDOW + late)) if self.form == WHOLE else _NONE
 
     def __getattr__(self, name):
         """Work out the layout when it is first asked for, and look at what a file may hold."""
-        if name not in ("at", "one") or "d" not in self.__dict__:
+        if name not in ("at", "one", "work") or "d" not in self.__dict__:
             raise AttributeError(name)
         if name == "one":
             made = np.array([0, self.d]), np.zeros(1), np.empty((1, self.width))
             self.one = (*made[:1], np.zeros(1, dtype=np.int64), np.zeros(1), np.ones(1), *made[1:])
             return self.one
+        if name == "work":
+            self.work = np.full(self.at[WORK], -1.0)
+            return self.work
         self.at = layout(self.d, self.m, self.form, self.real)
         if "state" in self.__dict__:
             self._check()
@@ -859,8 +988,13 @@ class Mixture:
         s, size = self.state, int(self.at[SIZE])
         sound = (
             min(self.d, self.m) >= 0 and self.m >= 1 and s.shape == (size,) and s.dtype == float
-            and self.past.dtype == self.trace.dtype == float and self.past.ndim == 2
+            and self.past.dtype == self.memory.dtype == self.trace.dtype == float
+            and self.past.ndim == 2
             and (not len(self.past) or self.past.shape[1] == size)
+            and self.memory.shape == self._room(len(self.past)).shape
+            and np.isfinite(self.memory).all()
+            and (self.real or self.form != WHOLE
+                 or 0 <= self.memory[-2].min() <= self.memory[-2].max() < self.width)
             and self.trace.shape == (MOST_POINTS, POINT) and 0 <= s[POINTS] < MOST_POINTS
             and s[STRIDE] >= 1.0 and 0.0 <= s[T] < 2.0**53
             and all(0.0 <= x[self.at[BETS]] < 2.0**53 for x in (s, *self.past))
@@ -868,7 +1002,12 @@ class Mixture:
         )  # fmt: skip
         if not sound:
             raise ValueError("its learner does not fit together")
-        for name in ("state", "past", "trace"):  # what a memory map holds may be read-only
+        for name in (
+            "state",
+            "past",
+            "memory",
+            "trace",
+        ):  # what a memory map holds may be read-only
             if not getattr(self, name).flags.writeable:
                 setattr(self, name, getattr(self, name).copy())
 
@@ -886,7 +1025,7 @@ class Mixture:
         """A part of the state by its place in the layout, in its shape."""
         at, D = self.at, self.d + 1
         shape = {
-            COLUMNS: (7, self.d), WEIGHTS: (self.m, D, N_MEMBERS), BELIEFS: (_B, N_MEMBERS),
+            COLUMNS: (7, self.d), WEIGHTS: (self.m, D, _LINES), BELIEFS: (_B, N_MEMBERS),
             COVARIANCES: (D, D, _F) if self.form == WHOLE else (D, _F),
         }.get(name, (-1,))  # fmt: skip
         return (self.state if state is None else state)[at[name] : at[name + 1]].reshape(shape)
@@ -899,8 +1038,8 @@ class Mixture:
         targets = np.zeros(n) if targets is None else targets
         at = self.at
         given = _NONE if asked is None or asked.shape[1] != at[SCORES] else asked
-        run_rows(self.state, at, *rows, codes, targets, weights, given, self.past, self.trace,
-                 _NONE)  # fmt: skip
+        run_rows(self.state, at, self.work, self.memory, *rows, codes, targets, weights, given,
+                 self.past, self.trace, _NONE)  # fmt: skip
 
     def ask(self, rows, everything=False):
         """What is said of rows: the answers, or all that `learn` takes as `asked`."""
@@ -908,8 +1047,8 @@ class Mixture:
         at = self.at
         said = np.empty((n, at[SCORES] if everything else self.width))
         none = np.zeros(n)
-        run_rows(self.state, at, *rows, none.astype(np.int64), none, none, _NONE, _NONE,
-                 self.trace, said)  # fmt: skip
+        run_rows(self.state, at, self.work, self.memory, *rows, none.astype(np.int64), none, none,
+                 _NONE, _NONE, self.trace, said)  # fmt: skip
         return said
 
     def learn_row(self, columns, values, code=0, target=0.0, weight=1.0, asked=None):
@@ -917,15 +1056,15 @@ class Mixture:
         at, (starts, codes, targets, weights, _, _) = self.at, self.one
         starts[1], codes[0], targets[0], weights[0] = len(values), code, target, weight
         given = _NONE if asked is None or asked.shape[1] != at[SCORES] else asked
-        run_rows(self.state, at, starts, columns, values, codes, targets, weights, given, self.past,
-                 self.trace, _NONE)  # fmt: skip
+        run_rows(self.state, at, self.work, self.memory, starts, columns, values, codes, targets,
+                 weights, given, self.past, self.trace, _NONE)  # fmt: skip
 
     def ask_row(self, columns, values):
         """The answer to one row; the next call overwrites it."""
         at, (starts, codes, targets, _, nothing, said) = self.at, self.one
         starts[1] = len(values)
-        run_rows(self.state, at, starts, columns, values, codes, targets, nothing, _NONE, _NONE,
-                 self.trace, said)  # fmt: skip
+        run_rows(self.state, at, self.work, self.memory, starts, columns, values, codes, targets,
+                 nothing, _NONE, _NONE, self.trace, said)  # fmt: skip
         return said[0]
 
     def answer_of(self, asked):
@@ -947,6 +1086,9 @@ class Mixture:
         new.form, new.real = self.form if form is None else form, self.real
         new.state, new.trace = self._grown(new, self.state), self.trace
         new.past = np.array([self._grown(new, s) for s in self.past]) if len(self.past) else _NONE
+        new.memory = new._room(len(self.past))
+        if len(new.memory):  # what is new was 0, and at its mean
+            new.memory[: self.d], new.memory[-2:] = self.memory[:-2], self.memory[-2:]
         return new
 
     def _grown(self, new, old):
