@@ -391,7 +391,8 @@ def evaluate(estimator, notes, data, whole, **given):
             with working("predicting"), matched_by_us():
                 X, known = apart(table.X, notes.get("beside"))
                 probabilities = decisions = None
-                table = table._replace(X=X)
+                # Of a chunk `_replace` would count the rows.
+                table = type(table)(**(table._asdict() | {"X": X}))
                 if classes is not None and hasattr(estimator, "predict_proba"):
                     probabilities = estimator.predict_proba(X)
                 if classes is not None and len(classes) == 2:

@@ -904,7 +904,7 @@ def fresh(at):
     Examples
     --------
     >>> len(fresh(layout(8, 1, WHOLE, False)))
-    1259
+    1327
     """
     state = np.zeros(at[SIZE])
     state[UNIT] = state[STRIDE] = 1.0
@@ -941,7 +941,7 @@ class Mixture:
     >>> for y in (2.0, 4.0, 3.0):
     ...     mixture.learn(rows, targets=np.array([y]))
     >>> mixture.rows, round(float(mixture.ask(rows)[0, 0]), 1)
-    (3, 2.7)
+    (3, 2.8)
     """
 
     _SAVED = ("d", "m", "form", "real", "state", "past", "memory", "trace")
