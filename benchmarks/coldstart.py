@@ -101,7 +101,8 @@ def measure(name, n_rows, n_columns):
             start = time.process_time()
             model.fit(*arguments)
             if hasattr(model, "predict"):
-                model.predict(arguments[0])
+                rows = arguments[0]  # of trajectories, the states of one
+                model.predict(rows[0] if getattr(rows, "ndim", 2) == 3 else rows)
             taken.append(time.process_time() - start)
     functions = [(f, compiled.count[f], s) for f, s in compiled.own.most_common(40)]
     return {"row": [imported, compiled.whole, compiled.count.total(), *taken],
