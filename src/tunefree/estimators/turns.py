@@ -18,8 +18,8 @@ _ANSWERS = (
     "predict_quantiles", "predict_one", "predict_proba_one", "predict_set_one",
     "predict_interval_one", "decision_function", "transform", "scores",
 )  # fmt: skip
-# What changes a learner row by row.
-_LEARNS = ("learn_one",)
+# What changes a learner, row by row or chunk by chunk.
+_LEARNS = ("learn_one", "partial_fit")
 
 
 class _Turn:
@@ -114,6 +114,22 @@ def _in_turn(method):
     return waited
 
 
+def _learning(method):
+    """A method that waits for its turn, and after which answers that it met are given again."""
+
+    @functools.wraps(method)
+    def waited(self, *args, **kwargs):
+        turn = _turn(self)
+        with turn.lock:
+            turn.version += 1
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                turn.version += 1
+
+    return waited
+
+
 class Threaded:
     """An estimator that several threads may use: its methods of `_ANSWERS` give whole answers.
 
@@ -125,9 +141,10 @@ class Threaded:
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
-            if callable(method) and name in (*_ANSWERS, *_LEARNS):
-                one_by_one = cls._ONE_BY_ONE or name in _LEARNS
-                setattr(cls, name, (_in_turn if one_by_one else _answering)(method))
+            if callable(method) and name in _LEARNS:
+                setattr(cls, name, _learning(method))
+            elif callable(method) and name in _ANSWERS:
+                setattr(cls, name, (_in_turn if cls._ONE_BY_ONE else _answering)(method))
 
     def _reads_on_demand(self, attributes):
         """Whether some fitted attributes are yet to be read out of the learner."""
