@@ -353,7 +353,7 @@ def report(
     The page holds everything it shows and needs no network.
     """
     with outcomes():
-        from tunefree.cli.report import run_report
+        from tunefree.cli.page import run_report
 
         run_report(model, data, output, **_columns(target, header, weight_column, format))
 
