@@ -48,7 +48,7 @@ tr.chosen > * {{ font-weight: 600; }} td.bar {{ min-width: 5rem; padding-right: 
 table.confusion td {{ text-align: right; padding: .25rem .6rem; background:
   color-mix(in srgb, var(--c0) var(--p), transparent); }}
 .drawings {{ display: flex; flex-wrap: wrap; gap: 1rem 2rem; }}
-figure {{ margin: .5rem 0; max-width: 100%; }} svg {{ max-width: 100%; height: auto; }}
+figure {{ margin: .5rem 0; max-width: 100%; }} figcaption {{ max-width: 27rem; }} svg {{ max-width: 100%; height: auto; }}
 svg text {{ fill: var(--ink); }}
 @media print {{ nav {{ display: none; }} figure, tr {{ break-inside: avoid; }} }}
 </style></head><body><h1>{title}</h1>{body}</body></html>
