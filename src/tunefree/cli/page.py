@@ -48,7 +48,8 @@ tr.chosen > * {{ font-weight: 600; }} td.bar {{ min-width: 5rem; padding-right: 
 table.confusion td {{ text-align: right; padding: .25rem .6rem; background:
   color-mix(in srgb, var(--c0) var(--p), transparent); }}
 .drawings {{ display: flex; flex-wrap: wrap; gap: 1rem 2rem; }}
-figure {{ margin: .5rem 0; max-width: 100%; }} figcaption {{ max-width: 27rem; }} svg {{ max-width: 100%; height: auto; }}
+figure {{ margin: .5rem 0; max-width: 100%; }} figcaption {{ max-width: 27rem; }}
+svg {{ max-width: 100%; height: auto; }}
 svg text {{ fill: var(--ink); }}
 @media print {{ nav {{ display: none; }} figure, tr {{ break-inside: avoid; }} }}
 </style></head><body><h1>{title}</h1>{body}</body></html>
@@ -101,7 +102,7 @@ def _body(model, estimator, notes, where, seen, scores):
     if seen is not None:
         if scores is None:
             scores = _scores(estimator, seen).result()
-            if (known := getattr(estimator, "risk_interval_", None)) is not None:
+            if seen.X is None and (known := getattr(estimator, "risk_interval_", None)) is not None:
                 scores["risk_interval"] = known
                 scores["risk_interval_kind"] = estimator.risk_interval_kind_
         trivial = _trivial(estimator, seen)
@@ -270,9 +271,9 @@ def _verdict(seen, scores, trivial, where, classify):
     n, y, (low, high) = len(seen.y), seen.y, scores["risk_interval"]
     weight = np.ones(n) if seen.weight is None else seen.weight
     if classify:
-        words = f"It is right about {_share(1 - scores['error'])} of the {n} rows {where} (95\u00a0"
-        words += f"%: {_share(1 - high)} to {_share(1 - low)}). Always answering “"
-        words += f"{trivial['constant']}” would be right about {_share(1 - trivial['error'])}"
+        words = f"Accuracy {_share(1 - scores['error'])} on the {n} rows {where} (95\u00a0%: "
+        words += f"{_share(1 - high)} to {_share(1 - low)}). Always answering “"
+        words += f"{trivial['constant']}” would reach {_share(1 - trivial['error'])}"
         top = max(zip(*np.unique(y, return_counts=True), strict=True), key=lambda pair: pair[1])[0]
         gain = (seen.predicted != y).astype(float) - (y != top)
     else:
