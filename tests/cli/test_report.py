@@ -151,9 +151,10 @@ def test_a_browser_finds_drawings_and_nothing_wider_than_a_phone(folder):
     if browser is None:
         pytest.skip(f"no browser found ({', '.join(names)})")
     frames = "".join(f"<iframe src='{page.name}' width=390></iframe>" for page in pages(folder))
-    script = """<script>onload = () => { document.title = [...document.querySelectorAll("iframe")].map(
-        f => f.contentDocument).map(d => d.querySelectorAll("svg").length > 4 &&
-        d.documentElement.scrollWidth <= d.documentElement.clientWidth).join() }</script>"""
+    script = """<script>onload = () => {
+        const pages = [...document.querySelectorAll("iframe")].map(f => f.contentDocument)
+        document.title = pages.map(d => d.querySelectorAll("svg").length > 4 &&
+            d.documentElement.scrollWidth <= d.documentElement.clientWidth).join() }</script>"""
     (folder / "frames.html").write_text(frames + script)
     dom = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
