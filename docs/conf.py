@@ -183,6 +183,7 @@ def _commands():
     told = get_docs_for_click(
         obj=command, ctx=typer.Context(command, info_name="tunefree"), name="tunefree"
     )
+    told = re.sub(r"\*\*Commands\*\*:.*?(?=\n## )", "", told, flags=re.DOTALL)  # cut short
     return told.replace("# `tunefree`", "# The command line", 1)
 
 

@@ -173,10 +173,10 @@ def _shape(estimator, model, asked, beside):
         # What is not to be had of this model at this share is said before any row is read.
         if name != "proba" and getattr(estimator, "left_out_", 0) is None:
             stop(f"{model} knows of no rows left out, and gives no {words[name]}", USAGE)
-    classes = [plain(label) for label in getattr(estimator, "classes_", np.empty(0)).tolist()]
+    classes = [_plain(label) for label in getattr(estimator, "classes_", np.empty(0)).tolist()]
 
     def plain(X, **known):
-        return "".join(f"{plain(value)}\n" for value in estimator.predict(X, **known).tolist())
+        return "".join(f"{_plain(value)}\n" for value in estimator.predict(X, **known).tolist())
 
     def interval(X):
         y, ends = estimator.predict_interval(X, alpha)
@@ -187,7 +187,7 @@ def _shape(estimator, model, asked, beside):
     def sets(X, **_):
         y, within = estimator.predict_set(X, alpha)
         rows = zip(y.tolist(), within[:, :, 0].astype(int).tolist(), strict=True)
-        return as_csv([plain(label), *row] for label, row in rows)
+        return as_csv([_plain(label), *row] for label, row in rows)
 
     if "proba" in asked:
         return as_csv([classes]), lambda X, **_: as_csv(estimator.predict_proba(X).tolist())
@@ -211,7 +211,7 @@ def _texts(head, rows, tables, data, beside):
         head = ""
 
 
-def plain(value):
+def _plain(value):
     """Write a number as briefly as it can be read back: 1 rather than 1.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tunefree.cli.apply import Scores, Seen, evaluate, load, matched_by_us, plain
+from tunefree.cli.apply import Scores, Seen, evaluate, load, matched_by_us
+from tunefree.cli.apply import _plain as plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.report import feature_names, largest_weights, overview
 from tunefree.cli.train import fingerprints
@@ -190,7 +191,7 @@ def _svg(draw, title, height=3.2):
     out, ink = io.StringIO(), ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color")
     from cycler import cycler
 
-    look = dict.fromkeys((*ink, "ytick.color"), _INK) | {
+    look: Any = dict.fromkeys((*ink, "ytick.color"), _INK) | {
         "svg.hashsalt": "tunefree", "svg.fonttype": "none", "figure.facecolor": "none",
         "axes.facecolor": "none", "legend.frameon": False, "legend.fontsize": 8, "font.size": 9,
         "axes.spines.top": False, "axes.spines.right": False,
@@ -223,8 +224,8 @@ def _drawings(*drawn):
 
 def _left_out(estimator):
     """What is known of rows left out of training, as if they had come from a file; or None."""
-    known, y = getattr(estimator, "left_out_", None), np.empty(0)
-    p = None
+    known: Any = getattr(estimator, "left_out_", None)
+    y, p = np.empty(0), None
     if hasattr(known, "codes"):
         p, y = known.p, estimator.classes_[known.codes]
         told = estimator.classes_[p.argmax(axis=1)] if len(p) else y
@@ -327,13 +328,13 @@ def _scores_told(scores, trivial, where):
 
 def _classification(estimator, seen):
     """Classes one by one, confusions, ROC and precision-recall curves, reliability."""
-    from sklearn import metrics
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
     y, told, weight = seen.y, seen.predicted, seen.weight
     labels, codes = np.unique(np.concatenate([y, told]), return_inverse=True)
     (y, told), names = np.split(codes, 2), [plain(label) for label in labels.tolist()]
     every = np.arange(len(labels))
-    each = metrics.precision_recall_fscore_support(
+    each = precision_recall_fscore_support(
         y, told, labels=every, zero_division=0.0, sample_weight=weight
     )
     rows = [(name, *map(float, line[:3]), int(np.sum(y == k)))
@@ -341,7 +342,7 @@ def _classification(estimator, seen):
     if len(rows) > _MOST:
         rows = sorted(rows, key=lambda row: row[3])[:_MOST]
     head = "Classes" if len(names) <= _MOST else f"The {_MOST} classes of the lowest F1"
-    found = _confusion(metrics.confusion_matrix(y, told, labels=every), names)
+    found = _confusion(confusion_matrix(y, told, labels=every), names)
     pair = _drawings(_grid(("class", "precision", "recall", "F1", "rows"), rows), found)
     out = [(f"{head} and confusion matrix", pair)]
     out += _thresholds(estimator, seen, labels, y)
