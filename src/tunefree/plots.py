@@ -422,6 +422,8 @@ class RidgePathDisplay(_Display):
         Mean squared errors on rows held out.
     alpha : float or None
         The chosen penalty.
+    names : list of str, optional
+        Of the coefficients; up to ten are told in a legend.
 
     Attributes
     ----------
@@ -449,11 +451,12 @@ class RidgePathDisplay(_Display):
         *,
         validation_scores: np.ndarray | None = None,
         alpha: float | None = None,
+        names: Sequence[str] | None = None,
     ):
         self.alphas = alphas
         self.coefs = coefs
         self.validation_scores = validation_scores
-        self.alpha = alpha
+        self.alpha, self.names = alpha, names
 
     @classmethod
     def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
@@ -469,6 +472,8 @@ class RidgePathDisplay(_Display):
         check_is_fitted(estimator)
         coefs = estimator.coefs_.reshape(len(estimator.alphas_), -1)
         found = {"validation_scores": estimator.validation_scores_, "alpha": estimator.alpha_}
+        if estimator.coefs_.ndim == 2:
+            found["names"] = getattr(estimator, "feature_names_in_", None)
         return cls(estimator.alphas_, coefs, **found).plot(ax, **options)
 
     def plot(self, ax: Any = None, *, most: int = 50, **line: Any) -> Self:
@@ -490,6 +495,10 @@ class RidgePathDisplay(_Display):
         sizes = np.abs(self.coefs).max(axis=0)
         shown = np.sort(np.argsort(-sizes, kind="stable")[:most])
         self.lines_ = ax.plot(self.alphas, self.coefs[:, shown], **{"linewidth": 1.0, **line})
+        for i, one in enumerate(self.lines_):
+            one.set_linestyle(line.get("linestyle", STROKES[i // 10 % len(STROKES)]))
+        if self.names is not None and len(shown) <= 10:
+            ax.legend(self.lines_, [self.names[j] for j in shown], frameon=False, fontsize=8)
         ax.set(xscale="log", xlabel="alpha (stronger to the left)", ylabel="coefficient")
         ax.invert_xaxis()
         self.scores_ = self.chosen_ = None

@@ -60,7 +60,7 @@ _INK, _SOFT = "#1d2126", "#59626c"
 _MOST = 20  # columns with the largest weights, classes told one by one
 # Importances: rows, and how often each column is shuffled; more columns take too long.
 _ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS, _MOST_LEVELS = 500, 3, 50, 4, 10
-_MOST_CURVES, _MOST_REPEATED, _ALPHA = 6, 1e6, 0.1
+_MOST_CURVES, _MOST_REPEATED, _MOST_CELLS, _ALPHA = 6, 1e6, 1e8, 0.1
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?%?")
 _TITLES = {
     "accuracy": "accuracy", "error": "error rate", "log_loss": "log loss",
@@ -295,7 +295,8 @@ def _verdict(seen, scores, trivial, where, classify):
 def _warning(notes, seen):
     """What to say where these rows are those that the model has learned."""
     sample = notes.get("sample")
-    if not sample or seen.X is None:
+    # Each cell of a table of text passes through Python once.
+    if not sample or seen.X is None or len(seen.y) * seen.X.shape[1] > _MOST_CELLS:
         return []
     found = set(fingerprints(seen.X, seen.y, np.arange(len(seen.y))))
     share = np.mean([mark in found for mark in sample["rows"]])
@@ -341,10 +342,12 @@ def _classification(estimator, seen):
             for k, (name, *line) in enumerate(zip(names, *each, strict=True))]  # fmt: skip
     if len(rows) > _MOST:
         rows = sorted(rows, key=lambda row: row[3])[:_MOST]
-    head = "Classes" if len(names) <= _MOST else f"The {_MOST} classes of the lowest F1"
+    head = "Classes and confusion matrix"
+    if len(names) > _MOST:
+        head = "Classes of the lowest F1, most frequent mistakes"
     found = _confusion(confusion_matrix(y, told, labels=every), names)
     pair = _drawings(_grid(("class", "precision", "recall", "F1", "rows"), rows), found)
-    out = [(f"{head} and confusion matrix", pair)]
+    out = [(head, pair)]
     out += _thresholds(estimator, seen, labels, y)
     p = seen.probabilities
     if p is None:

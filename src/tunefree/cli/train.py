@@ -539,6 +539,7 @@ def fingerprints(X, y, rows):
 
 def sample_of(X, y, most=64, looked=20_000):
     """Fingerprints of some rows that are learned, and how often such a row has a twin."""
+    looked = max(most, min(looked, 2_000_000 // X.shape[1]))
     rows = np.arange(len(y))[:: -(-len(y) // looked)]
     marks = np.array(fingerprints(X, y, rows))
     _, place, counts = np.unique(marks, return_inverse=True, return_counts=True)
