@@ -758,7 +758,7 @@ class DriftDisplay(_Display):
         drift = getattr(estimator, "drift_", None)
         if drift is None:
             raise ValueError(f"{type(estimator).__name__} has no drift_: it is for streams.")
-        label = "squared error" if is_regressor(estimator) else "share of errors"
+        label = "squared error" if is_regressor(estimator) else "error rate"
         return cls(drift, label=label).plot(ax, **line)
 
     def plot(self, ax: Any = None, **line: Any) -> Self:
