@@ -20,7 +20,7 @@ from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
-from tunefree.robust import ABSURD, screened, way_from
+from tunefree.robust import ABSURD, screened, share_of
 from tunefree.uncertainty.intervals import Residuals
 
 # Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
@@ -355,7 +355,8 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
                 kept = rows[fold != f]
                 model = clone(self)._learn(X[kept], y[kept], totals[fold != f])
                 said[fold == f] = model.predict(X[rows[fold == f]]).reshape(-1, said.shape[1])
-            share = way_from(mean, said, targets[rows], totals)
+            told = targets[rows]
+            share = share_of(np.square(told - mean) - np.square(told - said), totals)
         self.dual_coef_ = (self.dual_coef_ * share).astype(self.dual_coef_.dtype)
         intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
         intercept = intercept.astype(self.range_.dtype)
