@@ -492,24 +492,38 @@ def ends_of(said, fitted, targets, weights, rows=slice(None)):
     return np.array([first - spread, last + spread])
 
 
-def share_of(gain, weights):
-    """How far to go from the constant to what was learned: t, between 0 and 1, for every target.
+def share_of(step, ahead, weights, gain=None):
+    r"""How far to go from the constant to what was learned, between 0 and 1, for every target.
 
-    `gain`, shape (n, k), is by how much the losses of rows left out are below the constant's, and t
-    its mean in standard errors of that mean. Distinct rows count, so that the unit of the weights
-    is free.
+    All the way where rows left out gain by it more than a standard error. Else the least squares
+    share b of the step, which lies below it by its uncertainty (James and Stein): :math:`b (1 -
+    1/t^2)_+`, t being b in standard errors. Distinct rows count: the unit of weights is free.
+
+    Parameters
+    ----------
+    step : ndarray of shape (n, k)
+        What was said of rows left out, less the constant.
+    ahead : ndarray of shape (n, k)
+        Their targets, less the constant.
+    weights : ndarray of shape (n,)
+    gain : ndarray of shape (n, k), optional
+        By how much losses are below the constant's; of squared errors by default.
 
     Examples
     --------
-    >>> gain = np.array([[3.0, 1.0, -1.0], [1.0, -1.0, -1.0]])
-    >>> share_of(gain, np.ones(2))
-    array([1., 0., 0.])
+    >>> y, w = np.array([[1.0], [-1.0], [2.0], [-2.0]]), np.ones(4)
+    >>> share_of(0.5 * y, y, w), share_of(4 * y, y, w), share_of(-y, y, w)
+    (array([1.]), array([0.25]), array([0.]))
     """
-    total = weights.sum()
-    mean = weights @ gain / total
-    error = np.sqrt(np.square(weights) @ np.square(gain - mean)) / total
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(mean > 0.0, np.minimum(mean / error, 1.0), 0.0)
+    gain = np.square(ahead) - np.square(ahead - step) if gain is None else gain
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        mean = weights @ gain / weights.sum()
+        error = np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
+        square = weights @ np.square(step)
+        best = weights @ (step * ahead) / square
+        noise = np.square(weights) @ np.square(step * (ahead - best * step)) / np.square(square)
+        some = np.clip(best - noise / best, 0.0, 1.0)
+    return np.where((mean > 0.0) & (mean >= error), 1.0, np.where(best > 0.0, some, 0.0))
 
 
 def few_beyond(y, weights):

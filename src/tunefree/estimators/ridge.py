@@ -281,7 +281,7 @@ class AveragedSGDRegressor(
             low, high = self._widest
             ends = np.clip(ends_of(said, fitted, y, totals, rows), low - mean, high - mean)
             said = np.clip(said, *ends)
-            share = share_of(np.square(y) - np.square(y - said), totals)
+            share = share_of(said, y, totals)
             self.range_ = mean + share * ends
             said = share * said
             if (share < 1.0).any():
