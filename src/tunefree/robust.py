@@ -523,7 +523,8 @@ def share_of(step, ahead, weights, gain=None):
         best = weights @ (step * ahead) / square
         noise = np.square(weights) @ np.square(step * (ahead - best * step)) / np.square(square)
         some = np.clip(best - noise / best, 0.0, 1.0)
-    return np.where((mean > 0.0) & (mean >= error), 1.0, np.where(best > 0.0, some, 0.0))
+    share = np.where((mean > 0.0) & (mean >= error), 1.0, np.where(best > 0.0, some, 0.0))
+    return share if len(step) > 1 else 0.0 * share  # of one row there is no standard error
 
 
 def few_beyond(y, weights):
