@@ -495,7 +495,7 @@ def ends_of(said, fitted, targets, weights, rows=slice(None)):
 def share_of(step, ahead, weights, gain=None):
     r"""How far to go from the constant to what was learned, between 0 and 1, for every target.
 
-    All the way where rows left out gain by it more than a standard error. Else the least squares
+    All the way where rows left out gain by it two standard errors or more. Else the least squares
     share b of the step, which lies below it by its uncertainty (James and Stein): :math:`b (1 -
     1/t^2)_+`, t being b in standard errors. Distinct rows count: the unit of weights is free.
 
@@ -523,7 +523,7 @@ def share_of(step, ahead, weights, gain=None):
         best = weights @ (step * ahead) / square
         noise = np.square(weights) @ np.square(step * (ahead - best * step)) / np.square(square)
         some = np.clip(best - noise / best, 0.0, 1.0)
-    share = np.where((mean > 0.0) & (mean >= error), 1.0, np.where(best > 0.0, some, 0.0))
+    share = np.where((mean > 0.0) & (mean >= 2.0 * error), 1.0, np.where(best > 0.0, some, 0.0))
     return share if len(step) > 1 else 0.0 * share  # of one row there is no standard error
 
 

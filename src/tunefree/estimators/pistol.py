@@ -1044,8 +1044,13 @@ class PiSTOLRegressor(
         """
         X, y, _, rows, totals = problem
         n, d = len(rows), X.shape[1]
-        squared = make_loss(self.loss, "regression").elicits_mean and self.fit_intercept
-        if not squared or sparse.issparse(X) or n >= min(_FEW, _RATED * d) or self._is_fold:
+        squared = getattr(make_loss(self.loss, "regression"), "elicits_mean", False)
+        if (
+            not (squared and self.fit_intercept)
+            or sparse.issparse(X)
+            or n >= min(_FEW, _RATED * d)
+            or self._is_fold
+        ):
             return
         said, fold = np.empty((n, y.shape[1])), np.arange(n) % _FOLDS
         mean = np.average(y[rows], axis=0, weights=totals)

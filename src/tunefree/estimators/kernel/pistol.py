@@ -739,12 +739,12 @@ class KernelRegressor(
     def _finish(self, engine, outcome):
         ((m, s), mean), share = vars(self).pop("_unit"), 1.0
         f, y, weights = outcome.decisions, outcome.targets, outcome.weights
-        if getattr(LOSSES.find(self.loss), "elicits_mean", False):
+        if mean is None or not getattr(LOSSES.find(self.loss), "elicits_mean", False):
+            mean = 0.0
+        else:
             share = share_of(f - mean, y - mean, weights)
             mean = (1.0 - share) * mean
             self._set_units((m + s * mean, s), self.range_, self.range_.dtype)
-        else:
-            mean = 0.0
         said = (mean + share * f) * s + m
         self._said = base.foretold(said, y * s + m, weights, self.range_)
         return share, np.clip(said, *self.range_)
