@@ -452,10 +452,10 @@ def within_reach(X, reach):
     """
     low, high = reach
     if sparse.issparse(X):
-        out = np.abs(X.data) > high[X.indices]
+        out = (X.data < low[X.indices]) | (X.data > high[X.indices])
         if out.any():
-            X = X.copy()
-            X.data[out] = 0.0
+            X, j = X.copy(), X.indices[out]
+            X.data[out] = 0.5 * low[j] + 0.5 * high[j]
         return X
     out = (X < low) | (X > high)
     if not out.any():
