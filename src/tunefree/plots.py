@@ -700,7 +700,7 @@ class WeightsDisplay(_Display):
                 place, values = np.arange(len(order)) + shift, values[order]
                 line(place, 0.0, values, color=colour, linewidth=6.0 if bars else 1.0)
                 pair = (values, place) if bars else (place, values)
-                ax.plot(*pair, ".", color=colour, label=name, markersize=4)
+                ax.plot(*pair, ".", color=colour, label=name, markersize=0 if bars else 4)
                 if self.errors is not None and name == "learned":
                     told = {"xerr" if bars else "yerr": self.errors[order]}
                     ax.errorbar(*pair, **told, fmt="none", ecolor="0.2", capsize=2)

@@ -98,7 +98,7 @@ def _report(contest, estimator):
     from tunefree.io.model import save_model
     from tunefree.io.tables import Table
 
-    folder = os.curdir if os.access(os.curdir, os.W_OK) else tempfile.mkdtemp()
+    folder = "" if os.access(os.curdir, os.W_OK) else tempfile.mkdtemp()
     model, page = (os.path.join(folder, f"{_NAME}.{suffix}") for suffix in ("model", "html"))
     X, y = contest.train
     kinds = ["text" if str(field.type) == "string" else "number" for field in X.schema]
