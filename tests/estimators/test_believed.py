@@ -1,4 +1,4 @@
-"""What was learned is believed as far as rows left out speak for it, and no farther out than they."""
+"""What was learned is believed as far as rows left out speak for it."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_far_columns_lose_no_more_than_the_mean(name, kind):
 @pytest.mark.parametrize("name", LINEAR)
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_an_entry_beyond_the_reach_is_missing(name, form):
-    """So is the prediction that of the row without it, and within the reach it is that of a line."""
+    """The prediction is that of the row without it; within the reach it is that of a line."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200, 3))
     y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=200)
@@ -54,7 +54,9 @@ def test_an_entry_beyond_the_reach_is_missing(name, form):
     np.testing.assert_allclose(model.predict(form(far)), model.predict(form(middle)), rtol=1e-12)
     assert within_reach(X, model.reach_) is X
     np.testing.assert_allclose(
-        model.predict(form(X)), np.clip(X @ model.coef_ + model.intercept_, *model.range_), rtol=1e-9
+        model.predict(form(X)),
+        np.clip(X @ model.coef_ + model.intercept_, *model.range_),
+        rtol=1e-9,
     )
 
 

@@ -158,6 +158,7 @@ class AveragedSGDRegressor(
     range_: Any
     _path: Any
     _stream: Any
+    _widest: Any
 
     def __init__(
         self,
@@ -393,7 +394,7 @@ class AveragedSGDRegressor(
                 coef = np.atleast_2d(self.coef_).T.astype(np.float64)
                 start = np.atleast_1d(self.intercept_) + (origin @ coef if centred else 0.0)
             stream = learner.init(X.shape[1], start, self.fit_intercept, coef, origin)
-            if fitted and getattr(self, "_widest", None) is not None:
+            if fitted and vars(self).get("_widest") is not None:
                 stream.guards[1].know(np.abs(self._widest - start).max(axis=0) / _WIDENED)
         known = stream.weights.shape[1]
         if targets.shape[1] != known:
