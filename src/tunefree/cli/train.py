@@ -41,7 +41,13 @@ _LOOK, _ROWS = 128 << 10, 20_000
 MOST_CLASSES = 20
 # Files and standard input beyond so many bytes do not lie in memory.
 _LARGE, _HELD = 256 << 20, 32 << 20
-_NAMES = {"number": "numbers", "truth": "truth values", "date": "dates", "text": "text"}
+_NAMES = {
+    "number": "numbers",
+    "truth": "truth values",
+    "date": "dates",
+    "date dmy": "dates, day first",
+    "text": "text",
+}
 
 
 class Trained(NamedTuple):
@@ -597,11 +603,6 @@ def _tell(summary, done, data, model, last):
     if notes.get("target"):
         more = " (the last column; --target overrules)" if last else ""
         note(f"target: {column_told(notes['target'])}{more}")
-    table = getattr(done.estimator, "table_", None)
-    levels = {} if table is None else table.levels_
-    names: Any = getattr(done.estimator, "feature_names_in_", None)
-    if idle := [repr(str(names[int(j)])) for j, found in levels.items() if not found]:
-        note(f"note: nothing is learned from text that hardly repeats: {', '.join(idle)}")
     what = "regression"
     if classes is not None:
         shown = ", ".join(map(str, classes[:5])) + (", ..." if len(classes) > 5 else "")

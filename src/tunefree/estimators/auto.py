@@ -398,6 +398,8 @@ class Report(NamedTuple):
     risk_interval : tuple of float or None
         In which the risk of the stack lies (95 %), and what that rests on.
     risk_interval_kind : str
+    dropped : list of str
+        Columns of which nothing is learned: text that hardly ever repeats.
     """
 
     estimator: str
@@ -413,6 +415,7 @@ class Report(NamedTuple):
     importances: dict = {}  # noqa: RUF012
     risk_interval: tuple | None = None
     risk_interval_kind: str = ""
+    dropped: list = []  # noqa: RUF012
 
     def times(self):
         """What was measured with a clock: all, the last fit, and every candidate."""
@@ -450,6 +453,14 @@ class Report(NamedTuple):
             words.insert(0, f"In {self.seconds:.2f} s {again}.")
         return " ".join([*words, told] if told else words)
 
+    def _without(self):
+        """What took no part: candidates and columns."""
+        lines = [f"Not suited: {name} ({why})." for name, why in self.left_out.items()]
+        names = ", ".join(map(repr, self.dropped))
+        return [*lines, f"Text that hardly ever repeats is left out: {names}."][
+            : len(lines) + bool(names)
+        ]
+
     def table(self):
         """Header and rows of text: candidate, risk and its error, log-loss, seconds, outcome."""
         classify = self.task == "classification"
@@ -480,7 +491,7 @@ class Report(NamedTuple):
         if self.importances:
             told = ", ".join(f"{name} {more:.2g}" for name, more in self.importances.items())
             lines.append(f"Loss on rows left out rises most with these permuted: {told}.")
-        lines += [f"Not suited: {name} ({why})." for name, why in self.left_out.items()]
+        lines += self._without()
         return "\n".join(lines)
 
     __str__ = __repr__
@@ -506,10 +517,7 @@ class Report(NamedTuple):
             columns += (
                 f"<p>Loss on rows left out rises most with these permuted: {escape(told)}.</p>"
             )
-        left = "".join(
-            f"<p>Not suited: {escape(name)} ({escape(why)}).</p>"
-            for name, why in self.left_out.items()
-        )
+        left = "".join(f"<p>{escape(line)}</p>" for line in self._without())
         return (
             f"<p>{escape(self.heading())}</p><table><thead><tr>{cells}</tr></thead>"
             f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
@@ -676,7 +684,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.report_ = Report(
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
             f"{reason} {last}".strip(), plan, self.seconds_, refit, self._most_relevant(),
-            self._most_important(), self.risk_interval_, self.risk_interval_kind_,
+            self._most_important(), self.risk_interval_, self.risk_interval_kind_, table.dropped_,
         )  # fmt: skip
         self._distinct = rows, totals, strata, groups
 

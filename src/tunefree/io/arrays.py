@@ -99,10 +99,12 @@ def frame_batches(path, format, start=0):
                 start -= int(groups[first]) if rest else 0
                 yield from _skip(file.iter_batches(_ROWS, row_groups=rest), start)
         elif format == "csv":
-            head = next(whole_lines(chunks(path)), b"").split(b"\n")[0]
+            text = next(whole_lines(chunks(path)), b"")
+            head = text.lstrip(b" \n").split(b"\n")[0]
             head.decode()  # pyarrow would notice in the rows only
+            above = csv.ReadOptions(skip_rows=text.count(b"\n", 0, text.find(head)))
             how = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
-            with csv.open_csv(os.fspath(path), parse_options=how) as file:
+            with csv.open_csv(os.fspath(path), above, how) as file:
                 yield from _skip(file, start)
         else:
             with pyarrow.memory_map(os.fspath(path)) as mapped:

@@ -36,6 +36,7 @@ UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SAMPLE = 4096
 _OTHER_BLANKS = b"\r\v\f"
 _AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"   ")
+_SEPARATOR = re.compile(rb"(?i:sep=)[,;|\t][ \t]*(?=\n)")  # Excel's first line
 
 
 class DataError(ValueError):
@@ -294,16 +295,22 @@ def plain(text):
     return text.translate(_AS_SPACES) if any(b in text for b in _OTHER_BLANKS) else text
 
 
+def _unmarked(text):
+    found = _SEPARATOR.match(text)
+    return text if found is None else b" " * found.end() + text[found.end() :]
+
+
 def whole_lines(pieces):
     r"""Regroup pieces of text so that each ends with a line, and that in a newline.
 
     A line longer than a piece is gathered until it ends, in time linear in its length. A UTF-8 byte
-    order mark at the start is dropped; text with a mark of UTF-16 is left as it is.
+    order mark at the start is dropped, and Excel's first line ``sep=;`` is blanks; text with a mark
+    of UTF-16 is left as it is.
 
     >>> list(whole_lines([b"a", b"b", b"c\r\nd"]))
     [b'abc \n', b'd\n']
     """
-    held, first, change = [], True, plain
+    held, first, start, change = [], True, True, plain
     for piece in pieces:
         held.append(piece)
         if first and sum(map(len, held)) >= len(_BYTE_ORDER_MARK):
@@ -312,7 +319,9 @@ def whole_lines(pieces):
         last = held[-1].rfind(b"\n") + 1
         if last and not first:
             piece = held.pop()
-            yield change(b"".join([*held, piece[:last]]))
+            text = change(b"".join([*held, piece[:last]]))
+            yield _unmarked(text) if start else text
+            start = False
             held = [piece[last:]] if last < len(piece) else []
     rest = change(b"".join(held))
     if rest:
