@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 import tunefree
 from tunefree.cli import app
+from tunefree.cli.report import largest_weights
 from tunefree.cli.train import guess_task
 from tunefree.io.model import load_model, save_model
 from tunefree.links import LINKS
@@ -246,6 +247,10 @@ def test_inspect_shows_what_matters(here):
     facts = json.loads(run("inspect", "m", "--json").stdout)
     assert facts["largest_weights"][0]["feature"] == "a"
     assert facts["data"]["rows"] == 200 and facts["n_features"] == 3
+    model = tunefree.PiSTOLRegressor(random_state=0).fit(np.eye(2), [1.0, 2.0])
+    model.coef_[:] = 5.0, 1.0
+    ranked = largest_weights(model, {"spread": [0.1, 1.0]}, 2)
+    assert [row["feature"] for row in ranked] == ["feature 2", "feature 1"]
     assert facts["bytes"] == os.path.getsize("m")
     assert any(row["chosen"] for row in facts["leaderboard"])
     assert "has --budget" in run("train", "data.libsvm", "m", "--passes", 30, code=2).output

@@ -2,8 +2,9 @@ r"""Stacking: models joined by what they said of rows that they had not learned.
 
 Classes: log-odds :math:`\sum_k a_k F_k(x) + b` with :math:`a_k \ge 0` of least log-loss on the
 scores left out, plus :math:`10^{-3} |b|^2`. Targets: :math:`m + \sum_k a_k (F_k(x) - m)` about
-their mean m, with :math:`a_k \ge 0` of least squared error. A model stays out if the others lose
-less than a quarter of a standard error without it.
+their mean m, with :math:`a_k \ge 0` of least squared error, plus the mean of what is left where
+that is larger than its standard error, so that sums are kept. A model stays out if the others
+lose less than a quarter of a standard error without it.
 
 Source: Wolpert 1992 (stacked generalization); Breiman 1996 (non-negative weights).
 """
@@ -134,7 +135,15 @@ def stack_targets(predictions, targets, weights, spread):
         losses = (np.square(joined - targets) / spread).sum(axis=1)
         return a, mean * (1.0 - a.sum()), sizes / max(sizes.sum(), 1e-300), losses
 
-    return _pruned(fit, predictions, weights)
+    found = _pruned(fit, predictions, weights)
+    left = targets - found.join(predictions)
+    gap, error = _mean(left, weights)
+    # Beyond it squared errors of new rows are expected to fall by gap**2 - error**2.
+    gap = np.where(np.abs(gap) > error, gap, 0.0)
+    if not gap.any():
+        return found
+    losses = (np.square(left - gap) / spread).sum(axis=1)
+    return found._replace(offsets=found.offsets + gap, losses=losses)
 
 
 def stack_means(predictions, targets, weights, family):
@@ -201,7 +210,7 @@ def _size(F, share):
 
 
 def _mean(values, weights):
-    """Mean and its standard error."""
+    """Mean and its standard error, of every column."""
     share = weights / weights.sum()
     mean = share @ values
-    return mean, np.sqrt(np.square(share * (values - mean)).sum())
+    return mean, np.sqrt(np.square(share) @ np.square(values - mean))

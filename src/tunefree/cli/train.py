@@ -39,6 +39,7 @@ from tunefree.io.tables import unnamed
 # So many bytes of standard input, or rows of a file, are looked at to tell the task.
 _LOOK, _ROWS = 128 << 10, 20_000
 MOST_CLASSES = 20
+_MOST_NOTED = 1000  # columns whose spread a model file holds
 # Files and standard input beyond so many bytes do not lie in memory.
 _LARGE, _HELD = 256 << 20, 32 << 20
 _NAMES = {
@@ -511,6 +512,9 @@ def noted(table, task):
     notes = layout_of(table, task, len(table.y), table.X.shape[1], zero_based)
     if table.kinds is None:
         stored = table.X if table.zero_based is None else table.X.data
+        if table.zero_based is None and table.X.shape[1] <= _MOST_NOTED:
+            with np.errstate(over="ignore", invalid="ignore"):
+                notes["spread"] = [float(f"{s:.4g}") for s in table.X.std(axis=0)]
         return notes | {"nonzeros": int(np.count_nonzero(stored))}
     if hasattr(table.X, "column_names"):
         gaps = sum(column.null_count for column in table.X.columns)
