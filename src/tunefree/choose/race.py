@@ -211,9 +211,11 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
                 reason = f"not ahead of the kernel on landmarks on {few} rows"
         if reason is not None:
             entries.append(_unscored(candidate, reason))
+            callbacks.heard(entries[-1], weights)
             continue
         callbacks.begin(candidate.name)
         entries.append(_judge(candidate, X, y, weights, splits, score, entries, groups))
+        callbacks.heard(entries[-1], weights)
         callbacks.end()
     return entries
 

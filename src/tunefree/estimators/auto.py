@@ -422,20 +422,10 @@ class Report(NamedTuple):
     risk_interval_kind: str = ""
     dropped: list = []  # noqa: RUF012
 
-    def times(self):
-        """What was measured with a clock: all, the last fit, and every candidate."""
-        each = {r["candidate"]: r["seconds"] for r in self.leaderboard}
-        return {"all": self.seconds, "last fit": self.refit_seconds, "candidates": each}
-
-    def timed(self, times=None):
-        """The report with other `times`, or without any."""
-        times = times or {"all": None, "last fit": None, "candidates": {}}
-        board = [
-            {**r, "seconds": times["candidates"].get(r["candidate"])} for r in self.leaderboard
-        ]
-        return self._replace(
-            leaderboard=board, seconds=times["all"], refit_seconds=times["last fit"]
-        )
+    def timeless(self):
+        """The report without what was measured with a clock, as model files hold it."""
+        board = [{**r, "seconds": None} for r in self.leaderboard]
+        return self._replace(leaderboard=board, seconds=None, refit_seconds=None)
 
     def heading(self):
         """The first line."""
@@ -830,17 +820,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
     def _model_state(self):
         """What a model file holds: no times, so that equal fits make equal files."""
         names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
-        state, report = {n: vars(self)[n] for n in sorted(names)}, self.report_.timed()
+        state, report = {n: vars(self)[n] for n in sorted(names)}, self.report_.timeless()
         return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
-
-    def _times(self):
-        """What a file does not hold, as a note for one."""
-        return {"seconds": self.report_.times()}
-
-    def _set_times(self, times):
-        """Put back what a file does not hold."""
-        self.report_ = self.report_.timed(times)
-        self.leaderboard_, self.seconds_ = self.report_.leaderboard, times["all"]
 
     @property
     def relevances_(self) -> np.ndarray:

@@ -43,6 +43,7 @@ from tunefree.io.tables import (
 
 # Text is parsed in parts of about so many bytes where it need not be in memory at once.
 _PART = 32 << 20
+_FRAMES = ("csv", "parquet", "arrow", "jsonl")
 _BLANKS = " \t\n"
 
 
@@ -75,7 +76,7 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
                 return table
         except DataError as problem:
             refused = problem
-    if format_in(source, options.get("format")) not in ("csv", "parquet", "arrow"):
+    if format_in(source, options.get("format")) not in _FRAMES:
         if refused is not None and skipped is None:
             raise refused
         return read(source, skipped=skipped, **options)
@@ -151,6 +152,7 @@ class _Faults:
         if not self.found:
             return None
         first = self.at(*min(self.found, key=lambda f: f[:2]))
+        first.row = True
         if self.skipped is None:
             raise first
         bad = np.unique([row for row, _, _ in self.found])
@@ -343,7 +345,9 @@ def _ragged(row, text, line, layout, path):
         words = f"this row has {found} cells, the first one has {width}"
     else:
         words = f"this row has more than the {width} cells of the first one"
-    return DataError(words, path, *place_of(text, line, record, width, layout.delimiter, True))
+    error = DataError(words, path, *place_of(text, line, record, width, layout.delimiter, True))
+    error.row = True
+    return error
 
 
 def _unclosed(record, position, text, line, layout, path):
