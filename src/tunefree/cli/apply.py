@@ -183,7 +183,7 @@ def _ids(table, id, data):
         stop(f"--id is for tables, but {data} is libsvm", USAGE)
     if table.y is None:
         stop(f"--id {id}: the model has learned from it: train --id {id} leaves it out", USAGE)
-    return table.y.tolist()
+    return np.asarray(table.y).tolist()
 
 
 def _parquet(names, columns):

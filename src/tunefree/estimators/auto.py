@@ -628,7 +628,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
         X, y, strata = X[rows], y[rows], strata[rows]
         groups, splits = None if groups is None else groups[rows], None
-        if self.cv is not None:
+        if self.cv is not None and groups is not None:
             splits = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in groups.T]
         shape, task = shape_of(X, n_outputs), score.task
         # Columns that stand for one of the user's change together.
@@ -657,8 +657,9 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             entrants, lambda c: price(c, shape, splits), lambda c: c.on_all_rows(shape)
         )
         entries = race(entrants, plan, X, y, totals, strata, score, self._told, groups, splits)
+        joined: Any
         joined, chosen, reason = stack(entries, y, totals, score)
-        scored = {}
+        scored: dict[str, float] = {}
         if scorer is not None and joined is not None:
             joined, chosen, words, scored = self._scored(
                 scorer, entries, joined, chosen, y, totals, score
@@ -769,7 +770,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             return float(scorer(copied, rows[:, None], right, sample_weight=weights[rows]))
 
         best = whole = told(joined, chosen)
-        picked = joined, chosen
+        picked: Any = joined, chosen
         for entry in finished(entries):
             name = entry.candidate.name
             alone[name] = score.stack([entry.scores], y[rows], weights[rows])
@@ -876,7 +877,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
     def _line(self):
         check_is_fitted(self, "models_")
         known = getattr(self, "classes_", ())
-        coef, intercept = 0.0, self.offsets_
+        coef: Any = 0.0
+        intercept: Any = self.offsets_
         for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
             link = getattr(model, "link_", None)
             straight = link is None or link == LINKS["identity" if len(known) == 0 else "logistic"]
@@ -887,9 +889,10 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
                 )
             coef = coef + a * np.atleast_2d(model.coef_).astype(np.float64)
             intercept = intercept + a * np.atleast_1d(model.intercept_)
-        if getattr(self, "calibration_", None) is not None:  # it is affine
-            level = self.calibration_.of(intercept[None])
-            coef, intercept = self.calibration_.of(intercept + coef.T).T - level.T, level[0]
+        mended = getattr(self, "calibration_", None)
+        if mended is not None:  # it is affine
+            level = mended.of(intercept[None])
+            coef, intercept = mended.of(intercept + coef.T).T - level.T, level[0]
         if len(known) == 0 and self.flat_:
             return coef[0], intercept[0]
         return coef, intercept
