@@ -42,7 +42,7 @@ unset PYTHONPATH NUMBA_CACHE_DIR
 site=$(python -c 'import os, importlib.util as u; print(os.path.dirname(u.find_spec("tunefree").origin))')
 find "$site" -name __pycache__ -prune -exec rm -rf {} +
 find "$site" -type d -exec touch {}/__pycache__ \;
-export HOME=/proc/none PYTHONDONTWRITEBYTECODE=1
+export HOME=/proc/none PYTHONPYCACHEPREFIX="$work/pyc"
 
 cat > tables.py <<'PY'
 """Everyday tables, 450 rows to learn from and 150 to be judged by, as files and frames."""
@@ -129,10 +129,10 @@ if __name__ == "__main__":
             pd.DataFrame({"a": x, "b": rng.normal(size=n), "y": 2 * x + 0.1 * rng.normal(size=n)}).to_csv(
                 "numbers.csv", index=False
             )
-        case ["score", name, held]:
-            r2 = score(name, held)
-            print("R2", round(r2, 3))
-            sys.exit(r2 < 0.85)
+        case ["score", name]:
+            found = {held: round(score(name, held), 3) for held in frames(name)}
+            print("R2", found)
+            sys.exit(min(found.values()) < 0.85)
 PY
 check "tables are written" "" python tables.py write
 
@@ -155,16 +155,11 @@ PY
 python tables.py names > names.txt
 while read -r name; do
   file=${name//\//-}
-  for suffix in csv jsonl; do
-    check "$name: $suffix on the shell" "R2" learns "$file.train.$suffix" "$file.test.$suffix"
-  done
-  for held in pandas polars pyarrow; do
-    check "$name: $held" "R2" python tables.py score "$name" $held
-  done
+  check "$name: csv on the shell" "R2" learns "$file.train.csv" "$file.test.csv"
+  check "$name: pandas, polars, pyarrow" "R2" python tables.py score "$name"
 done < names.txt
-for held in pandas polars pyarrow; do
-  check "dates with a zone by their type: $held" "R2" python tables.py score zones $held
-done
+check "JSON lines" "R2" learns "numbers \$5,000.train.jsonl" "numbers \$5,000.test.jsonl"
+check "dates with a zone by their type: pandas, polars, pyarrow" "R2" python tables.py score zones
 check "dates with a zone by their type: parquet" "R2" learns zones.train.parquet zones.test.parquet
 check "sep=; and decimal commas" "R2" learns excel.train.csv excel.test.csv
 check "classes" "R2" learns kinds.train.csv kinds.test.csv
