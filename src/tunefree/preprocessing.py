@@ -398,12 +398,12 @@ def _pieces(texts):
 
 def _are_sentences(values, absent, weights, levels):
     """Whether most of the weight lies on several words, and most on no common level."""
-    weights = np.where(absent, 0.0, weights)
-    common = set(levels)
-    repeats = np.fromiter((v in common for v in values), bool, len(values))
-    spaced = np.fromiter((len(v.split(None, 1)) > 1 for v in values), bool, len(values))
-    half = 0.5 * weights.sum()
-    return bool(weights @ repeats < half < weights @ spaced)
+    found, codes = _coded(values)
+    seen = np.bincount(codes, np.where(absent, 0.0, weights), minlength=len(found))
+    common, half = set(levels), 0.5 * seen.sum()
+    repeats = seen @ np.array([level in common for level in found], dtype=float)
+    spaced = seen @ np.array([len(level.split(None, 1)) > 1 for level in found], dtype=float)
+    return bool(repeats < half < spaced)
 
 
 def _calendar(days):

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+import tunefree
 from tunefree.cli import app
 from tunefree.io import DataError
 from tunefree.io.mixed import read_mixed
@@ -222,8 +223,6 @@ def test_on_bad_row_skip_leaves_out_and_counts(here):
 
 def test_a_model_saved_from_python_reads_csv_too(here):
     pandas = pytest.importorskip("pandas")
-    import tunefree
-
     table = pandas.read_csv("houses.csv").drop(columns=["Unnamed: 0"])
     X, y = table.drop(columns="price"), table["price"]
     with pytest.warns(UserWarning, match="hardly ever repeats: 'address'"):
@@ -233,6 +232,17 @@ def test_a_model_saved_from_python_reads_csv_too(here):
     assert load_model("m").feature_names_in_.tolist() == X.columns.tolist()
     assert json.loads(run("eval", "m", "houses.csv", "--json").stdout)["r2"] > 0.8
     assert "city=Rome" in run("inspect", "m").stdout
+
+
+def test_days_stand_first_in_new_rows_where_they_did_in_those_learned(here):
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2022-01-01", periods=120)
+    X = pandas.DataFrame({"d": days.strftime("%d/%m/%Y"), "x": 0.5 * np.arange(120)})
+    model = tunefree.TuneFreeRegressor("linear", random_state=0).fit(X, days.day.to_numpy())
+    save_model(model, "m")
+    X[:9].to_csv("few.csv", index=False)  # they could be months, too
+    said = [float(v) for v in run("predict", "m", "few.csv").stdout.split()]
+    np.testing.assert_allclose(said, model.predict(X[:9]))
 
 
 def test_ids_and_groups_are_no_features_and_predictions_name_their_rows(here):

@@ -101,7 +101,8 @@ def _kinds(estimator, notes):
         return None
     if notes.get("task") is not None:
         return notes.get("kinds") or ["number"] * estimator.n_features_in_
-    return ["text" if kind == "category" else None for kind in estimator.table_.kinds_.tolist()]
+    # Dates are left to the model, which knows whether their day stands first.
+    return [None if kind == "number" else "text" for kind in estimator.table_.kinds_.tolist()]
 
 
 def _named_as(estimator, X):
