@@ -147,13 +147,6 @@ def test_slopes_of_classes_are_exported(tmp_path):
     assert_same(model, rows, tmp_path)
 
 
-def test_categories_are_refused_by_name(tmp_path):
-    rows = np.array([[1.0, "a"], [2.0, "b"]] * 20, dtype=object)
-    model = tunefree.TuneFreeRegressor("linear", random_state=0).fit(rows, np.arange(40.0))
-    with pytest.raises(ModelError, match="TuneFreeRegressor cannot be exported.*categories"):
-        to_onnx(model)
-
-
 @pytest.mark.parametrize("family", ["linear", "kernel"])
 def test_tables_of_categories_dates_and_gaps_are_exported(family):
     pandas = pytest.importorskip("pandas")
