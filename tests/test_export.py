@@ -147,8 +147,30 @@ def test_slopes_of_classes_are_exported(tmp_path):
     assert_same(model, rows, tmp_path)
 
 
-def test_categories_are_refused_by_name(tmp_path):
-    rows = np.array([[1.0, "a"], [2.0, "b"]] * 20, dtype=object)
-    model = tunefree.TuneFreeRegressor("linear", random_state=0).fit(rows, np.arange(40.0))
-    with pytest.raises(ModelError, match="TuneFreeRegressor cannot be exported.*categories"):
+@pytest.mark.parametrize("family", ["linear", "kernel"])
+def test_tables_of_categories_dates_and_gaps_are_exported(family):
+    pandas = pytest.importorskip("pandas")
+    days = pandas.to_datetime("1999-12-20") + pandas.to_timedelta(17.3 * np.arange(160), "D")
+    table = pandas.DataFrame({"a": gaps(X)[:, 1], "day": days,
+                              "c": np.array(["u", "v", None, "rare"])[np.r_[0, 0, 3, :157] % 3],
+                              "n": pandas.Categorical(RNG.integers(0, 3, 160))})  # fmt: skip
+    y = Y + (days.month == 2) + (table["c"] == "u")
+    model = tunefree.TuneFreeRegressor(family, random_state=0).fit(table, y)
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    fed = {
+        "a": table["a"].to_numpy(), "c": table["c"].fillna("(missing)").to_numpy(),
+        "day": ((days - pandas.Timestamp(0)) / pandas.Timedelta(1, "D")).to_numpy(),
+        "n": table["n"].astype(str).to_numpy(),
+    }  # fmt: skip
+    fed["c"][5] = "new"
+    table.loc[5, "c"] = "new"
+    (said,) = session.run(None, {name: values[:, None] for name, values in fed.items()})
+    np.testing.assert_allclose(said, model.predict(table), atol=1e-5 * np.abs(y).max())
+
+
+def test_a_column_that_no_graph_can_hold_is_named():
+    texts = [f"some words that say {i}" for i in range(160)]
+    model = tunefree.TuneFreeRegressor("linear", random_state=0)
+    model.fit(np.array([texts, X[:, 0]], object).T, Y)
+    with pytest.raises(ModelError, match="column 'x0' holds sentences"):
         to_onnx(model)

@@ -1,10 +1,12 @@
 """ONNX graphs of predictors: for services that run no Python.
 
-A graph takes rows ``X`` of the model's type of float and computes in float64. Classifiers give
+A graph takes rows ``X`` of the model's type of float and computes in float64; one of a table with
+categories or dates takes every column by its name, of shape (n, 1): see `to_onnx`. Classifiers give
 ``label`` and ``probabilities`` (``scores`` where the model has none), regressors ``variable``.
 """
 
 import numpy as np
+from sklearn.utils.validation import _check_feature_names_in
 
 from tunefree._version import __version__
 from tunefree.estimators.auto import _TuneFree as TuneFree
@@ -12,7 +14,7 @@ from tunefree.estimators.kernel.pistol import KernelEstimator
 from tunefree.io.files import write_atomically
 from tunefree.io.model import ModelError, name_type, public_estimators
 
-_OPSET = 17
+_OPSET, _ML = 17, "ai.onnx.ml"
 
 
 class _Graph:
@@ -46,8 +48,8 @@ class _Graph:
         kind = self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return self("Cast", value, to=kind, name=name)
 
-    def model(self, n_features, dtype, outputs):
-        """The finished model; outputs are pairs of a name and an example array."""
+    def model(self, inputs, outputs):
+        """The finished model; inputs and outputs are pairs of a name and an example array."""
 
         def info(name, array, shape):
             kind = np.dtype(object) if array.dtype.kind in "UO" else array.dtype
@@ -57,13 +59,13 @@ class _Graph:
         graph = self._helper.make_graph(
             self._nodes,
             "tunefree",
-            [info("X", np.empty(0, dtype), ["n", n_features])],
+            [info(name, a, ["n", *a.shape[1:]]) for name, a in inputs],
             [info(name, a, ["n", *a.shape[1:]]) for name, a in outputs],
             self._constants,
         )
-        opset = self._helper.make_opsetid("", _OPSET)
+        opsets = [self._helper.make_opsetid("", _OPSET), self._helper.make_opsetid(_ML, 3)]
         out = self._helper.make_model(
-            graph, producer_name="tunefree", producer_version=__version__, opset_imports=[opset],
+            graph, producer_name="tunefree", producer_version=__version__, opset_imports=opsets,
             ir_version=8,
         )  # fmt: skip
         self.onnx.checker.check_model(out)
@@ -74,9 +76,11 @@ def to_onnx(estimator, path=None):
     """Write a fitted predictor as an ONNX model.
 
     Linear models, generalized linear models, expansions over rows, and what `TuneFreeClassifier`
-    and `TuneFreeRegressor` chose on numbers (NaN is missing) are exported; the graph holds no
-    Python and needs none. onnxruntime gives the same values as `predict` and `predict_proba` to
-    rounding (1e-5 of the largest where the model computes in float32).
+    and `TuneFreeRegressor` chose are exported (NaN is a missing number); the graph holds no Python
+    and needs none. Of tables with categories or dates each column is an input of its own: numbers,
+    dates as days since 1970 of local time, and categories as text ('(missing)' where one is
+    missing). Sentences cannot be exported. onnxruntime gives the same values as `predict` and
+    `predict_proba` to rounding (1e-5 of the largest where the model computes in float32).
 
     Parameters
     ----------
@@ -115,18 +119,27 @@ def to_onnx(estimator, path=None):
     d = getattr(estimator, "n_features_in_", None)
     if d is None:
         raise ModelError(f"this {name} is not fitted")
-    graph = _Graph()
-    X = graph.cast("X", np.float64)
-    if isinstance(estimator, TuneFree):
-        scores, dtype = _stacked(graph, estimator, X, name), np.dtype(np.float64)
+    graph, dtype = _Graph(), np.dtype(np.float64)
+    if not isinstance(estimator, TuneFree):
+        dtype = _dtype(estimator)
+        inputs = [("X", np.zeros((1, d), dtype))]
+        scores = _scores(graph, estimator, graph.cast("X", np.float64), name)
+    elif np.all(estimator.table_.kinds_ == "number"):
+        inputs = [("X", np.zeros((1, d)))]
+        X = _numbers(graph, estimator.table_, graph.cast("X", np.float64))
+        scores = _stacked(graph, estimator, X, name)
     else:
-        scores, dtype = _scores(graph, estimator, X, name), _dtype(estimator)
-    example = np.zeros((1, d), dtype)
+        X, inputs = _mixed(graph, estimator.table_, name)
+        scores = _stacked(graph, estimator, X, name)
     if hasattr(estimator, "classes_"):
         outputs = _classify(graph, estimator, scores, dtype, np.asarray(estimator.classes_))
     else:
-        outputs = _regress(graph, estimator, scores, dtype, estimator.predict(example))
-    model = graph.model(d, dtype, outputs)
+        if hasattr(estimator, "flat_"):
+            shape: tuple = (1,) if estimator.flat_ else (1, len(estimator.offsets_))
+        else:
+            shape = estimator.predict(inputs[0][1]).shape
+        outputs = _regress(graph, estimator, scores, np.zeros(shape, dtype))
+    model = graph.model(inputs, outputs)
     if path is not None:
         write_atomically(path, [model.SerializeToString()])
     return model
@@ -134,7 +147,7 @@ def to_onnx(estimator, path=None):
 
 def _stacked(g, estimator, X, name):
     """The weighted sum of the scores of a stack's models."""
-    X, terms = _numbers(g, estimator.table_, X, name), []
+    terms = []
     for a, view, model in zip(estimator.weights_, estimator.views_, estimator.models_, strict=True):
         scores = _scores(g, model, _shown(g, view, X), name)
         if hasattr(estimator, "classes_"):
@@ -153,10 +166,73 @@ def _dtype(estimator):
     return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
-def _numbers(g, table, X, name):
+def _mixed(g, table, name):
+    """The columns that a table makes of inputs by name, and these inputs."""
+    pieces, inputs = [], []
+    names = _check_feature_names_in(table)
+    for j, (column, kind) in enumerate(zip(names, table.kinds_.tolist(), strict=True)):
+        if kind == "text":
+            raise ModelError(f"{name} cannot be exported: column {column!r} holds sentences")
+        example = np.zeros((1, 1), object if kind == "category" else np.float64)
+        inputs.append((str(column), example))
+        if kind == "category":
+            levels = table.levels_[str(j)]
+            if not levels:
+                continue
+            shown = g("OneHotEncoder", str(column), cats_strings=levels, zeros=1, domain=_ML)
+            shown = g.cast(g("Reshape", shown, np.array([-1, len(levels)])), np.float64)
+            pieces.append(shown)
+            if table.rare_[j]:
+                total = g("ReduceSum", shown, np.array([1]), keepdims=1)
+                pieces.append(g("Sub", 1.0, total))
+            continue
+        absent = g("IsNaN", str(column))
+        value = g("Where", absent, float(table.medians_[j]), str(column))
+        pieces.append(value)
+        if table.missing_[j]:
+            pieces.append(g.cast(absent, np.float64))
+        if kept := table.calendar_.get(str(j), []):
+            told = _calendar(g, value)
+            pieces += [told[part] for part in kept]
+    return g("Concat", *pieces, axis=1), inputs
+
+
+def _calendar(g, days):
+    """Month, day of month, weekday, weekend and hour of days since 1970.
+
+    Hinnant's algorithm: years begin in March, and 400 of them have 146,097 days.
+    """
+
+    def floor(value, by):
+        return g("Floor", g("Div", value, float(by)))
+
+    def less(a, b, times=1.0):
+        return g("Sub", a, g("Mul", b, float(times)))
+
+    def plus(a, b):
+        return g("Add", a, b if isinstance(b, str) else float(b))
+
+    whole = g("Floor", days)
+    since = plus(whole, 719468)
+    day = less(since, floor(since, 146097), 146097)
+    leaps = less(less(day, floor(day, 1460)), floor(day, 146096))
+    year = floor(plus(leaps, floor(day, 36524)), 365)
+    day = plus(less(less(day, year, 365), floor(year, 4)), floor(year, 100))
+    month = floor(plus(g("Mul", day, 5.0), 2), 153)
+    first = floor(plus(g("Mul", month, 153.0), 2), 5)
+    late = g.cast(g("GreaterOrEqual", month, 10.0), np.float64)
+    weekday = less(plus(whole, 3), floor(plus(whole, 3), 7), 7)
+    return {
+        "month": less(plus(month, 3), late, 12),
+        "day of month": plus(less(day, first), 1),
+        "weekday": weekday,
+        "weekend": g.cast(g("GreaterOrEqual", weekday, 5.0), np.float64),
+        "hour": g("Mul", g("Sub", days, whole), 24.0),
+    }
+
+
+def _numbers(g, table, X):
     """A table of numbers with the medians where one is missing, and columns that say so."""
-    if table.levels_:
-        raise ModelError(f"{name} cannot be exported: its table has columns of categories")
     absent = g("IsNaN", X)
     X = g("Where", absent, table.medians_.astype(np.float64), X)
     marked = np.flatnonzero(table.missing_)
@@ -244,11 +320,11 @@ def _predicted(g, estimator, scores):
     return scores
 
 
-def _regress(g, estimator, scores, dtype, y):
+def _regress(g, estimator, scores, example):
     scores = _predicted(g, estimator, scores)
-    if y.ndim == 1:
+    if example.ndim == 1:
         scores = g("Squeeze", scores, np.array([1]))
-    return [(g.cast(scores, dtype, "variable"), y.astype(dtype))]
+    return [(g.cast(scores, example.dtype, "variable"), example)]
 
 
 def _decisions(g, estimator, scores, binary):

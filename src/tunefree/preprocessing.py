@@ -1,4 +1,4 @@
-"""Mixed tables to numbers: categories, missing values, truth values and dates, column by column.
+"""Mixed tables to numbers: categories, sentences, gaps, truth values and dates, column by column.
 
 Numbers that lack nothing pass unchanged, sparse matrices too. Scaling is not done here: the
 learners do it themselves.
@@ -8,11 +8,16 @@ Why not scikit-learn's `ColumnTransformer` of `OneHotEncoder` and `SimpleImputer
 medians and in what is rare. skrub would bring pandas along, too.
 """
 
-from typing import Any, Self
+import warnings
+from datetime import date
+from decimal import Decimal
+from numbers import Real
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils._set_output import _get_output_config
@@ -30,16 +35,23 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # Output with fewer entries than this share is stored as CSR where the caller leaves the choice.
 _DENSE_FROM = 0.25
 MISSING = "(missing)"
+# What a date is besides days since 1970; Monday is 0.
+_CALENDAR = ("month", "day of month", "weekday", "weekend", "hour")
+# Hashed columns of pieces of words, and the most directions that are kept of them.
+_PIECES, _DIRECTIONS = 1 << 13, 30
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Turn pandas, polars, pyarrow or array columns into numbers that a learner can take.
 
-    Numbers and truth values stay numbers, dates become days since 1970, and text and categories
-    become one 0/1 column a level. Levels that are rare share one column, with those not seen in
-    `fit`; where none was rare, a level not seen is zeros, and where all were, the column gives
-    nothing. A missing number becomes the column's median, with a 0/1 column that says so if numbers
-    were missing in `fit`; a missing category is a level of its own.
+    Numbers and truth values stay numbers, and so does text such as 7% or $5,000. Dates, text such
+    as 31.01.2024, too, become days since 1970 and, as far as they vary, month, day of the month,
+    weekday, weekend and hour, of local time. Text and categories become one 0/1 column a level.
+    Levels that are rare share one column, with those not seen in `fit`; where none was rare, a
+    level not seen is zeros. Sentences (most cells are several words and no common level) become
+    numbers by `Phrases`; other text that hardly repeats gives nothing, and a warning says so. A
+    missing number becomes the column's median, with a 0/1 column that says so if numbers were
+    missing in `fit`; a missing category is a level of its own.
 
     Parameters
     ----------
@@ -57,7 +69,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     kinds_ : ndarray of str of shape (n_features,)
-        'number' or 'category'.
+        'number', 'category', 'text', 'date', or 'date dmy' (text with the day before the month).
     medians_ : ndarray of shape (n_features,)
         What replaces a missing number; 0 for CSR without missing numbers.
     missing_ : ndarray of bool of shape (n_features,)
@@ -66,6 +78,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         The levels of each categorical column, by its position written as text.
     rare_ : ndarray of bool of shape (n_features,)
         Categorical columns whose rare levels share a column.
+    phrases_ : dict of str to Phrases
+        How each column of sentences is read, by its position written as text.
+    calendar_ : dict of str to list of str
+        What of the calendar each column of dates gives, likewise.
+    dropped_ : list of str
+        The columns that give nothing, by name.
     sources_ : ndarray of int of shape (n_columns_out,)
         The column in of every column out.
     n_features_in_ : int
@@ -145,24 +163,40 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.kinds_ = np.full(d, "number", dtype="<U8")
         self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
         self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
+        self.phrases_, self.calendar_ = {}, {}
         kept = weights > 0
-        declared = self._declared(d)
+        declared = self._declared(d) | table.categories()
         if table.plain is not None and not declared.any():
             if not table.is_sparse:
                 self.medians_ = _medians(table.plain[kept], weights[kept])
             return self
         kinds = np.array(["category" if one else None for one in declared])
-        for j, (values, absent) in enumerate(table.columns(kinds)):
+        for j, (kind, values, absent) in enumerate(table.columns(kinds)):
             values, absent, w = values[kept], absent[kept], weights[kept]
-            if values.dtype.kind == "f":
+            self.kinds_[j] = kind
+            if kind != "category":
                 self.missing_[j] = absent.any()
                 self.medians_[j] = _median(values[~absent], w[~absent])
+                if kind != "number":
+                    told = _calendar(np.where(absent, self.medians_[j], values))
+                    varies = {name for name, v in told.items() if (v != v[0]).any()}
+                    self.calendar_[str(j)] = [name for name in _CALENDAR if name in varies]
+                continue
+            levels, rare = self._common(values, w)
+            if not declared[j] and _are_sentences(values, absent, w, levels):
+                self.kinds_[j] = "text"
+                self.phrases_[str(j)] = Phrases.of(values[~absent], w[~absent])
             else:
-                self.kinds_[j] = "category"
-                self.levels_[str(j)], self.rare_[j] = self._common(values, w)
+                self.levels_[str(j)], self.rare_[j] = levels, rare
         if not len(self.get_feature_names_out()):
             raise ValueError(
                 "X holds nothing but text that hardly ever repeats: no level is common."
+            )
+        if self.dropped_:
+            warnings.warn(
+                "Nothing is learned from text that hardly ever repeats: "
+                f"{', '.join(map(repr, self.dropped_))}.",
+                stacklevel=3,
             )
         return self
 
@@ -215,18 +249,25 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "kinds_")
         table = _Table(self, X, reset=False)
-        every_number = not self.missing_.any() and not self.levels_
+        every_number = not self.missing_.any() and np.all(self.kinds_ == "number")
         if table.plain is not None and every_number:
             return table.plain
         # Each piece: columns out, and the position of its only non-zero entry or its dense values.
         pieces, dtype = [], table.dtype
-        for j, (values, absent) in enumerate(table.columns(self.kinds_)):
-            if self.kinds_[j] == "number":
-                pieces.append(np.where(absent, self.medians_[j], values).astype(dtype)[:, None])
-                if self.missing_[j]:
-                    pieces.append(absent.astype(dtype)[:, None])
-            else:
-                pieces.append(self._one_hot(j, values, dtype))
+        for j, (kind, values, absent) in enumerate(table.columns(self.kinds_)):
+            if kind == "category":
+                if self.kinds_[j] == "text":
+                    pieces.append(self.phrases_[str(j)].numbers(values, absent).astype(dtype))
+                else:
+                    pieces.append(self._one_hot(j, values, dtype))
+                continue
+            values = np.where(absent, self.medians_[j], values)
+            pieces.append(values.astype(dtype)[:, None])
+            if self.missing_[j]:
+                pieces.append(absent.astype(dtype)[:, None])
+            if self.kinds_[j] != "number":
+                told = _calendar(values)
+                pieces += [told[name].astype(dtype)[:, None] for name in self.calendar_[str(j)]]
         stored = sum(p.nnz if sparse.issparse(p) else np.count_nonzero(p) for p in pieces)
         width = sum(p.shape[1] for p in pieces)
         framed = _get_output_config("transform", self)["dense"] != "default"
@@ -269,8 +310,11 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     def _suffixes(self, j):
         """What is added to the name of column j in its columns out."""
-        if self.kinds_[j] == "number":
-            return ["", " is missing"] if self.missing_[j] else [""]
+        if self.kinds_[j] == "text":
+            return [f": text {i + 1}" for i in range(self.phrases_[str(j)].basis.shape[1])]
+        if self.kinds_[j] != "category":
+            said = ["", " is missing"] if self.missing_[j] else [""]
+            return said + [f": {name}" for name in self.calendar_.get(str(j), ())]
         return [f"={level}" for level in self.levels_[str(j)]] + ["=(rare)"] * bool(self.rare_[j])
 
     @property
@@ -280,6 +324,13 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         d = self.n_features_in_
         return np.repeat(np.arange(d), [len(self._suffixes(j)) for j in range(d)])
 
+    @property
+    def dropped_(self) -> list[str]:
+        """The columns that give nothing, by name."""
+        check_is_fitted(self, "kinds_")
+        names = _check_feature_names_in(self)
+        return [str(names[j]) for j in range(self.n_features_in_) if not self._suffixes(j)]
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -288,6 +339,86 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class Phrases(NamedTuple):
+    """Sentences to numbers: the main directions of their TF-IDF weights.
+
+    Words are cut into pieces of 3 and 4 characters, hashed into columns, and counted as
+    1 + log(count) times log((1 + n) / (1 + rows with the piece)) + 1; rows have length 1. Singular
+    vectors then join pieces that go together (latent semantic analysis).
+
+    Attributes
+    ----------
+    idf : ndarray of shape (n_pieces,)
+    basis : ndarray of shape (n_pieces, n_directions)
+    """
+
+    idf: np.ndarray
+    basis: np.ndarray
+
+    @classmethod
+    def of(cls, texts, weights):
+        """Learn from sentences, whose weights are repetitions."""
+        counts = _pieces(texts)
+        seen = (counts > 0).T @ weights
+        idf = np.log((1.0 + weights.sum()) / (1.0 + seen)) + 1.0
+        self, rare = cls(idf, np.empty((_PIECES, 0))), np.sqrt(weights)
+        rows = sparse.diags_array(rare) @ self._weighed(counts)
+        few = min(_DIRECTIONS, max(1, len(set(texts.tolist())) // 8))
+        gram: Any = LinearOperator(
+            (_PIECES, _PIECES), matvec=lambda v: rows.T @ (rows @ v), dtype=np.float64
+        )
+        _, basis = eigsh(gram, k=few, v0=np.ones(_PIECES))
+        basis = basis[:, ::-1]
+        ends = basis[np.abs(basis).argmax(axis=0), np.arange(few)]
+        return cls(idf.astype(np.float32), (basis * np.sign(ends)).astype(np.float32))
+
+    def _weighed(self, counts):
+        counts.data = 1.0 + np.log(counts.data)
+        counts = counts @ sparse.diags_array(self.idf.astype(np.float64))
+        length = np.sqrt(counts.multiply(counts).sum(axis=1))
+        return sparse.diags_array(1.0 / np.maximum(np.ravel(length), 1e-300)) @ counts
+
+    def numbers(self, texts, absent):
+        """Shape (n, n_directions); zeros where a text is absent."""
+        rows = self._weighed(_pieces(np.where(absent, "", texts)))
+        return rows @ self.basis.astype(np.float64)
+
+
+def _pieces(texts):
+    """Counts of pieces of words, hashed."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    hashed = HashingVectorizer(
+        analyzer="char_wb", ngram_range=(3, 4), n_features=_PIECES, norm=None, alternate_sign=False
+    )
+    return sparse.csr_array(hashed.transform(texts.tolist()))
+
+
+def _are_sentences(values, absent, weights, levels):
+    """Whether most of the weight lies on several words, and most on no common level."""
+    found, codes = _coded(values)
+    seen = np.bincount(codes, np.where(absent, 0.0, weights), minlength=len(found))
+    common, half = set(levels), 0.5 * seen.sum()
+    repeats = seen @ np.array([level in common for level in found], dtype=float)
+    spaced = seen @ np.array([len(level.split(None, 1)) > 1 for level in found], dtype=float)
+    return bool(repeats < half < spaced)
+
+
+def _calendar(days):
+    """What of the calendar days since 1970 are, by name."""
+    whole = np.floor(days)
+    day = whole.astype(np.int64).astype("M8[D]")
+    month = day.astype("M8[M]")
+    weekday = (whole + 3) % 7
+    return {
+        "month": month.astype(np.int64) % 12 + 1,
+        "day of month": (day - month).astype(np.int64) + 1,
+        "weekday": weekday,
+        "weekend": weekday >= 5,
+        "hour": np.round((days - whole) * 24.0, 9),
+    }
 
 
 def _median(values, weights):
@@ -342,8 +473,19 @@ class _Table:
         self.X, self.shape = X, X.shape
         self.names = getattr(estimator, "feature_names_in_", None)
 
+    def categories(self):
+        """Which columns are categories by their type, of numbers, too."""
+        if not self.is_frame:
+            return np.zeros(self.shape[1], dtype=bool)
+        if hasattr(self.X, "column_names"):
+            told = [str(kind) for kind in self.X.schema.types]
+        else:
+            told = [str(kind) for kind in self.X.dtypes]
+        kinds = ("category", "Categorical", "Enum", "dictionary")
+        return np.array([one.startswith(kinds) for one in told])
+
     def columns(self, kinds=None):
-        """Yield (values, absent) of every column: floats, or text as an array of objects."""
+        """Yield (kind, values, absent) of every column: floats, or text as an array of objects."""
         for j in range(self.shape[1]):
             if self.is_frame:
                 raw = _series(self.X, j)
@@ -367,6 +509,10 @@ def _series(frame, j):
     if hasattr(frame, "column_names"):
         return _arrow(frame.column(j))
     series = frame[frame.columns[j]]
+    if getattr(series.dtype, "time_zone", None) is not None:  # polars
+        return series.dt.replace_time_zone(None).to_numpy()
+    if getattr(series.dtype, "tz", None) is not None:
+        return series.dt.tz_localize(None).to_numpy()
     if hasattr(series, "isna"):
         kind = getattr(series.dtype, "kind", "O")
         if isinstance(series.dtype, np.dtype) and kind in "biufMm":
@@ -378,10 +524,13 @@ def _series(frame, j):
 def _arrow(column):
     """A column of a pyarrow table as an array; equal texts are one object."""
     from pyarrow import float64, timestamp, types
+    from pyarrow.compute import local_timestamp
 
     kind = column.type
     if types.is_date(kind) or types.is_timestamp(kind):
-        return column.cast(timestamp("us", getattr(kind, "tz", None))).to_numpy()
+        if getattr(kind, "tz", None) is not None:
+            column = local_timestamp(column)
+        return column.cast(timestamp("us"), safe=False).to_numpy()
     if types.is_decimal(kind):
         return column.cast(float64()).to_numpy()
     if types.is_dictionary(kind):
@@ -394,34 +543,73 @@ def _arrow(column):
 
 
 def _column(raw, name, kind):
-    """(values, absent) of a column; `kind` is what it was in `fit`, None there."""
+    """(kind, values, absent) of a column; `kind` is what it was in `fit`, None there.
+
+    Kinds are 'number', the kinds of dates, and 'category' of text, whether sentences or not.
+    """
     if raw.dtype.kind in "Mm":
         absent = np.isnat(raw)
-        day = np.timedelta64(1, "D")
-        values = (raw - np.datetime64("1970-01-01")) / day if raw.dtype.kind == "M" else raw / day
-        return (np.where(absent, 0.0, values), absent) if kind != "category" else _text(raw, absent)
-    if raw.dtype.kind in "biuf" and kind != "category":
+        if kind in ("category", "text"):
+            return "category", *_text(raw, absent)
+        if raw.dtype.kind == "m":
+            return "number", np.where(absent, 0.0, raw / np.timedelta64(1, "D")), absent
+        return "date", _days(raw, absent), absent
+    if raw.dtype.kind in "biuf" and kind not in ("category", "text"):
         values = raw.astype(np.float64)
-        return _finite(values, np.isnan(values), name)
+        return kind or "number", *_finite(values, np.isnan(values), name)
     items = raw.astype(object)
     absent = np.fromiter((v is None or v != v for v in items), bool, len(items))
-    if kind != "category":
-        numbers = all(
-            isinstance(v, float | int | bool | np.number | np.bool_) for v in items[~absent]
-        )
-        if numbers and (not absent.all() or kind == "number"):
+    if kind not in ("category", "text"):
+        some = items[~absent]
+        if all(isinstance(v, Real | Decimal | np.bool_) for v in some) and (len(some) or kind):
             values = np.zeros(len(items))
-            values[~absent] = items[~absent].astype(float)
-            return _finite(values, absent, name)
-        if kind == "number":
-            bad = next(v for v in items[~absent] if not isinstance(v, float | int | np.number))
-            raise ValueError(f"{name} held numbers in fit, and now holds {bad!r}.")
+            values[~absent] = some.astype(float)
+            return kind or "number", *_finite(values, absent, name)
+        if len(some) and all(isinstance(v, date) for v in some):
+            times = np.full(len(items), np.datetime64("NaT", "us"))
+            times[~absent] = [np.datetime64(v.isoformat()[:26].partition("+")[0]) for v in some]
+            return "date", _days(times, absent), absent
+        if all(isinstance(v, str) for v in some):
+            told = _written(items, absent, kind)
+            if told is not None:
+                return told
+        if kind is not None:
+            bad = next(v for v in some if not isinstance(v, Real))
+            held = "numbers" if kind == "number" else "dates"
+            raise ValueError(f"{name} held {held} in fit, and now holds {bad!r}.")
     for v in items[~absent]:
-        if not isinstance(v, str | bytes | float | int | bool | np.generic):
+        if not isinstance(v, str | bytes | float | int | bool | np.generic | date):
             raise TypeError(
                 f"{name} holds {v!r}: its argument must be a string or a real number, or a date."
             )
-    return _text(items, absent)
+    return "category", *_text(items, absent)
+
+
+def _days(times, absent):
+    """Days since 1970."""
+    days = (times - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+    return np.where(absent, 0.0, days)
+
+
+def _written(items, absent, kind):
+    """(kind, values, absent) of texts that are dates, or numbers such as 7%; None of others."""
+    import pyarrow as pa
+
+    from tunefree.io.cells import DATES, kind_of, known, meant, styled
+
+    levels, codes = _coded(np.where(absent, "", items))
+    cells = known(pa.array(levels, pa.string()))
+    if kind is None:
+        kind = kind_of(cells)
+        if kind not in DATES and not (kind == "number" and styled(cells)):
+            return None
+    values, bad = meant(cells, kind)
+    if bad.any():
+        return None
+    values = values.to_numpy(zero_copy_only=False)
+    gone = cells.is_null().to_numpy(zero_copy_only=False)
+    values = np.where(gone, 0.0, values) if kind == "number" else _days(values, gone)
+    return kind, values[codes], gone[codes]
 
 
 def _text(items, absent):

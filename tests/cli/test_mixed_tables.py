@@ -1,15 +1,22 @@
 """A stranger's files: text, dates, gaps, quotes; from train to report."""
 
+import bz2
 import csv
+import gzip
 import json
+import zipfile
 from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+import tunefree
 from tunefree.cli import app
+from tunefree.io import DataError
+from tunefree.io.mixed import read_mixed
 from tunefree.io.model import load_model, save_model
 
 TRAIN = import_module("tunefree.cli.train")  # the command has its name in the package
@@ -33,7 +40,7 @@ def columns(seed=0):
     rooms = [str(r) if i % 9 else "" for i, r in enumerate(rooms)]
     city = [c if i % 11 else "NA" for i, c in enumerate(city)]
     return {
-        "": [str(i) for i in range(N)], "address": [f'{i} "High" St, flat' for i in range(N)],
+        "": [str(i) for i in range(N)], "address": [f'{i}"High"St,flat' for i in range(N)],
         "city": city, "rooms": rooms, "sold on": sold, "garage": garage.tolist(),
         "price": [f"{v:.3f}" for v in value],
     }  # fmt: skip
@@ -61,17 +68,17 @@ def test_a_table_of_everything_goes_all_the_way(here):
         "column 1 has no name and counts the rows",
         "19 missing values",
         "target: price (the last column; --target overrules)",
-        "text that hardly repeats: 'address'",
+        "text that hardly ever repeats: 'address'",
     ):
         assert words in result.stderr
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
     assert scores["n"] == N and scores["r2"] > 0.9
     text = run("inspect", "m").stdout
-    for words in ("city=Oslo", "garage", "1 of dates", "missing"):
+    for words in ("city=Rome", "garage", "1 of dates", "missing"):
         assert words in text
     assert json.loads(run("inspect", "m", "--json").stdout)["data"]["kinds"][0] == "text"
     run("report", "m", "houses.csv", "-o", "page.html")
-    assert "city=Oslo" in (here / "page.html").read_text()
+    assert "city=Rome" in (here / "page.html").read_text()
 
 
 def test_the_form_of_the_file_changes_nothing(here):
@@ -216,12 +223,80 @@ def test_on_bad_row_skip_leaves_out_and_counts(here):
 
 def test_a_model_saved_from_python_reads_csv_too(here):
     pandas = pytest.importorskip("pandas")
-    import tunefree
-
     table = pandas.read_csv("houses.csv").drop(columns=["Unnamed: 0"])
     X, y = table.drop(columns="price"), table["price"]
-    model = tunefree.TuneFreeRegressor(budget=40, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="hardly ever repeats: 'address'"):
+        model = tunefree.TuneFreeRegressor(budget=40, random_state=0).fit(X, y)
+    assert model.report_.dropped == ["address"]
     save_model(model, "m")
     assert load_model("m").feature_names_in_.tolist() == X.columns.tolist()
     assert json.loads(run("eval", "m", "houses.csv", "--json").stdout)["r2"] > 0.8
-    assert "city=Oslo" in run("inspect", "m").stdout
+    assert "city=Rome" in run("inspect", "m").stdout
+
+
+def test_days_stand_first_in_new_rows_where_they_did_in_those_learned(here):
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2022-01-01", periods=120)
+    X = pandas.DataFrame({"d": days.strftime("%d/%m/%Y"), "x": 0.5 * np.arange(120)})
+    model = tunefree.TuneFreeRegressor("linear", random_state=0).fit(X, days.day.to_numpy())
+    save_model(model, "m")
+    X[:9].to_csv("few.csv", index=False)  # they could be months, too
+    said = [float(v) for v in run("predict", "m", "few.csv").stdout.split()]
+    np.testing.assert_allclose(said, model.predict(X[:9]))
+
+
+def test_ids_and_groups_are_no_features_and_predictions_name_their_rows(here):
+    table = columns() | {"price": columns()["price"]}
+    table["id"], table["district"] = table.pop(""), [f"d{i % 9}" for i in range(N)]
+    del table["address"]
+    write("t.csv", table)
+    told = ("--target", "price", "--id", "id", "--groups", "district", "--scoring", "r2")
+    result = run("train", "t.csv", "m", *told)
+    assert result.stderr.index("task: regression") < result.stderr.index("Gaussian kernel: loss")
+    assert "4 features" in result.stderr and "By r2 on rows left out" in result.stderr
+    assert load_model("m").feature_names_in_.tolist() == ["city", "rooms", "sold on", "garage"]
+    plain = [float(v) for v in run("predict", "m", "t.csv").stdout.split()]
+    for name in ("p.csv", "p.jsonl", "p.parquet"):
+        run("predict", "m", "t.csv", "--id", "id", "-o", name)
+    with open("p.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    lines = [json.loads(line) for line in (here / "p.jsonl").read_text().splitlines()]
+    stored = pa.parquet.read_table("p.parquet").to_pylist()
+    for rows in (found, lines, stored):
+        assert [row["id"] for row in rows] == table["id"]
+        assert [float(row["prediction"]) for row in rows] == plain
+    assert (
+        "did you mean 'district'?"
+        in run("train", "t.csv", "n", *told[:2], "--groups", "distric", code=2).stderr
+    )
+    assert "has learned from it" in run("predict", "m", "t.csv", "--id", "city", code=2).stderr
+    head = run("predict", "m", "t.csv", "--id", "id", "--interval", ".9").stdout.split("\n")[0]
+    assert head == "id,prediction,low,high"
+
+
+@pytest.mark.parametrize("packed", ["csv.bz2", "csv.zip", "zip", "jsonl", "ndjson.gz"])
+def test_packed_files_and_json_lines_are_read(here, packed):
+    table = columns()
+    text = (here / "houses.csv").read_bytes()
+    if "json" in packed:
+        rows = [dict(zip(table, r, strict=True)) for r in zip(*table.values(), strict=True)]
+        rows = [{k: v or None for k, v in r.items() if k} for r in rows]
+        text = "".join(json.dumps(r | {"price": float(r["price"])}) + "\n" for r in rows).encode()
+    if packed.endswith("zip"):
+        with zipfile.ZipFile(f"h.{packed}", "w") as archive:
+            archive.writestr("houses.csv", text)
+    else:
+        pack = {"bz2": bz2.compress, ".gz": gzip.compress}.get(packed[-3:], bytes)
+        (here / f"h.{packed}").write_bytes(pack(text))
+    found = read_mixed(f"h.{packed}")
+    same = read_mixed("houses.csv")
+    assert found.y.tolist() == same.y.tolist()
+    assert found.X["city"].to_pylist()[1:9] == same.X["city"].to_pylist()[1:9]
+    (here / f"h.{packed}").write_bytes((here / f"h.{packed}").read_bytes()[:60])
+    with pytest.raises(DataError):
+        read_mixed(f"h.{packed}")
+
+
+def test_a_bad_row_names_the_option_that_leaves_it_out(here):
+    (here / "bad.csv").write_text("a,y\n1,2\n1,2,3\n")
+    assert "(--on-bad-row skip leaves such rows out)" in run("train", "bad.csv", "m", code=3).stderr

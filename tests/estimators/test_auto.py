@@ -6,6 +6,7 @@ import pytest
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.inspection import permutation_importance
+from sklearn.model_selection import TimeSeriesSplit
 
 from tunefree import (
     KernelPiSTOLClassifier,
@@ -349,7 +350,7 @@ def test_reports_and_model_files(tmp_path):
         save_model(model, tmp_path / "model")
         again = load_model(tmp_path / "model")
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
-        assert repr(again.report_.timed(model.report_.times())) == text
+        assert repr(again.report_) == repr(model.report_.timeless())
 
 
 def test_few_rows_take_the_cheapest():
@@ -370,3 +371,67 @@ def test_many_classes_after_few_rows_are_as_likely_as_the_model_says():
     np.testing.assert_array_equal(model.predict(X[200:]), p.argmax(axis=1))
     decisions = model.decision_function(X[200:])
     np.testing.assert_allclose(softmax(decisions, axis=1), p, rtol=1e-6, atol=1e-12)
+
+
+def test_cv_says_which_rows_judge_and_scoring_what_is_best():
+    X, y, _ = crossed(240)
+    split = TimeSeriesSplit(3)
+    model = TuneFreeRegressor(cv=split, scoring="neg_median_absolute_error", random_state=0)
+    model.fit(X, y)
+    board = [r for r in model.leaderboard_ if r["score"] is not None]
+    assert len(board) == 3 and all(r["rows"] == 180 for r in board)
+    best = max(r["score"] for r in board)
+    if len(model.chosen_) == 1:
+        assert board[0]["score"] == best
+    # The scores are those of fits on the rows before.
+    alone = TuneFreeRegressor(cv=[*split.split(X)], scoring="neg_median_absolute_error",
+                              random_state=0).fit(X[:, ::-1], y)  # fmt: skip
+    found = {r["candidate"]: r["score"] for r in alone.leaderboard_}
+    for r in board:
+        assert found[r["candidate"]] == pytest.approx(r["score"], rel=1e-2)
+    assert "By neg_median_absolute_error on rows left out" in repr(model.report_)
+
+
+@pytest.mark.parametrize(
+    "options, y, words",
+    [
+        ({"cv": 3, "compress": 50}, [0, 1], "exclude each other"),
+        ({"cv": [([0, 1], [1, 2])]}, [0, 1], "rows out twice, or learns"),
+        ({}, np.eye(2), "one label here"),
+        ({"scoring": "beauty"}, [0, 1], "beauty"),
+    ],
+)
+def test_what_cannot_judge_is_named(options, y, words):
+    y = np.tile(y, (25,) + (1,) * (np.ndim(y) - 1))
+    with pytest.raises(ValueError, match=words):
+        TuneFreeClassifier(**options).fit(np.arange(50.0)[:, None], y)
+
+
+def test_class_weights_are_weights_of_rows():
+    X, y, _ = crossed(120)
+    y = (y > 0.3).astype(int)
+    one = TuneFreeClassifier("linear", class_weight={0: 1, 1: 3}, random_state=0).fit(X, y)
+    two = TuneFreeClassifier("linear", random_state=0).fit(X, y, sample_weight=1 + 2 * y)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
+def test_linear_stacks_have_coefficients_and_all_have_importances_free_of_units():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=200), "b": 1e6 * rng.normal(size=200),
+                      "c": rng.choice(["u", "v"], 200)})  # fmt: skip
+    y = X["a"] + 2e-6 * X["b"] + (X["c"] == "u") + 0.01 * rng.normal(size=200)
+    model = TuneFreeRegressor("linear", random_state=0).fit(X, y)
+    assert model.coef_names_.tolist() == ["a", "b", "c=u", "c=v"]
+    line = model.table_.transform(X) @ model.coef_ + model.intercept_
+    np.testing.assert_allclose(model.predict(X), np.clip(line, y.min(), y.max()), atol=1e-8)
+    shares = model.feature_importances_
+    assert shares.sum() == pytest.approx(1.0) and np.argsort(shares).tolist() == [2, 0, 1]
+    again = TuneFreeRegressor("linear", random_state=0).fit(X.assign(b=X["b"] / 1e6), y)
+    np.testing.assert_allclose(again.feature_importances_, shares, rtol=1e-4)
+    kinds = TuneFreeClassifier("linear", random_state=0).fit(X, pd.cut(y, 3).astype(str))
+    if set(kinds.chosen_) == {"linear"}:
+        scores = kinds.table_.transform(X) @ kinds.coef_.T + kinds.intercept_
+        np.testing.assert_allclose(kinds.decision_function(X), scores, atol=1e-8)
+    kernels = TuneFreeRegressor(random_state=0).fit(X, y)
+    with pytest.raises(AttributeError, match="linear stacks; this one holds"):
+        _ = kernels.coef_

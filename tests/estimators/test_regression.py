@@ -191,3 +191,15 @@ def test_a_stream_equals_itself_after_a_look():
         watched.partial_fit(X[chunk], y[chunk]).predict(X)
         unwatched.partial_fit(X[chunk], y[chunk])
     assert_same(watched, unwatched)
+
+
+def test_the_line_of_coefficients_is_what_predict_clips():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = X @ [1.0, 2.0] + 0.1 * rng.normal(size=200)
+    model = PiSTOLRegressor(random_state=0).fit(X, y)
+    far = np.vstack([X, 1e3 * X])
+    line = model.predict_linear(far)
+    np.testing.assert_allclose(line, far @ model.coef_ + model.intercept_)
+    clipped = np.clip(model.predict_linear(np.clip(far, *model.limits_)), *model.range_[:, 0])
+    np.testing.assert_allclose(model.predict(far), clipped)

@@ -71,3 +71,17 @@ def test_pure_noise_says_nothing():
     scores = 5.0 * rng.normal(size=(5000, 3))
     found = stack_classes([scores], rng.integers(0, 3, 5000), np.ones(5000))
     assert found.weights[0] < 0.02
+
+
+@pytest.mark.parametrize("skew", [2.0, 0.0])
+def test_sums_are_kept_where_rows_left_out_say_that_they_were_not(skew):
+    rng = np.random.default_rng(0)
+    signal = rng.normal(size=(1000, 1))
+    y = signal + skew * (rng.lognormal(0, 1, (1000, 1)) - 1.0) + 0.1 * rng.normal(size=(1000, 1))
+    w = rng.integers(1, 4, 1000).astype(float)
+    found = stack_targets([0.9 * signal], y, w, np.ones(1))
+    left = y - found.join([0.9 * signal])
+    mean = w @ left / w.sum()
+    error = np.sqrt(np.square(w[:, None] * (left - mean)).sum()) / w.sum()
+    assert abs(mean) < 1e-12 or abs(mean) <= error
+    np.testing.assert_allclose(found.losses, np.square(left[:, 0]))

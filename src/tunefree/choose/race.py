@@ -148,18 +148,21 @@ def folds_of(strata, groups=None, count=None):
     return fold, count
 
 
-def price(candidate, shape):
-    """The `Cost` of judging a candidate and of its last fit."""
+def price(candidate, shape, splits=None):
+    """The `Cost` of judging a candidate, on `splits` if they are given, and of its last fit."""
     whole = candidate.cost(shape)
     if candidate.at_once:
         return whole
+    if splits is not None:
+        each = [candidate.cost(shape.rows(len(kept))).seconds for kept, _ in splits]
+        return Cost(whole.seconds + sum(each), whole.bytes)
     count = _FOLDS if shape.n < FEW_ROWS else max(_FOLDS, -(-shape.n // _MOST_HELD))
     train = candidate.cost(shape.rows(max(1, int(shape.n * (1 - 1 / count)))))
     times = count if shape.n < FEW_ROWS else 1
     return Cost(whole.seconds + times * train.seconds, whole.bytes)
 
 
-def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None):
+def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None, splits=None):
     """Hear candidates on rows they have not learned.
 
     Parameters
@@ -177,14 +180,18 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None)
         Hear of every candidate, and may end the race (`tunefree.estimators.base`).
     groups : ndarray of int of shape (n,), optional
         What is left out as a whole.
+    splits : list of (ndarray, ndarray) of int, optional
+        Rows learned and rows left out, in place of the race's own folds.
 
     Returns
     -------
     list of Entry
     """
-    fold, count = folds_of(strata, groups)
-    used = range(count) if len(y) < FEW_ROWS else range(1)
-    entries, comparable = [], len(y) >= _FEWEST_ROWS and _learnable(strata, fold, used)
+    if splits is None:
+        fold, count = folds_of(strata, groups)
+        used = range(count) if len(y) < FEW_ROWS else range(1)
+        splits = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
+    entries, comparable = [], len(y) >= _FEWEST_ROWS and _learnable(strata, splits)
     callbacks.expect(len(candidates) + 1)
     for candidate, step in zip(candidates, plan.steps, strict=True):
         reason = None
@@ -198,15 +205,17 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None)
         elif candidate.follows and not _pays(entries, weights):
             reason = "not tried: the kernels do not pay"
         elif candidate.follows:
-            ahead, candidate = _piloted(candidate, entries, X, y, weights, fold, strata, score)
+            ahead, candidate = _piloted(candidate, entries, X, y, weights, splits[0], strata, score)
             if not ahead:
                 few = pilot_rows(len(y), candidate.most_rows)
                 reason = f"not ahead of the kernel on landmarks on {few} rows"
         if reason is not None:
             entries.append(_unscored(candidate, reason))
+            callbacks.heard(entries[-1], weights)
             continue
         callbacks.begin(candidate.name)
-        entries.append(_judge(candidate, X, y, weights, fold, used, score, entries, groups))
+        entries.append(_judge(candidate, X, y, weights, splits, score, entries, groups))
+        callbacks.heard(entries[-1], weights)
         callbacks.end()
     return entries
 
@@ -218,11 +227,11 @@ def _unscored(candidate, reason):
     )
 
 
-def _learnable(strata, fold, used):
+def _learnable(strata, splits):
     """Whether the rows learned from have two strata, or all rows are of one (regression)."""
     if len(np.unique(strata)) == 1:
         return True
-    return all(len(np.unique(strata[fold != f])) > 1 for f in used)
+    return all(len(np.unique(strata[kept])) > 1 for kept, _ in splits)
 
 
 def leader_of(entries):
@@ -255,7 +264,7 @@ def pilot_rows(n, most=np.inf):
     return int(np.clip(min(n, most) // 3, *_PILOT))
 
 
-def _piloted(candidate, entries, X, y, weights, fold, strata, score):
+def _piloted(candidate, entries, X, y, weights, split, strata, score):
     """Whether a candidate is ahead of the kernel on landmarks after few rows, which both learn.
 
     They are judged on the hold-out, the candidate with that kernel's view of the columns and with
@@ -266,9 +275,9 @@ def _piloted(candidate, entries, X, y, weights, fold, strata, score):
     if not leading or len(y) < 3 * _PILOT[0]:
         return True, candidate
     leader, small = leading[0].fitted.model, leading[0].candidate.small(_FEW_MARKS)
-    held, few = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
+    few, held = split
     few = few[: pilot_rows(len(y), candidate.most_rows)]
-    if not _learnable(strata[few], fold[few], [0]):
+    if not _learnable(strata, [(few, held)]):
         return True, candidate
     start, risks, fits = time.perf_counter(), [], []
     for one, view in ((candidate, leader), (candidate, None), (small, leader)):
@@ -280,10 +289,11 @@ def _piloted(candidate, entries, X, y, weights, fold, strata, score):
     return bool(early < risks[2]), candidate.after_pilot(fits[alone], spent, early, alone)
 
 
-def _judge(candidate, X, y, weights, fold, used, score, entries, groups=None):
+def _judge(candidate, X, y, weights, splits, score, entries, groups=None):
     """Hear a candidate, fold by fold as long as it can still win, or on all rows at once."""
     start, leader = time.perf_counter() - candidate.pilot_seconds, leader_of(entries)
-    held = np.isin(fold, used)
+    held = np.zeros(len(y), dtype=bool)
+    held[np.concatenate([out for _, out in splits])] = True
     if candidate.at_once:
         learned = np.arange(len(y))
         if candidate.follows and len(y) > candidate.most_rows:
@@ -302,8 +312,7 @@ def _judge(candidate, X, y, weights, fold, used, score, entries, groups=None):
         whole_moves = moves is not None and moves.shape[2] == scores.shape[1]
         return entry._replace(moves=moves if whole_moves else None)
     scores, rows, trace, entry = [], [], None, None
-    for i, f in enumerate(used):
-        out, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
+    for i, (kept, out) in enumerate(splits):
         fitted = candidate.fit(X[kept], y[kept], weights[kept], leader)
         trace = trace or _trace(fitted.model)
         scores, rows = [*scores, score.of(fitted, X[out])], [*rows, out]
@@ -312,12 +321,12 @@ def _judge(candidate, X, y, weights, fold, used, score, entries, groups=None):
         told = np.concatenate(scores)[at]
         entry = _entry(candidate, told, order[at], y, weights, score, start)._replace(trace=trace)
         others = finished(entries)
-        if others and f != used[-1]:
+        if others and i < len(splits) - 1:
             best = min(others, key=lambda e: weights[e.rows] @ e.second)
             here = np.searchsorted(best.rows, entry.rows)
             mean, error = weighted_mean(entry.second - best.second[here], weights[entry.rows])
             if mean > _LOST * error:
-                return entry._replace(status=f"stopped after {i + 1} of {len(used)} folds")
+                return entry._replace(status=f"stopped after {i + 1} of {len(splits)} folds")
     return entry
 
 

@@ -4,7 +4,8 @@ Classes: log-odds :math:`\sum_k a_k F_k(x) + b` with :math:`a_k \ge 0` of least 
 scores left out, plus :math:`10^{-3} |b|^2`. Targets: :math:`m + \sum_k a_k (F_k(x) - m)` about
 their mean m, with :math:`a_k \ge 0` of least squared error. A model stays out if the others lose
 less than a quarter of a standard error without it, and the sum goes from the constant only as far
-as `robust.share_of` says.
+as `robust.share_of` says. The mean of what is then left of targets is added where it is larger than
+its standard error, so that sums are kept.
 
 Source: Wolpert 1992 (stacked generalization); Breiman 1996 (non-negative weights).
 """
@@ -146,10 +147,13 @@ def stack_targets(predictions, targets, weights, spread):
     step, ahead = ((part - mean) / np.sqrt(spread) for part in (stack.join(predictions), targets))
     each = np.repeat(weights, step.shape[1])
     way = float(share_of(step.reshape(-1, 1), ahead.reshape(-1, 1), each)[0])
-    if way == 1.0:
+    gap, error = _mean(ahead - way * step, weights)
+    # Beyond it squared errors of new rows are expected to fall by gap**2 - error**2.
+    gap = np.where(np.abs(gap) > error, gap, 0.0)
+    if way == 1.0 and not gap.any():
         return stack
-    losses = np.square(way * step - ahead).sum(axis=1)
-    offsets = mean * (1.0 - way * stack.weights.sum())
+    losses = np.square(way * step + gap - ahead).sum(axis=1)
+    offsets = mean * (1.0 - way * stack.weights.sum()) + gap * np.sqrt(spread)
     return Stack(way * stack.weights, offsets, stack.shares, losses)
 
 
@@ -235,7 +239,7 @@ def _size(F, share):
 
 
 def _mean(values, weights):
-    """Mean and its standard error."""
+    """Mean and its standard error, of every column."""
     share = weights / weights.sum()
     mean = share @ values
-    return mean, np.sqrt(np.square(share * (values - mean)).sum())
+    return mean, np.sqrt(np.square(share) @ np.square(values - mean))

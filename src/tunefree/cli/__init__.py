@@ -17,7 +17,6 @@ from tunefree.cli.console import INTERRUPTED, outcomes
 app = typer.Typer(
     help="Tuning-free linear learning: no step size, no grid, no cross-validation.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -25,7 +24,7 @@ app = typer.Typer(
 Task = StrEnum("Task", ["auto", "classification", "regression"])
 Estimator = StrEnum("Estimator", ["auto", "pistol", "kernel", "reflectron", "ridge", "separator"])
 Solver = StrEnum("Solver", ["auto", "sgd", "exact"])
-Format = StrEnum("Format", ["libsvm", "csv", "parquet", "arrow", "npy", "npz"])
+Format = StrEnum("Format", ["libsvm", "csv", "jsonl", "parquet", "arrow", "npy", "npz"])
 RowFormat = StrEnum("RowFormat", ["libsvm", "csv", "jsonl"])
 BadRow = StrEnum("BadRow", ["error", "skip"])
 
@@ -33,8 +32,8 @@ DataFile = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="libsvm or csv (also .tsv), by suffix or content, .gz and .zst too; .parquet, "
-        ".arrow, .npy, .npz; - for stdin",
+        help="libsvm, csv (also .tsv) or .jsonl, by suffix or content, also .gz, .zst, .bz2, .zip; "
+        ".parquet, .arrow, .npy, .npz; - for stdin",
     ),
 ]
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="the model file")]
@@ -47,7 +46,10 @@ Header = Annotated[
     typer.Option("--header/--no-header", help="csv: whether line 1 holds names (default: guess)"),
 ]
 Weight = Annotated[
-    str | None, typer.Option(help="csv: name or position of a column of row weights")
+    str | None,
+    typer.Option(
+        "--weights", "--weight-column", metavar="COLUMN", help="csv: a column of row weights"
+    ),
 ]
 FormatOption = Annotated[Format | None, typer.Option(help="overrule suffix and content")]
 Features = Annotated[
@@ -160,6 +162,26 @@ def train(
         str | None,
         typer.Option(metavar="SIZE", help="of auto: memory beside the data, such as 2GB"),
     ] = None,
+    scoring: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCORER",
+            help="of auto: what decides between the stack and one candidate alone, by "
+            "scikit-learn's name: roc_auc, balanced_accuracy, neg_mean_absolute_error, ...",
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="of auto: rows of equal values belong together, and are left out together; the "
+            "column is no feature",
+        ),
+    ] = None,
+    id_: Annotated[
+        str | None,
+        typer.Option("--id", metavar="COLUMN", help="a column that is no feature (see predict)"),
+    ] = None,
     n_features: Features = None,
     passes: Passes = None,
     seed: Seed = 0,
@@ -208,10 +230,20 @@ def train(
                 passes,
                 {"link": link, "potential": potential, "family": family},
                 categorical or [],
-                {"compress": compress, "budget": budget, "max_memory": max_memory},
+                {
+                    "compress": compress,
+                    "budget": budget,
+                    "max_memory": max_memory,
+                    "scoring": scoring,
+                },
                 {
                     name: column
-                    for name, column in (("exposure", exposure), ("offset", offset))
+                    for name, column in (
+                        ("exposure", exposure),
+                        ("offset", offset),
+                        ("groups", groups),
+                        ("id", id_),
+                    )
                     if column is not None
                 },
             ),
@@ -228,7 +260,19 @@ def predict(
     model: ModelFile,
     data: DataFile,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="write there instead of to stdout")
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="write there instead of to stdout: .csv with a header, .jsonl or .parquet, else "
+            "as to stdout",
+        ),
+    ] = None,
+    id_: Annotated[
+        str | None,
+        typer.Option(
+            "--id", metavar="COLUMN", help="a column of DATA to stand before every prediction"
+        ),
     ] = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="class probabilities as csv, after a line of classes")
@@ -260,7 +304,8 @@ def predict(
         from tunefree.cli.apply import run_predict
 
         asked = {"proba": proba, "interval": interval, "set": set_}
-        run_predict(model, data, output, asked, header=header, format=format and str(format))
+        how = {"header": header, "format": format and str(format)}
+        run_predict(model, data, output, asked, id_, **how)
 
 
 @app.command("eval")

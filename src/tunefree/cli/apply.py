@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import warnings
 from typing import Any, NamedTuple
 
@@ -37,11 +38,7 @@ _HELD = 1 << 20  # so many decisions are held as they are
 def load(path):
     """A model, and what ``train`` noted of its data (nothing if it was saved from Python)."""
     with failing(BAD_MODEL, path), working(f"loading {path}"):
-        estimator, notes = load_model(path), describe_model(path)["notes"]
-        times = notes.pop("seconds", None)
-        if times is not None and hasattr(estimator, "report_"):
-            estimator._set_times(times)
-        return estimator, notes
+        return load_model(path), describe_model(path)["notes"]
 
 
 # --- Reading in the form that a model expects -----------------------------------------------------
@@ -104,7 +101,8 @@ def _kinds(estimator, notes):
         return None
     if notes.get("task") is not None:
         return notes.get("kinds") or ["number"] * estimator.n_features_in_
-    return ["text" if kind == "category" else None for kind in estimator.table_.kinds_.tolist()]
+    # Dates are left to the model, which knows whether their day stands first.
+    return [None if kind == "number" else "text" for kind in estimator.table_.kinds_.tolist()]
 
 
 def _named_as(estimator, X):
@@ -132,38 +130,81 @@ def matched_by_us():
 # --- tunefree predict -----------------------------------------------------------------------------
 
 
-def run_predict(model, data, output, asked, **given):
+def run_predict(model, data, output, asked, id=None, **given):
     """Carry out ``tunefree predict``; `asked` says of probabilities, intervals or sets."""
+    check_writable(output)
     estimator, notes = load(model)
     beside = notes.get("beside")
-    head, rows = _shape(estimator, model, asked, beside)
-    tables = _tables(estimator, notes, data, labelled=False, **given)
-    texts = _texts(head, rows, tables, data, beside)
+    names, headed, said = _shape(estimator, model, asked, beside)
+    if id is not None:  # it is read as targets are
+        given |= {"target": id, "target_type": str}
+        names, headed = [str(id), *names], True
+    form = os.path.splitext(output or "")[1].lower()
+    count, parts = 0, []
+
+    def rows():
+        nonlocal count
+        for table in _tables(estimator, notes, data, labelled=False, **given):
+            with failing(BAD_DATA, data), working("predicting"), matched_by_us():
+                X, known = apart(table.X, beside)
+                columns = said(X, **known)
+                if id is not None:
+                    columns.insert(0, _ids(table, id, data))
+            count += len(columns[0])
+            yield columns
+
+    def texts():
+        first = as_csv([names]) if headed or form == ".csv" else ""
+        for columns in rows():
+            if form in (".jsonl", ".ndjson"):
+                each = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+                yield "".join(json.dumps(row) + "\n" for row in each)
+                continue
+            lines = ([_plain(value) for value in row] for row in zip(*columns, strict=True))
+            wide = len(names) > 1 or form == ".csv"
+            yield first + (as_csv(lines) if wide else "".join(f"{line[0]}\n" for line in lines))
+            first = ""
+
     if output is None:
-        for text in texts:
+        for text in texts():
             answer(text.removesuffix("\n"))
         return
-    lines = 0
-
-    def counted():
-        nonlocal lines
-        for text in texts:
-            lines += text.count("\n")
-            yield text.encode()
-
     with failing(FAILED, output):
-        write_atomically(output, counted())
-    note(f"wrote {lines - bool(head)} predictions to {output}")
+        if form == ".parquet":
+            parts = [sum(column, []) for column in zip(*rows(), strict=True)]
+            write_atomically(output, [_parquet(names, parts)])
+        else:
+            write_atomically(output, (text.encode() for text in texts()))
+    note(f"wrote {count} predictions to {output}")
+
+
+def _ids(table, id, data):
+    """The cells of the column that is passed through."""
+    if getattr(table, "zero_based", None) is not None:
+        stop(f"--id is for tables, but {data} is libsvm", USAGE)
+    if table.y is None:
+        stop(f"--id {id}: the model has learned from it: train --id {id} leaves it out", USAGE)
+    return np.asarray(table.y).tolist()
+
+
+def _parquet(names, columns):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    file = pa.BufferOutputStream()
+    parquet.write_table(pa.table(dict(zip(names, columns, strict=True))), file)
+    return file.getvalue().to_pybytes()
 
 
 def _shape(estimator, model, asked, beside):
-    """The first line of csv (empty for none), and the function from rows to text."""
+    """The names of the columns, whether text begins with them, and rows to columns of values."""
     words = {"proba": "probabilities", "interval": "intervals", "set": "sets"}
     asked = {name: value for name, value in asked.items() if value not in (None, False)}
     if beside and "interval" in asked:
         stop(f"{model} has columns of exposure or offset, and no intervals for these", USAGE)
     if len(asked) > 1:
         stop("ask for one of --proba, --interval and --set", USAGE)
+    alpha = 0.0
     for name, share in asked.items():
         if not hasattr(estimator, f"predict_{name}"):
             stop(f"{model} gives no {words[name]}", USAGE)
@@ -175,40 +216,26 @@ def _shape(estimator, model, asked, beside):
             stop(f"{model} knows of no rows left out, and gives no {words[name]}", USAGE)
     classes = [_plain(label) for label in getattr(estimator, "classes_", np.empty(0)).tolist()]
 
-    def plain(X, **known):
-        return "".join(f"{_plain(value)}\n" for value in estimator.predict(X, **known).tolist())
-
     def interval(X):
         y, ends = estimator.predict_interval(X, alpha)
         y = y.reshape(len(y), -1)
         ends = ends.reshape(*y.shape, 2)
-        return as_csv(np.concatenate([y[:, :, None], ends], axis=2).reshape(len(y), -1).tolist())
+        return np.concatenate([y[:, :, None], ends], axis=2).reshape(len(y), -1).T.tolist()
 
     def sets(X, **_):
         y, within = estimator.predict_set(X, alpha)
-        rows = zip(y.tolist(), within[:, :, 0].astype(int).tolist(), strict=True)
-        return as_csv([_plain(label), *row] for label, row in rows)
+        return [y.tolist(), *within[:, :, 0].astype(int).T.tolist()]
 
     if "proba" in asked:
-        return as_csv([classes]), lambda X, **_: as_csv(estimator.predict_proba(X).tolist())
+        return classes, True, lambda X, **_: estimator.predict_proba(X).T.tolist()
     if "interval" in asked:
         head = ["prediction", "low", "high"]
         k = len(getattr(estimator, "left_out_", ()) or ()) if hasattr(estimator, "table_") else 1
         many = [f"{word} {j}" for j in range(k) for word in head]
-        return as_csv([head if k < 2 else many]), interval
+        return head if k < 2 else many, True, interval
     if "set" in asked:
-        return as_csv([["prediction", *classes]]), sets
-    return "", plain
-
-
-def _texts(head, rows, tables, data, beside):
-    """The predictions as lines of text; the first line comes when the data are readable."""
-    for table in tables:
-        with failing(BAD_DATA, data), working("predicting"), matched_by_us():
-            X, known = apart(table.X, beside)
-            text = rows(X, **known)
-        yield head + text
-        head = ""
+        return ["prediction", *classes], True, sets
+    return ["prediction"], False, lambda X, **known: [estimator.predict(X, **known).tolist()]
 
 
 def _plain(value):

@@ -105,7 +105,7 @@ def _report(contest, estimator):
     table = Table(X, y, None, contest.columns, "", None, Column(contest.target, -1), kinds=kinds)
     notes = noted(table, "classification")
     with failing(FAILED, model):
-        save_model(estimator, model, notes=notes | getattr(estimator, "_times", dict)())
+        save_model(estimator, model, notes=notes)
     X, y = contest.test
     told = estimator.predict(X), estimator.predict_proba(X), estimator.decision_function(X)
     data = f"{contest.name}, that it has not seen"

@@ -109,9 +109,10 @@ def layout_told(notes):
 
 
 def largest_weights(estimator, notes, most):
-    """The features of the largest weights, by decreasing size, as dicts.
+    """The features of the largest weights, by decreasing effect, as dicts.
 
-    ``feature``, ``weight`` and, with several outputs, ``output``; of a stack ``relevance`` in place
+    The effect is the weight times the column's spread, as far as `train` noted that. ``feature``,
+    ``weight`` and, with several outputs, ``output``; of a stack ``relevance`` in place
     of the weight, the ``levels`` of a category that count most, and the ``importance``, if it is
     known: what permuting the column costs on rows left out. Empty for a model without.
     """
@@ -133,6 +134,8 @@ def largest_weights(estimator, notes, most):
     names = feature_names(estimator, notes)
     weights, outputs = np.atleast_2d(estimator.coef_), getattr(estimator, "classes_", None)
     best, sizes, rows = np.abs(weights).argmax(axis=0), np.abs(weights).max(axis=0), []
+    if len(notes.get("spread") or ()) == len(sizes):
+        sizes = sizes * np.array(notes["spread"])
     for j in np.argsort(-sizes, kind="stable")[:most].tolist():
         rows.append({"feature": names[j], "weight": float(weights[best[j], j])})
         if len(weights) > 1:

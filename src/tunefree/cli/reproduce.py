@@ -13,7 +13,7 @@ def run_reproduce(names, everything, listing, quick, out, data, finished):
 
     if listing:
         found = [(name, load(name)) for name in EXPERIMENTS]
-        answer("\n".join(f"{name:24} {e.paper}\n{'':24} {e.title}" for name, e in found))
+        answer("\n".join(f"{name:24} {e.PAPER}\n{'':24} {e.TITLE}" for name, e in found))
         return
     unknown = [n for n in names if n not in EXPERIMENTS]
     if unknown:

@@ -16,6 +16,7 @@ from zlib import crc32
 import numpy as np
 from scipy import sparse
 
+from tunefree.choose.race import weighted_mean
 from tunefree.cli.console import (
     BAD_DATA,
     BAD_MODEL,
@@ -32,26 +33,33 @@ from tunefree.cli.console import (
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
+from tunefree.estimators.base import Silent
 from tunefree.io import DataError, Named, Skipped, format_of, read
 from tunefree.io.files import chunks
 from tunefree.io.mixed import read_mixed
 from tunefree.io.model import ModelError, is_model, save_model
-from tunefree.io.tables import unnamed
+from tunefree.io.tables import did_you_mean, unnamed
 
 # So many bytes of standard input, or rows of a file, are looked at to tell the task.
 _LOOK, _ROWS = 128 << 10, 20_000
 MOST_CLASSES = 20
+_MOST_NOTED = 1000  # columns whose spread a model file holds
 # Files and standard input beyond so many bytes do not lie in memory.
 _LARGE, _HELD = 256 << 20, 32 << 20
-_NAMES = {"number": "numbers", "truth": "truth values", "date": "dates", "text": "text"}
+_NAMES = {
+    "number": "numbers",
+    "truth": "truth values",
+    "date": "dates",
+    "date dmy": "dates, day first",
+    "text": "text",
+}
 
 
 class Trained(NamedTuple):
-    """What a training gives; `reason` is why the task is what it is."""
+    """What a training gives."""
 
     estimator: Any
     notes: dict
-    reason: str
     skipped: Skipped
     seconds: float
 
@@ -84,11 +92,10 @@ def run_train(data, model, *, task, make, run, stream, as_json, **options):
         done = _from_table(source, data, task, make, options)
     if done.skipped.count:
         note(f"skipped {done.skipped.count} malformed rows, the first: {done.skipped.first}")
-    with failing(FAILED, model):
-        times = getattr(done.estimator, "_times", dict)()
-        save_model(done.estimator, model, notes=done.notes | times)
+    with failing(FAILED, model):  # without times: equal seeds give equal files
+        save_model(done.estimator, model, notes=done.notes)
     summary = _summary(done)
-    _tell(summary, done, data, model, last=options["target"] is None)
+    _tell(summary, model)
     if as_json:
         answer(json.dumps(summary))
 
@@ -151,7 +158,9 @@ class Maker(NamedTuple):
     """What the user said of the estimator.
 
     `parts` holds names: link, potential and family; `categorical` columns of the file; `limits`
-    what auto may take: compress, budget and max_memory.
+    what is said of auto alone: compress, budget, max_memory and scoring. `beside` names columns
+    that are no features: exposure and offset, which predictions need, groups and id, which they do
+    not.
     """
 
     name: str
@@ -160,7 +169,12 @@ class Maker(NamedTuple):
     parts: dict
     categorical: list
     limits: dict
-    beside: dict[str, str] = {}  # exposure and offset: columns that are no features
+    beside: dict[str, str] = {}
+
+    @property
+    def needed(self):
+        """The columns beside the features that predictions need, too."""
+        return {n: c for n, c in self.beside.items() if n in ("exposure", "offset")}
 
     def __call__(self, task, table=None):
         """The estimator for a task, and for a table if there is one at hand."""
@@ -177,7 +191,9 @@ class Maker(NamedTuple):
                 stop(f"--{option} is for --estimator {home}", USAGE)
             if value not in known:
                 stop(f"--{option} {value} is none of {', '.join(known)}", USAGE)
-        for option in self.beside:
+        if "groups" in self.beside and name != "auto":
+            stop("--groups is for --estimator auto", USAGE)
+        for option in self.needed:
             if name != "reflectron" or task != "regression":
                 stop(f"--{option} is for --estimator reflectron --task regression", USAGE)
         passes: dict[str, Any] = {} if self.passes is None else {"max_iter": self.passes}
@@ -197,7 +213,7 @@ class Maker(NamedTuple):
             return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
         if name == "ridge":
             return tunefree.AveragedSGDRegressor(**options)
-        told = {"family", "link"} & set(parts) or self.beside
+        told = {"family", "link"} & set(parts) or self.needed
         if name == "reflectron" and task == "regression" and not told:
             parts = {"link": "identity"} | parts
         prefix = {"kernel": "KernelPiSTOL", "pistol": "PiSTOL", "reflectron": "Reflectron"}[name]
@@ -220,7 +236,8 @@ def _positions(said, table, option="categorical"):
         elif column.lstrip("-").isdigit() and int(column) % width in features:
             out.append(features.index(int(column) % width))
         else:
-            stop(f"--{option} {column}: there is no such feature column", USAGE)
+            meant = did_you_mean(column, names, " (did you mean {}?)") or ""
+            stop(f"--{option} {column}: there is no such feature column{meant}", USAGE)
     return out
 
 
@@ -232,6 +249,9 @@ def apart(X, places):
     """
     if not places:
         return X, {}
+    if hasattr(X, "column_names"):
+        names = {n: X.column_names[j] for n, j in places.items()}
+        return X.drop_columns(list(names.values())), {n: X[c].to_numpy() for n, c in names.items()}
     return np.delete(X, list(places.values()), axis=1), {n: X[:, j] for n, j in places.items()}
 
 
@@ -241,26 +261,80 @@ def apart(X, places):
 def _from_table(source, data, task, make, options):
     kind = float if task == "regression" else None
     table = read_rows(source, data, kind, options, mixed=make.name == "auto")
-    if make.beside and task == "auto":
-        task, reason = "regression", f"--{next(iter(make.beside))} is of counts and amounts"
+    if make.needed and task == "auto":
+        task, reason = "regression", f"--{next(iter(make.needed))} is of counts and amounts"
     else:
         task, reason = _choose_task(task, table.y)
     make(task, table)  # refuse early
     places = {n: _positions([column], table, n)[0] for n, column in make.beside.items()}
     names, (X, known) = table.feature_names, apart(table.X, places)
+    for option in set(places) - set(make.needed):
+        if names is None:  # new data would have to have it in its place
+            stop(f"--{option} is for files whose columns have names", USAGE)
     if places:
-        left = names and [name for j, name in enumerate(names) if j not in places.values()]
-        table = table._replace(X=X, feature_names=left)
-    with failing(BAD_DATA, data), working(f"training on {len(table.y)} rows"):
-        start, y = time.perf_counter(), table.y
-        if task == "classification" and y.dtype.kind == "f" and np.all(y == np.floor(y)):
-            y = y.astype(np.int64)  # so that predictions read 1, not 1.0
-        estimator = make(task, table).fit(table.X, y, sample_weight=table.weight, **known)
+        rest = [j for j in range(table.X.shape[1]) if j not in places.values()]
+        table = table._replace(
+            X=X, feature_names=names and [names[j] for j in rest],
+            kinds=table.kinds and [table.kinds[j] for j in rest],
+        )  # fmt: skip
+    notes = noted(table, task)
+    if make.needed:
+        notes |= {"beside": {n: places[n] for n in make.needed}, "columns": names}
+    known.pop("id", None)
+    y = table.y
+    if task == "classification" and y.dtype.kind == "f" and np.all(y == np.floor(y)):
+        y = y.astype(np.int64)  # so that predictions read 1, not 1.0
+    _tell_data(data, notes, last=options["target"] is None)
+    _tell_task(task, reason, y)
+    with failing(BAD_DATA, data), working(f"training on {len(y)} rows"), _compiling_told():
+        start, estimator = time.perf_counter(), make(task, table)
+        if make.name == "auto":
+            estimator._telling = _Heard(start)
+        estimator.fit(table.X, y, sample_weight=table.weight, **known)
+        vars(estimator).pop("_telling", None)
         seconds = time.perf_counter() - start
-    skipped, notes = options["skipped"] or Skipped(), noted(table, task)
-    if places:
-        notes |= {"beside": places, "columns": names}
-    return Trained(estimator, notes, reason, skipped, seconds)
+    return Trained(estimator, notes, options["skipped"] or Skipped(), seconds)
+
+
+@contextlib.contextmanager
+def _compiling_told():
+    """Say once that machine code is being made, which the next run finds in the cache."""
+    from numba.core import event
+
+    class Once(event.Listener):
+        told = False
+
+        def on_start(self, event):
+            if not self.told:
+                self.told = True
+                note("compiling, once: the next run finds the machine code where it was put")
+
+        def on_end(self, event):
+            pass
+
+    listener = Once()
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)
+
+
+class _Heard(Silent):
+    """Tells of every candidate of a race when it was heard."""
+
+    def __init__(self, start):
+        self.start, self.best = start, None
+
+    def heard(self, entry, weights):
+        """A line with its score, and seconds since the start."""
+        name, spent = entry.candidate.name, time.perf_counter() - self.start
+        if not len(entry.losses):
+            note(f"  {name}: {entry.status}")
+            return
+        risk = weighted_mean(entry.second, weights[entry.rows])[0]
+        self.best = risk if self.best is None else min(self.best, risk)
+        note(f"  {name}: loss {risk:.4g} on rows left out, best {self.best:.4g}; {spent:.1f} s")
 
 
 # --- From a source --------------------------------------------------------------------------------
@@ -324,7 +398,8 @@ def _from_source(data, shown, why, task, make, run, options):
     if why.startswith("--"):
         hint += f", and so does --estimator auto without {why}"
     options = options | {"target_type": float if task == "regression" else None}
-    with failing(BAD_DATA, shown), way_out(hint):
+    strict = None if options["on_bad_row"] == "error" else Skipped()
+    with failing(BAD_DATA, shown), curable(strict), way_out(hint):
         y = _first_targets(data, options)
         check_classes(y, shown)
         task, reason = _choose_task(task, y)
@@ -335,8 +410,10 @@ def _from_source(data, shown, why, task, make, run, options):
             classes = None
         source = open_source(data, **options)
         estimator = make(task).set_params(**solver)
+        _tell_task(task, reason, y)
         start = time.perf_counter()
-        _learn(source, estimator, classes, **run)
+        with _compiling_told():
+            _learn(source, estimator, classes, **run)
         seconds = time.perf_counter() - start
     known = getattr(estimator, "classes_", np.empty(0))
     if known.dtype.kind == "f" and len(known) and np.all(known == np.floor(known)):
@@ -344,7 +421,8 @@ def _from_source(data, shown, why, task, make, run, options):
     zero_based = getattr(source.reader, "zero_based", "auto")
     notes = layout_of(source.reader, task, source.rows, estimator.n_features_in_, zero_based)
     notes["hashed"] = options["hashed"]
-    return Trained(estimator, notes, reason, source.skipped, seconds)
+    _tell_data(shown, notes, last=options["target"] is None)
+    return Trained(estimator, notes, source.skipped, seconds)
 
 
 def _learn(source, estimator, classes, *, checkpoint, every, resume):
@@ -417,6 +495,17 @@ def take_in(data):
 
 
 @contextlib.contextmanager
+def curable(skipped):
+    """Name the option that leaves malformed rows out, where one ends the reading."""
+    try:
+        yield
+    except DataError as problem:
+        if skipped is None and problem.row and problem.hint is None:
+            problem.hint = "--on-bad-row skip leaves such rows out"
+        raise
+
+
+@contextlib.contextmanager
 def way_out(words):
     """Add what the user can do to the error for a feature that is no number."""
     try:
@@ -437,7 +526,8 @@ def read_rows(
     where they are not welcome `hint` says what to do.
     """
     reader = read_mixed if mixed else read
-    with failing(BAD_DATA, name), working(f"reading {name}"):
+    bad = curable(options["skipped"]) if "skipped" in options else contextlib.nullcontext()
+    with failing(BAD_DATA, name), working(f"reading {name}"), bad:
         with contextlib.nullcontext() if mixed else way_out(hint):
             table = reader(source, target_type=kind, **options)
         if table.y is None:
@@ -508,6 +598,9 @@ def noted(table, task):
     notes["sample"] = sample_of(table.X, table.y)
     if table.kinds is None:
         stored = table.X if table.zero_based is None else table.X.data
+        if table.zero_based is None and table.X.shape[1] <= _MOST_NOTED:
+            with np.errstate(over="ignore", invalid="ignore"):
+                notes["spread"] = [float(f"{s:.4g}") for s in table.X.std(axis=0)]
         return notes | {"nonzeros": int(np.count_nonzero(stored))}
     if hasattr(table.X, "column_names"):
         gaps = sum(column.null_count for column in table.X.columns)
@@ -619,9 +712,8 @@ def column_name(name, names, first):
     return (f"feature {position + first}" if names is None else str(names[position])) + rest
 
 
-def _tell(summary, done, data, model, last):
-    """Print the summary for a person; `last`: nothing was said of the target column."""
-    classes, notes = summary.get("classes"), done.notes
+def _tell_data(data, notes, last):
+    """What is learned from; `last`: nothing was said of the target column."""
     words = f"{data}: {notes['rows']} rows, {notes['features']} features"
     if kinds := kinds_told(notes):
         words += f" ({kinds})"
@@ -631,16 +723,21 @@ def _tell(summary, done, data, model, last):
     if notes.get("target"):
         more = " (the last column; --target overrules)" if last else ""
         note(f"target: {column_told(notes['target'])}{more}")
-    table = getattr(done.estimator, "table_", None)
-    levels = {} if table is None else table.levels_
-    names: Any = getattr(done.estimator, "feature_names_in_", None)
-    if idle := [repr(str(names[int(j)])) for j, found in levels.items() if not found]:
-        note(f"note: nothing is learned from text that hardly repeats: {', '.join(idle)}")
-    what = "regression"
-    if classes is not None:
-        shown = ", ".join(map(str, classes[:5])) + (", ..." if len(classes) > 5 else "")
-        what = f"classification into {len(classes)} classes: {shown}"
-    note(f"task: {what} ({done.reason})")
+
+
+def _tell_task(task, reason, y):
+    """What is learned, and why."""
+    what = task
+    if task == "classification":
+        classes = np.unique(y)
+        shown = ", ".join(map(str, classes[:5].tolist())) + (", ..." if len(classes) > 5 else "")
+        what += f" into {len(classes)} classes: {shown}"
+    note(f"task: {what} ({reason})")
+
+
+def _tell(summary, model):
+    """Print the summary for a person."""
+    classes = summary.get("classes")
     risk = summary["validation_risk"]
     if summary["report"]:
         note("\n".join(summary["report"].split("\n")[2:]) + "\n")

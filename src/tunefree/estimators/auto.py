@@ -1,5 +1,6 @@
 """The promise: one call that picks among the library's learners on the evidence of the data."""
 
+import copy
 import time
 import warnings
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from sklearn.base import (
     RegressorMixin,
     clone,
 )
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
@@ -27,6 +30,7 @@ from tunefree.choose.race import (
     FEW_ROWS,
     Classes,
     Targets,
+    finished,
     folds_of,
     importances,
     leader_of,
@@ -47,6 +51,7 @@ from tunefree.estimators.kernel.landmarks import affordable
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
 from tunefree.learners.kernel.geometry import looked_at
+from tunefree.links import LINKS
 from tunefree.preprocessing import TablePreprocessor
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.uncertainty import risk
@@ -398,6 +403,8 @@ class Report(NamedTuple):
     risk_interval : tuple of float or None
         In which the risk of the stack lies (95 %), and what that rests on.
     risk_interval_kind : str
+    dropped : list of str
+        Columns of which nothing is learned: text that hardly ever repeats.
     """
 
     estimator: str
@@ -413,21 +420,12 @@ class Report(NamedTuple):
     importances: dict = {}  # noqa: RUF012
     risk_interval: tuple | None = None
     risk_interval_kind: str = ""
+    dropped: list = []  # noqa: RUF012
 
-    def times(self):
-        """What was measured with a clock: all, the last fit, and every candidate."""
-        each = {r["candidate"]: r["seconds"] for r in self.leaderboard}
-        return {"all": self.seconds, "last fit": self.refit_seconds, "candidates": each}
-
-    def timed(self, times=None):
-        """The report with other `times`, or without any."""
-        times = times or {"all": None, "last fit": None, "candidates": {}}
-        board = [
-            {**r, "seconds": times["candidates"].get(r["candidate"])} for r in self.leaderboard
-        ]
-        return self._replace(
-            leaderboard=board, seconds=times["all"], refit_seconds=times["last fit"]
-        )
+    def timeless(self):
+        """The report without what was measured with a clock, as model files hold it."""
+        board = [{**r, "seconds": None} for r in self.leaderboard]
+        return self._replace(leaderboard=board, seconds=None, refit_seconds=None)
 
     def heading(self):
         """The first line."""
@@ -450,17 +448,28 @@ class Report(NamedTuple):
             words.insert(0, f"In {self.seconds:.2f} s {again}.")
         return " ".join([*words, told] if told else words)
 
+    def _without(self):
+        """What took no part: candidates and columns."""
+        lines = [f"Not suited: {name} ({why})." for name, why in self.left_out.items()]
+        names = ", ".join(map(repr, self.dropped))
+        return [*lines, f"Text that hardly ever repeats is left out: {names}."][
+            : len(lines) + bool(names)
+        ]
+
     def table(self):
         """Header and rows of text: candidate, risk and its error, log-loss, seconds, outcome."""
         classify = self.task == "classification"
         kind = "error" if classify else self.leaderboard[0].get("loss", "squared error")
         scores = ("log-loss",) if classify else ()
+        judged = any("score" in r for r in self.leaderboard)
+        scores += ("score",) if judged else ()
         rows: list[tuple] = [
             ("candidate", f"validation {kind}", "standard error", *scores, "seconds", "")
         ]
         for r in self.leaderboard:
             cells = [_told(r["risk"], ".4g"), _told(r["risk_se"], ".2g")]
             cells += [_told(r["log_loss"], ".4g")] if classify else []
+            cells += [_told(r["score"], ".4g")] if judged else []
             status = f"{r['share']:.0%}" if r["chosen"] else r["status"].replace("finished", "")
             rows.append((r["candidate"], *cells, _told(r["seconds"], ".2f"), status))
         return rows
@@ -480,7 +489,7 @@ class Report(NamedTuple):
         if self.importances:
             told = ", ".join(f"{name} {more:.2g}" for name, more in self.importances.items())
             lines.append(f"Loss on rows left out rises most with these permuted: {told}.")
-        lines += [f"Not suited: {name} ({why})." for name, why in self.left_out.items()]
+        lines += self._without()
         return "\n".join(lines)
 
     __str__ = __repr__
@@ -506,10 +515,7 @@ class Report(NamedTuple):
             columns += (
                 f"<p>Loss on rows left out rises most with these permuted: {escape(told)}.</p>"
             )
-        left = "".join(
-            f"<p>Not suited: {escape(name)} ({escape(why)}).</p>"
-            for name, why in self.left_out.items()
-        )
+        left = "".join(f"<p>{escape(line)}</p>" for line in self._without())
         return (
             f"<p>{escape(self.heading())}</p><table><thead><tr>{cells}</tr></thead>"
             f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
@@ -525,6 +531,18 @@ def _told(value, form):
 _FAMILIES = ("auto", "linear", "kernel")
 
 
+def _parts_of(estimator, y, groups):
+    """Which part every row has in every split of `cv`: 1 is learned, 2 left out, 0 neither."""
+    cv = check_cv(estimator.cv, y, classifier=hasattr(estimator, "predict_proba"))
+    found = [(np.asarray(a), np.asarray(b)) for a, b in cv.split(np.zeros(len(y)), y, groups)]
+    parts = np.zeros((len(y), len(found)), dtype=np.int64)
+    for j, (kept, out) in enumerate(found):
+        parts[kept, j], parts[out, j] = 1, 2
+    if ((parts == 2).sum(axis=1) > 1).any() or any(set(a) & set(b) for a, b in found):
+        raise ValueError("cv= leaves rows out twice, or learns rows that it leaves out.")
+    return parts
+
+
 class _TuneFree(TellsCallbacks, BaseEstimator):
     classes_: np.ndarray
     predict: Callable[..., np.ndarray]
@@ -538,6 +556,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         categorical_features: Any = "from_dtype",
         compress: int | None = None,
         cross_fit: int | None = None,
+        scoring: Any = None,
+        cv: Any = None,
         random_state: Seed = None,
     ):
         self.family = family
@@ -545,13 +565,16 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.max_memory = max_memory
         self.compress = compress
         self.cross_fit = cross_fit
+        self.scoring = scoring
+        self.cv = cv
         self.categorical_features = categorical_features
         self.random_state = random_state
 
     def _numbers(self, X, y, sample_weight, groups, **checks):
-        """The limits, the preprocessor, rows of numbers, targets, weights and groups or None.
+        """The limits, the preprocessor, rows of numbers, targets, weights, and what is left out.
 
-        No row weighs nothing.
+        That is groups, or with `cv` the part of every row in every split, or None. No row weighs
+        nothing.
         """
         limits = Limits(self.budget, self.max_memory)
         if self.family not in _FAMILIES:
@@ -573,31 +596,40 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         if hasattr(table, "feature_names_in_"):
             self.feature_names_in_ = table.feature_names_in_
         weights = base.check_weights(sample_weight, Z)
-        kept = weights > 0
+        kept, given = weights > 0, None
         if groups is not None:
-            if self.compress is not None:
-                raise ValueError(
-                    "compress= and groups= exclude each other: on fewer landmarks rows are left "
-                    "out one by one."
-                )
             groups = column_or_1d(groups)
             check_consistent_length(Z, groups)
-            _, groups = np.unique(groups[kept], return_inverse=True)
-            if groups.max() == 0:
+        for name, value in (("compress", self.compress), ("cross_fit", self.cross_fit)):
+            other = "cv" if self.cv is not None else "groups"
+            barred = self.cv is not None or groups is not None and name == "compress"
+            if barred and value is not None:
+                raise ValueError(
+                    f"{name}= and {other}= exclude each other: {name}= leaves rows out by its own "
+                    "rule."
+                )
+        if self.cv is not None:
+            given = _parts_of(self, y, groups)[kept]
+        elif groups is not None:
+            _, given = np.unique(groups[kept], return_inverse=True)
+            if given.max() == 0:
                 raise ValueError("groups= holds one group: no other could judge it.")
         if kept.all():
-            return limits, table, Z, y, weights, groups
-        return limits, table, Z[kept], y[kept], weights[kept], groups
+            return limits, table, Z, y, weights, given
+        return limits, table, Z[kept], y[kept], weights[kept], given
 
     def _race(self, limits, table, X, y, labels, weights, groups, strata, score, n_outputs):
         """Hear the candidates, stack them, and fit those in the stack on all rows."""
         start, seed = time.perf_counter(), seed_of(self.random_state)
+        scorer = None if self.scoring is None else check_scoring(self, self.scoring)
         affine = not sparse.issparse(X)
         if groups is not None:
             labels = np.column_stack([labels, groups])
         rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
         X, y, strata = X[rows], y[rows], strata[rows]
-        groups = None if groups is None else groups[rows]
+        groups, splits = None if groups is None else groups[rows], None
+        if self.cv is not None and groups is not None:
+            splits = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in groups.T]
         shape, task = shape_of(X, n_outputs), score.task
         # Columns that stand for one of the user's change together.
         many = np.flatnonzero(np.bincount(table.sources_) > 1)
@@ -605,6 +637,10 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         entrants, left = candidates(
             task, self.family, X, n_outputs, seed, groups is not None, together
         )
+        if splits is not None:
+            entrants, groups = [c._replace(at_once=False) for c in entrants], None
+            if "kernel PiSTOL" in left:
+                left["kernel PiSTOL"] = "cv= wants it fold by fold"
         if hasattr(score, "family"):
             one = tunefree.ReflectronRegressor(family=score.family, random_state=seed)
             name = f"Reflectron, {type(score.family).__name__}"
@@ -618,10 +654,17 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             if c.follows and self.compress is not None:
                 c.estimator.set_params(compress=int(self.compress))
         plan, entrants = limits.plan_for(
-            entrants, lambda c: price(c, shape), lambda c: c.on_all_rows(shape)
+            entrants, lambda c: price(c, shape, splits), lambda c: c.on_all_rows(shape)
         )
-        entries = race(entrants, plan, X, y, totals, strata, score, self._told, groups)
+        entries = race(entrants, plan, X, y, totals, strata, score, self._told, groups, splits)
+        joined: Any
         joined, chosen, reason = stack(entries, y, totals, score)
+        scored: dict[str, float] = {}
+        if scorer is not None and joined is not None:
+            joined, chosen, words, scored = self._scored(
+                scorer, entries, joined, chosen, y, totals, score
+            )
+            reason = f"{reason} {words}"
         self.compression_ = None
         if self.compress is not None and joined is not None:
             joined, chosen, words = self._compressed(joined, chosen, X, y, totals, score)
@@ -662,6 +705,10 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.leaderboard_ = _leaderboard(entries, self.chosen_, totals, shape, task)
         if hasattr(score, "family"):
             self.leaderboard_ = [r | {"loss": score.kind} for r in self.leaderboard_]
+        if scored:
+            self.leaderboard_ = [
+                r | {"score": scored.get(r["candidate"])} for r in self.leaderboard_
+            ]
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
         held = np.empty(0, np.int64) if joined is None else chosen[0].rows
         left_out = np.zeros((0, n_outputs))
@@ -676,7 +723,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.report_ = Report(
             type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
             f"{reason} {last}".strip(), plan, self.seconds_, refit, self._most_relevant(),
-            self._most_important(), self.risk_interval_, self.risk_interval_kind_,
+            self._most_important(), self.risk_interval_, self.risk_interval_kind_, table.dropped_,
         )  # fmt: skip
         self._distinct = rows, totals, strata, groups
 
@@ -698,16 +745,42 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         fold, count = folds_of(strata, groups, int(self.cross_fit))
         for f in range(count):
             kept, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-            copy: Any = clone(self).set_params(cross_fit=None)
+            one: Any = clone(self).set_params(cross_fit=None)
             if isinstance(self.budget, Plan):  # it is of all rows
-                copy.set_params(budget=None)
+                one.set_params(budget=None)
+            if getattr(self, "class_weight", None) is not None:  # the totals hold it
+                one.set_params(class_weight=None)
             shown = _safe_indexing(X, rows[kept])
-            copy.fit(
+            one.fit(
                 shown, _safe_indexing(y, rows[kept]), totals[kept],
                 groups=None if groups is None else groups[kept],
             )  # fmt: skip
             held = _safe_indexing(X, rows[out]), _safe_indexing(y, rows[out])
-            self.copies_.append((copy, self._own(copy, *held, totals[out])))
+            self.copies_.append((one, self._own(one, *held, totals[out])))
+
+    def _scored(self, scorer, entries, joined, chosen, y, weights, score):
+        """The stack, or the one candidate of a better score on rows left out; words and scores."""
+        rows, scores, alone = chosen[0].rows, {}, {}
+
+        def told(one, parts):
+            copied: Any = copy.copy(self)
+            copied.calibration_, copied.models_ = None, []
+            copied._joined = lambda X, score: one.join([e.scores for e in parts])
+            right = self.classes_[y[rows]] if score.task == "classification" else y[rows]
+            return float(scorer(copied, rows[:, None], right, sample_weight=weights[rows]))
+
+        best = whole = told(joined, chosen)
+        picked: Any = joined, chosen
+        for entry in finished(entries):
+            name = entry.candidate.name
+            alone[name] = score.stack([entry.scores], y[rows], weights[rows])
+            scores[name] = told(alone[name], [entry])
+            if scores[name] > best:
+                best, picked = scores[name], (alone[name], [entry])
+        winner = "the stack" if picked[0] is joined else repr(picked[1][0].candidate.name)
+        words = f"By {self.scoring} on rows left out {winner} is best: {best:.4g}"
+        words += "." if best == whole else f", {whole:.4g} of the stack."
+        return *picked, words, scores
 
     def _compressed(self, before, entries, X, y, weights, score):
         """The stack of the same kernels on fewer landmarks, its entries and what that costs."""
@@ -748,17 +821,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
     def _model_state(self):
         """What a model file holds: no times, so that equal fits make equal files."""
         names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
-        state, report = {n: vars(self)[n] for n in sorted(names)}, self.report_.timed()
+        state, report = {n: vars(self)[n] for n in sorted(names)}, self.report_.timeless()
         return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
-
-    def _times(self):
-        """What a file does not hold, as a note for one."""
-        return {"seconds": self.report_.times()}
-
-    def _set_times(self, times):
-        """Put back what a file does not hold."""
-        self.report_ = self.report_.timed(times)
-        self.leaderboard_, self.seconds_ = self.report_.leaderboard, times["all"]
 
     @property
     def relevances_(self) -> np.ndarray:
@@ -783,6 +847,57 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             of = each[table.sources_ == j].tolist()
             out[names[j]] = dict(zip(levels, of, strict=False))
         return out
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """`relevances_` by scikit-learn's name: free of units, shape (n_features_in_,), sum 1."""
+        return self.relevances_
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Coefficients, where every model of the stack is linear in the columns of `table_`.
+
+        Shape (n_columns_out,), for several targets or for classes (n_outputs, n_columns_out), of
+        the columns that `coef_names_` names: within the models' limits predictions, or log-odds,
+        are ``table_.transform(X) @ coef_.T + intercept_``.
+        """
+        return self._line()[0]
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """What goes with `coef_`: a number, or one an output."""
+        return self._line()[1]
+
+    @property
+    def coef_names_(self) -> np.ndarray:
+        """The names of the columns of `coef_`."""
+        check_is_fitted(self, "models_")
+        return self.table_.get_feature_names_out()
+
+    def _line(self):
+        check_is_fitted(self, "models_")
+        known = getattr(self, "classes_", ())
+        coef: Any = 0.0
+        intercept: Any = self.offsets_
+        for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
+            link = getattr(model, "link_", None)
+            straight = link is None or link == LINKS["identity" if len(known) == 0 else "logistic"]
+            whole = len(known) == len(getattr(model, "classes_", ()))
+            if view or not hasattr(model, "coef_") or not straight or not whole:
+                raise AttributeError(
+                    f"coef_ is of linear stacks; this one holds {', '.join(self.chosen_)}."
+                )
+            coef = coef + a * np.atleast_2d(model.coef_).astype(np.float64)
+            intercept = intercept + a * np.atleast_1d(model.intercept_)
+        mended = getattr(self, "calibration_", None)
+        if mended is not None:  # it is affine
+            level = mended.of(intercept[None])
+            coef, intercept = mended.of(intercept + coef.T).T - level.T, level[0]
+        if len(known) == 0 and self.flat_:
+            return coef[0], intercept[0]
+        return coef, intercept
+
+    flat_: bool
 
     def _most_relevant(self, most=10):
         """The columns that count, the most relevant first, by name."""
@@ -940,6 +1055,16 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         Keep so many copies of the whole, each fitted without its part of the rows: sets and
         intervals (`predict_set`, `predict_interval`) then have a guarantee for finitely many rows.
         The fit costs as many times more.
+    scoring : str, callable or None, default=None
+        A scorer of scikit-learn ('roc_auc', 'balanced_accuracy', ...): the stack gives way to a
+        candidate alone that scores better on rows left out, and `leaderboard_` tells every 'score'.
+    cv : int, splitter of scikit-learn, iterable or None, default=None
+        Which rows are left out, in place of the race's own rule: ``TimeSeriesSplit()`` for rows in
+        the order of time. No row may be left out twice; all candidates are then judged fold by
+        fold.
+    class_weight : dict, 'balanced' or None, default=None
+        Weights of classes, which multiply those of rows; probabilities are those of a population
+        weighed so.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -958,6 +1083,11 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         The log-odds are the offsets plus the weighted sum of the models' log-odds.
     relevances_ : ndarray of shape (n_features,)
         How much each column counts for the predictor, free of units; they sum to 1.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        The same by scikit-learn's name.
+    coef_, coef_names_, intercept_ : ndarray
+        Where every model of the stack is linear: coefficients of the columns that `table_` makes,
+        their names, and the intercepts.
     relevances_by_level_ : dict of str to dict
         The same for the levels of every column of categories.
     column_relevances_ : ndarray of shape (n_columns_out,)
@@ -1019,6 +1149,27 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     True
     """
 
+    def __init__(
+        self,
+        family: str = "auto",
+        *,
+        budget: float | str | Plan | None = None,
+        max_memory: float | str | None = None,
+        categorical_features: Any = "from_dtype",
+        compress: int | None = None,
+        cross_fit: int | None = None,
+        scoring: Any = None,
+        cv: Any = None,
+        random_state: Seed = None,
+        class_weight: Any = None,
+    ):
+        super().__init__(
+            family, budget=budget, max_memory=max_memory,
+            categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
+            scoring=scoring, cv=cv, random_state=random_state,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
     @told
     def fit(
         self,
@@ -1038,14 +1189,21 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         groups : array-like of shape (n_samples,), optional
             What belongs together: rows of a group are left out together, so that none of them is
             judged by what was learned from another. Kernels on all rows leave them out exactly,
-            others by folds of whole groups.
+            others by folds of whole groups. With `cv` they are for the splitter.
 
         Returns
         -------
         self
         """
+        shape = np.shape(y)
+        if len(shape) == 2 and shape[1] > 1:
+            raise ValueError(
+                f"y has {shape[1]} columns, but a row has one label here. For several fit a model "
+                "for each column: MultiOutputClassifier(TuneFreeClassifier()) of scikit-learn."
+            )
         limits, table, Z, known, weights, groups = self._numbers(X, y, sample_weight, groups)
         self.classes_, codes = base.encode_labels(known, fewest=2)
+        weights = base.balanced(self.class_weight, self.classes_, codes, weights)
         k, labels = len(self.classes_), codes[:, None].astype(float)
         score, outputs = Classes(k), 1 if k == 2 else k
         self._race(limits, table, Z, codes, labels, weights, groups, codes, score, outputs)
@@ -1108,6 +1266,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         See `TuneFreeClassifier`.
     compress, cross_fit : int or None, default=None
         See `TuneFreeClassifier`.
+    scoring, cv : default=None
+        See `TuneFreeClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
     loss : {'squared', 'poisson', 'gamma', 'tweedie'} or family, default='squared'
@@ -1119,6 +1279,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     chosen_, models_, views_, weights_, table_, traces_, report_, seconds_, plan_
         See `TuneFreeClassifier`.
     relevances_, relevances_by_level_, column_relevances_, permutation_importances_, compression_
+        See `TuneFreeClassifier`.
+    feature_importances_, coef_, coef_names_, intercept_
         See `TuneFreeClassifier`.
     left_out_, copies_, risk_interval_kind_
         See `TuneFreeClassifier`.
@@ -1160,13 +1322,15 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         categorical_features: Any = "from_dtype",
         compress: int | None = None,
         cross_fit: int | None = None,
+        scoring: Any = None,
+        cv: Any = None,
         random_state: Seed = None,
         loss: Any = "squared",
     ):
         super().__init__(
             family, budget=budget, max_memory=max_memory,
             categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
-            random_state=random_state,
+            scoring=scoring, cv=cv, random_state=random_state,
         )  # fmt: skip
         self.loss = loss
 
@@ -1202,7 +1366,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         groups : array-like of shape (n_samples,), optional
             What belongs together: rows of a group are left out together, so that none of them is
             judged by what was learned from another. Kernels on all rows leave them out exactly,
-            others by folds of whole groups.
+            others by folds of whole groups. With `cv` they are for the splitter.
 
         Returns
         -------

@@ -102,6 +102,9 @@ class Silent:
     def begin(self, name):
         """Nothing."""
 
+    def heard(self, entry, weights):
+        """Nothing of a candidate of `tunefree.choose.race` and the rows' weights."""
+
     def end(self, publish=None):
         """Never stops."""
         return False

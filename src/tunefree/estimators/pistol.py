@@ -933,7 +933,8 @@ class PiSTOLRegressor(
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        Within the columns' limits, predictions are ``X @ coef_.T + intercept_``.
+        `predict_linear` is ``X @ coef_.T + intercept_``; `predict` clips columns to `limits_`
+        first, and the result to `range_`.
     intercept_ : float or ndarray of shape (n_targets,)
     limits_ : ndarray of shape (2, n_features) or None
         Columns are clipped to these before prediction (None on sparse data): to their clipped
@@ -1200,8 +1201,16 @@ class PiSTOLRegressor(
         late = len(said) // 2  # what was said early is farther off than the model will be
         return base.foretold(said[late:], targets[late:], weights[late:], self.range_)
 
+    def predict_linear(self, X: MatrixLike) -> np.ndarray:
+        """The line ``X @ coef_.T + intercept_``: what `predict` says where it clips nothing."""
+        check_is_fitted(self, "coef_")
+        return product(base.check_rows(self, X), self.coef_.T) + self.intercept_
+
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
+        """Predicted targets, shape (n_samples,) or (n_samples, n_targets).
+
+        They are those of `predict_linear` of columns within `limits_`, clipped to `range_`.
+        """
         check_is_fitted(self, "coef_")
         X = base.check_rows(self, X)
         if self.limits_ is not None:

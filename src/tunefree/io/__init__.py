@@ -1,4 +1,4 @@
-"""Data files into arrays: libsvm, csv (plain, compressed, from stdin), parquet, Arrow, NumPy.
+"""Data files into arrays: libsvm, csv, JSON lines (also compressed), parquet, Arrow, NumPy.
 
 Errors are `DataError` and name the file, the line and the column.
 """
@@ -29,8 +29,10 @@ FORMATS = {
     "feather": "arrow",
     "npy": "npy",
     "npz": "npz",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
 }
-_PACKED = (".gz", ".zst")
+_PACKED = (".gz", ".zst", ".bz2", ".zip")
 # a label and index:value pairs, or one of the two; a csv cell holds a delimiter
 _LIBSVM_LINE = re.compile(rb"\s*([^\s,;:]+(?!\S))?(\s*(qid|\d+):[^\s,;:]+(?!\S))*\s*(#.*)?\n?")
 _DELIMITER = re.compile(rb"[,;\t]")
@@ -53,8 +55,8 @@ def read(
     r"""Read a data file.
 
     The format follows from the name (``.libsvm``, ``.svm``, ``.csv``, ``.tsv``, after which
-    ``.gz`` or ``.zst`` may follow; ``.parquet``, ``.arrow``, ``.npy``, ``.npz``) or else from the
-    first line.
+    ``.gz``, ``.zst``, ``.bz2`` or ``.zip`` may follow, ``.jsonl``; ``.parquet``, ``.arrow``,
+    ``.npy``, ``.npz``) or else from the first line.
 
     The options are those of `tunefree.open_source`. A target or column of weights may be a
     `Column` of another file, and absent; with ``target=False`` there is none (libsvm: a label may
@@ -88,7 +90,9 @@ def read(
     if kind == "csv":
         X, y, weight, layout = read_table(pieces, header=header, **options)
     else:
-        X, y, weight, layout = _read_arrays(source, path, kind, **options)
+        X, y, weight, layout = _read_arrays(
+            pieces if kind == "jsonl" else source, path, kind, **options
+        )
     if layout is None:
         return Table(X, y, weight, None, path)
     names, target, weight_column = layout.feature_names, layout.find(TARGET), layout.find(WEIGHT)
@@ -96,11 +100,11 @@ def read(
 
 
 def _read_arrays(source, path, format, *, n_features, target_type, **options):
-    """Read a file that is not text."""
-    if not isinstance(source, (str, os.PathLike)) or path == "<stdin>":
+    """Read a file that is not delimited."""
+    if format != "jsonl" and (not isinstance(source, (str, os.PathLike)) or path == "<stdin>"):
         raise DataError(f"{format} data must be a file", path)
     options |= {"n_features": n_features, "target_type": target_type}
-    found = list(row_blocks(path, format, **options))
+    found = list(row_blocks(source if format == "jsonl" else path, format, **options))
     if not sum(block[0].shape[0] for block in found):
         raise DataError("the file is empty: it holds no row", path)
     columns: Any = (
@@ -153,7 +157,7 @@ def _sniff(path, pieces):
 
 
 def sniff_text(pieces):
-    """Tell libsvm from csv by the first line; also returns the text that was read for it."""
+    """Tell libsvm, csv and JSON lines by the first line; also the text that was read for it."""
     head = b""
     while (line := re.search(rb"^[^\S\n]*[^\s#].*\n", head, re.MULTILINE)) is None:
         piece = next(pieces, None)
@@ -161,5 +165,7 @@ def sniff_text(pieces):
             line = re.search(rb"^[^\S\n]*[^\s#].*", head, re.MULTILINE)
             break
         head += piece
+    if line is not None and line[0].lstrip()[:1] == b"{":
+        return "jsonl", head
     fits = line is None or _LIBSVM_LINE.fullmatch(line[0]) or not _DELIMITER.search(line[0])
     return ("libsvm" if fits else "csv"), head

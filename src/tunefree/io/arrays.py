@@ -39,7 +39,7 @@ def finite_rows(X, y, weight, name, start, skipped=None):
         return X, y, weight
     words = next(words for rows, words in faults if bad[0] in rows)
     error = DataError(f"row {start + bad[0] + 1} has {words}", name)
-    error.feature = bad[0] in faults[0][0]
+    error.feature, error.row = bad[0] in faults[0][0], True
     if skipped is None:
         raise error
     skipped.add(error, len(bad))
@@ -64,7 +64,7 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
     What the file has not is None. `columns` are those of `tunefree.io.read`; not all concern
     NumPy files.
     """
-    if format in ("parquet", "arrow"):
+    if format in ("parquet", "arrow", "jsonl"):
         found = _frames(path, format, start, **columns)
     else:
         columns = {k: columns.get(k) for k in ("target", "weight_column", "n_features")}
@@ -81,12 +81,12 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
 
 
 def frame_batches(path, format, start=0):
-    """The record batches of a "parquet", "arrow" or "csv" file from a row on, of at most 8192 rows.
+    """The record batches of a "parquet", "arrow", "csv" or "jsonl" file, of at most 8192 rows.
 
-    A "csv" file is delimited text that pyarrow reads.
+    They begin with row `start`. A "csv" file is delimited text that pyarrow reads.
     """
     import pyarrow
-    from pyarrow import csv, ipc, parquet
+    from pyarrow import csv, ipc, json, parquet
 
     try:
         if format == "parquet":
@@ -99,11 +99,19 @@ def frame_batches(path, format, start=0):
                 start -= int(groups[first]) if rest else 0
                 yield from _skip(file.iter_batches(_ROWS, row_groups=rest), start)
         elif format == "csv":
-            head = next(whole_lines(chunks(path)), b"").split(b"\n")[0]
+            text = next(whole_lines(chunks(path)), b"")
+            head = text.lstrip(b" \n").split(b"\n")[0]
             head.decode()  # pyarrow would notice in the rows only
+            above = csv.ReadOptions(skip_rows=text.count(b"\n", 0, text.find(head)))
             how = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
-            with csv.open_csv(os.fspath(path), parse_options=how) as file:
+            with csv.open_csv(os.fspath(path), above, how) as file:
                 yield from _skip(file, start)
+        elif format == "jsonl":
+            text = b"".join(chunks(path))
+            if text.strip():
+                how = json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
+                found = json.read_json(pyarrow.BufferReader(text), how)
+                yield from _skip(found.to_batches(), start)
         else:
             with pyarrow.memory_map(os.fspath(path)) as mapped:
                 try:

@@ -12,6 +12,7 @@ bits, is left to Python's own `float` (outcome `SLOW`). The result is therefore 
 past a newline, so a buffer that ends in one needs no bounds checks.
 """
 
+import bz2
 import contextlib
 import gzip
 import hashlib
@@ -22,6 +23,7 @@ import re
 import stat
 import sys
 import tempfile
+import zipfile
 import zlib
 from typing import Any
 
@@ -31,11 +33,14 @@ from tunefree._jit import kernel
 
 CHUNK = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_BZIP2, _ZIP = b"BZh", b"PK\x03\x04"
+_PACKED = (_GZIP, _ZSTD, _BZIP2, _ZIP)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SAMPLE = 4096
 _OTHER_BLANKS = b"\r\v\f"
 _AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"   ")
+_SEPARATOR = re.compile(rb"(?i:sep=)[,;|\t][ \t]*(?=\n)")  # Excel's first line
 
 
 class DataError(ValueError):
@@ -51,6 +56,8 @@ class DataError(ValueError):
         Where, from 1; a column counts characters.
     feature : bool
         Whether a feature is no number, which some learners would take.
+    row : bool
+        Whether one row is malformed, and could be left out.
     hint : str or None
         A way out, which follows the message.
 
@@ -62,6 +69,7 @@ class DataError(ValueError):
     """
 
     feature: bool = False
+    row: bool = False
     hint: str | None = None
     at: int  # the byte of the text at hand, of a fault in one that can be read without it
 
@@ -114,7 +122,8 @@ def sound_parts(text, line, parse, skipped):
         try:
             block = parse(text, line)
         except DataError as error:
-            if skipped is None or not hasattr(error, "at"):
+            error.row = hasattr(error, "at")
+            if skipped is None or not error.row:
                 raise
             skipped.add(error)
             start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1
@@ -187,7 +196,7 @@ def chunks(source, size=None, start=0):
             piece = take(size)
             head += piece
         before, regular = 0, stream is opened and stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-        if regular and start and not head.startswith((_GZIP, _ZSTD)):
+        if regular and start and not head.startswith(_PACKED):
             stream.seek(start)
             head, before, start = b"", start, 0
         pieces = itertools.chain([head], iter(lambda: take(size), b""))
@@ -197,6 +206,10 @@ def chunks(source, size=None, start=0):
             pieces = _gunzip(pieces, size, path)
         elif head.startswith(_ZSTD):
             pieces = _unzstd(pieces, path)
+        elif head.startswith(_BZIP2):
+            pieces = _unbzip2(pieces, path)
+        elif head.startswith(_ZIP):
+            pieces = _unzip(pieces, size, path)
         yield from _from_byte(filter(None, pieces), start)
 
 
@@ -268,6 +281,34 @@ def _unzstd(pieces, path):
         raise DataError("the zstd data end too early: the file is truncated", path)
 
 
+def _unbzip2(pieces, path):
+    unpacked = bz2.BZ2Decompressor()
+    try:
+        for piece in pieces:
+            while piece:
+                if unpacked.eof:
+                    unpacked = bz2.BZ2Decompressor()
+                yield unpacked.decompress(piece)
+                piece = unpacked.unused_data
+    except OSError as problem:
+        raise DataError(f"the bzip2 data are damaged ({problem})", path) from None
+    if not unpacked.eof:
+        raise DataError("the bzip2 data end too early: the file is truncated", path)
+
+
+def _unzip(pieces, size, path):
+    """The only file of an archive, whose bytes are held: what it holds is told at its end."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(b"".join(pieces))) as archive:
+            names = [n for n in archive.namelist() if n[-1] != "/" and not n.startswith("__MACOSX")]
+            if len(names) != 1:
+                raise DataError(f"the archive holds {len(names)} files: pack one alone", path)
+            with archive.open(names[0]) as stream:
+                yield from iter(lambda: stream.read(size), b"")
+    except (zipfile.BadZipFile, EOFError, zlib.error, RuntimeError, NotImplementedError) as problem:
+        raise DataError(f"the zip archive cannot be read ({problem})", path) from None
+
+
 def fingerprint(path, stop=None):
     """A digest of 16 blocks of a regular file, evenly spread over its first `stop` bytes.
 
@@ -275,7 +316,7 @@ def fingerprint(path, stop=None):
     """
     digest, size = hashlib.sha256(), os.path.getsize(path)
     with open(path, "rb") as file:
-        packed = file.read(len(_ZSTD)).startswith((_GZIP, _ZSTD))
+        packed = file.read(len(_ZSTD)).startswith(_PACKED)
         stop = size if stop is None else min(_SAMPLE if packed else stop, size)
         digest.update(b"%d" % stop)
         for k in range(16):
@@ -294,16 +335,22 @@ def plain(text):
     return text.translate(_AS_SPACES) if any(b in text for b in _OTHER_BLANKS) else text
 
 
+def _unmarked(text):
+    found = _SEPARATOR.match(text)
+    return text if found is None else b" " * found.end() + text[found.end() :]
+
+
 def whole_lines(pieces):
     r"""Regroup pieces of text so that each ends with a line, and that in a newline.
 
     A line longer than a piece is gathered until it ends, in time linear in its length. A UTF-8 byte
-    order mark at the start is dropped; text with a mark of UTF-16 is left as it is.
+    order mark at the start is dropped, and Excel's first line ``sep=;`` is blanks; text with a mark
+    of UTF-16 is left as it is.
 
     >>> list(whole_lines([b"a", b"b", b"c\r\nd"]))
     [b'abc \n', b'd\n']
     """
-    held, first, change = [], True, plain
+    held, first, start, change = [], True, True, plain
     for piece in pieces:
         held.append(piece)
         if first and sum(map(len, held)) >= len(_BYTE_ORDER_MARK):
@@ -312,7 +359,9 @@ def whole_lines(pieces):
         last = held[-1].rfind(b"\n") + 1
         if last and not first:
             piece = held.pop()
-            yield change(b"".join([*held, piece[:last]]))
+            text = change(b"".join([*held, piece[:last]]))
+            yield _unmarked(text) if start else text
+            start = False
             held = [piece[last:]] if last < len(piece) else []
     rest = change(b"".join(held))
     if rest:

@@ -17,6 +17,7 @@ from pyarrow import compute, csv, types
 
 from tunefree.io import FORMATS, format_of, read, sniff_text
 from tunefree.io.arrays import frame_batches, kind_of_type, targets_of
+from tunefree.io.cells import kind_of, known, meant, trimmed
 from tunefree.io.files import (
     UTF16,
     DataError,
@@ -40,15 +41,10 @@ from tunefree.io.tables import (
     unnamed,
 )
 
-# Cells that say that nothing is known, in small letters.
-MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", "."])
-_NUMBER = r"^[+-]?((\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
-_DATE = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?Z?)?$"
-_NO_TEXT, _NO_NUMBER = pa.scalar(None, pa.string()), pa.scalar(None, pa.float64())
 # Text is parsed in parts of about so many bytes where it need not be in memory at once.
 _PART = 32 << 20
+_FRAMES = ("csv", "parquet", "arrow", "jsonl")
 _BLANKS = " \t\n"
-_LATE_QUOTE = r'^[ \t]+"((?:[^"]|"")*)"[ \t]*$'
 
 
 class _How(NamedTuple):
@@ -74,10 +70,13 @@ def read_mixed(source, *, kinds=None, skipped=None, **options):
     refused = None
     if kinds is None or set(kinds) <= {"number", None}:
         try:
-            return read(source, **options)
+            table = read(source, **options)
+            text = table.y is not None and table.y.dtype.kind == "U" and table.zero_based is None
+            if not text or kind_of(known(pa.array(table.y))) != "number":  # no $5,000 as a class
+                return table
         except DataError as problem:
             refused = problem
-    if format_in(source, options.get("format")) not in ("csv", "parquet", "arrow"):
+    if format_in(source, options.get("format")) not in _FRAMES:
         if refused is not None and skipped is None:
             raise refused
         return read(source, skipped=skipped, **options)
@@ -153,6 +152,7 @@ class _Faults:
         if not self.found:
             return None
         first = self.at(*min(self.found, key=lambda f: f[:2]))
+        first.row = True
         if self.skipped is None:
             raise first
         bad = np.unique([row for row, _, _ in self.found])
@@ -163,9 +163,10 @@ class _Faults:
 _WORDS = {
     "number": "not a finite number",
     "truth": "neither true nor false",
-    "date": "no date such as 2026-01-31",
+    "date": "no date such as 2026-01-31, 31.01.2026 or 01/31/2026",
+    "date dmy": "no date such as 2026-01-31, 31.01.2026 or 31/01/2026",
 }
-_LEARNED = {"number": "numbers", "truth": "truth values", "date": "dates"}
+_LEARNED = {"number": "numbers", "truth": "truth values", "date": "dates", "date dmy": "dates"}
 
 
 def _cell_words(kind, trained):
@@ -188,85 +189,6 @@ def _long_words(raw):
 
 def _weight_words(raw):
     return f"no weight: {shown(raw)}" if raw.strip() else "the cell is empty: the row has no weight"
-
-
-# Cells of text: what kind they are, and what they mean.
-
-
-def _trimmed(cells):
-    """Cells without the blanks around them; a quote behind a blank begins a quotation, too."""
-    quoted = compute.match_substring_regex(cells, _LATE_QUOTE)
-    if compute.any(quoted).as_py():
-        inner = compute.replace_substring_regex(cells, _LATE_QUOTE, r"\1")
-        cells = compute.if_else(quoted, compute.replace_substring(inner, '""', '"'), cells)
-    return compute.utf8_trim(cells, _BLANKS)
-
-
-def known(cells):
-    """Cells without the blanks around them; null where they say that nothing is known."""
-    cells = _trimmed(cells)
-    return compute.if_else(compute.is_in(compute.utf8_lower(cells), MISSING), _NO_TEXT, cells)
-
-
-def kind_of(cells, comma=False):
-    """Tell what a column of `known` cells holds; `comma` allows decimal commas.
-
-    Numbers, ``true`` and ``false``, dates in the form of ISO 8601, or else text. A column of more
-    than 20 different numbers is one of numbers, too, if a tenth of its cells at most are not.
-
-    >>> [kind_of(pa.array(c)) for c in (["1", None], ["TRUE"], ["2026-01-31"], ["1", "a"])]
-    ['number', 'truth', 'date', 'text']
-    """
-    cells = cells.drop_null()
-    if not len(cells):
-        return "text"
-    if not _fitting(cells, "number", comma).null_count:
-        return "number"
-    if looks_numeric(_floats(meant(cells, "number", comma)[0]), len(cells)):
-        return "number"
-    return next((kind for kind in ("truth", "date") if not meant(cells, kind)[1].any()), "text")
-
-
-def _fitting(cells, kind, comma):
-    """The cells that look like a kind; null for others."""
-    if kind == "number":
-        pattern = _NUMBER.format(point="[.,]" if comma else r"\.")
-        fits = compute.match_substring_regex(cells, pattern)
-    elif kind == "truth":
-        fits = compute.is_in(compute.utf8_lower(cells), pa.array(["true", "false"]))
-    else:
-        fits = compute.match_substring_regex(cells, _DATE)
-    return compute.if_else(fits, cells, _NO_TEXT)
-
-
-def meant(cells, kind, comma=False):
-    """What `known` cells mean as a kind (null for bad ones), and which are bad."""
-    if kind == "text":
-        return cells, np.zeros(len(cells), dtype=bool)
-    fitting = _fitting(cells, kind, comma)
-    if kind == "number":
-        fitting = compute.replace_substring(fitting, ",", ".") if comma else fitting
-        values = fitting.cast(pa.float64())
-        values = compute.if_else(compute.is_finite(values), values, _NO_NUMBER)
-    elif kind == "truth":
-        values = compute.equal(compute.utf8_lower(fitting), "true")
-    else:
-        values = _dates(compute.replace_substring(fitting, "Z", ""))
-    return values, _flags(compute.and_(compute.is_valid(cells), compute.is_null(values)))
-
-
-def _dates(texts):
-    """Times; null for days that no calendar has."""
-    try:
-        return texts.cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        found = []
-        for text in texts:
-            try:
-                found.append(text.cast(pa.timestamp("us")))
-            except pa.ArrowInvalid:
-                found.append(None)
-        return pa.array(found, pa.timestamp("us"))
 
 
 # Delimited text.
@@ -361,7 +283,7 @@ def _target(cells, layout, comma, target_type, faults):
     found = layout.find(TARGET)
     if found is None:
         return None
-    column = _trimmed(cells.column(found.position).combine_chunks())
+    column = trimmed(cells.column(found.position).combine_chunks())
     empty = _flags(compute.equal(column, ""))
     if target_type is not str:
         values, bad = meant(column, "number", comma)
@@ -423,7 +345,9 @@ def _ragged(row, text, line, layout, path):
         words = f"this row has {found} cells, the first one has {width}"
     else:
         words = f"this row has more than the {width} cells of the first one"
-    return DataError(words, path, *place_of(text, line, record, width, layout.delimiter, True))
+    error = DataError(words, path, *place_of(text, line, record, width, layout.delimiter, True))
+    error.row = True
+    return error
 
 
 def _unclosed(record, position, text, line, layout, path):

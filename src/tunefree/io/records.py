@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tunefree.io.cells import MISSING
 from tunefree.io.files import DataError, decoded, name_of, placed_lines
-from tunefree.io.mixed import MISSING
 from tunefree.io.tables import TARGET, WEIGHT, Layout, cell_spans, plan, unnamed
 
 _MISSING = set(MISSING.to_pylist())

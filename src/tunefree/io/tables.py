@@ -8,6 +8,7 @@ CPU second as the matrix that learners want, against 90 to 150 by `pyarrow.csv` 
 columns, and here a fault has its line and column at once.
 """
 
+import difflib
 import re
 from typing import Any, NamedTuple
 
@@ -181,7 +182,9 @@ def assign(
     if by_name:
         missing = [name for name in wanted if name not in known]
         if missing:
-            raise DataError(f"the header lacks {_some(missing)}", *place)
+            error = DataError(f"the header lacks {_some(missing)}", *place)
+            error.hint = did_you_mean(missing[0], known, "is it {}?")
+            raise error
         slots[[known.index(name) for name in wanted]] = np.arange(len(wanted))
     else:
         free = np.flatnonzero(slots == IGNORED)
@@ -209,10 +212,23 @@ def _position(column, names, width, what, place):
         position = int(column)
     except ValueError:
         known = "the file has no header" if names is None else "the header has " + _some(names)
-        raise DataError(f"there is no {what} column {column!r}: {known}", *place) from None
+        error = DataError(f"there is no {what} column {column!r}: {known}", *place)
+        error.hint = did_you_mean(column, names or [])
+        raise error from None
     if not -width <= position < width:
         raise DataError(f"there is no {what} column {position}: the file has {width}", *place)
     return position % width
+
+
+def did_you_mean(word, names, question="did you mean {}?"):
+    """A question after the name most like a word; None without one.
+
+    >>> did_you_mean("prise", ["size", "Price", "city"])
+    "did you mean 'Price'?"
+    """
+    small = {name.lower(): name for name in reversed(names)}
+    found = difflib.get_close_matches(str(word).lower(), small, n=1)
+    return question.format(repr(small[found[0]])) if found else None
 
 
 def _some(names):

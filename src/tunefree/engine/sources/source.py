@@ -374,11 +374,13 @@ def open_source(
     else:
         path, name = os.fspath(data), name or name_of(data)
     kind = FORMATS.get(format or "") or (path and FORMATS.get(format_of(path) or ""))
-    if hasher and kind in ("parquet", "arrow", "csv"):
+    if kind == "jsonl" and path in (None, "-"):
+        raise ValueError("JSON lines are learned as they are read from files only.")
+    if hasher and kind in ("parquet", "arrow", "csv", "jsonl"):
         reader = readers.Hashed(path, name, hasher, format=kind, **roles)
     elif hasher:
         raise ValueError("hashed= is for iterators, and for csv, parquet and Arrow files.")
-    elif kind in ("parquet", "arrow", "npy", "npz"):
+    elif kind in ("parquet", "arrow", "npy", "npz", "jsonl"):
         reader = readers.Stored(path, name, format=kind, **named)
     else:
         lenient = on_bad_row == "skip"
