@@ -200,7 +200,9 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """Coefficients, intercepts and what is said of the last rows, at the best penalty."""
         # These are to come first.
         A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
-        found = solve(marks, lambda a, b: A[a:b], len(A), Y, weights, most=held)
+        found = solve(
+            marks, lambda a, b: A[a:b].astype(np.float64), len(A), Y, weights, most=held
+        )
         risk = np.square(found.left_out - Y[:held, None]).sum(axis=2)
         i = int(np.argmin(weights[:held] @ risk))
         self.alpha_ = float(ALPHAS[i])

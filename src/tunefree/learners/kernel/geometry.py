@@ -22,10 +22,10 @@ determination); the mixture, the prior and the search are this library's.
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-from tunefree._jit import REASSOCIATE
+from tunefree._blas import potrf, potri, potrs
+from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32
 from tunefree._jit import kernel as compiled
 from tunefree.kernels import decay, mirror
 
@@ -44,6 +44,26 @@ _NONE = np.empty(0, dtype=np.int64)
 # Single precision serves from this penalty on; for a fit of so many rows, from the second.
 _SINGLE = 3e-3
 _MANY, _SINGLE_MANY = 1000, 0.03
+
+
+# Distances become kernel values, in one visit.
+@compiled
+def _values32(D, left, right, slope):
+    one, lowest = np.float32(1.0), np.float32(-87.0)
+    for i in range(len(D)):
+        row, size = D[i], left[i]
+        for k in range(len(row)):
+            lines = ((row[k] - size) - right[k]) * slope
+            row[k] = fast_exp32(max(-row[k], lowest)) - lines + one
+
+
+@compiled
+def _values64(D, left, right, slope):
+    for i in range(len(D)):
+        row, size = D[i], left[i]
+        for k in range(len(row)):
+            lines = ((row[k] - size) - right[k]) * slope
+            row[k] = fast_exp(max(-row[k], -700.0)) - lines + 1.0
 
 
 class Geometry(NamedTuple):
@@ -69,15 +89,10 @@ class Geometry(NamedTuple):
     def values(self, A, B, out=None):
         """Kernel values of rows so shown, shape (n, m)."""
         a, b = self.kernel.sizes(A), self.kernel.sizes(B)
-        D = self.kernel.distances(A, B, a, b)
-        K = decay(D, 1.0, out)
-        slope = A.dtype.type(self.slope)
-        D -= a[:, None]
-        D -= b
-        D *= slope
-        K -= D
-        K += A.dtype.type(1.0)
-        return K
+        D = self.kernel.distances(A, B, a, b, out)
+        turn = _values32 if D.dtype == np.float32 else _values64
+        turn(D, a, b, D.dtype.type(self.slope))
+        return D
 
     def onnx(self, g, X):
         """Rows in the units of the kernel, as nodes of a graph."""
@@ -97,16 +112,13 @@ def inverse(K, penalty, weights, last=None):
     """
     A = K.T.copy(order="F")  # symmetric
     A[np.diag_indices_from(A)] += (penalty / weights).astype(A.dtype)
-    single = A.dtype == np.float32
-    factor, info = (lapack.spotrf if single else lapack.dpotrf)(A, 1, 0, 1)
-    size = np.diagonal(factor)
-    if info or not np.isfinite(size).all():
+    failed, size = potrf(A), np.diagonal(A)
+    if failed or not np.isfinite(size).all():
         return None
-    block = factor if last is None else np.array(factor[-last:, -last:], order="F")
     logdet = 2.0 * np.log(size.astype(np.float64)).sum()
-    whole, _ = (lapack.spotri if single else lapack.dpotri)(block, 1, int(last is None))
+    whole = potri(A if last is None else np.array(A[-last:, -last:], order="F"))
     mirror(whole.T)
-    return (whole, logdet) if last is None else (whole, factor)
+    return (whole, logdet) if last is None else (whole, A)
 
 
 @compiled(fastmath=REASSOCIATE)
@@ -344,8 +356,7 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE):
         penalty *= 4.0
         found = inverse(K.astype(np.float64), penalty, weights, held)
     corner, factor = found
-    solve = lapack.spotrs if factor.dtype == np.float32 else lapack.dpotrs
-    coef = solve(factor, Y.astype(factor.dtype), 1)[0].astype(np.float64)
+    coef = potrs(factor, Y).astype(np.float64)
     gap = coef[-held:] / np.diagonal(corner)[:, None]
     if groups is not None:
         order = np.argsort(groups, kind="stable")
@@ -356,4 +367,4 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE):
         return coef, left_out, penalty, corner[few]
     unit = np.zeros((len(A), len(few)), factor.dtype)
     unit[few, np.arange(len(few))] = 1.0
-    return coef, left_out, penalty, solve(factor, unit, 1)[0].T
+    return coef, left_out, penalty, potrs(factor, unit).T
