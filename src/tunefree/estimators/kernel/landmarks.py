@@ -212,14 +212,13 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         if geometry is None:
             marks = Columns(A.shape[1])
             return marks, *self._ridge(marks, A, Y, weights, held, team)[:3]
-        A = A.astype(np.float32 if n > _ALL else np.float64)
         m, best, sizes = self.n_landmarks, None, []
         if m not in ("auto", "all"):
             sizes = [min(int(m), n)]
         elif m == "auto":
             top = affordable(n)
             sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START]
-        all_rows = m == "all" or m == "auto" and n**2 * (A.shape[1] + 50.0) <= _STEP
+        all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
         for m in sizes[:-1] if all_rows and len(sizes) > 1 else sizes:
             marks = place(A[:m], geometry)
             found = marks, *self._ridge(marks, A, Y, weights, held, team)
@@ -242,7 +241,13 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """Coefficients, intercepts, what is said of the last rows and its risk, at best penalty."""
         # These are to come first.
         A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
-        found = solve(marks, lambda a, b: A[a:b], len(A), Y, weights, most=held, team=team)
+        single = len(A) > _ALL and self.geometry_ is not None
+        dtype = np.float32 if single else np.float64
+
+        def rows(start, stop):
+            return A[start:stop].astype(dtype)
+
+        found = solve(marks, rows, len(A), Y, weights, most=held, team=team)
         risk = weights[:held] @ np.square(found.left_out - Y[:held, None]).sum(axis=2)
         i = int(np.argmin(risk))
         self.alpha_ = float(ALPHAS[i])
@@ -311,6 +316,11 @@ def affordable(n):
     """The most landmarks of many rows for which n m^2 + 10 m^3 multiply-adds stay within 4e12."""
     m = np.arange(500, 4001, 500.0)
     return int(m[np.searchsorted(n * m**2 + 10 * m**3, 4e12, "right") - 1])
+
+
+def grown(n, d):
+    """Whether all of n rows of d coordinates may be landmarks."""
+    return n**2 * (d + 50.0) <= _STEP
 
 
 # Kernels whose columns have rates.

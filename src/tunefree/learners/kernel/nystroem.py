@@ -83,16 +83,13 @@ class Sums(NamedTuple):
 
     total: float  # the weights
     first: np.ndarray  # coordinates, shape (m,)
-    second: np.ndarray  # their products, shape (m, m), the upper triangle
+    second: Any  # their products, array of shape (m, m), the upper triangle
     targets: np.ndarray  # targets less a shift, shape (n_outputs,)
     cross: np.ndarray  # products of coordinates and these, shape (m, n_outputs)
 
     def plus(self, other):
-        """The sums over the rows of both; the large one is added in place."""
-        self.second[:] += other.second
-        total, first = self.total + other.total, self.first + other.first
-        both = self.targets + other.targets, self.cross + other.cross
-        return Sums(total, first, self.second, *both)
+        """The sums over the rows of both."""
+        return Sums(*(a + b for a, b in zip(self, other, strict=True)))
 
     def centred(self):
         """Products of coordinates less their means, and of these with targets less theirs."""
@@ -140,13 +137,13 @@ def accumulate(marks, rows, n, targets, weights, shift, team=ALONE, start=0):
         first, cross = F @ w.astype(F.dtype), F @ (w[:, None] * y).astype(F.dtype)
         if (w != 1.0).any():
             F *= np.sqrt(w).astype(F.dtype)
-        second = syrk(F, np.zeros((m, m), F.dtype, order="F"))
-        return Sums(w.sum(), first, second, w @ y, cross)
+        return syrk(F, np.zeros((m, m), F.dtype, order="F")), Sums(w.sum(), first, 0.0, w @ y, cross)
 
-    sums = Sums(0.0, np.zeros(m), np.zeros((m, m), order="F"), np.zeros(k), np.zeros((m, k)))
-    for found in team.each(part, _blocks(marks, n, start)):
+    second, sums = np.zeros((m, m), order="F"), Sums(0.0, np.zeros(m), 0.0, np.zeros(k), 0.0)
+    for products, found in team.each(part, _blocks(marks, n, start)):
+        second += products
         sums = sums.plus(found)
-    return sums
+    return sums._replace(second=second)
 
 
 def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None, team=ALONE):
