@@ -61,18 +61,18 @@ def syrk(F, sums):
 def potrf(A):
     """A becomes the lower Cholesky factor, above which it stays; gives what LAPACK says of it."""
     info = ctypes.c_int(0)
-    _call("potrf", "L", len(A), A, len(A), info)
+    _call("potrf", "L", len(A), A, max(len(A), 1), info)
     return info.value
 
 
 def potri(factor):
     """The lower Cholesky factor becomes the lower triangle of the inverse."""
-    _call("potri", "L", len(factor), factor, len(factor), ctypes.c_int(0))
+    _call("potri", "L", len(factor), factor, max(len(factor), 1), ctypes.c_int(0))
     return factor
 
 
 def potrs(factor, B):
     """The solution of A X = B, by the lower Cholesky factor of A."""
     X, n = np.array(B, dtype=factor.dtype, order="F"), len(factor)
-    _call("potrs", "L", n, X.shape[1], factor, n, X, n, ctypes.c_int(0))
+    _call("potrs", "L", n, X.shape[1], factor, max(n, 1), X, max(n, 1), ctypes.c_int(0))
     return X

@@ -181,7 +181,9 @@ class _Landmark(TellsCallbacks, BaseEstimator):
                 Landmarks(A, geometry, np.empty((0, 0))),
                 None if groups is None else groups[order[-r:]],
             )
-            coef, left_out, self.alpha_, inverse = exact(geometry, A, Y, weights, r, whole, few)
+            coef, left_out, self.alpha_, inverse = exact(
+                geometry, A, Y, weights, r, whole, few, team
+            )
             if groups is None:
                 without = inverse, (Y[-r:] - left_out)[few - n + r]
         else:
@@ -231,7 +233,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         if best is not None and not all_rows:
             self.alpha_ = alpha
             return best[:4]
-        geometry = self.geometry_ = scaled(geometry, A, Y, weights, n - held)
+        geometry = self.geometry_ = scaled(geometry, A, Y, weights, n - held, team)
         A, self.alpha_ = _placed(geometry, Z).astype(np.float32), geometry.penalty
         marks = place(A[: leaders(n)], geometry)
         coef, intercept, said = full(marks, A, Y, weights, geometry.penalty, held, team)

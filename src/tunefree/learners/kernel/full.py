@@ -129,7 +129,7 @@ def leaders(n):
     return int(min(4000, 12 * np.sqrt(n), n))
 
 
-def scaled(geometry, A, Y, weights, n):
+def scaled(geometry, A, Y, weights, n, team):
     """The geometry with the penalty, and rates all so many times, of least leave-one-out risk.
 
     The first of n rows are asked, each with all others of these left in.
@@ -141,7 +141,7 @@ def scaled(geometry, A, Y, weights, n):
         B = A[:m] * (rates ** (1.0 / geometry.kernel.power)).astype(A.dtype)
         for factor in (0.03, 0.1, 0.3, 1.0, 3.0):
             one = geometry._replace(rates=geometry.rates * rate, penalty=geometry.penalty * factor)
-            _, said, _, _ = exact(one, B, Y[:m], weights[:m], m - m // 2)
+            _, said, _, _ = exact(one, B, Y[:m], weights[:m], m - m // 2, team=team)
             risk = share @ np.square(said - Y[m // 2 : m]).sum(axis=1)
             if best is None or risk < best[0]:
                 best = risk, one

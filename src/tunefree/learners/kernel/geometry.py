@@ -28,6 +28,7 @@ from tunefree._blas import potrf, potri, potrs
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32
 from tunefree._jit import kernel as compiled
 from tunefree.kernels import decay, mirror
+from tunefree.learners.kernel.blocked import ALONE
 
 # Spread of the logarithms of rates, and where targets stand for classes; the middles and the spread
 # of those of penalty and slope.
@@ -44,6 +45,8 @@ _NONE = np.empty(0, dtype=np.int64)
 # Single precision serves from this penalty on; for a fit of so many rows, from the second.
 _SINGLE = 3e-3
 _MANY, _SINGLE_MANY = 1000, 0.03
+# Rows of a block of a Cholesky factor.
+_BLOCK = 1024
 
 
 # Distances become kernel values, in one visit.
@@ -104,7 +107,32 @@ class Geometry(NamedTuple):
         return g("Add", g("Add", E, 1.0), g("Mul", lines, float(self.slope)))
 
 
-def inverse(K, penalty, weights, last=None):
+def _factor(A, team):
+    """A becomes its lower Cholesky factor, block by block: what comes after one is for threads."""
+    for i in range(0, len(A), _BLOCK):
+        j = min(i + _BLOCK, len(A))
+        square = np.asfortranarray(A[i:j, i:j])
+        if failed := potrf(square):
+            return failed
+        A[i:j, i:j] = square
+        starts = range(j, len(A), _BLOCK)
+        if not starts:
+            break
+        below = np.linalg.inv(np.tril(square)).T
+
+        def panel(k, below=below, columns=slice(i, j)):
+            A[k : k + _BLOCK, columns] = A[k : k + _BLOCK, columns] @ below
+
+        def rest(pair, columns=slice(i, j)):
+            rows, others = (slice(k, k + _BLOCK) for k in pair)
+            A[rows, others] -= A[rows, columns] @ A[others, columns].T
+
+        team.map(panel, starts)
+        team.map(rest, [(k, m) for k in starts for m in starts if m <= k])
+    return 0
+
+
+def inverse(K, penalty, weights, last=None, team=ALONE):
     """The inverse of K + penalty diag(1 / weights), and the logarithm of its determinant.
 
     With `last` the Cholesky factor and the inverse's trailing block of that size, which needs no
@@ -112,7 +140,7 @@ def inverse(K, penalty, weights, last=None):
     """
     A = K.T.copy(order="F")  # symmetric
     A[np.diag_indices_from(A)] += (penalty / weights).astype(A.dtype)
-    failed, size = potrf(A), np.diagonal(A)
+    failed, size = _factor(A, team), np.diagonal(A)
     if failed or not np.isfinite(size).all():
         return None
     logdet = 2.0 * np.log(size.astype(np.float64)).sum()
@@ -318,7 +346,7 @@ def moves(geometry, A, rows, centers, coef, source, columns, without=None):
     return out
 
 
-def exact(geometry, A, Y, weights, held, groups=None, few=_NONE):
+def exact(geometry, A, Y, weights, held, groups=None, few=_NONE, team=ALONE):
     r"""Kernel ridge regression on all rows, and what it says of the last `held` without them.
 
     With :math:`\alpha = A^{-1} Y` the others say :math:`y_i - \alpha_i / A^{-1}_{ii}` of row i.
@@ -338,6 +366,7 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE):
         Groups of the rows held, which hold all of their rows.
     few : ndarray of int, optional
         Rows of which the inverse's are wanted.
+    team : Workers, optional
 
     Returns
     -------
@@ -351,10 +380,10 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE):
     single = len(A) >= _MANY and penalty >= _SINGLE_MANY
     A = A.astype(np.float32 if single else np.float64, copy=False)
     K = geometry.values(A, A)
-    found = inverse(K, penalty, weights, held)
+    found = inverse(K, penalty, weights, held, team)
     while found is None:
         penalty *= 4.0
-        found = inverse(K.astype(np.float64), penalty, weights, held)
+        found = inverse(K.astype(np.float64), penalty, weights, held, team)
     corner, factor = found
     coef = potrs(factor, Y).astype(np.float64)
     gap = coef[-held:] / np.diagonal(corner)[:, None]
