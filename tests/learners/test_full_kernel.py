@@ -89,7 +89,8 @@ def test_all_rows_beyond_those_solved_exactly(monkeypatch):
 def test_blocks_of_a_cholesky_factor_are_the_factor(single, monkeypatch):
     monkeypatch.setattr("tunefree.learners.kernel.geometry._BLOCK", 64)
     geometry, A, Y, w = problem(RBF(), 300)
-    K = geometry.values(A, A).astype(np.float32 if single else np.float64)
+    A = A.astype(np.float32 if single else np.float64)
+    K = geometry.values(A, A)
     found = {}
     for name, team in (("alone", ALONE), ("threads", None)):
         with workers(2) as pool:

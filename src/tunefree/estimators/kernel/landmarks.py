@@ -233,10 +233,15 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         if best is not None and not all_rows:
             self.alpha_ = alpha
             return best[:4]
-        geometry = self.geometry_ = scaled(geometry, A, Y, weights, n - held, team)
-        A, self.alpha_ = _placed(geometry, Z).astype(np.float32), geometry.penalty
+        geometry = scaled(geometry, A, Y, weights, n - held, team)
+        A = _placed(geometry, Z).astype(np.float32)
         marks = place(A[: leaders(n)], geometry)
         coef, intercept, said = full(marks, A, Y, weights, geometry.penalty, held, team)
+        risk = weights[-held:] @ np.square(said - Y[-held:]).sum(axis=1)
+        if best is not None and not risk < best[4]:
+            self.alpha_ = alpha
+            return best[:4]
+        self.geometry_, self.alpha_ = geometry, geometry.penalty
         return Landmarks(A, geometry, np.empty((0, 0))), coef, intercept, said
 
     def _ridge(self, marks, A, Y, weights, held, team):

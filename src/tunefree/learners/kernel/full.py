@@ -28,6 +28,10 @@ from tunefree.learners.kernel.nystroem import Landmarks, accumulate
 _TILE, _PANEL = 512, 2048
 # What landmarks leave of a row's square, in the mean, times this is added to the leader's penalty.
 _TAIL = 2.0
+# The squared residual falls to such a share of what it was, not below.
+_SMALL = 1e-12
+# Kernel values in single precision want a penalty of so much, times the root of the rows.
+_ROUNDED = 3e-6
 # Rows that are asked for the penalty.
 _ASKED = 3000
 # Steps at most, between two looks at the risk, and by how much it is to fall meanwhile.
@@ -109,11 +113,19 @@ def _steps(marks, sums, rho, penalty, A, Y, weights, beta, fit, team):
 
     R = centred(root * (Y - fit)) - penalty * beta
     Z = led(R)
-    P, size = Z, (R * Z).sum(axis=0)
+    P, size, least = Z, (R * Z).sum(axis=0), _SMALL * np.square(R).sum()
+    stopped = False
     while True:
-        step = symmetric(marks.geometry, A, root * P, team)
-        along = centred(root * step) + penalty * P
-        far = size / np.maximum((P * along).sum(axis=0), 1e-300)
+        if not stopped:
+            step = symmetric(marks.geometry, A, root * P, team)
+            along = centred(root * step) + penalty * P
+            bend = (P * along).sum(axis=0)
+        # What is left is rounding, which may bend the function the wrong way.
+        stopped = stopped or np.square(R).sum() <= least or (bend <= 0.0).any()
+        if stopped:
+            yield np.square(R).sum(axis=0)
+            continue
+        far = size / bend
         beta += far * P
         fit += far * step
         before, R = R, R - far * along
@@ -121,7 +133,7 @@ def _steps(marks, sums, rho, penalty, A, Y, weights, beta, fit, team):
         Z = led(R)
         # This form of the next direction forgives that the leader is known to seven digits only.
         P = Z + np.maximum((Z * (R - before)).sum(axis=0) / size, 0.0) * P
-        size = np.maximum((R * Z).sum(axis=0), 1e-300)
+        size = (R * Z).sum(axis=0)
 
 
 def leaders(n):
@@ -172,6 +184,7 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST):
     """
     n, k, geometry = len(A) - held, Y.shape[1], marks.geometry
     nothing = np.zeros(k)
+    penalty = max(penalty, _ROUNDED * np.sqrt(len(A)))
 
     def rows(a, b):
         return A[a:b]
