@@ -53,12 +53,13 @@ def main():
         globals()[part](options)
 
 
-def fit(folder, data, rows, jobs, estimator="LandmarkRegressor", converge=False, columns=13, **more):
+def fit(
+    folder, data, rows, jobs, estimator="LandmarkRegressor", converge=False, columns=13, **more
+):
     """Fit once small, for the compiler, and once; a dict of what is printed."""
     X, y, Z, t = load(folder, data, rows, columns)
     model = getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more)
-    # What is compiled for many rows and for few.
-    getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more).fit(X[:9000], y[:9000])
+    getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more).fit(X[:1500], y[:1500])
     if converge:
         full._FALL = 1e-4
     cpu, wall = time.process_time(), time.perf_counter()

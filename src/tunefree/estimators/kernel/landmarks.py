@@ -155,7 +155,6 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         self._finish(fitted, X.dtype)
         return self
 
-
     def _solve(self, X, y, weights, like, held, groups, given, together, team):
         n, share = len(X), weights / weights.sum()
         level = share @ y
@@ -296,7 +295,8 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         if self.geometry_ is None or len(coef) <= _ALL:
             return self.landmarks_.values(Z) @ coef
         with workers(self.n_jobs) as team:
-            centers = self.landmarks_.centers.astype(np.float32, copy=False)
+            marks: Any = self.landmarks_
+            centers = marks.centers.astype(np.float32, copy=False)
             return times(self.geometry_, Z.astype(np.float32), centers, coef, team)
 
     def __sklearn_tags__(self):

@@ -7,7 +7,8 @@ solution with a free intercept has the coefficients :math:`\alpha = U \beta`, wh
 
 Conjugate gradients need products with K alone: tiles of kernel values, made anew in every step,
 serve both halves of the symmetric matrix and are gone before the next. Landmarks lead them: with
-their features :math:`\Phi` of all rows the steps go along :math:`(Q U \Phi \Phi^\top U Q + \rho)^{-1} r`,
+their features :math:`\Phi` of all rows the steps go along
+:math:`(Q U \Phi \Phi^\top U Q + \rho)^{-1} r`,
 where :math:`\rho` stands for the penalty and for what landmarks leave of the kernel. Kernel values
 are in single precision, sums in double; tiles have a fixed size, and sums a fixed order, so that
 results do not depend on the number of threads. Rows that are held judge the steps: they end when
@@ -39,8 +40,10 @@ _MOST, _EACH, _FALL = 80, 4, 3e-3
 
 
 class _Values(NamedTuple):
-    """Kernel values as features: the very numbers that steps multiply by, so that what leads them
-    and what they see agree in the digits that a small penalty needs."""
+    """Kernel values as features: the very numbers that steps multiply by.
+
+    What leads them and what they see then agree in the digits that a small penalty needs.
+    """
 
     marks: Landmarks
 
@@ -114,17 +117,13 @@ def _steps(marks, sums, rho, penalty, A, Y, weights, beta, fit, team):
     R = centred(root * (Y - fit)) - penalty * beta
     Z = led(R)
     P, size, least = Z, (R * Z).sum(axis=0), _SMALL * np.square(R).sum()
-    stopped = False
     while True:
-        if not stopped:
-            step = symmetric(marks.geometry, A, root * P, team)
-            along = centred(root * step) + penalty * P
-            bend = (P * along).sum(axis=0)
+        step = symmetric(marks.geometry, A, root * P, team)
+        along = centred(root * step) + penalty * P
+        bend = (P * along).sum(axis=0)
         # What is left is rounding, which may bend the function the wrong way.
-        stopped = stopped or np.square(R).sum() <= least or (bend <= 0.0).any()
-        if stopped:
-            yield np.square(R).sum(axis=0)
-            continue
+        if np.square(R).sum() <= least or (bend <= 0.0).any():
+            break
         far = size / bend
         beta += far * P
         fit += far * step
@@ -134,6 +133,8 @@ def _steps(marks, sums, rho, penalty, A, Y, weights, beta, fit, team):
         # This form of the next direction forgives that the leader is known to seven digits only.
         P = Z + np.maximum((Z * (R - before)).sum(axis=0) / size, 0.0) * P
         size = (R * Z).sum(axis=0)
+    while True:
+        yield np.square(R).sum(axis=0)
 
 
 def leaders(n):
@@ -202,7 +203,8 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST):
     alone -= alone.mean(axis=0)
     fit, beta = times(geometry, A[:n], marks.centers, alone, team), np.zeros((n, k))
     beta[: len(alone)] = alone / root[: len(alone)]
-    w, risk, looks, sizes = weights[n:], np.inf, 0, np.zeros(k)
+    w, risk, looks, sizes = weights[n:], np.inf, 0, nothing
+    known, level, before = np.zeros((held, k)), nothing, nothing
     for looks, now in enumerate(
         _steps(marks, sums, rho, penalty, A[:n], Y[:n], weights[:n], beta, fit, team), 1
     ):

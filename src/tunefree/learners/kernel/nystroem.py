@@ -85,7 +85,7 @@ class Sums(NamedTuple):
     first: np.ndarray  # coordinates, shape (m,)
     second: Any  # their products, array of shape (m, m), the upper triangle
     targets: np.ndarray  # targets less a shift, shape (n_outputs,)
-    cross: np.ndarray  # products of coordinates and these, shape (m, n_outputs)
+    cross: Any  # products of coordinates and these, shape (m, n_outputs)
 
     def plus(self, other):
         """The sums over the rows of both."""
@@ -137,11 +137,12 @@ def accumulate(marks, rows, n, targets, weights, shift, team=ALONE, start=0):
         first, cross = F @ w.astype(F.dtype), F @ (w[:, None] * y).astype(F.dtype)
         if (w != 1.0).any():
             F *= np.sqrt(w).astype(F.dtype)
-        return syrk(F, np.zeros((m, m), F.dtype, order="F")), Sums(w.sum(), first, 0.0, w @ y, cross)
+        second = syrk(F, np.zeros((m, m), F.dtype, order="F"))
+        return second, Sums(w.sum(), first, 0.0, w @ y, cross)
 
     second, sums = np.zeros((m, m), order="F"), Sums(0.0, np.zeros(m), 0.0, np.zeros(k), 0.0)
     for products, found in team.each(part, _blocks(marks, n, start)):
-        second += products
+        second += products  # in place: it is large
         sums = sums.plus(found)
     return sums._replace(second=second)
 
