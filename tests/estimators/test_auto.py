@@ -138,6 +138,12 @@ def test_kernel_pistol_judges_itself_honestly():
 def steep(monkeypatch):
     """Rows whose classes are small squares of a board, and a race that judges on 3,000 of them."""
     monkeypatch.setattr(auto, "MOST_ROWS", 3000)
+    # The kernel on more rows would be ahead.
+    found = auto.candidates
+    monkeypatch.setattr(
+        auto, "candidates",
+        lambda *given: (lambda out, left: ([c for c in out if not c.grows], left))(*found(*given)),
+    )  # fmt: skip
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(11_000, 2))
     turned = X @ [[0.8, -0.6], [0.6, 0.8]]  # Laplace kernels like edges along the axes

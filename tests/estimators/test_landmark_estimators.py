@@ -165,11 +165,3 @@ def test_single_precision_rows_get_the_predictions_of_double_ones(seed):
     wide = LandmarkRegressor(random_state=0).fit(X.astype(float), y)
     assert narrow.predict(X).dtype == np.float32
     np.testing.assert_allclose(narrow.predict(X), wide.predict(X), rtol=0, atol=1e-4 * np.ptp(y))
-
-
-def test_rows_beyond_the_most_are_left_out_but_never_those_held(monkeypatch):
-    monkeypatch.setattr("tunefree.estimators.kernel.landmarks._MOST_ROWS", 60)
-    rng = np.random.default_rng(0)
-    X, held = rng.normal(size=(100, 2)), np.arange(100) % 4 == 0
-    model = LandmarkRegressor("linear", random_state=0)._learn(X, X @ [1.0, 2.0], held=held)
-    assert model.held_values_[:, 0] == pytest.approx((X @ [1.0, 2.0])[held], abs=0.05)

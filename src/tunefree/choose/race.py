@@ -34,6 +34,8 @@ class Candidate(Protocol):
         Whether it is the one whose view of the columns others take over.
     follows : bool
         Whether it takes over that view.
+    grows : bool
+        Whether it goes on from the better of those that lead, with as many landmarks as pay.
     at_once : bool
         Whether it learns all rows while it says what it thinks of those held.
     most_rows : int
@@ -46,6 +48,7 @@ class Candidate(Protocol):
     family: str
     leads: bool
     follows: bool
+    grows: bool
     at_once: bool
     most_rows: int
     pilot_seconds: float
@@ -202,7 +205,7 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
         elif not comparable:
             first = all(before.reason for before in plan.steps[: len(entries)])
             reason = "finished" if first else "too few rows to compare"
-        elif candidate.follows and not _pays(entries, weights):
+        elif (candidate.follows or candidate.grows) and not _pays(entries, weights):
             reason = "not tried: the kernels do not pay"
         elif candidate.follows:
             ahead, candidate = _piloted(candidate, entries, X, y, weights, splits[0], strata, score)
@@ -234,10 +237,16 @@ def _learnable(strata, splits):
     return all(len(np.unique(strata[kept])) > 1 for kept, _ in splits)
 
 
-def leader_of(entries):
-    """The last model whose view of the columns others take over, if there is one."""
-    found = [e.fitted for e in entries if e.candidate.leads and e.fitted is not None]
-    return found[-1].model if found else None
+def leader_of(entries, weights=None):
+    """The last model whose view of the columns others take over, if there is one.
+
+    With the rows' weights: the kernel among them that said most of rows left out.
+    """
+    found = [e for e in entries if e.candidate.leads and e.fitted is not None]
+    if weights is not None:
+        found = [e for e in found if e.candidate.family == "kernel"]
+        found.sort(key=lambda e: -weights[e.rows] @ e.second)
+    return found[-1].fitted.model if found else None
 
 
 def finished(entries):
@@ -291,7 +300,8 @@ def _piloted(candidate, entries, X, y, weights, split, strata, score):
 
 def _judge(candidate, X, y, weights, splits, score, entries, groups=None):
     """Hear a candidate, fold by fold as long as it can still win, or on all rows at once."""
-    start, leader = time.perf_counter() - candidate.pilot_seconds, leader_of(entries)
+    start = time.perf_counter() - candidate.pilot_seconds
+    leader = leader_of(entries, weights if candidate.grows else None)
     held = np.zeros(len(y), dtype=bool)
     held[np.concatenate([out for _, out in splits])] = True
     if candidate.at_once:

@@ -47,7 +47,7 @@ from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
-from tunefree.estimators.kernel.landmarks import affordable
+from tunefree.estimators.kernel.landmarks import affordable, grown
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
 from tunefree.learners.kernel.geometry import looked_at
@@ -74,8 +74,8 @@ _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
 MOST_ROWS = 16_384
 # Fewer rows a column than that tell nothing of the rates that they chose themselves.
 _RATED = 4
-# Landmarks to which a plan may limit a kernel.
-_FEWER = (1000, 500, 250)
+# Landmarks to which a plan may limit a kernel; of those that lead where rows are many.
+_FEWER, _LEADING = (1000, 500, 250), 1000
 # Rows that tell the columns' spread.
 _MOST_SHOWN = 50_000
 
@@ -118,6 +118,7 @@ class Candidate(NamedTuple):
     asinh: bool = False
     leads: bool = False
     follows: bool = False
+    grows: bool = False
     at_once: bool = False
     alone: bool = False
     together: tuple = ()
@@ -152,8 +153,10 @@ class Candidate(NamedTuple):
     def fit(self, X, y, weights, leader=None, **more):
         """A `Fitted` candidate on rows in random order; `more` is for its own `_learn`."""
         view, model = (), clone(self.estimator)
-        if self.leads:
+        if self.leads or self.grows:
             more |= {"like": leader, "together": self.together}
+            if self.grows and leader is not None:
+                model.set_params(kernel=leader.kernel)
         elif self.follows and leader is not None:
             more["like"] = self.known
             if not self.alone and leader.geometry_ is not None:
@@ -280,7 +283,7 @@ def _columns_cost(shape, candidate):
 
 
 def _landmark_cost(shape, candidate):
-    n, few = min(shape.n, 50_000), min(shape.n, 700)
+    n, few = shape.n, min(shape.n, 700)
     search = 60 * few**2 * (few + 2 * shape.d) * (1 + shape.k / 30)
     search *= 1.3 if candidate.estimator.kernel == "laplacian" else 1.0  # no product of matrices
     marks = candidate.estimator.n_landmarks
@@ -288,7 +291,11 @@ def _landmark_cost(shape, candidate):
         last, held = n**3 / 3, 17.0 * n**2 + 60 * n * shape.k
     else:
         m = affordable(n) if marks == "auto" else min(marks, n)
-        last, held = 4 * n * m**2 + 20 * m**3, 60.0 * m**2 + 260 * n * shape.k
+        last, held = n * m**2 + 20 * m**3, 60.0 * m**2 + 260 * n * shape.k
+        if marks == "auto" and grown(n, shape.d):
+            # Steps with and without the rows held, of half the kernel values each.
+            last += 40 * n**2 / 2 * (25 + shape.d / 2 + 4 * shape.k)
+            held += 40.0 * n * (shape.d + 10 * shape.k)
     last += n * min(n, 700) * 2 * shape.d
     few_rows = 130 * few**2 + 30 * n * shape.d
     return Cost(0.1 + (search + last) / 2e10 + _moves_seconds(shape), held + few_rows)
@@ -305,7 +312,7 @@ def _kernel_cost(shape, candidate):
     return Cost(0.5 + (work(n) + 2 * work(pilot_rows(n))) / 2e10, 2e7 + held)
 
 
-def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
+def candidates(task, family, X, n_outputs, seed, grouped=False, together=(), n_jobs=None):
     """The candidates for some data, from cheap to dear, and why others are left out.
 
     `grouped` rows are left out by groups: exactly by kernels on all rows, fold by fold by others.
@@ -342,7 +349,9 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
         if held:
             for kernel, name in _KERNELS.items():
                 if kernel != "linear" or (family == "auto" and shape.d <= _FEW_COLUMNS):
-                    one = make(kernel, random_state=seed)
+                    one = make(kernel, n_jobs=n_jobs, random_state=seed)
+                    if shape.n > EXACT:
+                        one.set_params(n_landmarks=_LEADING)
                     linear = kernel == "linear"
                     cost = _columns_cost if linear else _landmark_cost
                     at_once = not grouped or not linear and shape.n <= EXACT
@@ -356,12 +365,21 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
                             at_once=at_once,
                         )
                     )  # fmt: skip
+            if shape.n > EXACT and not grouped:
+                one = make(n_jobs=n_jobs, random_state=seed)
+                limits = tuple(m for m in (4000, 2000) if m < shape.n)
+                out.append(
+                    Candidate(
+                        "kernel on more rows", "kernel", one, _landmark_cost, limits, grows=True,
+                        at_once=True,
+                    )
+                )  # fmt: skip
         else:
             left[LEADER] = f"{shape.d} columns are too many"
         if grouped:
             left["kernel PiSTOL"] = "it cannot leave out whole groups"
         elif (not exact or shape.n > EXACT // 2) and shape.n * shape.d <= _MOST_CELLS:
-            one = getattr(tunefree, f"KernelPiSTOL{kind}")(random_state=seed)
+            one = getattr(tunefree, f"KernelPiSTOL{kind}")(n_jobs=n_jobs, random_state=seed)
             out.append(
                 Candidate(
                     "kernel PiSTOL", "kernel", one, _kernel_cost,
@@ -373,7 +391,7 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=()):
     return sorted(
         [c._replace(together=together) for c in out],
         key=lambda c: (
-            c.follows,
+            c.follows + 2 * c.grows,
             c.leads and order.index(c.name),
             not c.leads and c.cost(shape).seconds,
         ),
@@ -558,6 +576,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         cross_fit: int | None = None,
         scoring: Any = None,
         cv: Any = None,
+        n_jobs: int | None = None,
         random_state: Seed = None,
     ):
         self.family = family
@@ -567,6 +586,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         self.cross_fit = cross_fit
         self.scoring = scoring
         self.cv = cv
+        self.n_jobs = n_jobs
         self.categorical_features = categorical_features
         self.random_state = random_state
 
@@ -635,7 +655,7 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         many = np.flatnonzero(np.bincount(table.sources_) > 1)
         together = tuple(np.flatnonzero(table.sources_ == j) for j in many)
         entrants, left = candidates(
-            task, self.family, X, n_outputs, seed, groups is not None, together
+            task, self.family, X, n_outputs, seed, groups is not None, together, self.n_jobs
         )
         if splits is not None:
             entrants, groups = [c._replace(at_once=False) for c in entrants], None
@@ -789,7 +809,8 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
         for entry in entries:
             candidate = entry.candidate
             marks: Any = None if entry.fitted is None else entry.fitted.model
-            if candidate.leads and candidate.family == "kernel" and len(marks.dual_coef_) > few:
+            kernel = candidate.leads and candidate.family == "kernel" or candidate.grows
+            if kernel and len(marks.dual_coef_) > few:
                 candidate, more = candidate.small(few), {"held": held}
                 fitted = candidate.fit(X, y, weights, marks, **more)
                 scores = score.recalled(fitted)
@@ -1065,6 +1086,8 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     class_weight : dict, 'balanced' or None, default=None
         Weights of classes, which multiply those of rows; probabilities are those of a population
         weighed so.
+    n_jobs : int or None, default=None
+        Threads of kernels, all by default; results do not depend on it.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -1264,7 +1287,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         See `TuneFreeClassifier`.
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
         See `TuneFreeClassifier`.
-    compress, cross_fit : int or None, default=None
+    compress, cross_fit, n_jobs : int or None, default=None
         See `TuneFreeClassifier`.
     scoring, cv : default=None
         See `TuneFreeClassifier`.
@@ -1324,13 +1347,14 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         cross_fit: int | None = None,
         scoring: Any = None,
         cv: Any = None,
+        n_jobs: int | None = None,
         random_state: Seed = None,
         loss: Any = "squared",
     ):
         super().__init__(
             family, budget=budget, max_memory=max_memory,
             categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
-            scoring=scoring, cv=cv, random_state=random_state,
+            scoring=scoring, cv=cv, n_jobs=n_jobs, random_state=random_state,
         )  # fmt: skip
         self.loss = loss
 

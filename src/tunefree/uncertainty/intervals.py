@@ -152,7 +152,7 @@ def _local(view, said, residuals, weights, X):
         geometry = Geometry(RBF(), np.full(q, 0.5 / (q * band**2)), 1e-3, 0.0)
         A = geometry.show(Z)
         marks = place(A[:_MARKS], geometry)
-        found = solve(marks, lambda a, b, A=A: A[a:b], len(A), logs, weights)
+        found = solve(marks, lambda a, b, A=A: A[a:b].astype(float), len(A), logs, weights)
         told = found.left_out[:, :, 0]
         risk = share @ np.square(told - logs)
         i = int(np.argmin(risk))

@@ -17,14 +17,18 @@ from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
+from tunefree.learners.kernel.blocked import workers
+from tunefree.learners.kernel.full import full, leaders, scaled, times
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, share_of
 from tunefree.uncertainty.intervals import Residuals
 
-# Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
-_ALL, _MOST_ROWS = 8000, 50_000
+# Up to so many rows are solved exactly. Beyond, landmarks double from so many on while the risk on
+# rows left out falls by such a share; if it still does in the end, all rows are landmarks, where
+# that takes no more than so many multiply-adds for a product with their kernel values.
+_ALL, _START, _FALL, _STEP = 8000, 500, 0.01, 1e12
 # Fewer rows than that, or a rate, are left out in folds.
 _FEW, _RATED, _FOLDS = 2000, 4, 5
 # Numbers of a block of rows to predict.
@@ -65,10 +69,12 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         kernel: str = "rbf",
         *,
         n_landmarks: int | str = "auto",
+        n_jobs: int | None = None,
         random_state: Seed = None,
     ):
         self.kernel = kernel
         self.n_landmarks = n_landmarks
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def _encode(self, y):
@@ -121,10 +127,12 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         left out as wholes (only where all rows are landmarks).
         """
         real = not self._CLASSIFY
-        if self.n_landmarks != "auto" and not (
+        if self.n_landmarks not in ("auto", "all") and not (
             isinstance(self.n_landmarks, int | np.integer) and self.n_landmarks > 0
         ):
-            raise ValueError(f"n_landmarks={self.n_landmarks!r} is no positive integer or 'auto'.")
+            raise ValueError(
+                f"n_landmarks={self.n_landmarks!r} is no positive integer, 'auto' or 'all'."
+            )
         if self.kernel not in (*_GEOMETRIC, "linear"):
             raise ValueError(f"kernel={self.kernel!r} is none of rbf, laplacian, linear.")
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
@@ -141,26 +149,22 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         if groups is not None:
             groups = groups[kept]
             labels = np.column_stack([labels, groups])
-        rows, totals = self._distinct(X, labels, weights, held)
+        seed = seed_of(self.random_state)
+        rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
         targets = screened(targets, rows, ABSURD)
         held, groups = (None if part is None else part[rows] for part in (held, groups))
         given = np.arange(len(rows)) if held is None else np.argsort(rows[held], kind="stable")
-        fitted = self._solve(X[rows], targets[rows], totals, like, held, groups, given, together)
+        with workers(self.n_jobs) as team:
+            fitted = self._solve(
+                X[rows], targets[rows], totals, like, held, groups, given, together, team
+            )
         if held is not None:
             # The rows held, in the order in which they were given.
             self.held_values_, self.held_moves_ = fitted.left_out[given], fitted.moved
         self._finish(fitted, X.dtype)
         return self
 
-    def _distinct(self, X, labels, weights, held):
-        """Distinct rows in the order of their hash, all that are held, and their total weights."""
-        seed = seed_of(self.random_state)
-        rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
-        free = np.ones(len(rows), dtype=bool) if held is None else ~held[rows]
-        kept = ~free | (np.cumsum(free) <= _MOST_ROWS - np.sum(~free))
-        return rows[kept], totals[kept]
-
-    def _solve(self, X, y, weights, like, held, groups, given, together):
+    def _solve(self, X, y, weights, like, held, groups, given, together, team):
         n, share = len(X), weights / weights.sum()
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
@@ -173,23 +177,27 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         self.view_ = coordinates(X, weights) if like is None else like.view_
         Z = self.view_.show(X)
         self.geometry_ = geometry = self._geometry(Z, Y, weights, like, r)
-        A = Z if geometry is None else np.ascontiguousarray(geometry.show(Z))
-        m = n if self.n_landmarks == "auto" and n <= _ALL else min(self._size(n), n)
+        A = Z if geometry is None else _placed(geometry, Z)
+        exactly = geometry is not None and n <= _ALL and self.n_landmarks in ("auto", "all")
         intercept, without = np.zeros(Y.shape[1]), None
         # The inverse of all rows is at hand where all are left out.
-        some = looked_at(m, X.shape[1], 1000 if r == n or geometry is None else 200)
+        most = 1000 if r == n or geometry is None else 200
+        some = looked_at(n if exactly else _START, X.shape[1], most)
         few = n - r + given[given < r][:some]
-        if geometry is None or m < n:
-            marks = Columns(Z.shape[1]) if geometry is None else place(A[:m], geometry)
-            coef, intercept, left_out = self._ridge(marks, A, Y, weights, r)
-        else:
+        if exactly:
             marks, whole = (
                 Landmarks(A, geometry, np.empty((0, 0))),
                 None if groups is None else groups[order[-r:]],
             )
-            coef, left_out, self.alpha_, inverse = exact(geometry, A, Y, weights, r, whole, few)
+            coef, left_out, self.alpha_, inverse = exact(
+                geometry, A, Y, weights, r, whole, few, team
+            )
             if groups is None:
                 without = inverse, (Y[-r:] - left_out)[few - n + r]
+        else:
+            marks, coef, intercept, left_out = self._many(Z, A, Y, weights, r, team)
+            if self.geometry_ is not geometry:
+                geometry, A = self.geometry_, _placed(self.geometry_, Z)
         self.landmarks_ = marks.alone()
         square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
@@ -205,15 +213,60 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             moved * unit, X[-r:][back],
         )  # fmt: skip
 
-    def _ridge(self, marks, A, Y, weights, held):
-        """Coefficients, intercepts and what is said of the last rows, at the best penalty."""
+    def _many(self, Z, A, Y, weights, held, team):
+        """Landmarks or all rows, their coefficients, intercepts, and what is said of the last rows.
+
+        Landmarks are the first rows: these are in the order of their hash.
+        """
+        n, geometry = len(A), self.geometry_
+        if geometry is None:
+            marks = Columns(A.shape[1])
+            return marks, *self._ridge(marks, A, Y, weights, held, team)[:3]
+        m, best, sizes = self.n_landmarks, None, []
+        if m not in ("auto", "all"):
+            sizes = [min(int(m), n)]
+        elif m == "auto":
+            top = affordable(n)
+            sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START]
+        all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
+        for m in sizes[:-1] if all_rows and len(sizes) > 1 else sizes:
+            marks = place(A[:m], geometry)
+            found = marks, *self._ridge(marks, A, Y, weights, held, team)
+            enough = best is not None and found[4] > (1.0 - _FALL) * best[4]
+            if best is None or found[4] < best[4]:
+                best, alpha = found, self.alpha_
+            if enough:
+                all_rows = False
+                break
+        if best is not None and not all_rows:
+            self.alpha_ = alpha
+            return best[:4]
+        geometry = scaled(geometry, A, Y, weights, n - held, team)
+        A = _placed(geometry, Z).astype(np.float32)
+        marks = place(A[: leaders(n)], geometry)
+        coef, intercept, said = full(marks, A, Y, weights, geometry.penalty, held, team)
+        risk = weights[-held:] @ np.square(said - Y[-held:]).sum(axis=1)
+        if best is not None and not risk < best[4]:
+            self.alpha_ = alpha
+            return best[:4]
+        self.geometry_, self.alpha_ = geometry, geometry.penalty
+        return Landmarks(A, geometry, np.empty((0, 0))), coef, intercept, said
+
+    def _ridge(self, marks, A, Y, weights, held, team):
+        """Coefficients, intercepts, what is said of the last rows and its risk, at best penalty."""
         # These are to come first.
         A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
-        found = solve(marks, lambda a, b: A[a:b], len(A), Y, weights, most=held)
-        risk = np.square(found.left_out - Y[:held, None]).sum(axis=2)
-        i = int(np.argmin(weights[:held] @ risk))
+        single = len(A) > _ALL and self.geometry_ is not None
+        dtype = np.float32 if single else np.float64
+
+        def rows(start, stop):
+            return A[start:stop].astype(dtype)
+
+        found = solve(marks, rows, len(A), Y, weights, most=held, team=team)
+        risk = weights[:held] @ np.square(found.left_out - Y[:held, None]).sum(axis=2)
+        i = int(np.argmin(risk))
         self.alpha_ = float(ALPHAS[i])
-        return found.coef[:, i], found.intercept[i], found.left_out[:, i]
+        return found.coef[:, i], found.intercept[i], found.left_out[:, i], float(risk[i])
 
     def _geometry(self, Z, Y, weights, like, held):
         if self.kernel == "linear":
@@ -227,10 +280,6 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate,
             labels=self._CLASSIFY,
         )  # fmt: skip
-
-    def _size(self, n):
-        """How many landmarks."""
-        return affordable(n) if self.n_landmarks == "auto" else int(self.n_landmarks)
 
     @one_blas_thread()
     def _scores(self, X):
@@ -247,14 +296,26 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             )
             if self.geometry_ is not None:
                 Z = np.ascontiguousarray(self.geometry_.show(Z))
-            values = self.landmarks_.values(Z) @ coef
-            out[start : start + step] = values + np.atleast_1d(self.intercept_)
+            out[start : start + step] = self._values(Z, coef) + np.atleast_1d(self.intercept_)
         return out
+
+    def _values(self, Z, coef):
+        """Placed rows' kernel values with the landmarks, times the coefficients."""
+        if self.geometry_ is None or len(coef) <= _ALL:
+            return self.landmarks_.values(Z) @ coef
+        with workers(self.n_jobs) as team:
+            marks: Any = self.landmarks_
+            centers = marks.centers.astype(np.float32, copy=False)
+            return times(self.geometry_, Z.astype(np.float32), centers, coef, team)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _placed(geometry, Z):
+    return np.ascontiguousarray(geometry.show(Z))
 
 
 def _shares(codes, weights, k):
@@ -282,9 +343,14 @@ def _rounded(coef, dtype, width):
 
 
 def affordable(n):
-    """The most landmarks for which 4 n m^2 + 20 m^3 multiply-adds stay within 1e10 + 2e6 n."""
-    m = np.arange(50, 4001, 50.0)
-    return int(m[np.searchsorted(4 * n * m**2 + 20 * m**3, 1e10 + 2e6 * n) - 1])
+    """The most landmarks of many rows for which n m^2 + 10 m^3 multiply-adds stay within 4e12."""
+    m = np.arange(500, 4001, 500.0)
+    return int(m[np.searchsorted(n * m**2 + 10 * m**3, 4e12, "right") - 1])
+
+
+def grown(n, d):
+    """Whether all of n rows of d coordinates may be landmarks."""
+    return n**2 * (d + 50.0) <= _STEP
 
 
 # Kernels whose columns have rates.
@@ -295,20 +361,24 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     r"""Kernel ridge regression with a learned geometry; nothing is to be tuned.
 
     :math:`f(x) = b + \sum_j a_j k(x, c_j)` with rows of the data as landmarks :math:`c_j` (all of
-    them, up to 8,000) and :math:`k(x, c) = e^{-D} + \beta (b(x) + b(c) - D) + 1`, where
+    them, where that pays) and :math:`k(x, c) = e^{-D} + \beta (b(x) + b(c) - D) + 1`, where
     :math:`D = \sum_i S_i |v_i(x) - v_i(c)|^p`, :math:`b(x) = \sum_i S_i |v_i(x)|^p`. The view v has
     every column as a number, as ranks and, where its values may be codes, as levels; its rates S,
     beta and the penalty maximize the evidence of 700 rows (`tunefree.learners.kernel.geometry`).
-    Beyond 8,000 rows leave-one-out errors choose the penalty.
+    Beyond 8,000 rows leave-one-out errors choose the penalty, and rows left out between landmarks
+    and all rows, which conjugate gradients then solve for (`tunefree.learners.kernel.full`).
 
     Parameters
     ----------
     kernel : {'rbf', 'laplacian', 'linear'}, default='rbf'
         p = 2: smooth functions and lines; p = 1: rough functions and sums of piecewise linear
         functions of single columns; 'linear': ridge regression on the view.
-    n_landmarks : int or 'auto', default='auto'
-        'auto': all of up to 8,000 distinct rows, else as many as 1e10 + 2e6 n multiply-adds allow
-        (about 700).
+    n_landmarks : int, 'auto' or 'all', default='auto'
+        'all' rows, by conjugate gradients beyond 8,000. 'auto': all of up to 8,000 distinct rows;
+        beyond, twice as many landmarks as long as the risk on rows left out falls, and all rows if
+        it does to the end (up to about 120,000 rows of 20 columns).
+    n_jobs : int or None, default=None
+        Threads of large fits and predictions, all by default; results do not depend on it.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
 
@@ -432,7 +502,8 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
     Parameters
     ----------
     kernel : {'rbf', 'laplacian', 'linear'}, default='rbf'
-    n_landmarks : int or 'auto', default='auto'
+    n_landmarks : int, 'auto' or 'all', default='auto'
+    n_jobs : int or None, default=None
         See `LandmarkRegressor`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.

@@ -25,6 +25,7 @@ Source: Orabona 2014, Algorithm 3; the blocked form is ours.
 import math
 import os
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
@@ -58,8 +59,8 @@ def n_threads(n_jobs):
 class Workers:
     """Maps a function over tiles, in threads; matrix products inside use one thread each."""
 
-    def __init__(self, pool=None):
-        self._pool, self._local = pool, threading.local()
+    def __init__(self, pool=None, size=1):
+        self._pool, self._size, self._local = pool, size, threading.local()
 
     def memory(self, shape, dtype, use="tile"):
         """Memory of the calling thread for a use: new pages cost more than the work on them."""
@@ -76,6 +77,22 @@ class Workers:
             return [function(item) for item in items]
         return list(self._pool.map(in_threads(function), items))
 
+    def each(self, function, items):
+        """Yield results in the order of the items, of which only a few wait at a time."""
+        if self._pool is None:
+            yield from map(function, items)
+            return
+        waiting = deque()
+        for item in items:
+            waiting.append(self._pool.submit(in_threads(function), item))
+            if len(waiting) > self._size:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+ALONE = Workers()
+
 
 @contextmanager
 def workers(n_jobs):
@@ -86,7 +103,7 @@ def workers(n_jobs):
             yield Workers()
             return
         with ThreadPoolExecutor(n) as pool:
-            yield Workers(pool)
+            yield Workers(pool, n)
 
 
 class Support:

@@ -22,12 +22,13 @@ determination); the mixture, the prior and the search are this library's.
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-from tunefree._jit import REASSOCIATE
+from tunefree._blas import potrf, potri, potrs
+from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32
 from tunefree._jit import kernel as compiled
 from tunefree.kernels import decay, mirror
+from tunefree.learners.kernel.blocked import ALONE
 
 # Spread of the logarithms of rates, and where targets stand for classes; the middles and the spread
 # of those of penalty and slope.
@@ -44,6 +45,28 @@ _NONE = np.empty(0, dtype=np.int64)
 # Single precision serves from this penalty on; for a fit of so many rows, from the second.
 _SINGLE = 3e-3
 _MANY, _SINGLE_MANY = 1000, 0.03
+# Rows of a block of a Cholesky factor.
+_BLOCK = 1024
+
+
+# Distances become kernel values, in one visit.
+@compiled
+def _values32(D, left, right, slope):
+    one, lowest = np.float32(1.0), np.float32(-87.0)
+    for i in range(len(D)):
+        row, size = D[i], left[i]
+        for k in range(len(row)):
+            lines = ((row[k] - size) - right[k]) * slope
+            row[k] = fast_exp32(max(-row[k], lowest)) - lines + one
+
+
+@compiled
+def _values64(D, left, right, slope):
+    for i in range(len(D)):
+        row, size = D[i], left[i]
+        for k in range(len(row)):
+            lines = ((row[k] - size) - right[k]) * slope
+            row[k] = fast_exp(max(-row[k], -700.0)) - lines + 1.0
 
 
 class Geometry(NamedTuple):
@@ -69,15 +92,10 @@ class Geometry(NamedTuple):
     def values(self, A, B, out=None):
         """Kernel values of rows so shown, shape (n, m)."""
         a, b = self.kernel.sizes(A), self.kernel.sizes(B)
-        D = self.kernel.distances(A, B, a, b)
-        K = decay(D, 1.0, out)
-        slope = A.dtype.type(self.slope)
-        D -= a[:, None]
-        D -= b
-        D *= slope
-        K -= D
-        K += A.dtype.type(1.0)
-        return K
+        D = self.kernel.distances(A, B, a, b, out)
+        turn = _values32 if D.dtype == np.float32 else _values64
+        turn(D, a, b, D.dtype.type(self.slope))
+        return D
 
     def onnx(self, g, X):
         """Rows in the units of the kernel, as nodes of a graph."""
@@ -89,7 +107,32 @@ class Geometry(NamedTuple):
         return g("Add", g("Add", E, 1.0), g("Mul", lines, float(self.slope)))
 
 
-def inverse(K, penalty, weights, last=None):
+def _factor(A, team):
+    """A becomes its lower Cholesky factor, block by block: what comes after one is for threads."""
+    for i in range(0, len(A), _BLOCK):
+        j = min(i + _BLOCK, len(A))
+        square = np.asfortranarray(A[i:j, i:j])
+        if failed := potrf(square):
+            return failed
+        A[i:j, i:j] = square
+        starts = range(j, len(A), _BLOCK)
+        if not starts:
+            break
+        below = np.linalg.inv(np.tril(square)).T
+
+        def panel(k, below=below, columns=slice(i, j)):
+            A[k : k + _BLOCK, columns] = A[k : k + _BLOCK, columns] @ below
+
+        def rest(pair, columns=slice(i, j)):
+            rows, others = (slice(k, k + _BLOCK) for k in pair)
+            A[rows, others] -= A[rows, columns] @ A[others, columns].T
+
+        team.map(panel, starts)
+        team.map(rest, [(k, m) for k in starts for m in starts if m <= k])
+    return 0
+
+
+def inverse(K, penalty, weights, last=None, team=ALONE):
     """The inverse of K + penalty diag(1 / weights), and the logarithm of its determinant.
 
     With `last` the Cholesky factor and the inverse's trailing block of that size, which needs no
@@ -97,16 +140,13 @@ def inverse(K, penalty, weights, last=None):
     """
     A = K.T.copy(order="F")  # symmetric
     A[np.diag_indices_from(A)] += (penalty / weights).astype(A.dtype)
-    single = A.dtype == np.float32
-    factor, info = (lapack.spotrf if single else lapack.dpotrf)(A, 1, 0, 1)
-    size = np.diagonal(factor)
-    if info or not np.isfinite(size).all():
+    failed, size = _factor(A, team), np.diagonal(A)
+    if failed or not np.isfinite(size).all():
         return None
-    block = factor if last is None else np.array(factor[-last:, -last:], order="F")
     logdet = 2.0 * np.log(size.astype(np.float64)).sum()
-    whole, _ = (lapack.spotri if single else lapack.dpotri)(block, 1, int(last is None))
+    whole = potri(A if last is None else np.array(A[-last:, -last:], order="F"))
     mirror(whole.T)
-    return (whole, logdet) if last is None else (whole, factor)
+    return (whole, logdet) if last is None else (whole, A)
 
 
 @compiled(fastmath=REASSOCIATE)
@@ -306,7 +346,7 @@ def moves(geometry, A, rows, centers, coef, source, columns, without=None):
     return out
 
 
-def exact(geometry, A, Y, weights, held, groups=None, few=_NONE):
+def exact(geometry, A, Y, weights, held, groups=None, few=_NONE, team=ALONE):
     r"""Kernel ridge regression on all rows, and what it says of the last `held` without them.
 
     With :math:`\alpha = A^{-1} Y` the others say :math:`y_i - \alpha_i / A^{-1}_{ii}` of row i.
@@ -326,6 +366,7 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE):
         Groups of the rows held, which hold all of their rows.
     few : ndarray of int, optional
         Rows of which the inverse's are wanted.
+    team : Workers, optional
 
     Returns
     -------
@@ -339,13 +380,12 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE):
     single = len(A) >= _MANY and penalty >= _SINGLE_MANY
     A = A.astype(np.float32 if single else np.float64, copy=False)
     K = geometry.values(A, A)
-    found = inverse(K, penalty, weights, held)
+    found = inverse(K, penalty, weights, held, team)
     while found is None:
         penalty *= 4.0
-        found = inverse(K.astype(np.float64), penalty, weights, held)
+        found = inverse(K.astype(np.float64), penalty, weights, held, team)
     corner, factor = found
-    solve = lapack.spotrs if factor.dtype == np.float32 else lapack.dpotrs
-    coef = solve(factor, Y.astype(factor.dtype), 1)[0].astype(np.float64)
+    coef = potrs(factor, Y).astype(np.float64)
     gap = coef[-held:] / np.diagonal(corner)[:, None]
     if groups is not None:
         order = np.argsort(groups, kind="stable")
@@ -356,4 +396,4 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE):
         return coef, left_out, penalty, corner[few]
     unit = np.zeros((len(A), len(few)), factor.dtype)
     unit[few, np.arange(len(few))] = 1.0
-    return coef, left_out, penalty, solve(factor, unit, 1)[0].T
+    return coef, left_out, penalty, potrs(factor, unit).T

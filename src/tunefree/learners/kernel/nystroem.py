@@ -4,7 +4,9 @@ With m landmarks c_j and a kernel k the predictor is :math:`f(x) = b + \sum_j a_
 the penalty :math:`\alpha \|f\|^2` in the kernel's norm. In the coordinates
 :math:`\phi(x) = L^{-1} k(c, x)`, with L L' the landmarks' Gram matrix, this is ridge regression in
 m columns; one eigendecomposition gives the solutions of all penalties, and with them every row's
-leverage. Rows are visited in blocks: memory is O(m^2). `Columns` are a linear model's features.
+leverage. Rows are visited in blocks, in threads: memory is O(m^2). What is known of the rows are
+sums, which `accumulate` makes; those over parts of the rows, on several machines, are added up.
+`Columns` are a linear model's features.
 
 Source: Williams and Seeger 2001 (Nystroem); Allen 1974 (leave-one-out by leverages).
 """
@@ -13,11 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dsyrk, dtrmm
+
+from tunefree._blas import syrk, trmm
+from tunefree.learners.kernel.blocked import ALONE
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
-# Numbers in a block of kernel values; and in all of them, if they are kept between two visits.
-_BLOCK, _KEPT = 500_000, 1_000_000
+# Numbers in a block of kernel values at least, and its rows at least: as many as make products of
+# coordinates cost more than the addition of their sums.
+_BLOCK, _ROWS = 500_000, 1024
 
 
 class Landmarks(NamedTuple):
@@ -36,16 +41,11 @@ class Landmarks(NamedTuple):
         """Kernel values of placed rows, of shape (n, m), written to `out` if that is given."""
         return self.geometry.values(A, self.centers.astype(A.dtype, copy=False), out)
 
-    def blocks(self, rows, n):
-        """Yield (start, stop, coordinates) of the first n rows; each is gone with the next."""
-        memory = np.empty((max(1, min(n, _BLOCK // len(self.centers))), len(self.centers)))
-        for start in range(0, n, len(memory)):
-            A = rows(start, min(start + len(memory), n)).astype(np.float64, copy=False)
-            K = self.values(A, memory[: len(A)])
-            # Sums of products of the kernel values themselves would lose the digits that small
-            # penalties need.
-            F = dtrmm(1.0, self.basis, K.T, trans_a=True, overwrite_b=True)
-            yield start, start + len(A), F.T
+    def features(self, A):
+        """Coordinates of placed rows, as columns: of shape (m, n), in Fortran order."""
+        # Sums of products of the kernel values themselves would lose the digits that small
+        # penalties need.
+        return trmm(self.basis.astype(A.dtype, copy=False), self.values(A).T)
 
     def fold(self, coef):
         """Coefficients of the kernel values from those of the coordinates."""
@@ -65,12 +65,9 @@ class Columns(NamedTuple):
         """The rows."""
         return A
 
-    def blocks(self, rows, n):
-        """Yield (start, stop, columns) of the first n rows."""
-        step = max(1, _BLOCK // self.size)
-        for start in range(0, n, step):
-            stop = min(start + step, n)
-            yield start, stop, np.array(rows(start, stop), dtype=np.float64, order="F")
+    def features(self, A):
+        """The columns, of shape (m, n)."""
+        return np.array(A, order="F").T
 
     def fold(self, coef):
         """Themselves."""
@@ -86,10 +83,19 @@ class Sums(NamedTuple):
 
     total: float  # the weights
     first: np.ndarray  # coordinates, shape (m,)
-    second: np.ndarray  # their products, shape (m, m), the upper triangle
-    shift: np.ndarray  # what targets are measured from, no sum, shape (n_outputs,)
-    targets: np.ndarray  # targets less the shift, shape (n_outputs,)
-    cross: np.ndarray  # products of coordinates and these, shape (m, n_outputs)
+    second: Any  # their products, array of shape (m, m), the upper triangle
+    targets: np.ndarray  # targets less a shift, shape (n_outputs,)
+    cross: Any  # products of coordinates and these, shape (m, n_outputs)
+
+    def plus(self, other):
+        """The sums over the rows of both."""
+        return Sums(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def centred(self):
+        """Products of coordinates less their means, and of these with targets less theirs."""
+        gram = self.second + np.triu(self.second, 1).T
+        gram -= np.outer(self.first, self.first / self.total)
+        return gram, self.cross - np.outer(self.first, self.targets / self.total)
 
 
 class Solution(NamedTuple):
@@ -112,60 +118,54 @@ def place(centers, geometry):
     )
 
 
-def _nothing(marks, targets, weights):
-    """The sums over no rows, with targets measured from the mean."""
+def _blocks(marks, n, start=0):
+    """Blocks of the rows from `start` to n, the same for any number of threads."""
+    step = max(1, _BLOCK // marks.size, min(_ROWS, n))
+    return [slice(i, min(i + step, n)) for i in range(start, n, step)]
+
+
+def accumulate(marks, rows, n, targets, weights, shift, team=ALONE, start=0):
+    """The `Sums` over rows from `start` to n, of targets less `shift`.
+
+    `rows(start, stop)` are placed rows: products have their type of float, sums double precision.
+    """
     m, k = marks.size, targets.shape[1]
-    shift, second = weights @ targets / weights.sum(), np.zeros((m, m), order="F")
-    return Sums(0.0, np.zeros(m), second, shift, np.zeros(k), np.zeros((m, k)))
 
-
-def _added(sums, blocks, targets, weights):
-    """Sums and those over blocks of coordinates."""
-    first, cross, second = sums.first.copy(), sums.cross.copy(), sums.second.copy(order="F")
-    y = targets - sums.shift
-    for start, stop, F in blocks:
-        w = weights[start:stop]
-        first += w @ F
-        cross += F.T @ (w[:, None] * y[start:stop])
+    def part(block):
+        F, w, y = marks.features(rows(block.start, block.stop)), weights[block], targets[block]
+        y = y - shift
+        first, cross = F @ w.astype(F.dtype), F @ (w[:, None] * y).astype(F.dtype)
         if (w != 1.0).any():
-            F = F * np.sqrt(w)[:, None]
-        second = dsyrk(1.0, F.T, beta=1.0, c=second, overwrite_c=True)
-    total = sums.total + weights.sum()
-    return Sums(total, first, second, sums.shift, sums.targets + weights @ y, cross)
+            F *= np.sqrt(w).astype(F.dtype)
+        second = syrk(F, np.zeros((m, m), F.dtype, order="F"))
+        return second, Sums(w.sum(), first, 0.0, w @ y, cross)
+
+    second, sums = np.zeros((m, m), order="F"), Sums(0.0, np.zeros(m), 0.0, np.zeros(k), 0.0)
+    for products, found in team.each(part, _blocks(marks, n, start)):
+        second += products  # in place: it is large
+        sums = sums.plus(found)
+    return sums._replace(second=second)
 
 
-def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None):
+def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None, team=ALONE):
     """Solve for every penalty, and predict each of the first `most` rows from all others.
 
     `rows(start, stop)` are placed rows. A row is left out with all its weight.
     """
-    blocks = None
-    if n * marks.size <= _KEPT:  # their coordinates serve both visits
-        blocks = [(start, stop, F.copy(order="K")) for start, stop, F in marks.blocks(rows, n)]
-        sums = _added(_nothing(marks, targets, weights), blocks, targets, weights)
-    else:
-        sums = _added(_nothing(marks, targets, weights), marks.blocks(rows, n), targets, weights)
-    total, k = sums.total, targets.shape[1]
-    level, mean = sums.targets / total, sums.first / total
-    gram = sums.second + np.triu(sums.second, 1).T
-    gram -= np.outer(sums.first, mean)
+    shift = weights @ targets / weights.sum()
+    sums = accumulate(marks, rows, n, targets, weights, shift, team)
+    (gram, cross), total = sums.centred(), sums.total
     values, vectors = np.linalg.eigh(gram)
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
-    cross = vectors.T @ (sums.cross - np.outer(sums.first, level))
-    table = (cross[:, None] * inverse[:, :, None]).reshape(len(cross), -1)
-    shape = (len(alphas), k)
-    coef, level = marks.fold(vectors @ table), sums.shift + level
-    mean, most = mean @ vectors, n if most is None else min(most, n)
-    intercept = level - (mean @ table).reshape(shape)
-    left_out = np.empty((most, *shape))
-    for start, stop, F in blocks or marks.blocks(rows, most):
-        if start >= most:
-            break
-        F, stop = F[: most - start] @ vectors, min(stop, most)
+    table = ((vectors.T @ cross)[:, None] * inverse[:, :, None]).reshape(len(cross), -1)
+    shape, mean = (len(alphas), targets.shape[1]), sums.first / total @ vectors
+    coef, level = marks.fold(vectors @ table), shift + sums.targets / total
+
+    def left_out(block):
+        F = marks.features(rows(block.start, block.stop)).T @ vectors
         F -= mean
-        fit = left_out[start:stop]
-        np.matmul(F, table, out=fit.reshape(len(F), -1))
-        w, y = weights[start:stop, None], targets[start:stop, None] - level
+        fit = (F @ table).reshape(len(F), *shape)
+        w, y = weights[block, None], targets[block, None] - level
         np.square(F, out=F)
         # A row that its own fit passes through says nothing: its prediction is the mean's.
         rest = np.maximum(1.0 - w * (F @ inverse) - w / total, 0.0)[:, :, None]
@@ -175,4 +175,8 @@ def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None):
         fit += y
         fit *= rest > 1e-8
         fit += level
-    return Solution(coef.reshape(len(coef), *shape), intercept, left_out)
+        return fit
+
+    most = n if most is None else min(most, n)
+    said = np.concatenate(team.map(left_out, _blocks(marks, most)))
+    return Solution(coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape), said)

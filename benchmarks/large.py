@@ -1,0 +1,173 @@
+"""Kernels on many rows: risk, cost and memory of fits in which everything is chosen.
+
+    python benchmarks/large.py --data DIR [--rows 100000] [--only PART ...] [--jobs 2]
+
+DIR holds the data sets of `_data.py`. The parts:
+
+risks    `LandmarkRegressor` on Friedman's first function of 13 columns (noise 1), kin40k and
+         protein, beside 1,000 landmarks and the same kernel on all rows run to convergence (steps
+         until the left-out risk falls by less than 0.01 % in four); risks over the variance of y
+race     `TuneFreeRegressor`, everything chosen, on the same tables
+mnist    `LandmarkClassifier` on MNIST
+million  ten times --rows of 20 columns
+growth   fits on 1,000 to ten times --rows, with the exponent of the cost in the rows
+threads  wall seconds with one thread over those with two, and whether the bits are equal
+
+Each fit runs in a process of its own, whose peak memory is printed; compiling is not timed.
+"""
+
+import argparse
+import gzip
+import hashlib
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import make_friedman1
+
+import tunefree
+from _tables import table
+from tunefree.learners.kernel import full
+
+TABLES = ("friedman", "kin40k", "protein")
+PARTS = ("risks", "race", "mnist", "million", "growth", "threads")
+COLUMNS = ["", "rows x columns", "landmarks", "test risk", "CPU s", "wall s", "MB"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--one", help="a fit as JSON, for the parent")
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(fit(options.data, **json.loads(options.one))))
+        return
+    for part in options.only:
+        globals()[part](options)
+
+
+def fit(
+    folder, data, rows, jobs, estimator="LandmarkRegressor", converge=False, columns=13, **more
+):
+    """Fit once small, for the compiler, and once; a dict of what is printed."""
+    X, y, Z, t = load(folder, data, rows, columns)
+    model = getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more)
+    getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more).fit(X[:1500], y[:1500])
+    if converge:
+        full._FALL = 1e-4
+    cpu, wall = time.process_time(), time.perf_counter()
+    model.fit(X, y)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    said = model.predict(Z)
+    risk = np.mean(said != t) if data == "mnist" else np.mean(np.square(said - t)) / np.var(t)
+    models = getattr(model, "models_", [model])
+    marks = max(len(m.dual_coef_) if hasattr(m, "dual_coef_") else 0 for m in models)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    bits = hashlib.sha256(said.tobytes()).hexdigest()
+    return {"shape": X.shape, "marks": marks, "risk": risk, "cpu": cpu, "wall": wall, "mb": peak,
+            "bits": bits}  # fmt: skip
+
+
+def load(folder, data, rows, columns):
+    """Training and test rows."""
+    if data == "friedman":
+        X, y = make_friedman1(rows + 5000, columns, noise=1.0, random_state=0)
+        return X[5000:], y[5000:], X[:5000], y[:5000]
+    if data == "mnist":
+        found = []
+        for kind in ("train", "t10k"):
+            for end, skip in (("images-idx3", 16), ("labels-idx1", 8)):
+                with gzip.open(folder / f"mnist-{kind}-{end}-ubyte.gz") as file:
+                    found.append(np.frombuffer(file.read(), np.uint8, offset=skip))
+        X, y, Z, t = found
+        return (X.reshape(-1, 784).astype(np.float32)[:rows], y[:rows],
+                Z.reshape(-1, 784).astype(np.float32), t)  # fmt: skip
+    found = np.load(folder / f"uci_{data}.npz")
+    test = found["test_mask"][:, 0]
+    X, y = found["X"], found["y"]
+    return X[~test][:rows], y[~test][:rows], X[test], y[test]
+
+
+def apart(options, **what):
+    """`fit` in a process of its own."""
+    what = {"rows": options.rows, "jobs": options.jobs} | what
+    command = [sys.executable, __file__, "--data", str(options.data), "--one", json.dumps(what)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def line(name, found):
+    """What a fit took, as a row of a table."""
+    n, d = found["shape"]
+    return (name, f"{n} x {d}", found["marks"], f"{found['risk']:.5f}", f"{found['cpu']:.1f}",
+            f"{found['wall']:.1f}", f"{found['mb']:.0f}")  # fmt: skip
+
+
+def risks(options):
+    """Risk beside the same kernel run to convergence."""
+    rows = []
+    for data in TABLES:
+        auto = apart(options, data=data)
+        few = apart(options, data=data, n_landmarks=1000)
+        whole = apart(options, data=data, n_landmarks="all", converge=True)
+        rows += [line(data, auto), line("  1,000 landmarks", few), line("  to convergence", whole)]
+        rows.append(("  risk over it", "", "", f"{auto['risk'] / whole['risk']:.4f}", "", "", ""))
+    table("LandmarkRegressor, Gaussian kernel", COLUMNS, rows)
+
+
+def race(options):
+    """Everything chosen."""
+    found = {data: apart(options, data=data, estimator="TuneFreeRegressor") for data in TABLES}
+    table("TuneFreeRegressor", COLUMNS, [line(*one) for one in found.items()])
+
+
+def mnist(options):
+    """Ten classes of 784 columns."""
+    found = apart(options, data="mnist", estimator="LandmarkClassifier")
+    table("LandmarkClassifier", COLUMNS, [line("MNIST", found)])
+
+
+def million(options):
+    """Where not even all pairs of rows can be visited."""
+    found = apart(options, data="friedman", rows=10 * options.rows, columns=20)
+    table("LandmarkRegressor on many rows", COLUMNS, [line("friedman", found)])
+
+
+def growth(options):
+    """The exponent of the CPU seconds in the rows."""
+    sizes = [n for n in (1000, 10_000, 100_000, 1_000_000) if n <= 10 * options.rows]
+    found = [apart(options, data="friedman", rows=n) for n in sizes]
+    spent = [one["cpu"] for one in found]
+    steps = np.diff(np.log(spent)) / np.diff(np.log(sizes))
+    table("LandmarkRegressor, friedman", COLUMNS, [line("", one) for one in found])
+    overall = np.polyfit(np.log(sizes), np.log(spent), 1)[0]
+    print(f"CPU seconds grow as rows to the power {', '.join(f'{s:.2f}' for s in steps)} from size "
+          f"to size, {overall:.2f} overall")  # fmt: skip
+
+
+def threads(options):
+    """One thread beside two."""
+    rows = []
+    fits = {
+        "1,000 landmarks": {"data": "friedman", "n_landmarks": 1000},
+        "all rows": {"data": "kin40k", "n_landmarks": "all", "rows": min(options.rows, 15_000)},
+        "race": {"data": "kin40k", "estimator": "TuneFreeRegressor", "rows": 15_000},
+    }
+    for name, what in fits.items():
+        one, two = (apart(options, **(what | {"jobs": jobs})) for jobs in (1, 2))
+        same = "equal" if one["bits"] == two["bits"] else "different"
+        rows.append((name, "{} x {}".format(*one["shape"]), f"{one['wall']:.1f}",
+                     f"{two['wall']:.1f}", f"{one['wall'] / two['wall']:.2f}", same))  # fmt: skip
+    columns = ["", "rows x columns", "wall s, 1 thread", "2 threads", "ratio", "predictions"]
+    table("Threads", columns, rows)
+
+
+if __name__ == "__main__":
+    main()

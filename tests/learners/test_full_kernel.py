@@ -1,0 +1,101 @@
+"""Kernel ridge regression on all rows by steps: it is the direct solution, for any threads."""
+
+import numpy as np
+import pytest
+
+from tunefree import LandmarkRegressor
+from tunefree.kernels import RBF, Laplacian
+from tunefree.learners.kernel.blocked import ALONE, workers
+from tunefree.learners.kernel.full import full, symmetric, times
+from tunefree.learners.kernel.geometry import Geometry, inverse
+from tunefree.learners.kernel.nystroem import accumulate, place, solve
+
+
+def problem(kernel, n=1300, k=2):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(n, 3)).astype(np.float32)
+    Y = np.sin(A[:, :k]) + 0.1 * rng.normal(size=(n, k))
+    return Geometry(kernel, np.ones(3), 0.3, 0.1), A, Y, rng.integers(1, 4, n).astype(float)
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Laplacian()])
+def test_steps_end_at_the_direct_solution(kernel, monkeypatch):
+    """With a free intercept: [K + p / w, 1; 1', 0] [coef; b] = [Y; 0]."""
+    monkeypatch.setattr("tunefree.learners.kernel.full._FALL", -1.0)
+    geometry, A, Y, w = problem(kernel)
+    coef, b, said = full(place(A[:300], geometry), A, Y, w, 0.1, 100, ALONE, most=24)
+
+    def direct(rows):
+        B = A[rows].astype(float)
+        n = len(B)
+        system = np.ones((n + 1, n + 1))
+        system[:n, :n] = geometry.values(B, B) + np.diag(0.1 / w[rows])
+        system[n, n] = 0.0
+        found = np.linalg.solve(system, np.vstack([Y[rows], np.zeros((1, Y.shape[1]))]))
+        return geometry.values(A.astype(float), B) @ found[:n] + found[n]
+
+    np.testing.assert_allclose(times(geometry, A, A, coef, ALONE) + b, direct(slice(None)),
+                               atol=1e-3)  # fmt: skip
+    np.testing.assert_allclose(said, direct(slice(1200))[1200:], atol=1e-3)
+    np.testing.assert_allclose(coef.sum(axis=0), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Laplacian()])
+def test_threads_change_no_bit(kernel):
+    geometry, A, Y, w = problem(kernel, 3000)
+    marks = place(A[:60], geometry)
+
+    def found(team):
+        values = solve(marks, lambda a, b: A[a:b], len(A), Y, w, team=team)
+        return symmetric(geometry, A, Y, team), times(geometry, A, A, Y, team), *values
+
+    with workers(3) as team:
+        for one, three in zip(found(ALONE), found(team), strict=True):
+            np.testing.assert_array_equal(one, three)
+    np.testing.assert_allclose(found(ALONE)[0], found(ALONE)[1], rtol=1e-5, atol=1e-3)
+
+
+def test_sums_of_parts_are_those_of_all():
+    geometry, A, Y, w = problem(RBF())
+    marks, A = place(A[:40], geometry), A.astype(float)
+
+    def over(start, stop):
+        return accumulate(marks, lambda a, b: A[a:b], stop, Y, w, Y[0], start=start)
+
+    for whole, parts in zip(over(0, 1300), over(0, 500).plus(over(500, 1300)), strict=True):
+        np.testing.assert_allclose(whole, parts, rtol=1e-9, atol=1e-7)
+
+
+def test_all_rows_beyond_those_solved_exactly(monkeypatch):
+    """What landmarks cannot say all rows do; it is chosen where the left-out risk asks for it."""
+    at = "tunefree.estimators.kernel.landmarks"
+    monkeypatch.setattr(f"{at}._ALL", 1000)
+    monkeypatch.setattr(f"{at}._START", 50)
+    monkeypatch.setattr(f"{at}.affordable", lambda n: 200)
+    monkeypatch.setattr("tunefree.learners.kernel.full._ASKED", 600)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (3000, 2))
+    y = np.sin(3 * X[:, 0]) * np.sin(3 * X[:, 1])
+    auto = LandmarkRegressor(random_state=0).fit(X[:2400], y[:2400])
+    few = LandmarkRegressor(n_landmarks=100, random_state=0).fit(X[:2400], y[:2400])
+    assert len(auto.dual_coef_) == 2400
+    gap, of_few = (np.mean((m.predict(X[2400:]) - y[2400:]) ** 2) for m in (auto, few))
+    assert gap < 0.2 * of_few
+    line = X @ [1.0, 2.0] + 0.5 * rng.normal(size=3000)
+    assert len(LandmarkRegressor(random_state=0).fit(X[:2400], line[:2400]).dual_coef_) == 50
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_blocks_of_a_cholesky_factor_are_the_factor(single, monkeypatch):
+    monkeypatch.setattr("tunefree.learners.kernel.geometry._BLOCK", 64)
+    geometry, A, Y, w = problem(RBF(), 300)
+    A = A.astype(np.float32 if single else np.float64)
+    K = geometry.values(A, A)
+    found = {}
+    for name, team in (("alone", ALONE), ("threads", None)):
+        with workers(2) as pool:
+            found[name] = inverse(K, 0.3, w, None, team or pool)
+    np.testing.assert_array_equal(found["alone"][0], found["threads"][0])
+    whole = np.linalg.inv(K.astype(float) + np.diag(0.3 / w))
+    np.testing.assert_allclose(found["alone"][0], whole, atol=2e-4 if single else 1e-9)
+    assert found["alone"][1] == pytest.approx(-np.linalg.slogdet(whole)[1], rel=1e-4)
