@@ -5,6 +5,8 @@ A round is a task for each partition, a tree of merges, a time limit, and state 
 
 import pickle
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -17,12 +19,13 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from tunefree._process import one_blas_thread
 from tunefree.estimators import base
+from tunefree.estimators.from_source import Sample
 from tunefree.protocols import Remote
 from tunefree.robust import FAR, odd_entries, screened, warn_of
 
 _FAN_IN = 8
 _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
-_OFTEN = 1.0  # seconds between two looks at where batches lie
+_TRIES = 20  # losses of workers that a pass survives
 
 
 class Part(NamedTuple):
@@ -42,6 +45,7 @@ class Part(NamedTuple):
 class Facts(NamedTuple):
     """What the client knows of a partition."""
 
+    n_rows: int
     n_columns: int
     n_outputs: int  # 0 for a vector of targets
     weight: float
@@ -137,6 +141,7 @@ def facts(part, classify):
     else:
         squares = np.einsum("ij,ij->i", part.X, part.X, dtype=np.float64)
     return Facts(
+        np.count_nonzero(part.weights),
         part.X.shape[1],
         0 if part.y.ndim == 1 else part.y.shape[1],
         float(part.weights.sum()),
@@ -146,6 +151,10 @@ def facts(part, classify):
         sparse.issparse(part.X),
         part.odd,
     )
+
+
+def _drawn(part, *arguments):
+    return Sample.of(*part.positive()[:3], *arguments)
 
 
 def split(name, collection):
@@ -199,7 +208,7 @@ class Cluster:
         if not timeout > 0.0:
             raise ValueError(f"timeout={timeout!r} is not a positive number of seconds.")
         self.client: Any = _client(client)  # asynchronous or not: both have one type
-        self.timeout = timeout
+        self.timeout, self.classify = timeout, classify
         self.parts = self.client.compute(aligned(X, y, sample_weight, classify, guard))
         self.names = range(len(self.parts))
         self.facts = self.gather(self.each("facts", facts, classify), "reading the partitions")
@@ -229,6 +238,11 @@ class Cluster:
                 warn_of([o for _, o in odd], f"{place}, counted from 0", level=5)
 
     @property
+    def n_rows(self):
+        """Rows of positive weight."""
+        return sum(f.n_rows for f in self.facts)
+
+    @property
     def n_columns(self):
         """Columns of X."""
         return self.facts[0].n_columns
@@ -246,6 +260,19 @@ class Cluster:
     def classes(self):
         """All labels."""
         return np.unique(np.concatenate([f.labels for f in self.facts]))
+
+    def drawn(self, seed, most, labels):
+        """A `Sample` of all rows."""
+        return self.total("sample", _drawn, seed, most, labels, merge=joined)
+
+    def shown(self, function):
+        """The same with partitions as `function` shows them."""
+        other = copy(self)
+        other.parts = self.each("shown", function)
+        other.facts = self.gather(
+            self.each("facts", facts, self.classify, parts=other.parts), "showing the partitions"
+        )
+        return other
 
     def each(self, what, function, *arguments, parts=None, at=None):
         """Submit function(partition, ...) for each; futures, in order.
@@ -331,45 +358,104 @@ class Cluster:
             busy = {key: at for at, keys in self.client.processing().items() for key in keys}
             workers = sorted({busy[future.key] for _, future in late if future.key in busy})
             self.client.cancel([*futures, *(future for _, future in late)])
-            listed = ", ".join(name for name, _ in late[:8]) or "none: it is the merge that is late"
-            raise TimeoutError(
-                f"{what}: no answer within {self.timeout:g} s from partition {listed} (on "
-                f"{', '.join(workers[:8]) or 'no worker'}). Is a worker stuck? A longer timeout= "
-                "waits for longer."
-            ) from None
+            raise self.late(what, [name for name, _ in late], workers) from None
+
+    def late(self, what, names, workers):
+        """A TimeoutError that names partitions and workers."""
+        listed = ", ".join(names[:8]) or "none: it is the merge that is late"
+        return TimeoutError(
+            f"{what}: no answer within {self.timeout:g} s from partition {listed} (on "
+            f"{', '.join(workers[:8]) or 'no worker'}). Is a worker stuck? A longer timeout= "
+            "waits for longer."
+        )
 
 
 class Batches(Remote):
-    """A source whose batches lie on the cluster: a sweep is a round, a worker's thread a task.
+    """A source whose batches lie on the cluster: a sweep is a round, a worker's thread a share.
 
     `function` makes a list of batches, as the learner scans them, of a partition and the arguments.
-    A task takes the partitions that lie where it runs. Where they lie is looked up once a second at
-    most: after the loss of a worker they are dealt out anew. Only what a batch changed in the
-    learner's state travels back.
+    They are dealt out evenly, and anew once a worker is lost. A worker is asked without the
+    scheduler (by a Dask actor), which takes a fifth of the time that a task takes; what it asks for
+    others it passes on, so that the client speaks with a few only. Only what a batch reads of the
+    learner's state, and what it changed in it, travels.
     """
 
     def __init__(self, cluster, function, *arguments):
-        self.cluster = cluster
-        self._hands = cluster.dealt(cluster.parts)
-        worker_of = {i: worker for worker, hand in self._hands for i in hand}
+        self.cluster, self._scanners = cluster, []
+        worker_of = {i: worker for worker, hand in cluster.dealt(cluster.parts) for i in hand}
         at = [worker_of[i] for i in range(len(cluster.parts))]
         self.batches = cluster.each("batches", function, *arguments, at=at)
-        self._looked = monotonic()
+
+    def _deal(self):
+        """An actor for each worker with batches; the names of what lies behind each."""
+        cluster, hands = self.cluster, {}
+        cluster.gather(cluster.each("sizes", len, parts=self.batches), "making batches")
+        for worker, hand in cluster.dealt(self.batches):
+            hands.setdefault(worker, []).append(hand)
+        self._scanners = []
+        actors = [
+            (w, [str(cluster.names[i]) for h in held for i in h]) for w, held in hands.items()
+        ]
+        futures: list = [None] * len(actors)
+        for k in reversed(range(len(actors))):
+            others = range(_FAN_IN * k + _FAN_IN, min(_FAN_IN * k + 2 * _FAN_IN, len(actors)))
+            futures[k] = cluster.client.submit(
+                Scanner, [[self.batches[i] for i in hand] for hand in hands[actors[k][0]]],
+                [futures[j] for j in others], actor=True, pure=False,
+                workers=actors[k][0], key=f"tunefree-scanner-{uuid.uuid4().hex[:12]}",
+            )  # fmt: skip
+        made = cluster.gather(futures, "dealing out", names=[", ".join(n) for _, n in actors])
+        self._scanners = list(zip(made, futures, actors, strict=True))
 
     def sweep(self, learner, state, epoch, on_block=None):
         """The state after all batches."""
-        if monotonic() - self._looked > _OFTEN:
-            self._hands, self._looked = self.cluster.dealt(self.batches), monotonic()
-        names = self.cluster.names
-        found = self.cluster.total(
-            f"pass {epoch}", _scan, learner, state, merge=_merge_changes,
-            parts=[[self.batches[i] for i in hand] for _, hand in self._hands],
-            at=[worker for worker, _ in self._hands],
-            names=[", ".join(str(names[i]) for i in hand) for _, hand in self._hands],
-        )  # fmt: skip
-        return state._replace(**found)
+        known = learner.asked(state) if hasattr(learner, "asked") else state
+        for left in range(_TRIES, -1, -1):
+            try:
+                if not self._scanners:
+                    self._deal()
+                return self._swept(learner, state, known, epoch)
+            except (OSError, RuntimeError) as problem:
+                lost = isinstance(problem, OSError) or "Actor" in str(problem)
+                if isinstance(problem, TimeoutError) or not lost or not left:
+                    raise
+                self._scanners = []
+
+    def _swept(self, learner, state, known, epoch):
+        until = monotonic() + self.cluster.timeout
+        asked = [actor.scan(learner, known) for actor, _, _ in self._scanners[:_FAN_IN]]
+        found = []
+        for answer in asked:
+            try:
+                found.append(answer.result(max(0.0, until - monotonic())))
+            except (TimeoutError, _DistributedTimeout):
+                late = [
+                    at for done, (_, _, at) in zip(asked, self._scanners, strict=False)
+                    if not done.done()
+                ]  # fmt: skip
+                if not late:
+                    raise
+                names = sorted((n for _, names in late for n in names), key=int)
+                raise self.cluster.late(f"pass {epoch}", names, [w for w, _ in late]) from None
+        return state._replace(**_merged(_merge_changes, found, learner, state))
 
 
+class Scanner:
+    """An actor that scans a worker's batches, a list for each of its threads, and asks others."""
+
+    def __init__(self, hands, others):
+        self.hands, self.others = hands, others
+
+    def scan(self, learner, state):
+        """What all of them change in the state."""
+        asked = [other.scan(learner, state) for other in self.others]
+        with ThreadPoolExecutor(len(self.hands)) as pool:
+            found = list(pool.map(lambda hand: _scan(hand, learner, state), self.hands))
+        found += [answer.result() for answer in asked]
+        return _merged(_merge_changes, found, learner, state)
+
+
+@one_blas_thread()
 def _scan(partitions, learner, state):
     after = state
     for batches in partitions:

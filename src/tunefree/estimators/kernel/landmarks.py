@@ -15,10 +15,11 @@ from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.from_source import FitsSums, merged
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
-from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
+from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve, sums_of
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, way_from
 from tunefree.uncertainty.intervals import Residuals
@@ -52,7 +53,46 @@ class _Fitted(NamedTuple):
     rows: Any  # those left out
 
 
-class _Landmark(TellsCallbacks, BaseEstimator):
+class Placed(NamedTuple):
+    """What takes rows to the units of the kernel."""
+
+    view: Any
+    geometry: Any
+
+    def __call__(self, X):
+        """Rows, shown and placed."""
+        Z = self.view.show(X.toarray() if sparse.issparse(X) else X)
+        return Z if self.geometry is None else np.ascontiguousarray(self.geometry.show(Z))
+
+
+class Told(NamedTuple):
+    """How targets of a solution are made of y: in its units, signs of classes or within ends."""
+
+    classes: Any
+    ends: tuple
+    level: np.ndarray
+    unit: np.ndarray
+
+    def __call__(self, y):
+        """Targets, of shape (n, n_outputs)."""
+        if self.classes is None:
+            y = np.clip(np.asarray(y, dtype=np.float64).reshape(len(y), -1), *self.ends)
+        else:
+            y = base.signs(np.searchsorted(self.classes, y), len(self.classes))
+        return (y - self.level) / self.unit
+
+
+def _sums(piece, placed, told, marks):
+    """What some rows add to the solution of all."""
+
+    def rows(start, stop):
+        return placed(piece.X[start:stop])
+
+    shift = np.zeros(len(told.unit))
+    return sums_of(marks, rows, len(piece.y), told(piece.y), piece.weights, shift)
+
+
+class _Landmark(FitsSums, TellsCallbacks, BaseEstimator):
     """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
@@ -101,15 +141,30 @@ class _Landmark(TellsCallbacks, BaseEstimator):
     def _compare(self, X, y, sample_weight):
         """Nothing: of classes, a subclass may know better."""
 
+    def _fit_rows(self, rows, sample: Any = None, like=None):
+        """Learn rows of which only a `Sample` and sums are kept, with the view of `like`.
+
+        View, geometry and landmarks are those of the sample, the coefficients those of all rows,
+        unless they say less of sampled rows left out than the coefficients of the sample.
+        """
+        if sample is None:
+            sample = rows.drawn(seed_of(self.random_state), _ALL, self._CLASSIFY)
+        known = sample.X, sample.y, sample.weights
+        self._learn(*known, like, stream=None if sample.whole else (rows, sample.ends))
+        self._compare(*known)
+        return self
+
     def _learn(
-        self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=()
-    ):
+        self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=(),
+        stream: Any = None,
+    ):  # fmt: skip
         """Learn.
 
         With the view of `like`, and its geometry if the kernels are the same. It keeps what it says
         of the rows `held` without them, whose targets the search does not see, and how that moves
         with each column and with those `together`. `groups` are numbers: all that are held, are
-        left out as wholes (only where all rows are landmarks).
+        left out as wholes (only where all rows are landmarks). `stream` are more rows, which have
+        sums, and the ends of their targets.
         """
         real = not self._CLASSIFY
         if self.n_landmarks != "auto" and not (
@@ -136,7 +191,9 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         targets = screened(targets, rows, ABSURD)
         held, groups = (None if part is None else part[rows] for part in (held, groups))
         given = np.arange(len(rows)) if held is None else np.argsort(rows[held], kind="stable")
-        fitted = self._solve(X[rows], targets[rows], totals, like, held, groups, given, together)
+        fitted = self._solve(
+            X[rows], targets[rows], totals, like, held, groups, given, together, stream
+        )
         if held is not None:
             # The rows held, in the order in which they were given.
             self.held_values_, self.held_moves_ = fitted.left_out[given], fitted.moved
@@ -151,7 +208,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         kept = ~free | (np.cumsum(free) <= _MOST_ROWS - np.sum(~free))
         return rows[kept], totals[kept]
 
-    def _solve(self, X, y, weights, like, held, groups, given, together):
+    def _solve(self, X, y, weights, like, held, groups, given, together, stream):
         n, share = len(X), weights / weights.sum()
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
@@ -181,6 +238,15 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             coef, left_out, self.alpha_, inverse = exact(geometry, A, Y, weights, r, whole, few)
             if groups is None:
                 without = inverse, (Y[-r:] - left_out)[few - n + r]
+        ends = y.min(axis=0), y.max(axis=0)
+        if stream is not None:
+            low, high = ends
+            if not self._CLASSIFY:  # no farther beyond the sample than it is wide
+                ends = tuple(np.clip(stream[1], 2.0 * low - high, 2.0 * high - low))
+            told = Told(self.classes_ if self._CLASSIFY else None, ends, level, unit)
+            found = self._solve_sums(stream[0], told, A, Y, weights, r, left_out)
+            if found is not None:
+                (marks, coef, intercept, left_out), without = found, None
         self.landmarks_ = marks.alone()
         square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
@@ -191,7 +257,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         self.relevance_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
-            coef * unit, level + intercept * unit, (y.min(axis=0), y.max(axis=0)),
+            coef * unit, level + intercept * unit, ends,
             (left_out * unit + level)[back], (Y[-r:] * unit + level)[back], weights[-r:][back],
             moved * unit, X[-r:][back],
         )  # fmt: skip
@@ -200,11 +266,23 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         """Coefficients, intercepts and what is said of the last rows, at the best penalty."""
         # These are to come first.
         A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
-        found = solve(marks, lambda a, b: A[a:b], len(A), Y, weights, most=held)
-        risk = np.square(found.left_out - Y[:held, None]).sum(axis=2)
-        i = int(np.argmin(weights[:held] @ risk))
-        self.alpha_ = float(ALPHAS[i])
-        return found.coef[:, i], found.intercept[i], found.left_out[:, i]
+        coef, intercept, left_out, self.alpha_, _ = _best(marks, A, Y, weights, held)
+        return coef, intercept, left_out
+
+    def _solve_sums(self, rows, told, A, Y, weights, held, before):
+        """Landmarks and their solution from sums over all rows; None if it is no better."""
+        geometry, few = self.geometry_, slice(len(A) - held, None)
+        marks = Columns(A.shape[1])
+        if geometry is not None:
+            marks = place(A[: min(self._size(rows.n_rows), len(A))], geometry)
+        sums = rows.total(
+            "features", _sums, Placed(self.view_, geometry), told, marks, merge=merged
+        )
+        *found, alpha, risk = _best(marks, A[few], Y[few], weights[few], held, sums)
+        if risk > weights[few] @ np.square(before - Y[few]).sum(axis=1):
+            return None
+        self.alpha_ = alpha
+        return marks, *found
 
     def _geometry(self, Z, Y, weights, like, held):
         if self.kernel == "linear":
@@ -231,13 +309,9 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         dtype = np.result_type(X, self.dual_coef_) if X.dtype == np.float32 else X.dtype
         coef = self.dual_coef_.astype(dtype, copy=False)
         step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
+        placed = Placed(self.view_, self.geometry_)
         for start in range(0, X.shape[0], step):
-            Z = X[start : start + step]
-            Z = self.view_.show(
-                (Z.toarray() if sparse.issparse(Z) else Z).astype(dtype, copy=False)
-            )
-            if self.geometry_ is not None:
-                Z = np.ascontiguousarray(self.geometry_.show(Z))
+            Z = placed(X[start : start + step].astype(dtype, copy=False))
             values = self.landmarks_.values(Z) @ coef
             out[start : start + step] = values + np.atleast_1d(self.intercept_)
         return out
@@ -246,6 +320,14 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _best(marks, A, Y, weights, held, sums=None):
+    """The solution of the penalty that says most of the first rows, that penalty and its risk."""
+    found = solve(marks, lambda a, b: A[a:b], len(A), Y, weights, most=held, sums=sums)
+    risk = weights[:held] @ np.square(found.left_out - Y[:held, None]).sum(axis=2)
+    i = int(np.argmin(risk))
+    return found.coef[:, i], found.intercept[i], found.left_out[:, i], float(ALPHAS[i]), risk[i]
 
 
 def _rounded(coef, dtype, width):

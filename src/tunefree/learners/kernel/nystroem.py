@@ -91,6 +91,11 @@ class Sums(NamedTuple):
     targets: np.ndarray  # targets less the shift, shape (n_outputs,)
     cross: np.ndarray  # products of coordinates and these, shape (m, n_outputs)
 
+    def join(self, other, *_):
+        """The sums over both, of one shift."""
+        added = (a + b for a, b in zip(self, other, strict=True))
+        return Sums(*added)._replace(shift=self.shift)
+
 
 class Solution(NamedTuple):
     """Ridge regression in the landmarks' coordinates, for every penalty."""
@@ -119,6 +124,12 @@ def _nothing(marks, targets, weights):
     return Sums(0.0, np.zeros(m), second, shift, np.zeros(k), np.zeros((m, k)))
 
 
+def sums_of(marks, rows, n, targets, weights, shift):
+    """The `Sums` over n rows, with targets measured from the shift: those of parts join."""
+    none = _nothing(marks, targets, weights)._replace(shift=shift)
+    return _added(none, marks.blocks(rows, n), targets, weights)
+
+
 def _added(sums, blocks, targets, weights):
     """Sums and those over blocks of coordinates."""
     first, cross, second = sums.first.copy(), sums.cross.copy(), sums.second.copy(order="F")
@@ -134,13 +145,16 @@ def _added(sums, blocks, targets, weights):
     return Sums(total, first, second, sums.shift, sums.targets + weights @ y, cross)
 
 
-def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None):
+def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None, sums: Any = None):
     """Solve for every penalty, and predict each of the first `most` rows from all others.
 
-    `rows(start, stop)` are placed rows. A row is left out with all its weight.
+    `rows(start, stop)` are placed rows. A row is left out with all its weight. `sums` are of more
+    rows than these, if they are given.
     """
     blocks = None
-    if n * marks.size <= _KEPT:  # their coordinates serve both visits
+    if sums is not None:
+        pass
+    elif n * marks.size <= _KEPT:  # their coordinates serve both visits
         blocks = [(start, stop, F.copy(order="K")) for start, stop, F in marks.blocks(rows, n)]
         sums = _added(_nothing(marks, targets, weights), blocks, targets, weights)
     else:
