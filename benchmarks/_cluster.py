@@ -78,6 +78,7 @@ class Ceiling:
             pipe, theirs = context.Pipe()
             process = context.Process(target=target, args=(theirs, *each), daemon=True)
             process.start()
+            theirs.close()
             self.pipes.append(pipe)
             self.processes.append(process)
         for pipe in self.pipes:

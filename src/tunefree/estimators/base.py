@@ -23,6 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from tunefree._array import Elsewhere, checked
 from tunefree._jit import kernel
 from tunefree._parameters import check_values
 from tunefree._process import interruptible, one_blas_thread
@@ -251,6 +252,8 @@ class ReadOnDemand(Threaded):
 
 def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes."""
+    if isinstance(X, Elsewhere):
+        return checked(X, estimator.n_features_in_)
     X = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True,

@@ -338,11 +338,6 @@ class FitsSums(Threaded):
         return self
 
 
-def merged(a, b, *_):
-    """What has ``join``, of both."""
-    return a.join(b)
-
-
 class Piece(NamedTuple):
     """Some rows, as learners by sums take them: those of a partition look the same."""
 

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._array import TakesArrays
 from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
@@ -47,6 +48,7 @@ _RIDGE = "auto", "geometric"
 
 
 class AveragedSGDRegressor(
+    TakesArrays,
     TellsRisk,
     TellsCoefficients,
     PredictsIntervals,

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._array import TakesArrays, elsewhere, here
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, one_blas_thread
 from tunefree.choose.risk import temperature
@@ -15,11 +16,11 @@ from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
-from tunefree.estimators.from_source import FitsSums, merged
+from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
-from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve, sums_of
+from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, accumulate, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, way_from
 from tunefree.uncertainty.intervals import Residuals
@@ -89,10 +90,14 @@ def _sums(piece, placed, told, marks):
         return placed(piece.X[start:stop])
 
     shift = np.zeros(len(told.unit))
-    return sums_of(marks, rows, len(piece.y), told(piece.y), piece.weights, shift)
+    return accumulate(marks, rows, len(piece.y), told(piece.y), piece.weights, shift)
 
 
-class _Landmark(FitsSums, TellsCallbacks, BaseEstimator):
+def _plus(a, b, *_):
+    return a.plus(b)
+
+
+class _Landmark(TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
     """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
@@ -275,9 +280,7 @@ class _Landmark(FitsSums, TellsCallbacks, BaseEstimator):
         marks = Columns(A.shape[1])
         if geometry is not None:
             marks = place(A[: min(self._size(rows.n_rows), len(A))], geometry)
-        sums = rows.total(
-            "features", _sums, Placed(self.view_, geometry), told, marks, merge=merged
-        )
+        sums = rows.total("features", _sums, Placed(self.view_, geometry), told, marks, merge=_plus)
         *found, alpha, risk = _best(marks, A[few], Y[few], weights[few], held, sums)
         if risk > weights[few] @ np.square(before - Y[few]).sum(axis=1):
             return None
@@ -307,12 +310,14 @@ class _Landmark(FitsSums, TellsCallbacks, BaseEstimator):
         X = base.check_rows(self, X)
         out = np.empty((X.shape[0], self.dual_coef_.shape[1]), dtype=X.dtype)
         dtype = np.result_type(X, self.dual_coef_) if X.dtype == np.float32 else X.dtype
+        if elsewhere():  # another order of sums: large coefficients would show what is rounded
+            dtype = np.dtype(np.float64)
         coef = self.dual_coef_.astype(dtype, copy=False)
         step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
         placed = Placed(self.view_, self.geometry_)
         for start in range(0, X.shape[0], step):
-            Z = placed(X[start : start + step].astype(dtype, copy=False))
-            values = self.landmarks_.values(Z) @ coef
+            Z = placed(here(X[start : start + step]).astype(dtype, copy=False))
+            values = self.landmarks_.there(Z) @ coef
             out[start : start + step] = values + np.atleast_1d(self.intercept_)
         return out
 

@@ -25,6 +25,7 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
+from tunefree._array import Elsewhere
 from tunefree._jit import REASSOCIATE
 from tunefree._jit import kernel as compiled
 from tunefree.kernels import decay, mirror
@@ -78,6 +79,21 @@ class Geometry(NamedTuple):
         K -= D
         K += A.dtype.type(1.0)
         return K
+
+    def there(self, A, B):
+        """Kernel values of rows that live elsewhere with rows of NumPy; they live there."""
+        xp, B, slope = A.space.xp, A._there(B), float(self.slope)
+        A, power, space = A.values, self.kernel.power, A.space
+        sizes = [xp.sum(xp.abs(rows) ** power, axis=1) for rows in (A, B)]
+        both = sizes[0][:, None] + sizes[1][None, :]
+        if power == 2:
+            D = both - 2.0 * (A @ B.T)
+        else:
+            D = 0.0 * both
+            for j in range(A.shape[1]):
+                D = D + xp.abs(A[:, j][:, None] - B[:, j][None, :])
+        D = xp.where(D > 0.0, D, 0.0 * D)
+        return Elsewhere(xp.exp(-D) + slope * (both - D) + 1.0, space)
 
     def onnx(self, g, X):
         """Rows in the units of the kernel, as nodes of a graph."""

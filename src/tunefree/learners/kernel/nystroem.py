@@ -15,6 +15,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsyrk, dtrmm
 
+from tunefree._array import elsewhere, here, moved
+
 ALPHAS = np.logspace(-6.0, 3.0, 19)
 # Numbers in a block of kernel values; and in all of them, if they are kept between two visits.
 _BLOCK, _KEPT = 500_000, 1_000_000
@@ -35,6 +37,11 @@ class Landmarks(NamedTuple):
     def values(self, A, out=None):
         """Kernel values of placed rows, of shape (n, m), written to `out` if that is given."""
         return self.geometry.values(A, self.centers.astype(A.dtype, copy=False), out)
+
+    def there(self, A):
+        """The same, where the arrays of this fit live."""
+        A = moved(A)
+        return self.values(A) if isinstance(A, np.ndarray) else self.geometry.there(A, self.centers)
 
     def blocks(self, rows, n):
         """Yield (start, stop, coordinates) of the first n rows; each is gone with the next."""
@@ -65,6 +72,10 @@ class Columns(NamedTuple):
         """The rows."""
         return A
 
+    def there(self, A):
+        """The rows, where the arrays of this fit live."""
+        return moved(A)
+
     def blocks(self, rows, n):
         """Yield (start, stop, columns) of the first n rows."""
         step = max(1, _BLOCK // self.size)
@@ -91,8 +102,8 @@ class Sums(NamedTuple):
     targets: np.ndarray  # targets less the shift, shape (n_outputs,)
     cross: np.ndarray  # products of coordinates and these, shape (m, n_outputs)
 
-    def join(self, other, *_):
-        """The sums over both, of one shift."""
+    def plus(self, other):
+        """The sums over the rows of both, of one shift."""
         added = (a + b for a, b in zip(self, other, strict=True))
         return Sums(*added)._replace(shift=self.shift)
 
@@ -124,10 +135,27 @@ def _nothing(marks, targets, weights):
     return Sums(0.0, np.zeros(m), second, shift, np.zeros(k), np.zeros((m, k)))
 
 
-def sums_of(marks, rows, n, targets, weights, shift):
+def accumulate(marks, rows, n, targets, weights, shift):
     """The `Sums` over n rows, with targets measured from the shift: those of parts join."""
     none = _nothing(marks, targets, weights)._replace(shift=shift)
     return _added(none, marks.blocks(rows, n), targets, weights)
+
+
+def _accumulate_there(marks, rows, n, targets, weights):
+    """The `Sums` over n rows, with products made where the arrays of this fit live."""
+    shift, step = weights @ targets / weights.sum(), max(1, _BLOCK // marks.size)
+    basis: Any = moved(getattr(marks, "basis", np.eye(marks.size)))
+    total: Any = 0.0, 0.0, 0.0
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        F = marks.there(rows(start, part.stop).astype(np.float64, copy=False)).values @ basis.values
+        w, y = weights[part, None], targets[part] - shift
+        w, y = moved(w).values, moved(w * y).values
+        parts = w.T @ F, F.T @ (w * F), F.T @ y
+        total = [a + b for a, b in zip(total, parts, strict=True)]
+    first, second, cross = map(here, total)
+    known = weights.sum(), first[0], np.triu(second), shift, weights @ (targets - shift), cross
+    return Sums(*known)
 
 
 def _added(sums, blocks, targets, weights):
@@ -154,6 +182,8 @@ def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None, sums: Any 
     blocks = None
     if sums is not None:
         pass
+    elif elsewhere():
+        sums = _accumulate_there(marks, rows, n, targets, weights)
     elif n * marks.size <= _KEPT:  # their coordinates serve both visits
         blocks = [(start, stop, F.copy(order="K")) for start, stop, F in marks.blocks(rows, n)]
         sums = _added(_nothing(marks, targets, weights), blocks, targets, weights)

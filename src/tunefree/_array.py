@@ -1,0 +1,211 @@
+"""Arrays that live elsewhere: torch, CuPy and others, under scikit-learn's ``array_api_dispatch``.
+
+What costs are products with all rows. Those of predictions, of the Reflectron's batches, of ridge
+regression's normal equations and of kernels on landmarks are made in the namespace and on the
+device of X (`Elsewhere`). What is small, and what is no product (checks, hashes, units, links,
+solutions), is done in NumPy on the host. Fitted arrays and predictions come back to where X lives.
+Without dispatch, and for NumPy arrays, nothing here is entered.
+"""
+
+import functools
+import inspect
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn import config_context, get_config
+from sklearn.utils._array_api import (
+    _convert_to_numpy,
+    _max_precision_float_dtype,
+    get_namespace_and_device,
+)
+from sklearn.utils._available_if import _AvailableIfDescriptor, available_if
+
+_active: Any = ContextVar("space", default=None)
+_METHODS = (
+    "fit", "score", "predict", "predict_proba", "predict_log_proba", "decision_function",
+    "predict_interval", "predict_set", "predict_quantiles",
+)  # fmt: skip
+
+
+class Space(NamedTuple):
+    """A namespace of arrays and a device."""
+
+    xp: Any
+    device: Any
+
+    def put(self, a):
+        """Numbers of NumPy, there; what is no array of numbers as it is."""
+        if not isinstance(a, np.ndarray) or a.dtype.kind not in "biuf":
+            return a
+        if a.dtype == np.float64 and _max_precision_float_dtype(*self) == self.xp.float32:
+            a = a.astype(np.float32)
+        return self.xp.asarray(np.ascontiguousarray(a), device=self.device)
+
+
+def _is_foreign(a):
+    return (
+        hasattr(a, "shape") and hasattr(a, "device") and not isinstance(a, np.ndarray | np.generic)
+    ) and not isinstance(a, Elsewhere)  # fmt: skip
+
+
+def space_of(X):
+    """Where an array lives; None for NumPy, and without dispatch."""
+    if not get_config().get("array_api_dispatch") or not _is_foreign(X):
+        return None
+    xp, _, device = get_namespace_and_device(X)
+    return Space(xp, device)
+
+
+def here(a):
+    """An array in NumPy; anything else as it is."""
+    if isinstance(a, Elsewhere):
+        return np.asarray(a)
+    if not _is_foreign(a):
+        return a
+    with config_context(array_api_dispatch=True):
+        return np.array(_convert_to_numpy(a, get_namespace_and_device(a)[0]))
+
+
+class Elsewhere:
+    """A matrix that lives elsewhere; products with arrays of NumPy are such arrays."""
+
+    __array_priority__ = 100  # NumPy leaves products to it
+
+    def __init__(self, values, space):
+        self.values, self.space = values, space
+
+    @property
+    def shape(self):
+        """Rows and columns."""
+        return self.values.shape
+
+    @property
+    def size(self):
+        """How many numbers."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def dtype(self):
+        """The type of NumPy."""
+        return np.dtype(str(self.values.dtype).rpartition(".")[2])
+
+    @property
+    def T(self):
+        """Transposed."""
+        return Elsewhere(self.values.T, self.space)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        rows = slice(*rows.indices(len(self)))
+        return Elsewhere(self.values[rows, :], self.space)
+
+    def __array__(self, dtype=None, copy=None):
+        found = here(self.values)
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    def _there(self, other):
+        if isinstance(other, Elsewhere):
+            return other.values
+        return self.space.put(np.asarray(other, dtype=self.dtype))
+
+    def __matmul__(self, other):
+        return here(self.values @ self._there(other))
+
+    def __rmatmul__(self, other):
+        return here(self._there(other) @ self.values)
+
+    def __mul__(self, other):
+        return Elsewhere(self.values * self._there(other), self.space)
+
+
+def moved(a):
+    """A matrix of NumPy as one that lives where the arrays of this fit do; else itself."""
+    space = _active.get()
+    if space is None or not isinstance(a, np.ndarray):
+        return a
+    return Elsewhere(space.put(a), space)
+
+
+def elsewhere():
+    """Whether the arrays of this fit live elsewhere."""
+    return _active.get() is not None
+
+
+def checked(X, n_columns):
+    """Rows to predict that live elsewhere, if they are finite and have so many columns."""
+    space = X.space
+    if len(X.shape) != 2 or X.shape[1] != n_columns:
+        raise ValueError(f"X has shape {tuple(X.shape)}, and {n_columns} features are expected.")
+    if not space.xp.isdtype(X.values.dtype, "real floating"):
+        wide = _max_precision_float_dtype(*space)
+        X = Elsewhere(space.xp.astype(X.values, wide), space)
+    if not bool(space.xp.all(space.xp.isfinite(X.values))):
+        raise ValueError("Input X contains NaN or infinity.")
+    return X
+
+
+@contextmanager
+def _entered(space):
+    token = _active.set(space)
+    try:
+        with config_context(array_api_dispatch=False):
+            yield
+    finally:
+        _active.reset(token)
+
+
+def _wrapped(name, method):
+    """A method for arrays of any namespace."""
+
+    @functools.wraps(method)
+    def anywhere(self, X, *args, **kwargs):
+        space = space_of(X)
+        attributes = None if name == "fit" or not get_config().get("array_api_dispatch") else vars(
+            self
+        )  # fmt: skip
+        fitted = [a for a in (attributes or {}).values() if _is_foreign(a)]
+        if fitted and (space is None or space_of(fitted[0]) != space):
+            raise ValueError(
+                f"Inputs passed to {type(self).__name__}.{name}() must use the same namespace and "
+                "the same device as those passed to fit()."
+            )
+        if space is None:
+            return method(self, X, *args, **kwargs)
+        args = [here(a) for a in args]
+        kwargs = {key: here(a) for key, a in kwargs.items()}
+        with _entered(space):
+            if name == "fit":
+                method(self, here(X), *args, **kwargs)
+                moved = {k: space.put(a) for k, a in vars(self).items() if k != "classes_"}
+                vars(self).update(moved)
+                return self
+            whole = object.__new__(type(self))
+            vars(whole).update({key: here(a) for key, a in vars(self).items()})
+            found = method(whole, Elsewhere(X, space), *args, **kwargs)
+        return tuple(map(space.put, found)) if isinstance(found, tuple) else space.put(found)
+
+    anywhere._anywhere = True
+    return anywhere
+
+
+class TakesArrays:
+    """An estimator whose fits and predictions take arrays of any namespace."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        for name in _METHODS:
+            method: Any = inspect.getattr_static(cls, name, None)
+            if isinstance(method, _AvailableIfDescriptor):
+                if not hasattr(method.fn, "_anywhere"):
+                    setattr(cls, name, available_if(method.check)(_wrapped(name, method.fn)))
+            elif inspect.isfunction(method) and not hasattr(method, "_anywhere"):
+                setattr(cls, name, _wrapped(name, method))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
