@@ -17,7 +17,7 @@ from distributed import TimeoutError as _DistributedTimeout
 from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
-from tunefree._process import one_blas_thread
+from tunefree._process import kept_memory, one_blas_thread
 from tunefree.estimators import base
 from tunefree.estimators.from_source import Sample
 from tunefree.protocols import Remote
@@ -455,6 +455,7 @@ class Scanner:
         return _merged(_merge_changes, found, learner, state)
 
 
+@kept_memory()
 @one_blas_thread()
 def _scan(partitions, learner, state):
     after = state
@@ -491,6 +492,7 @@ def _same(value):
     return value
 
 
+@kept_memory()
 @one_blas_thread()
 def _alone(function, *arguments):
     return function(*arguments)
