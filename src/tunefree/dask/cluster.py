@@ -23,8 +23,10 @@ from tunefree.estimators.from_source import Sample
 from tunefree.protocols import Remote
 from tunefree.robust import FAR, odd_entries, screened, warn_of
 
-_FAN_IN = 8
+_FAN_IN = 8  # of merges by tasks
+_ASKED = 8  # workers that the client, or a worker, asks in a pass
 _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
+_FEWEST = 1000  # rows that are not worth a cut
 _TRIES = 20  # losses of workers that a pass survives
 
 
@@ -153,6 +155,12 @@ def facts(part, classify):
     )
 
 
+def _cut(part, k, n):
+    """One of n stretches of a partition."""
+    rows = slice(len(part.y) * k // n, len(part.y) * (k + 1) // n)
+    return Part(base.take(part.X, rows), part.y[rows], part.weights[rows])
+
+
 def _drawn(part, *arguments):
     return Sample.of(*part.positive()[:3], *arguments)
 
@@ -210,14 +218,12 @@ class Cluster:
         self.client: Any = _client(client)  # asynchronous or not: both have one type
         self.timeout, self.classify = timeout, classify
         self.parts = self.client.compute(aligned(X, y, sample_weight, classify, guard))
-        self.names = range(len(self.parts))
+        self.names = list(range(len(self.parts)))
         self.facts = self.gather(self.each("facts", facts, classify), "reading the partitions")
         # Partitions without rows are forgotten; the others must agree.
-        self.names = [i for i, f in enumerate(self.facts) if f.weight > 0.0]
+        self._keep([i for i, f in enumerate(self.facts) if f.weight > 0.0])
         if not self.names:
             raise ValueError("There is no row with a positive weight.")
-        self.parts = [self.parts[i] for i in self.names]
-        self.facts = [self.facts[i] for i in self.names]
         first = self.facts[0]
         for i, f in zip(self.names, self.facts, strict=True):
             for name in ("n_columns", "n_outputs"):
@@ -236,6 +242,29 @@ class Cluster:
                 i, first = odd[0]
                 place = f"row {first.row} of partition {i} and column {first.column}"
                 warn_of([o for _, o in odd], f"{place}, counted from 0", level=5)
+
+    def _keep(self, kept):
+        """Go on with some partitions."""
+        self.names, self.parts, self.facts = (
+            [each[i] for i in kept] for each in (self.names, self.parts, self.facts)
+        )
+
+    def even(self):
+        """Cut partitions that are more than a thread's share of the rows."""
+        share = -(-self.n_rows // max(1, sum(self.client.nthreads().values())))
+        cuts = [-(-f.n_rows // max(share, _FEWEST)) for f in self.facts]
+        if max(cuts) == 1:
+            return self
+        at = [i for i, n in enumerate(cuts) for _ in range(n)]
+        places = [(k, n) for n in cuts for k in range(n)]
+        self._keep(at)
+        self.parts = [
+            part if n == 1 else self.each("cut", _cut, k, n, parts=[part])[0]
+            for part, (k, n) in zip(self.parts, places, strict=True)
+        ]
+        self.facts = self.gather(self.each("facts", facts, self.classify), "cutting the partitions")
+        self._keep([i for i, f in enumerate(self.facts) if f.weight > 0.0])
+        return self
 
     @property
     def n_rows(self):
@@ -398,7 +427,7 @@ class Batches(Remote):
         ]
         futures: list = [None] * len(actors)
         for k in reversed(range(len(actors))):
-            others = range(_FAN_IN * k + _FAN_IN, min(_FAN_IN * k + 2 * _FAN_IN, len(actors)))
+            others = range(_ASKED * (k + 1), min(_ASKED * (k + 2), len(actors)))
             futures[k] = cluster.client.submit(
                 Scanner, [[self.batches[i] for i in hand] for hand in hands[actors[k][0]]],
                 [futures[j] for j in others], actor=True, pure=False,
@@ -423,7 +452,7 @@ class Batches(Remote):
 
     def _swept(self, learner, state, known, epoch):
         until = monotonic() + self.cluster.timeout
-        asked = [actor.scan(learner, known) for actor, _, _ in self._scanners[:_FAN_IN]]
+        asked = [actor.scan(learner, known) for actor, _, _ in self._scanners[:_ASKED]]
         found = []
         for answer in asked:
             try:

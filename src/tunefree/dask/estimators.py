@@ -60,6 +60,8 @@ class Distributed:
         """Not there: what scikit-learn's callbacks are told of is a fit in this process."""
         raise AttributeError("Estimators on a cluster have no callbacks.")
 
+    # Whether partitions of more rows than a thread's share are cut: where all rows are summed up.
+    _EVEN = True
     # Whether absurd entries are taken as missing; PiSTOL bounds them itself, in every partition.
     _GUARDED = False
 
@@ -110,7 +112,7 @@ class Distributed:
         )  # fmt: skip
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
-        self._fit_shown(cluster)
+        self._fit_shown(cluster.even() if self._EVEN else cluster)
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(n, str) for n in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
@@ -449,12 +451,16 @@ class PiSTOLClassifier(DistributedClassifier, pistol.PiSTOLClassifier):
     a class is missing, the partition is learned as a stream of one pass.
     """
 
+    _EVEN = False  # a run of each partition: cut, they would be shorter
+
     def _fit_on(self, cluster):
         _fit_runs(self, cluster, _classifier, self.classes_)
 
 
 class PiSTOLRegressor(Distributed, pistol.PiSTOLRegressor):
     """`tunefree.PiSTOLRegressor` on rows of a Dask cluster: one round, predictors averaged."""
+
+    _EVEN = False
 
     def _fit_on(self, cluster):
         m = _fit_runs(self, cluster, _regressor)
@@ -626,7 +632,7 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
     (array([ 1., -2.,  0.]), 5.0, 'exact')
     """
 
-    _GUARDED = True
+    _GUARDED, _EVEN = True, False  # unless it is solved exactly
 
     def _fit_on(self, cluster):
         self._check()
@@ -636,8 +642,9 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
         # What is decomposed are the products of columns, however many rows there are.
         self._choose_solver((d, d))
         extent = cluster.total("extent", _extent, merge=joined)
-        fit = self._exactly if self.solver_ == "exact" else self._by_runs
-        fit(cluster, extent.columns(self.fit_intercept), extent.weight)
+        exact = self.solver_ == "exact"
+        fit = self._exactly if exact else self._by_runs
+        fit(cluster.even() if exact else cluster, extent.columns(self.fit_intercept), extent.weight)
 
     def _exactly(self, cluster, view, total):
         view = view if self.scaling else view.unscaled()
