@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn import config_context, get_config
+from sklearn._config import config_context, get_config
 from sklearn.utils._array_api import (
     _convert_to_numpy,
     _max_precision_float_dtype,
@@ -122,7 +122,7 @@ class Elsewhere:
         return Elsewhere(self.values * self._there(other), self.space)
 
 
-def moved(a):
+def moved(a: Any) -> Any:
     """A matrix of NumPy as one that lives where the arrays of this fit do; else itself."""
     space = _active.get()
     if space is None or not isinstance(a, np.ndarray):
@@ -188,7 +188,7 @@ def _wrapped(name, method):
             found = method(whole, Elsewhere(X, space), *args, **kwargs)
         return tuple(map(space.put, found)) if isinstance(found, tuple) else space.put(found)
 
-    anywhere._anywhere = True
+    vars(anywhere)["_anywhere"] = True
     return anywhere
 
 
@@ -206,6 +206,7 @@ class TakesArrays:
                 setattr(cls, name, _wrapped(name, method))
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
         tags.array_api_support = True
         return tags

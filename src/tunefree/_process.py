@@ -201,21 +201,22 @@ def kept_memory():
     larger than 128 kB: blocks' residuals and sums are then new pages each time, which takes three
     times as long as the work on them. Without glibc nothing is changed.
     """
-    if "MALLOC_TRIM_THRESHOLD_" not in os.environ or not hasattr(_libc(), "mallopt"):
+    libc, told = _libc(), os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
+    if not told.isdigit() or not hasattr(libc, "mallopt"):
         yield
         return
-    _libc().mallopt(_TRIM, 2 * _KEPT)
-    _libc().mallopt(_MMAP, _KEPT)
+    libc.mallopt(_TRIM, 2 * _KEPT)
+    libc.mallopt(_MMAP, _KEPT)
     try:
         yield
     finally:
-        _libc().mallopt(_TRIM, int(os.environ["MALLOC_TRIM_THRESHOLD_"]))
-        _libc().mallopt(_MMAP, _DEFAULT)
-        _libc().malloc_trim(0)
+        libc.mallopt(_TRIM, int(told))
+        libc.mallopt(_MMAP, _DEFAULT)
+        libc.malloc_trim(0)
 
 
 @cache
-def _libc():
+def _libc() -> Any:
     return ctypes.CDLL(None) if os.name == "posix" else None
 
 

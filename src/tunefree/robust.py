@@ -375,7 +375,7 @@ def odd_entries(part, rest, name):
     return Odd(name, len(rows), len(np.unique(rows)), value, int(rows[0]), int(columns[0]))
 
 
-def warn_of(found, place, learned=False, level=7):
+def warn_of(found, place, learned=False, level=8):
     """Warn of odd entries, of which the first is at a place."""
     what = "learned as it is" if learned else "taken as missing"
     entries, rows = sum(f.entries for f in found), sum(f.rows for f in found)

@@ -143,7 +143,7 @@ def facts(part, classify):
     else:
         squares = np.einsum("ij,ij->i", part.X, part.X, dtype=np.float64)
     return Facts(
-        np.count_nonzero(part.weights),
+        int(np.count_nonzero(part.weights)),
         part.X.shape[1],
         0 if part.y.ndim == 1 else part.y.shape[1],
         float(part.weights.sum()),
@@ -241,7 +241,7 @@ class Cluster:
             if odd:
                 i, first = odd[0]
                 place = f"row {first.row} of partition {i} and column {first.column}"
-                warn_of([o for _, o in odd], f"{place}, counted from 0", level=5)
+                warn_of([o for _, o in odd], f"{place}, counted from 0", level=6)
 
     def _keep(self, kept):
         """Go on with some partitions."""
@@ -438,7 +438,8 @@ class Batches(Remote):
 
     def sweep(self, learner, state, epoch, on_block=None):
         """The state after all batches."""
-        known = learner.asked(state) if hasattr(learner, "asked") else state
+        asked: Any = getattr(learner, "asked", None)
+        known = state if asked is None else asked(state)
         for left in range(_TRIES, -1, -1):
             try:
                 if not self._scanners:

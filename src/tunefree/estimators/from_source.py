@@ -255,7 +255,7 @@ class Reread:
 
     def shown(self, function):
         """The same with pieces as `function` shows them."""
-        other = copy.copy(self)
+        other: Any = copy.copy(self)
         other._shown = lambda: map(function, self._shown())
         return other
 
@@ -316,7 +316,7 @@ class FitsSums(Threaded):
     _fit_rows: Callable
 
     @base.all_or_nothing
-    def fit_source(self, source: Any) -> Self:
+    def fit_source(self, source: Any, *, classes: ArrayLike | None = None) -> Self:
         """Learn from a source of any size, in flat memory.
 
         The first pass draws 8,000 distinct rows evenly, by their hash (of every class a few); if
@@ -325,6 +325,8 @@ class FitsSums(Threaded):
         Parameters
         ----------
         source : Source or anything that `tunefree.open_source` takes, and can be read again
+        classes : array-like, optional
+            For classifiers: the only labels there may be.
 
         Returns
         -------
@@ -333,6 +335,10 @@ class FitsSums(Threaded):
         source = open_source(source)
         with source.parsed_once():
             self._fit_rows(Reread(source))
+        if classes is not None:
+            more = np.setdiff1d(getattr(self, "classes_", ()), np.asarray(classes))
+            if len(more):
+                raise ValueError(f"{source.name} has the label {more[0]}, which classes= has not.")
         if source.feature_names is not None:
             self.feature_names_in_: Any = np.asarray(source.feature_names, dtype=object)
         return self

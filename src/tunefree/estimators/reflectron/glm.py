@@ -585,7 +585,7 @@ class Reflectron(TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         if learner.last and not (result.converged or result.stopped):
             warnings.warn(
                 f"{self.max_iter} passes were not enough for the risk to settle: give a larger "
-                "max_iter.", ConvergenceWarning, stacklevel=6,
+                "max_iter.", ConvergenceWarning, stacklevel=7,
             )  # fmt: skip
         board = [
             (float(state.score[c]), float(state.best_time[c]), learner.configurations[c])
@@ -1112,7 +1112,7 @@ class ReflectronRegressor(
             warnings.warn(
                 f"Most targets lie outside the range [{low:g}, {high:g}] of link={self.link!r}, "
                 "whose predictions never leave it: real targets want link='identity'.",
-                UserWarning, stacklevel=4,
+                UserWarning, stacklevel=5,
             )  # fmt: skip
 
     def predict(
