@@ -256,6 +256,7 @@ def tables(data, turns=8, passes=4):
         alone.close()
         ours, ceilings = turn.seconds()
         shares = ceilings[:, 0] / ours
+        print(f"{name}: wall and CPU, share of every turn {shares.round(2).tolist()}", flush=True)
         found.append(
             (name, f"{X.shape[0]} x {X.shape[1]}", how)
             + tuple(f"{v:.3f}" for v in np.median(ours, axis=0))

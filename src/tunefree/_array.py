@@ -202,7 +202,9 @@ class TakesArrays:
             if isinstance(method, _AvailableIfDescriptor):
                 if not hasattr(method.fn, "_anywhere"):
                     setattr(cls, name, available_if(method.check)(_wrapped(name, method.fn)))
-            elif inspect.isfunction(method) and not hasattr(method, "_anywhere"):
+            elif inspect.isfunction(method) and not (
+                hasattr(method, "_anywhere") or method.__module__.startswith("sklearn.")
+            ):  # scikit-learn's own scores know what they are given
                 setattr(cls, name, _wrapped(name, method))
 
     def __sklearn_tags__(self):
