@@ -198,6 +198,10 @@ def _scores(g, estimator, X, name):
     if getattr(estimator, "limits_", None) is not None:
         low, high = estimator.limits_.astype(np.float64)
         X = g("Min", g("Max", X, low), high)
+    if getattr(estimator, "reach_", None) is not None:
+        low, high = estimator.reach_.astype(np.float64)
+        out = g("Or", g("Less", X, low), g("Greater", X, high))
+        X = g("Where", out, 0.5 * low + 0.5 * high, X)
     if getattr(estimator, "categories_", None) is not None:
         raise ModelError(f"{name} cannot be exported: it has columns of categories")
     coef = np.atleast_2d(estimator.coef_)

@@ -39,6 +39,8 @@ _FIRST = 4096
 _FEW = 2**16
 # Targets count up to so many robust standard deviations from their location.
 DELTA = 4.0
+# By how much of their width predictions may go beyond what was fitted.
+_WIDER = (1.0, 0.5, 0.25, 0.0)
 # The share of targets on either side that speak for the range.
 _SHARE = 0.02
 # The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time, rows
@@ -421,21 +423,108 @@ def location_and_scale(y, centred=True, tails=True):
     return m, np.where(s > 0.0, s, 1.0)
 
 
-def way_from(mean, told, targets, weights):
-    """How far to go from the mean to what was said of rows left out: 1, unless the mean was better.
+def reach_of(X):
+    """Limits of each column, shape (2, d), beyond which entries count as missing.
 
-    Then it is the share with the least squared error, which is below 1/2; one for every target.
+    Ten times as far from the middle as any accepted entry; the middle of sparse columns is 0.
 
     Examples
     --------
-    >>> y, w = np.array([[1.0], [-1.0]]), np.ones(2)
-    >>> way_from(np.zeros(1), 0.5 * y, y, w), way_from(np.zeros(1), 4 * y, y, w)
-    (array([1.]), array([0.25]))
+    >>> reach_of(np.array([[1.0], [2.0], [3.0]])).ravel()
+    array([-8., 12.])
     """
-    step = told - mean
-    square = weights @ np.square(step)
-    best = weights @ (step * (targets - mean)) / np.where(square > 0.0, square, 1.0)
-    return np.where((best < 0.5) & (square > 0.0), np.maximum(best, 0.0), 1.0)
+    if sparse.issparse(X):
+        middle, far = 0.0, np.abs(X).max(axis=0).toarray().ravel().astype(np.float64)
+    else:
+        middle = np.median(X[:_CENTRED], axis=0).astype(np.float64)
+        far = np.maximum(X.max(axis=0) - middle, middle - X.min(axis=0))
+    with np.errstate(over="ignore"):
+        return np.array([middle - FAR * far, middle + FAR * far])
+
+
+def within_reach(X, reach):
+    """Rows whose entries outside the reach count as its middle, as in learning; X if none is.
+
+    Examples
+    --------
+    >>> within_reach(np.array([[1.0, 99.0]]), np.array([[-1.0, -1.0], [1.0, 3.0]]))
+    array([[1., 1.]])
+    """
+    low, high = reach
+    if sparse.issparse(X):
+        out = (X.data < low[X.indices]) | (X.data > high[X.indices])
+        if out.any():
+            X, j = X.copy(), X.indices[out]
+            X.data[out] = 0.5 * low[j] + 0.5 * high[j]
+        return X
+    out = (X < low) | (X > high)
+    if not out.any():
+        return X
+    return np.where(out, 0.5 * low + 0.5 * high, X).astype(X.dtype, copy=False)
+
+
+def ends_of(said, fitted, targets, weights, rows=slice(None)):
+    """Ends of predictions, shape (2, k): those of the fitted values, wider where that was better.
+
+    By how much of their width, of 1, 1/2, 1/4 and 0, is judged by the squared errors of what was
+    `said` of `rows` left out, within the ends of the others. A line says little of rows far from
+    all that it was fitted to, and only the outermost rows tell how little.
+
+    Examples
+    --------
+    >>> x, w = np.linspace(0.0, 1.0, 5)[:, None], np.ones(5)
+    >>> ends_of(x, x, x, w).ravel(), ends_of(2 * x, x, x, w).ravel()
+    (array([-1.,  2.]), array([0., 1.]))
+    """
+    if len(fitted) < 2:
+        return np.repeat(fitted, 2, axis=0)
+    first, second = np.partition(fitted, 1, axis=0)[:2]
+    last, next_last = -np.partition(-fitted, 1, axis=0)[:2]
+    own = fitted[rows]
+    # Without itself, an outermost row has the next one as its end.
+    low, high = np.where(own == first, second, first), np.where(own == last, next_last, last)
+    width = np.maximum(high - low, 0.0)
+    risks = [
+        weights @ np.square(np.clip(said, low - share * width, high + share * width) - targets)
+        for share in _WIDER
+    ]
+    spread = np.take(_WIDER, np.argmin(risks, axis=0)) * (last - first)
+    return np.array([first - spread, last + spread])
+
+
+def share_of(step, ahead, weights, gain=None):
+    r"""How far to go from the constant to what was learned, between 0 and 1, for every target.
+
+    All the way where rows left out gain by it two standard errors or more. Else the least squares
+    share b of the step, which lies below it by its uncertainty (James and Stein): :math:`b (1 -
+    1/t^2)_+`, t being b in standard errors. Distinct rows count: the unit of weights is free.
+
+    Parameters
+    ----------
+    step : ndarray of shape (n, k)
+        What was said of rows left out, less the constant.
+    ahead : ndarray of shape (n, k)
+        Their targets, less the constant.
+    weights : ndarray of shape (n,)
+    gain : ndarray of shape (n, k), optional
+        By how much losses are below the constant's; of squared errors by default.
+
+    Examples
+    --------
+    >>> y, w = np.array([[1.0], [-1.0], [2.0], [-2.0]]), np.ones(4)
+    >>> share_of(0.5 * y, y, w), share_of(4 * y, y, w), share_of(-y, y, w)
+    (array([1.]), array([0.25]), array([0.]))
+    """
+    gain = np.square(ahead) - np.square(ahead - step) if gain is None else gain
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        mean = weights @ gain / weights.sum()
+        error = np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
+        square = weights @ np.square(step)
+        best = weights @ (step * ahead) / square
+        noise = np.square(weights) @ np.square(step * (ahead - best * step)) / np.square(square)
+        some = np.clip(best - noise / best, 0.0, 1.0)
+    share = np.where((mean > 0.0) & (mean >= 2.0 * error), 1.0, np.where(best > 0.0, some, 0.0))
+    return share if len(step) > 1 else 0.0 * share  # of one row there is no standard error
 
 
 def few_beyond(y, weights):

@@ -465,7 +465,7 @@ class Classes(NamedTuple):
 
     def stack(self, scores, y, weights):
         """The stack of least log-loss."""
-        return stack_classes(scores, y, weights)
+        return stack_classes(scores, y, weights, whole=False)
 
 
 class Targets(NamedTuple):

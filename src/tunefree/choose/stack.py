@@ -3,7 +3,8 @@ r"""Stacking: models joined by what they said of rows that they had not learned.
 Classes: log-odds :math:`\sum_k a_k F_k(x) + b` with :math:`a_k \ge 0` of least log-loss on the
 scores left out, plus :math:`10^{-3} |b|^2`. Targets: :math:`m + \sum_k a_k (F_k(x) - m)` about
 their mean m, with :math:`a_k \ge 0` of least squared error. A model stays out if the others lose
-less than a quarter of a standard error without it.
+less than a quarter of a standard error without it, and the sum goes from the constant only as far
+as `robust.share_of` says.
 
 Source: Wolpert 1992 (stacked generalization); Breiman 1996 (non-negative weights).
 """
@@ -12,7 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize, nnls
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
+
+from tunefree.robust import share_of
 
 _OFFSETS = 1e-3
 # Logarithms of the weights' ends, in units of one over the scores' size.
@@ -53,8 +56,8 @@ def log_losses(scores, codes):
     return -log_softmax(scores, axis=1)[np.arange(len(codes)), codes]
 
 
-def stack_classes(scores, codes, weights):
-    """The stack of least log-loss.
+def stack_classes(scores, codes, weights, *, whole=True):
+    """The stack of least log-loss: `whole`, or as far from the constant as rows left out bear out.
 
     Parameters
     ----------
@@ -89,8 +92,7 @@ def stack_classes(scores, codes, weights):
         def risk(theta):
             a, b = np.exp(theta[:m]), theta[m:]
             Z = sum(x * F for x, F in zip(a, part, strict=True)) + b
-            full = np.hstack([np.zeros_like(Z), Z]) if k == 1 else Z
-            logs = log_softmax(full, axis=1)
+            logs = log_softmax(_both(Z), axis=1)
             gap = (share[:, None] * (np.exp(logs) - aims))[:, -k:]
             slope = [x * np.vdot(gap, F) for x, F in zip(a, part, strict=True)]
             return (
@@ -106,7 +108,13 @@ def stack_classes(scores, codes, weights):
         joined = sum(x * F for x, F in zip(a, part, strict=True)) + theta[m:]
         return a / sizes, theta[m:], a / max(a.sum(), 1e-300), log_losses(joined, codes)
 
-    return _pruned(fit, scores, weights)
+    stack = _pruned(fit, scores, weights)
+    if whole:
+        return stack
+    prior = share @ np.eye(width)[codes]
+    logs = np.log(np.maximum(prior, 0.5 / len(codes)))
+    null = logs[-1:] - logs[:1] if scores[0].shape[1] == 1 else logs
+    return _believed(stack, scores, null, codes, weights)
 
 
 def stack_targets(predictions, targets, weights, spread):
@@ -134,7 +142,15 @@ def stack_targets(predictions, targets, weights, spread):
         losses = (np.square(joined - targets) / spread).sum(axis=1)
         return a, mean * (1.0 - a.sum()), sizes / max(sizes.sum(), 1e-300), losses
 
-    return _pruned(fit, predictions, weights)
+    stack = _pruned(fit, predictions, weights)
+    step, ahead = ((part - mean) / np.sqrt(spread) for part in (stack.join(predictions), targets))
+    each = np.repeat(weights, step.shape[1])
+    way = float(share_of(step.reshape(-1, 1), ahead.reshape(-1, 1), each)[0])
+    if way == 1.0:
+        return stack
+    losses = np.square(way * step - ahead).sum(axis=1)
+    offsets = mean * (1.0 - way * stack.weights.sum())
+    return Stack(way * stack.weights, offsets, stack.shares, losses)
 
 
 def stack_means(predictions, targets, weights, family):
@@ -172,6 +188,24 @@ def stack_means(predictions, targets, weights, family):
         return a, np.zeros(1), sizes / max(sizes.sum(), 1e-300), losses
 
     return _pruned(fit, predictions, weights)
+
+
+def _believed(stack, scores, null, codes, weights):
+    """The stack of classes, on its way from the log-odds of their shares."""
+    joined = stack.join(scores)
+    gain = log_losses(np.tile(null, (len(codes), 1)), codes) - stack.losses
+    prior, p = (softmax(_both(each), axis=1) for each in (null[None], joined))
+    ahead = np.eye(p.shape[1])[codes] - prior
+    way = share_of(p - prior, ahead, weights, np.repeat(gain[:, None], p.shape[1], axis=1)).min()
+    if way == 1.0:
+        return stack
+    losses = log_losses(null + way * (joined - null), codes)
+    return Stack(way * stack.weights, null + way * (stack.offsets - null), stack.shares, losses)
+
+
+def _both(scores):
+    """Scores of both classes, where those of the second were given."""
+    return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
 
 
 def least_mean(targets):

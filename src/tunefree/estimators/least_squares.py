@@ -127,6 +127,10 @@ class Run(NamedTuple):
         intercept = (view.target[:, None] - offset).astype(dtype)
         return view.back(self.basis, mix, dtype), intercept
 
+    def only(self, k):
+        """The run with scheme k alone, as its own basis."""
+        return Run(np.einsum("drk,r->dk", self.basis, self.mix[:, k])[:, None], np.ones((1, 1)))
+
     def predict(self, Z, centre):
         """Predictions of all schemes, of shape (n, n_schemes, n_outputs), less the mean."""
         flat = self.basis.reshape(len(self.basis), -1)
@@ -205,9 +209,7 @@ def held_out_errors(problem, runs, k):
     """Rows that `held_out_risks` left out, and the errors of scheme k there."""
     errors = [
         problem.targets[held]
-        - run._replace(mix=run.mix[:, k : k + 1]).predict(
-            base.take(problem.Z, held), problem.centre
-        )[:, 0]
+        - run.only(k).predict(base.take(problem.Z, held), problem.centre)[:, 0]
         for held, run in runs
     ]  # fmt: skip
     return np.concatenate([held for held, _ in runs]), np.concatenate(errors)

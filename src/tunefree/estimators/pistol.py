@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -56,7 +56,7 @@ from tunefree.losses import (
     within,
 )
 from tunefree.protocols import Average, AverageWithin, Loss, MatrixLike, Seed, TargetLike
-from tunefree.robust import ABSURD, DELTA, Guard, column_caps, screened
+from tunefree.robust import ABSURD, DELTA, Guard, column_caps, screened, share_of
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
 MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
@@ -73,6 +73,8 @@ _SHORT, _WAITING = 8, 64
 # Visits of rows to make, within 3 to 12 passes. More would follow the rows whose far entries are
 # clipped away from the line of the others.
 _VISITS = 4000
+# Regression on fewer rows than this, and than so many a column, is compared with the mean.
+_FEW, _RATED, _FOLDS = 2000, 4, 5
 NO_RULE = (
     "Nothing is proved about the rules of setting={!r}: 'theorem-1' and 'guaranteed' have a bound."
 )
@@ -413,7 +415,12 @@ class LearnsByPortfolio(TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         state, n_passes, line = run_passes(portfolio, state, source, read, validate, watch)
         publish(self, state, line, n_passes)
         self._run, self._stream = Run(portfolio, state, scale), None
+        if warm is None and validate is None:
+            self._compare(problem)
         return self
+
+    def _compare(self, problem):
+        """Nothing: of classes, decisions do not grow with what is learned by heart."""
 
     def _going_on(self):
         """The stream, or one that goes on from `fit`; None if nothing has been learned."""
@@ -967,6 +974,7 @@ class PiSTOLRegressor(
     """
 
     _ON_DEMAND = (*PiSTOLClassifier._ON_DEMAND, "limits_", "range_")
+    _is_fold = False
 
     def __init__(
         self,
@@ -1028,6 +1036,39 @@ class PiSTOLRegressor(
         several = self.setting == "auto" and whiten and not sparse_data
         views = ("standardised", "whitened", "strongly_whitened") if several else (view,)
         return regression_members(loss, d, views)
+
+    def _compare(self, problem):
+        """Go back towards the mean as far as rows left out ask for it.
+
+        Only where there are few rows a column: several passes then learn noise by heart, which
+        predictions made on the way in the first do not tell.
+        """
+        X, y, _, rows, totals = problem
+        n, d = len(rows), X.shape[1]
+        squared = getattr(make_loss(self.loss, "regression"), "elicits_mean", False)
+        if (
+            not (squared and self.fit_intercept)
+            or sparse.issparse(X)
+            or n >= min(_FEW, _RATED * d)
+            or self._is_fold
+        ):
+            return
+        said, fold = np.empty((n, y.shape[1])), np.arange(n) % _FOLDS
+        mean = np.average(y[rows], axis=0, weights=totals)
+        said[:] = mean
+        for f in range(_FOLDS if n >= _FOLDS else 0):
+            kept, held = rows[fold != f], rows[fold == f]
+            model = clone(self)
+            model._is_fold = True
+            model.fit(X[kept], y[kept], totals[fold != f])
+            said[fold == f] = model.predict(X[held]).reshape(len(held), -1)
+        share = share_of(said - mean, y[rows] - mean, totals)
+        if (share < 1.0).any():
+            dtype, coef = self.coef_.dtype, np.atleast_2d(self.coef_) * share[:, None]
+            intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
+            self.coef_ = (coef[0] if self._flat else coef).astype(dtype)
+            self.intercept_ = (intercept[0] if self._flat else intercept).astype(dtype)
+        self.left_out_ = base.foretold(mean + share * (said - mean), y[rows], totals, self.range_)
 
     def _begin(self, problem):
         X, targets, visits, rows, totals = problem

@@ -35,7 +35,7 @@ from tunefree.learners.sgd.path import decompose
 from tunefree.learners.sgd.stream import StreamSGD
 from tunefree.links import LINKS
 from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed, TargetLike
-from tunefree.robust import guarded
+from tunefree.robust import ends_of, guarded, reach_of, share_of, within_reach
 
 # A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
 MOST_KEPT = 2e7
@@ -76,9 +76,10 @@ class AveragedSGDRegressor(
     solver : {'auto', 'sgd', 'exact'}, default='auto'
         'auto' is 'exact' with at most 1000 columns or rows (and for the averages 'auto' and
         'geometric'). It also guards the model: an entry or target ten times as far from the middle
-        of its column as any other counts as missing, with a warning, and predictions stay within
-        `range_`. With a solver by its name rows are learned as they are (the warning remains), and
-        predictions are ``X @ coef_.T + intercept_`` everywhere.
+        of its column as any other counts as missing, with a warning, in rows to predict
+        (`reach_`), too; predictions stay within `range_`, and go from the mean to the ridge as far
+        as rows left out speak for it. With a solver by its name rows are learned as they are (the
+        warning remains), and predictions are ``X @ coef_.T + intercept_`` everywhere.
     alphas : array-like of shape (n_alphas,), optional
         Penalties alpha of ||y - Xw||^2 + alpha ||w||^2, as in Ridge, on the scaled columns. 50
         values on the scale of the rows by default.
@@ -97,8 +98,11 @@ class AveragedSGDRegressor(
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
     range_ : ndarray of shape (2, n_targets) or None
-        Predictions are clipped to it: the range of the targets, widened by its own width on either
-        side. A line says nothing about rows far from all that it was fitted to.
+        Predictions are clipped to it: the range of the fitted values, widened on either side by
+        as much of its width (1, 1/2, 1/4 or 0) as was best for rows left out. A line says little
+        about rows far from all that it was fitted to.
+    reach_ : ndarray of shape (2, n_features) or None
+        Entries outside count as missing: as the middle between the two.
     solver_ : str
         'sgd', 'exact', or 'stream' after `partial_fit`.
     average_ : part or None
@@ -142,7 +146,15 @@ class AveragedSGDRegressor(
     True
     """
 
-    _ON_DEMAND = ("coef_", "intercept_", "range_", "average_", "leaderboard_", "left_out_")
+    _ON_DEMAND = (
+        "coef_",
+        "intercept_",
+        "range_",
+        "reach_",
+        "average_",
+        "leaderboard_",
+        "left_out_",
+    )
     coef_: Any
     intercept_: Any
     range_: Any
@@ -243,10 +255,11 @@ class AveragedSGDRegressor(
         rows = Distinct.of(X, targets, weights, seed_of(self.random_state))
         every, learned = np.arange(rows.X.shape[0]), self.solver != "auto"
         X, targets = guarded(rows.X, rows.targets, every, given, learned=learned)
-        self.range_ = None
+        self.range_ = self.reach_ = self._widest = None
         if not learned:
             low, high = targets.min(axis=0), targets.max(axis=0)
-            self.range_ = np.stack([2.0 * low - high, 2.0 * high - low])
+            self.range_ = self._widest = np.stack([2.0 * low - high, 2.0 * high - low])
+            self.reach_ = reach_of(X)
         rows = rows._replace(X=X, targets=targets)
         return rows.pose(intercept=self.fit_intercept, scaling=scaling)
 
@@ -254,13 +267,30 @@ class AveragedSGDRegressor(
         model, left_out = exact_path(problem, self.alphas_, self.fit_intercept)
         risks = left_out.risks() if validation is None else risks_on(model, problem, *validation)
         self._choose_exact(problem.columns, model, risks)
-        return self._know(problem, slice(None), left_out.errors(self.alpha_))
+        k = int(np.flatnonzero(self.alphas_ == self.alpha_)[0])
+        chosen = None if validation is not None else model.only(k)
+        return self._know(problem, slice(None), left_out.errors(self.alpha_), chosen)
 
-    def _know(self, problem, rows, errors):
-        """Keep what was said of rows left out: their targets less these errors."""
-        y = problem.targets[rows] + problem.columns.target
-        totals = problem.totals[rows] * problem.unit
-        self.left_out_ = base.foretold(y - errors, y, totals, self.range_)
+    def _know(self, problem, rows, errors, chosen):
+        """Keep what was said of rows left out: their targets less these errors.
+
+        What was chosen is believed as far as they speak for it.
+        """
+        mean, y, totals = problem.columns.target, problem.targets[rows], problem.totals[rows]
+        said = y - errors
+        if chosen is not None and self._widest is not None:
+            fitted = chosen.predict(problem.Z, problem.centre)[:, 0]
+            low, high = self._widest
+            ends = np.clip(ends_of(said, fitted, y, totals, rows), low - mean, high - mean)
+            said = np.clip(said, *ends)
+            share = share_of(said, y, totals)
+            self.range_ = mean + share * ends
+            said = share * said
+            if (share < 1.0).any():
+                coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+                coef, intercept = coef * share[:, None], mean + share * (intercept - mean)
+                self._publish(coef[:, :, None], intercept[:, None])
+        self.left_out_ = base.foretold(mean + said, mean + y, totals * problem.unit, self.range_)
         return self
 
     def _choose_exact(self, columns, model, risks):
@@ -306,7 +336,8 @@ class AveragedSGDRegressor(
             model = read(problem, state, schemes if few else (schemes[k],))
         self._choose(problem.columns, model, schemes, risks, k, state.epoch)
         if n_folds:
-            self._know(problem, *held_out_errors(problem, runs, k))
+            at = k if model.n_schemes == len(schemes) else 0
+            self._know(problem, *held_out_errors(problem, runs, k), model.only(at))
         return self
 
     def _choose(self, columns, model, schemes, risks, k, n_passes):
@@ -364,8 +395,8 @@ class AveragedSGDRegressor(
                 coef = np.atleast_2d(self.coef_).T.astype(np.float64)
                 start = np.atleast_1d(self.intercept_) + (origin @ coef if centred else 0.0)
             stream = learner.init(X.shape[1], start, self.fit_intercept, coef, origin)
-            if fitted and getattr(self, "range_", None) is not None:
-                stream.guards[1].know(np.abs(self.range_ - start).max(axis=0) / _WIDENED)
+            if fitted and getattr(self, "_widest", None) is not None:
+                stream.guards[1].know(np.abs(self._widest - start).max(axis=0) / _WIDENED)
         known = stream.weights.shape[1]
         if targets.shape[1] != known:
             raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
@@ -387,7 +418,7 @@ class AveragedSGDRegressor(
             for scheme, risk in zip(schemes, risks, strict=True)
         ]
         self.average_ = schemes[int(np.argmin(risks))]
-        self.left_out_ = None
+        self.left_out_ = self.reach_ = None
         seen = self._stream.guards[1]
         self.range_ = seen.centre + np.outer([-_WIDENED, _WIDENED], seen.reach)
         weights = learner.read(self._stream)
@@ -429,6 +460,8 @@ class AveragedSGDRegressor(
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         check_is_fitted(self)
         X = base.check_rows(self, X)
+        if getattr(self, "reach_", None) is not None:
+            X = within_reach(X, self.reach_)
         y = product(X, self.coef_.T) + self.intercept_
         if getattr(self, "range_", None) is None:
             return y

@@ -182,8 +182,9 @@ class KernelAveragedSGDRegressor(KernelRegressor, _SGD):
     True
     """
 
-    def _standard(self, targets, rows, dtype):
-        self._unit = standard = Standard.of(np.unique(targets, axis=0), tails=True)
+    def _standard(self, targets, rows, totals, dtype):
+        standard = Standard.of(np.unique(targets, axis=0), tails=True)
+        self._unit = standard, None  # no way back to the mean
         ends = np.full((2, targets.shape[1]), np.inf) * [[-1.0], [1.0]]
         self._set_units(standard, ends, dtype)
         return standard(targets)

@@ -22,7 +22,7 @@ from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, accumulate, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
-from tunefree.robust import ABSURD, screened, way_from
+from tunefree.robust import ABSURD, screened, share_of
 from tunefree.uncertainty.intervals import Residuals
 
 # Up to so many rows all are landmarks; rows beyond the others do not improve so few coefficients.
@@ -158,6 +158,15 @@ class _Landmark(TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         self._learn(*known, like, stream=None if sample.whole else (rows, sample.ends))
         self._compare(*known)
         return self
+
+    def _few_rows(self, n, d):
+        """Whether leave-one-out errors of rows that were searched tell too little."""
+        return self.kernel != "linear" and n < min(_FEW, _RATED * d)
+
+    def _believed(self, fitted, step, ahead, gain=None):
+        """`share_of` the left-out values, which of few rows tell too little."""
+        few = self._few_rows(*fitted.rows.shape)
+        return np.ones(step.shape[1]) if few else share_of(step, ahead, fitted.weights, gain)
 
     def _learn(
         self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=(),
@@ -335,6 +344,20 @@ def _best(marks, A, Y, weights, held, sums=None):
     return found.coef[:, i], found.intercept[i], found.left_out[:, i], float(ALPHAS[i]), risk[i]
 
 
+def _shares(codes, weights, k):
+    """Log-odds of the classes' shares, one column for two classes."""
+    counts = np.bincount(codes, weights, minlength=max(k, 2)) / weights.sum()
+    logs = np.log(np.maximum(counts, 0.5 / len(codes)))
+    return logs[1:] - logs[:1] if k == 1 else logs
+
+
+def _log_losses(scores, codes):
+    """-log p of the rows' own classes, of log-odds."""
+    p = base.probabilities(scores, joint=True)
+    own = np.broadcast_to(p, (len(codes), p.shape[1]))[np.arange(len(codes)), codes]
+    return -np.log(np.maximum(own, np.finfo(float).tiny))
+
+
 def _rounded(coef, dtype, width):
     """Coefficients in the type of the rows, but for large ones that cancel each other.
 
@@ -429,7 +452,7 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
         """
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         n, d = X.shape
-        if self.kernel == "linear" or n >= min(_FEW, _RATED * d):
+        if not self._few_rows(n, d):
             return
         weights, targets = base.check_weights(sample_weight, X), y.reshape(n, -1)
         visits = hashed_visits(X, targets, weights, seed_of(self.random_state), affine=True)
@@ -442,7 +465,7 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
                 kept = rows[fold != f]
                 model = clone(self)._learn(X[kept], y[kept], totals[fold != f])
                 said[fold == f] = model.predict(X[rows[fold == f]]).reshape(-1, said.shape[1])
-            share = way_from(mean, said, targets[rows], totals)
+            share = share_of(said - mean, targets[rows] - mean, totals)
         self.dual_coef_ = (self.dual_coef_ * share).astype(self.dual_coef_.dtype)
         intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
         intercept = intercept.astype(self.range_.dtype)
@@ -463,13 +486,19 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
 
     def _finish(self, fitted, dtype):
         low, high = fitted.ends
-        self.dual_coef_ = _rounded(fitted.coef, dtype, high - low)
-        intercept = fitted.intercept
+        coef, intercept = fitted.coef, fitted.intercept
+        if "held_values_" not in vars(self):
+            y, weights = fitted.targets, fitted.weights
+            mean, said = np.average(y, axis=0, weights=weights), np.clip(fitted.left_out, low, high)
+            share = self._believed(fitted, said - mean, y - mean)
+            coef, intercept = (
+                coef * share,
+                np.where(share < 1.0, mean + share * (intercept - mean), intercept),
+            )
+            self._know(mean + share * (said - mean), y, weights, fitted.rows)
+        self.dual_coef_ = _rounded(coef, dtype, high - low)
         self.intercept_ = dtype.type(intercept[0]) if self._flat else intercept.astype(dtype)
         self.range_ = np.array(fitted.ends, dtype=dtype)
-        if "held_values_" not in vars(self):
-            said = np.clip(fitted.left_out, low, high)
-            self._know(said, fitted.targets, fitted.weights, fitted.rows)
 
     def _columns_of(self, X):
         return base.check_rows(self, X)
@@ -533,11 +562,26 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         a = temperature(fitted.left_out, fitted.targets, fitted.weights)
         if hasattr(self, "held_values_"):
             self.held_values_, self.held_moves_ = a * self.held_values_, a * self.held_moves_
+            coef, intercept = a * fitted.coef, a * fitted.intercept
         else:
-            p = base.probabilities(a * fitted.left_out, joint=True)
-            self.left_out_ = base.chances(p, base.codes_of(fitted.targets), fitted.weights)
-        self.dual_coef_ = _rounded(a * fitted.coef, dtype, 2.0 * a)
-        self.intercept_ = (a * fitted.intercept).astype(dtype)
+            codes, weights, said = (
+                base.codes_of(fitted.targets),
+                fitted.weights,
+                a * fitted.left_out,
+            )
+            null = _shares(codes, weights, said.shape[1])
+            losses = (_log_losses(scores, codes) for scores in (null[None], said))
+            gain = np.broadcast_to(np.subtract(*losses)[:, None], said.shape)
+            level = np.average(fitted.targets, axis=0, weights=weights)
+            ahead = fitted.targets - level
+            share = self._believed(fitted, fitted.left_out - level, ahead, gain).min()
+            coef, intercept = a * share * fitted.coef, a * fitted.intercept
+            if share < 1.0:
+                intercept, said = (null + share * (s - null) for s in (intercept, said))
+            p = base.probabilities(said, joint=True)
+            self.left_out_ = base.chances(p, codes, weights)
+        self.dual_coef_ = _rounded(coef, dtype, 2.0 * a)
+        self.intercept_ = intercept.astype(dtype)
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""

@@ -35,7 +35,7 @@ from tunefree.learners.pistol.linear import SETTINGS, Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
 from tunefree.protocols import Average, AverageWithin, Kernel, Loss, MatrixLike, Seed, TargetLike
-from tunefree.robust import ABSURD, DELTA, location_and_scale, screened
+from tunefree.robust import ABSURD, DELTA, location_and_scale, screened, share_of
 
 # The rule of 'auto' was chosen on four public sets beside 'global', which it equals or betters
 # after a few passes.
@@ -83,8 +83,8 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         """Abstract: targets of the rows `kept`, what tells equal rows apart, and their weights."""
         raise NotImplementedError
 
-    def _standard(self, targets, rows, dtype):
-        """Targets in the units of learning, from the distinct rows."""
+    def _standard(self, targets, rows, totals, dtype):
+        """Targets in the units of learning, from the distinct rows and their weights."""
         return targets
 
     def _losses(self, decisions, targets):
@@ -157,10 +157,10 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         kept = np.flatnonzero(weights)
         targets, labels, weights = self._encode(y, kept, weights[kept])
         X, seed = X if len(kept) == X.shape[0] else X[kept], seed_of(self.random_state)
-        visits, rows, _ = visits_of(
+        visits, rows, totals = visits_of(
             X, labels, weights, self.shuffle, seed, affine=real and is_dense(X)
         )
-        targets = self._standard(targets, rows, X.dtype)
+        targets = self._standard(targets, rows, totals, X.dtype)
         X = self._screened(recipe, X, rows)
         problem = Problem(X, targets, visits, kept)
         problem.check_memory(6, 4 if recipe.single(X.dtype, X) else 8)
@@ -707,13 +707,14 @@ class KernelRegressor(
         targets = targets.reshape(len(y), -1)[kept]
         return targets, targets, weights
 
-    def _standard(self, targets, rows, dtype):
+    def _standard(self, targets, rows, totals, dtype):
         targets = screened(targets, rows, ABSURD)
         standard = Standard.of(targets[rows], self._tails)
         limited = np.clip(standard(targets), -DELTA, DELTA) * standard.s + standard.m
         self._set_units(standard, [limited.min(axis=0), limited.max(axis=0)], dtype)
-        self._unit = standard
-        return standard(targets)
+        targets = standard(targets)
+        self._unit = standard, np.average(targets[rows], axis=0, weights=totals)
+        return targets
 
     def _set_units(self, standard, ends, dtype):
         m, s = standard
@@ -721,6 +722,8 @@ class KernelRegressor(
         self.intercept_ = dtype.type(m[0]) if self._flat else m.astype(dtype)
 
     def _foretold(self, outcome, factor):
+        if "_said" in vars(self):
+            return vars(self).pop("_said")
         s, m = (np.atleast_1d(a).astype(np.float64) for a in (self.scale_, self.intercept_))
         said, targets = outcome.decisions * s + m, outcome.targets * s + m
         return base.foretold(said, targets, outcome.weights, self.range_)
@@ -734,8 +737,17 @@ class KernelRegressor(
         return np.square(values - targets).sum(axis=1)
 
     def _finish(self, engine, outcome):
-        m, s = vars(self).pop("_unit")
-        return 1.0, np.clip(outcome.decisions * s + m, *self.range_)
+        ((m, s), mean), share = vars(self).pop("_unit"), 1.0
+        f, y, weights = outcome.decisions, outcome.targets, outcome.weights
+        if mean is None or not getattr(LOSSES.find(self.loss), "elicits_mean", False):
+            mean = 0.0
+        else:
+            share = share_of(f - mean, y - mean, weights)
+            mean = (1.0 - share) * mean
+            self._set_units((m + s * mean, s), self.range_, self.range_.dtype)
+        said = (mean + share * f) * s + m
+        self._said = base.foretold(said, y * s + m, weights, self.range_)
+        return share, np.clip(said, *self.range_)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Targets, within the range of those seen, of shape (n_samples,) or (n_samples, n_targets).

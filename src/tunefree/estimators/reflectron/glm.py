@@ -67,10 +67,10 @@ from tunefree.protocols import (
     Seed,
     TargetLike,
 )
-from tunefree.robust import guarded
+from tunefree.robust import ends_of, guarded, reach_of, share_of, within_reach
 
 # Fewer distinct rows than this are too few to hold any out.
-_FEWEST_ROWS = 10
+_FEWEST_ROWS = 2
 # n_splits='auto': below so many rows a single share held out is too few to choose by.
 # For families, which are learned in few passes, below so many.
 _FEW_ROWS, _SPLITS, _MANY_ROWS = 1000, 5, 20_000
@@ -334,7 +334,7 @@ class Reflectron(TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         rows, weights = visits.unique()
         if self.standardize:
             X, targets = guarded(X, targets, rows, given)
-        self._reach(targets[rows], offset)
+        self._reach(X, targets[rows], offset)
         features = fitted_map(self.feature_map, X, rows, weights, self.standardize, seed)
         if features is not None:
             X = features.transform(X)
@@ -355,7 +355,7 @@ class Reflectron(TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         self._check_choice(problem.choosing, len(rows), configurations)
         return problem
 
-    def _reach(self, targets, offset):
+    def _reach(self, X, targets, offset):
         """Nothing: of classes, means have ends."""
 
     def _fit_batch(self, problem):
@@ -386,10 +386,14 @@ class Reflectron(TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         known = problem.offset is None and not np.ndim(getattr(self.family_, "levels", 0))
         if len(held) and known:
             s = left_out(learner, state, batch)[held]
-            self.left_out_ = self._foretold(s, batch.targets[held], batch.weights[held])
+            now = batch.design.apply(np.ascontiguousarray(fitted.theta.T)) + fitted.offset
+            self.left_out_ = self._foretold(s, batch, held, now)
 
-    def _foretold(self, s, targets, weights):
-        """What the indices of rows left out say of them, for a subclass that wants to know."""
+    def _foretold(self, s, batch, held, now):
+        """What indices say of rows left out, for a subclass that wants to know.
+
+        `held` are their places in the batch, and `now` are the fitted indices of all of it.
+        """
 
     def _smooth(self, y):
         """Family, link and targets that coefficients are inferred of."""
@@ -821,9 +825,10 @@ class Reflectron(TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         if self.__dict__.get("_flat") and len(coef) == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
-    def _margins(self, X):
+    def _margins(self, X, reach=None):
         check_is_fitted(self, "link_")
         X = base.check_rows(self, self._coded(X))
+        X = X if reach is None else within_reach(X, reach)
         if getattr(self, "feature_map_", None) is not None:
             X = self.feature_map_.transform(X)
         levels = Levels.of(vars(self).get("categories_"))
@@ -934,7 +939,11 @@ class ReflectronRegressor(
     intercept_ : float or ndarray of shape (n_targets,)
     range_ : ndarray of shape (2, n_targets) or None
         Where the targets told the family, between what predictions are kept: the range of the
-        targets, three times as wide. None where a family, a link or an offset was given.
+        fitted means, widened on either side by as much of its width (1, 1/2, 1/4 or 0) as was best
+        for rows left out. None where a family, a link or an offset was given.
+    reach_ : ndarray of shape (2, n_features) or None
+        Where the targets told the family: entries of rows to predict that lie outside (ten times
+        as far from the middle as any that was learned) count as missing, as in learning.
     {fitted}
 
     Raises
@@ -970,12 +979,13 @@ class ReflectronRegressor(
             _is_named(self)
         return super().__getattr__(name)
 
-    def _reach(self, targets, offset):
-        self.range_ = None
+    def _reach(self, X, targets, offset):
+        self.range_ = self.reach_ = None
         if isinstance(self.family, str) and self.family == "auto" and self.link is None:
             low, high = targets.min(axis=0), targets.max(axis=0)
             if offset is None:
                 self.range_ = np.stack([2.0 * low - high, 2.0 * high - low])
+                self.reach_ = reach_of(X) if self.standardize else None
 
     def _law(self, y=None):
         free = self.link is None or isinstance(self.link, str) and self.link in _LEARNED
@@ -1133,7 +1143,7 @@ class ReflectronRegressor(
         -------
         ndarray
         """
-        margins = self._margins(X)
+        margins = self._margins(X, getattr(self, "reach_", None))
         if offset is not None:
             margins = margins + _of_rows(offset, margins, "offset")[:, None]
         mean = self.family_.predicted(self.link_, margins)
@@ -1145,9 +1155,30 @@ class ReflectronRegressor(
             mean = mean * _of_rows(exposure, margins, "exposure", positive=True)[:, None]
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
-    def _foretold(self, s, targets, weights):
-        said = self.family_.predicted(self.link_, s)
-        return base.foretold(said, targets, weights, getattr(self, "range_", None))
+    def _foretold(self, s, batch, held, now):
+        family, link, y, w = self.family_, self.link_, batch.targets[held], batch.weights[held]
+        said = family.predicted(link, s)
+        if self.range_ is not None:
+            fitted = family.predicted(link, now)
+            self.range_ = np.clip(ends_of(said, fitted, y, w, held), *self.range_)
+            said = np.clip(said, *self.range_)
+            mean = np.broadcast_to(
+                family.clipped(family.start(batch.targets, batch.weights)), y.shape
+            )
+            losses = (family.deviance(y, family.clipped(m)) for m in (mean, said))
+            share = share_of(said - mean, y - mean, w, np.subtract(*losses))
+            if (share < 1.0).any() and self.fit_intercept:
+                said = self._temper(share, target_margin(link, mean[0]), s)
+        return base.foretold(said, y, w, self.range_)
+
+    def _temper(self, share, null, s):
+        """Go back to the null model, but for a share of the way; what is said of indices then."""
+        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        coef, intercept = coef * share[:, None], null + share * (intercept - null)
+        dtype, flat = self.coef_.dtype, self.coef_.ndim == 1
+        self.coef_ = (coef[0] if flat else coef).astype(dtype)
+        self.intercept_ = (intercept[0] if flat else intercept).astype(dtype)
+        return self.family_.predicted(self.link_, null + share * (s - null))
 
     def _possible(self, ends):
         return np.clip(ends, *self.family_.range)
@@ -1511,7 +1542,8 @@ class ReflectronClassifier(
         codes = np.searchsorted(self.classes_, y)
         return self._smooth(self._targets(codes, self.classes_))
 
-    def _foretold(self, s, targets, weights):
+    def _foretold(self, s, batch, held, now):
+        targets, weights = batch.targets[held], batch.weights[held]
         if not (hasattr(self.family_, "probabilities") or np.isfinite(self._levels()).all()):
             return None
         each = self._targets(np.arange(len(self.classes_)), self.classes_)

@@ -32,6 +32,7 @@ THEOREMS = {"theorem-4.1": "4.1", "theorem-5.1": "5.1", "theorem-5.2": "5.2"}
 _SMALLEST = 1e-10
 # Dense entries from which moments are taken in blocks, of so many rows.
 _LARGE, _BLOCK = 4_000_000, 4096
+_LEAST_SPREAD = 1e-300
 
 
 class Problem(NamedTuple):
@@ -433,9 +434,10 @@ class Columns(NamedTuple):
             mean = share @ value * centred
             variance = share @ np.square(value - mean)
         deviation = np.sqrt(np.maximum(variance, 0.0))
-        # A column that is constant up to rounding is left as it is.
-        deviation = np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
-        return cls(mean * top, np.where(deviation > 0.0, deviation * top, 1.0))
+        # A column that is constant up to rounding is left as it is, and so is one whose
+        # coefficients would be no numbers.
+        spread = np.where(deviation > 1e-12 * np.abs(mean), deviation * top, 0.0)
+        return cls(mean * top, np.where(spread > _LEAST_SPREAD, spread, 1.0))
 
     @classmethod
     def unchanged(cls, d):

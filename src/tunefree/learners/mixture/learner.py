@@ -862,15 +862,18 @@ def run_rows(
         first, stop, weight, code, y = starts[i], starts[i + 1], weights[i], codes[i], targets[i]
         learn = weight > 0.0
         before = learn and late and not given
-        if before:
-            oldest = past[int(state[T]) % past.shape[0]]
-            _ask(oldest, at, memory, columns, values, first, stop, 1.0, False, True, where, work, z)
-            for j in range(state.shape[0]):
-                oldest[j] = state[j]
-        n, norm = _ask(
-            state, at, memory, columns, values, first, stop, weight if learn else 1.0, learn,
-            not (before or learn and given), where, work, z,
-        )  # fmt: skip
+        n, norm = at[ROW], 0.0  # a literal 0 would be compiled for, too
+        for turn in range(0 if before else 1, 2):  # one call: the compiler writes out each
+            now = turn == 1
+            s, store = state if now else past[int(state[T]) % past.shape[0]], now and learn
+            say = not now or not (before or learn and given)
+            n, norm = _ask(
+                s, at, memory, columns, values, first, stop, weight if store else 1.0, store, say,
+                where, work, z,
+            )  # fmt: skip
+            if not now:
+                for j in range(state.shape[0]):
+                    s[j] = state[j]
         if learn and given:
             for j in range(asked.shape[1]):
                 work[j] = asked[i, j]

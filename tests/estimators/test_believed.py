@@ -1,0 +1,89 @@
+"""What was learned is believed as far as rows left out speak for it, and no farther out than they."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import tunefree
+from tunefree.robust import ends_of, share_of, within_reach
+
+LINEAR = ["AveragedSGDRegressor", "ReflectronRegressor"]
+REGRESSORS = [*LINEAR, "LandmarkRegressor", "KernelPiSTOLRegressor", "PiSTOLRegressor"]
+
+
+def fitted(name, X, y):
+    model = getattr(tunefree, name)()
+    if hasattr(model, "random_state"):
+        model.set_params(random_state=0)
+    return model.fit(X, y)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_two_rows_tell_the_mean(name):
+    X = np.random.default_rng(0).normal(size=(2, 8))
+    told = fitted(name, X, np.array([1.0, 3.0])).predict(-3.0 * X)
+    np.testing.assert_allclose(told, 2.0, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:X has entries")
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("kind", ["exp", "spoilt"])
+def test_far_columns_lose_no_more_than_the_mean(name, kind):
+    """Rows far beyond those learned, and entries that learning would take as missing."""
+    ratios = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(900, 8))
+        y = X[:, 0] - 2.0 * X[:, 1] + rng.normal(size=900)
+        X = np.exp(40.0 * X) if kind == "exp" else X * np.where(rng.random(X.shape) < 0.02, 1e5, 1)
+        errors = np.square(y[300:] - fitted(name, X[:300], y[:300]).predict(X[300:]))
+        ratios.append(errors.mean() / np.square(y[300:] - y[:300].mean()).mean())
+    assert np.max(ratios) < 1.1
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_an_entry_beyond_the_reach_is_missing(name, form):
+    """So is the prediction that of the row without it, and within the reach it is that of a line."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 3))
+    y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=200)
+    model = fitted(name, form(X), y)
+    far, middle = X[:5].copy(), X[:5].copy()
+    far[:, 1], middle[:, 1] = 1e9, model.reach_[:, 1].mean()
+    np.testing.assert_allclose(model.predict(form(far)), model.predict(form(middle)), rtol=1e-12)
+    assert within_reach(X, model.reach_) is X
+    np.testing.assert_allclose(
+        model.predict(form(X)), np.clip(X @ model.coef_ + model.intercept_, *model.range_), rtol=1e-9
+    )
+
+
+def test_rare_classes_are_not_found_everywhere():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1300, 8))
+    y = np.arange(1300) % 300 == 7
+    for name in ("LandmarkClassifier", "TuneFreeClassifier"):
+        assert not fitted(name, X[:300], y[:300]).predict(X[300:]).any()
+
+
+def test_shares_of_noise_are_small_and_of_a_signal_one():
+    rng = np.random.default_rng(0)
+    y, noise, w = rng.normal(size=(400, 200)), rng.normal(size=(400, 200)), np.ones(400)
+    assert share_of(0.3 * noise, y, w).mean() < 0.05
+    assert (share_of(y + noise, y, w) == 0.0).mean() < 0.01
+    assert (share_of(0.5 * y, y, w) == 1.0).all()
+
+
+def test_shares_count_weights_as_they_count_distinct_rows():
+    """The unit of the weights is free, and an empty gain goes nowhere."""
+    rng = np.random.default_rng(0)
+    step, y, w = rng.normal(size=(50, 3)), rng.normal(size=(50, 3)), rng.uniform(1, 2, 50)
+    np.testing.assert_allclose(share_of(step, y, w), share_of(step, y, 7.0 * w), rtol=1e-12)
+    assert (share_of(0.0 * step, y, w) == 0.0).all()
+
+
+def test_ends_hold_all_that_was_fitted():
+    rng = np.random.default_rng(0)
+    fitted, y = rng.normal(size=(60, 2)), rng.normal(size=(60, 2))
+    low, high = ends_of(fitted + rng.normal(size=(60, 2)), fitted, y, np.ones(60))
+    assert (low <= fitted.min(axis=0)).all() and (high >= fitted.max(axis=0)).all()
