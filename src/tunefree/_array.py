@@ -118,6 +118,12 @@ class Elsewhere:
     def __rmatmul__(self, other):
         return here(self._there(other) @ self.values)
 
+    def within(self, low, high):
+        """The same with entries outside these limits of the columns in the middle of them."""
+        low, high, middle = (self._there(a)[None, :] for a in (low, high, 0.5 * low + 0.5 * high))
+        out = (self.values < low) | (self.values > high)
+        return Elsewhere(self.space.xp.where(out, middle, self.values), self.space)
+
     def __mul__(self, other):
         return Elsewhere(self.values * self._there(other), self.space)
 

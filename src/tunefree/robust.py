@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import Elsewhere
 from tunefree._jit import kernel
 from tunefree.designs import CSR, Dense, count, entry, index, put, resized
 from tunefree.losses import NORMAL
@@ -451,6 +452,8 @@ def within_reach(X, reach):
     array([[1., 1.]])
     """
     low, high = reach
+    if isinstance(X, Elsewhere):
+        return X.within(low, high)
     if sparse.issparse(X):
         out = (X.data < low[X.indices]) | (X.data > high[X.indices])
         if out.any():
