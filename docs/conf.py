@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import sys
 from importlib import import_module, resources
 from pathlib import Path
@@ -23,9 +24,10 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"
@@ -44,8 +46,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
 # Pages without pages below them have nothing to show in a sidebar.
 html_sidebars = dict.fromkeys(
-    ["index", "inside", "mathematics", "parts", "performance", "reliability", "reproduce", "scale",
-     "selection", "start", "which"], []
+    ["index", "deployment", "faq", "inside", "installation", "interpretation", "mathematics",
+     "parts", "performance", "reliability", "reproduce", "scale", "selection", "start", "which"], []
 )  # fmt: skip
 html_theme_options = {
     "navigation_with_keys": False,
@@ -61,7 +63,29 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,
+    "within_subsection_order": "FileNameSortKey",
 }
+
+# The public names by what they are for; every name is in one group.
+GROUPS = {
+    "One call": ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"],
+    "Linear": ["PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor", "sgd_ridge_path"],
+    "Generalized linear: counts, amounts, shares, quantiles": [
+        "ReflectronRegressor", "ReflectronClassifier", "SharedReflectron", "DynamicsReflectron",
+        "flow",
+    ],
+    "Kernels": [
+        "LandmarkClassifier", "LandmarkRegressor", "KernelPiSTOLClassifier",
+        "KernelPiSTOLRegressor",
+    ],
+    "Streams that drift": ["StreamClassifier", "StreamRegressor"],
+    "Separation and margins": [
+        "OptimisticPerceptron", "KernelOptimisticPerceptron", "ClassicalPerceptron",
+    ],
+    "Files, sources, checkpoints": ["save_model", "load_model", "open_source", "Checkpoint"],
+    "Displays": [n for n in tunefree.__all__ if n.endswith("Display")],
+}  # fmt: skip
 
 # Every part is in the table that ends its module; the pages follow the tables.
 TABLES = {
@@ -97,10 +121,13 @@ def _bare(name, value):
                     yield f"{name}.{method}"
 
 
+def _listed(names, module):
+    lines = [f".. currentmodule:: {module}", "", ".. autosummary::", "   :toctree: generated"]
+    return [*lines, "   :nosignatures:", "", *(f"   {name}" for name in names), ""]
+
+
 def _page(title, names, module, text=""):
-    lines = [title, "=" * len(title), "", text, "", f".. currentmodule:: {module}", ""]
-    lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
-    return "\n".join([*lines, *(f"   {name}" for name in names), ""])
+    return "\n".join([title, "=" * len(title), "", text, "", *_listed(names, module)])
 
 
 def write_reference(app):
@@ -109,7 +136,9 @@ def write_reference(app):
     folder.mkdir(exist_ok=True)
     public = [n for n in tunefree.__all__ if not n.startswith("__")]
     bare = [b for n in public for b in _bare(n, getattr(tunefree, n))]
-    pages = {"estimators": _page("Estimators and functions", public, "tunefree")}
+    if sorted(sum(GROUPS.values(), [])) != sorted(public):
+        raise RuntimeError(f"no group, or two: {set(sum(GROUPS.values(), [])) ^ set(public)}")
+    pages = {}
     for name, table in TABLES.items():
         module = import_module(f"tunefree.{name}")
         parts = [v if inspect.isclass(v) else type(v) for v in vars(module)[table].values()]
@@ -118,7 +147,7 @@ def write_reference(app):
         bare += [b for n in listed for b in _bare(f"{name}.{n}", vars(module)[n])]
         text = (module.__doc__ or "").split("\n\n")[0]
         pages[name] = _page(f"tunefree.{name}", listed, f"tunefree.{name}", text)
-    for name in ("bounds", "datasets", "dask"):
+    for name in ("onnx", "bounds", "datasets", "dask"):
         module = import_module(f"tunefree.{name}")
         listed = getattr(module, "__all__", None) or sorted(_public(module))
         bare += [b for n in listed for b in _bare(f"{name}.{n}", getattr(module, n))]
@@ -126,16 +155,51 @@ def write_reference(app):
         pages[name] = _page(f"tunefree.{name}", listed, f"tunefree.{name}", text)
     if bare:
         raise RuntimeError(f"public names without a docstring of their own: {', '.join(bare)}")
-    for name, text in pages.items():
-        path = folder / f"{name}.rst"
+    toc = ["API reference", "=============", "", ".. toctree::", "   :hidden:", ""]
+    toc += [f"   {name}" for name in ("cli", *pages)]
+    toc += ["", "The commands of the shell have :doc:`a page of their own <cli>`.", ""]
+    for title, names in GROUPS.items():
+        toc += [title, "-" * len(title), "", *_listed(names, "tunefree")]
+    toc += ["Parts and modules", "-----------------", "", ".. list-table::", "   :widths: 1 3", ""]
+    for name in pages:
+        first = (import_module(f"tunefree.{name}").__doc__ or "").split("\n")[0]
+        toc += [f"   * - :doc:`tunefree.{name} <{name}>`", f"     - {first}"]
+    files = {f"{name}.rst": text for name, text in pages.items()}
+    for name, text in (files | {"index.rst": "\n".join([*toc, ""]), "cli.md": _commands()}).items():
+        path = folder / name
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
-    toc = "API reference\n=============\n\n.. toctree::\n\n" + "".join(f"   {n}\n" for n in pages)
-    index = folder / "index.rst"
-    if not index.exists() or index.read_text() != toc:
-        index.write_text(toc)
+
+
+def _commands():
+    """The command line's own help, as Markdown."""
+    import typer
+    from typer.cli import get_docs_for_click
+    from typer.main import get_command
+
+    from tunefree.cli import app
+
+    command = get_command(app)
+    told = get_docs_for_click(
+        obj=command, ctx=typer.Context(command, info_name="tunefree"), name="tunefree"
+    )
+    told = re.sub(r"\*\*Commands\*\*:.*?(?=\n## )", "", told, flags=re.DOTALL)  # cut short
+    return told.replace("# `tunefree`", "# The command line", 1)
+
+
+def link_names(app, docname, source):
+    """Make links of public names in running text of the pages: `TuneFreeClassifier`."""
+    made = docname.startswith(("api/", "auto_examples/"))
+    if made or not str(app.env.doc2path(docname)).endswith("md"):
+        return
+    names = "|".join(name for group in GROUPS.values() for name in group)
+    parts = re.split(r"(^```.*?^```|^#.*?$)", source[0], flags=re.MULTILINE | re.DOTALL)
+    link = re.compile(rf"(?<![\[`}}])`({names})`(?!`)")
+    parts[::2] = [link.sub(r"{py:obj}`~tunefree.\1`", part) for part in parts[::2]]
+    source[0] = "".join(parts)
 
 
 def setup(app):
     """Write the reference before Sphinx looks for sources."""
     write_reference(app)
+    app.connect("source-read", link_names)

@@ -17,5 +17,5 @@ model = OptimisticPerceptron("auto", stop="margin", tol=0.01).fit(X, y)
 print(model.status_, model.margin_bounds_)
 
 fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
-MarginDisplay.from_estimator(model, X, y).plot(ax)
+MarginDisplay.from_estimator(model, X, y, ax=ax)
 plt.show()

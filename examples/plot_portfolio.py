@@ -20,6 +20,6 @@ print(f"test accuracy {model.score(X[400:], y[400:]):.3f} on raw, unscaled colum
 # The members' progressive error over the rows, and which of them were chosen.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-RiskCurveDisplay.from_estimator(model).plot(axes[0])
-LeaderboardDisplay.from_estimator(model).plot(axes[1])
+RiskCurveDisplay.from_estimator(model, ax=axes[0])
+LeaderboardDisplay.from_estimator(model, ax=axes[1])
 plt.show()

@@ -16,7 +16,7 @@ X, y = load_diabetes(return_X_y=True)
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for ax, solver in zip(axes, ("sgd", "exact"), strict=True):
     model = AveragedSGDRegressor(solver=solver, random_state=0).fit(X[:300], y[:300])
-    RidgePathDisplay.from_estimator(model).plot(ax)
+    RidgePathDisplay.from_estimator(model, ax=ax)
     score = model.score(X[300:], y[300:])
     ax.set_title(f"solver={solver!r}: test R² {score:.3f}")
 plt.show()

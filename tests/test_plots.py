@@ -20,6 +20,7 @@ from tunefree import (
     ReliabilityDisplay,
     RiskCurveDisplay,
     StreamClassifier,
+    TuneFreeRegressor,
     WeightsDisplay,
 )
 
@@ -44,7 +45,7 @@ def classifier():
 def test_drift_shows_errors_and_the_half_life(ax):
     X = np.random.default_rng(0).normal(size=(300, 2))
     model = StreamClassifier().partial_fit(X, X[:, 0] > 0)
-    display = DriftDisplay.from_estimator(model).plot(ax)
+    display = DriftDisplay.from_estimator(model, ax=ax)
     so_far, life = display.lines_[1:]
     assert so_far.get_ydata()[-1] == pytest.approx(model.progressive_error_)
     assert life.get_ydata()[-1] == model.half_life_
@@ -53,7 +54,7 @@ def test_drift_shows_errors_and_the_half_life(ax):
 
 
 def test_risk_curves_of_a_portfolio_end_at_the_leaderboard(classifier, ax):
-    display = RiskCurveDisplay.from_estimator(classifier).plot(ax)
+    display = RiskCurveDisplay.from_estimator(classifier, ax=ax)
     assert len(display.lines_) == len(classifier.leaderboard_)
     for line in display.lines_:
         assert (line.get_ydata() == display.curves[line.get_label()][1]).all()
@@ -64,7 +65,7 @@ def test_risk_curves_of_a_reflectron_show_both_risks(ax):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 5))
     model = ReflectronRegressor(link="identity", potential="euclidean", random_state=0)
-    display = RiskCurveDisplay.from_estimator(model.fit(X, X[:, 0])).plot(ax)
+    display = RiskCurveDisplay.from_estimator(model.fit(X, X[:, 0]), ax=ax)
     solid, dashed = display.lines_
     assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
     assert solid.get_ydata()[-1] < solid.get_ydata()[0]
@@ -73,7 +74,7 @@ def test_risk_curves_of_a_reflectron_show_both_risks(ax):
 def test_a_link_is_drawn_over_the_indices_of_rows(ax):
     X = np.random.default_rng(0).normal(size=(80, 3))
     model = ReflectronRegressor("tanh", random_state=0).fit(X, np.tanh(X[:, 0]))
-    display = LinkDisplay.from_estimator(model, X, np.tanh(X[:, 0])).plot(ax)
+    display = LinkDisplay.from_estimator(model, X, np.tanh(X[:, 0]), ax=ax)
     points, line = display.ax_.lines
     assert (
         np.allclose(line.get_ydata(), np.tanh(line.get_xdata())) and len(points.get_xdata()) == 80
@@ -81,7 +82,7 @@ def test_a_link_is_drawn_over_the_indices_of_rows(ax):
 
 
 def test_the_leaderboard_marks_the_chosen(classifier, ax):
-    display = LeaderboardDisplay.from_estimator(classifier).plot(ax)
+    display = LeaderboardDisplay.from_estimator(classifier, ax=ax)
     widths = [bar.get_width() for bar in display.bars_]
     assert widths == sorted(e["progressive_error"] for e in classifier.leaderboard_)
     assert display.chosen == [e["chosen"] for e in classifier.leaderboard_]
@@ -91,7 +92,7 @@ def test_the_margin_of_every_row_respects_the_certificate(ax):
     X, y = load_digits(return_X_y=True)
     X, y = X[(y == 3) | (y == 8)], y[(y == 3) | (y == 8)]
     model = OptimisticPerceptron().fit(X, y)
-    display = MarginDisplay.from_estimator(model, X, y).plot(ax)
+    display = MarginDisplay.from_estimator(model, X, y, ax=ax)
     assert display.margins.min() == pytest.approx(model.margin_bounds_.lower, rel=1e-9)
     assert display.margins.min() <= model.margin_bounds_.upper
     assert len(display.margins) == len(y)
@@ -99,7 +100,7 @@ def test_the_margin_of_every_row_respects_the_certificate(ax):
 
 @pytest.mark.parametrize("kind", ["stem", "histogram"])
 def test_weights_are_drawn_beside_the_truth(classifier, ax, kind):
-    display = WeightsDisplay.from_estimator(classifier, truth=np.zeros(30)).plot(ax, kind=kind)
+    display = WeightsDisplay.from_estimator(classifier, truth=np.zeros(30), ax=ax, kind=kind)
     assert (display.weights == classifier.coef_[0]).all()
     assert {t.get_text() for t in ax.get_legend().get_texts()} == {"learned", "true"}
 
@@ -138,12 +139,12 @@ def test_how_sure_a_model_is_is_drawn(ax):
     X = rng.normal(size=(300, 2))
     y = X[:, 0] + rng.normal(size=300)
     model = LandmarkRegressor(random_state=0).fit(X[:100], y[:100])
-    display = IntervalDisplay.from_estimator(model, X[100:], y[100:]).plot(ax)
+    display = IntervalDisplay.from_estimator(model, X[100:], y[100:], ax=ax)
     low, high = display.intervals.T
     inside, outside = ax.lines[1:]
     assert len(inside.get_xdata()) == np.sum((low <= y[100:]) & (y[100:] <= high))
     assert len(inside.get_xdata()) + len(outside.get_xdata()) == 200
-    shown = CoverageDisplay.from_estimator(model, X[100:], y[100:], slices=4).plot(ax)
+    shown = CoverageDisplay.from_estimator(model, X[100:], y[100:], slices=4, ax=ax)
     assert shown.covered.sum() == len(inside.get_xdata()) and shown.rows.tolist() == [50] * 4
     share = shown.covered / shown.rows
     assert (shown.limits_[:, 0] < share).all() and (share <= shown.limits_[:, 1]).all()
@@ -152,6 +153,24 @@ def test_how_sure_a_model_is_is_drawn(ax):
     slices = CoverageDisplay.from_estimator(classes, X[100:], y[100:] > 0, by=by)
     assert slices.names == ["high", "low"] and slices.rows.sum() == 200
     for rows in ((), (X[100:], y[100:] > 0)):
-        told = ReliabilityDisplay.from_estimator(classes, *rows).plot(ax)
+        told = ReliabilityDisplay.from_estimator(classes, *rows, ax=ax)
         assert (told.limits[:, 0] <= told.share).all() and (np.diff(told.said) >= 0).all()
     assert (told.line_.get_ydata() == told.share).all()
+
+
+def test_of_one_call_columns_are_named_and_candidates_have_error_bars(ax):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"income per head, $": rng.normal(size=60), "age": rng.normal(size=60)})
+    model = TuneFreeRegressor(random_state=0).fit(X, X["age"] + 0.1 * rng.normal(size=60))
+    display = WeightsDisplay.from_estimator(model, ax=ax, errors=np.full(2, 0.1))
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["age", r"income per head, \$"]
+    assert display.figure_ is ax.figure and display.weights.sum() == pytest.approx(1.0)
+    for Display in (RiskCurveDisplay, LeaderboardDisplay):
+        display = Display.from_estimator(model)  # draws at once, and nothing is cut off
+        display.figure_.canvas.draw()
+        assert display.ax_.has_data() and display.figure_ is display.ax_.figure
+        left = [t.get_window_extent().x0 for t in display.ax_.get_yticklabels()]
+        assert min(left) >= 0
+    curves = RiskCurveDisplay.from_estimator(model).curves
+    assert set(curves) == {row["candidate"] for row in model.leaderboard_}

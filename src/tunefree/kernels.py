@@ -250,7 +250,7 @@ class RBF(NamedTuple):
         return g("Exp", g("Mul", g("Max", square, 0.0), -float(self.gamma)))
 
     def onnx_lines(self, g: Any, X: str, B: np.ndarray) -> str:
-        """|x|^2 + |b|^2 - |x - b|^2, which is 2 <x, b>, as nodes of a graph."""
+        """``|x|^2 + |b|^2 - |x - b|^2``, which is 2 <x, b>, as nodes of a graph."""
         return g("Mul", g("MatMul", X, B.T.astype(np.float64)), 2.0)
 
 
@@ -280,13 +280,13 @@ class Laplacian(NamedTuple):
         return np.abs(A).sum(axis=1)
 
     def spread(self, A: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Of every column the sum of W_ik |a_i - a_k| over pairs i < k; W is symmetric."""
+        """Of every column the sum of ``W_ik |a_i - a_k|`` over pairs i < k; W is symmetric."""
         out = np.zeros(A.shape[1])
         _manhattan_spread(np.ascontiguousarray(A.T), W, out)
         return out
 
     def spread_from_zero(self, A: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """Of every column the sum of w_i |a_i|."""
+        """Of every column the sum of ``w_i |a_i|``."""
         return np.abs(A).T @ w
 
     def distances(
@@ -319,7 +319,7 @@ class Laplacian(NamedTuple):
         )
 
     def onnx_lines(self, g: Any, X: str, B: np.ndarray) -> str:
-        """|x| + |b| - |x - b|, as nodes of a graph."""
+        """``|x| + |b| - |x - b|``, as nodes of a graph."""
         gap = g("Abs", g("Sub", g("Unsqueeze", X, np.array([1])), B[None]))
         size = g("ReduceSum", g("Abs", X), np.array([1]), keepdims=1)
         both = g("Add", size, np.abs(B).sum(axis=1))

@@ -1,7 +1,7 @@
-"""Pictures of fitted models in scikit-learn's style: ``Display.from_estimator(...).plot()``.
+"""Pictures of fitted models in scikit-learn's style: ``Display.from_estimator(...)`` draws.
 
-matplotlib is imported when the first one is drawn. For learning curves of one estimator use
-scikit-learn's own `LearningCurveDisplay`.
+`plot` draws again, elsewhere. matplotlib is imported when the first one is drawn. For learning
+curves of one estimator use scikit-learn's own `LearningCurveDisplay`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,18 +31,27 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "x")
 
 
-def _axes(ax):
-    """The given axes, or new ones."""
-    if ax is not None:
+STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
+
+
+class _Display:
+    """What Displays share: the axes that they are drawn into, and their figure."""
+
+    def _on(self, ax):
+        """The given axes, or new ones."""
+        if ax is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError as error:
+                raise ImportError(
+                    "Plots need matplotlib: pip install 'tunefree[plots]'."
+                ) from error
+            ax = pyplot.subplots(layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
         return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError("Plots need matplotlib: pip install 'tunefree[plots]'.") from error
-    return pyplot.subplots()[1]
 
 
-class RiskCurveDisplay:
+class RiskCurveDisplay(_Display):
     """Risk against rows or passes, one curve a model or candidate.
 
     Risks of several repetitions are drawn as their means with standard deviations.
@@ -54,11 +63,13 @@ class RiskCurveDisplay:
         (n_points, n_repetitions).
     dashed : dict of str to (x, risks), optional
         The same candidates' risk on rows held out, drawn dashed (without repetitions).
+    errors : dict of str to ndarray of shape (n_points,), optional
+        Standard errors of risks without repetitions, drawn as bars.
     xlabel, ylabel : str
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
     lines_ : list of matplotlib Line2D or ErrorbarContainer
         ErrorbarContainers where there are repetitions.
 
@@ -80,11 +91,13 @@ class RiskCurveDisplay:
         curves: Mapping[str, tuple],
         *,
         dashed: Mapping[str, tuple] | None = None,
+        errors: Mapping[str, Any] | None = None,
         xlabel: str = "rows seen",
         ylabel: str = "risk",
     ):
         self.curves = curves
         self.dashed = dashed or {}
+        self.errors = errors or {}
         self.xlabel = xlabel
         self.ylabel = ylabel
 
@@ -94,8 +107,15 @@ class RiskCurveDisplay:
         return {name: _moments(risks)[0] for name, (_, risks) in self.curves.items()}
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> Self:
-        """The display of an estimator that has a `trace_`, or the `traces_` of its candidates.
+    def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
+        """Draw an estimator's `trace_`, the `traces_` of its candidates, or else what they reached.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        ax : matplotlib Axes, optional
+        **options
+            Passed to `plot`.
 
         Raises
         ------
@@ -103,28 +123,40 @@ class RiskCurveDisplay:
             If there is no risk in it.
         """
         check_is_fitted(estimator)
+        return cls(**cls._told(estimator)).plot(ax, **options)
+
+    @staticmethod
+    def _told(estimator) -> dict[str, Any]:
         traces = getattr(estimator, "traces_", None)
         if traces:
             curves = {name: (t["rows"], t["risk"]) for name, t in traces.items()}
-            return cls(curves, ylabel="mean loss so far")
+            return {"curves": curves, "ylabel": "mean loss so far"}
+        heard = [r for r in getattr(estimator, "leaderboard_", []) if r.get("rows") and r["risk"]]
+        if traces is not None and heard:
+            return {
+                "curves": {r["candidate"]: ([r["rows"]], [r["risk"]]) for r in heard},
+                "errors": {r["candidate"]: [r["risk_se"]] for r in heard},
+                "xlabel": "rows left out",
+                "ylabel": "risk with its standard error",
+            }
         trace = getattr(estimator, "trace_", {})
         name = next((key for key in trace if key.startswith("progressive")), None)
         if "rows" in trace and name is not None:
             label = name.replace("_", " ") + (" (share of rows)" if name.endswith("error") else "")
             rows = np.asarray(trace["rows"])
             curves = {n: (rows, r) for n, r in trace[name].items() if len(r) == len(rows)}
-            return cls(curves, ylabel=label)
+            return {"curves": curves, "ylabel": label}
         if "risk" in trace:
             risk, held = (np.atleast_2d(np.asarray(trace[k]).T) for k in ("risk", "held_risk"))
             names = [str(n) for n in trace.get("configurations", range(len(risk)))]
             x = np.arange(risk.shape[1])
-            return cls(
-                {n: (x, r) for n, r in zip(names, risk, strict=True)},
-                dashed={n: (x, h) for n, h in zip(names, held, strict=True)
-                        if np.isfinite(h).any()},
-                xlabel="passes over the rows",
-                ylabel="mean squared error (dashed: held out)",
-            )  # fmt: skip
+            return {
+                "curves": {n: (x, r) for n, r in zip(names, risk, strict=True)},
+                "dashed": {n: (x, h) for n, h in zip(names, held, strict=True)
+                           if np.isfinite(h).any()},
+                "xlabel": "passes over the rows",
+                "ylabel": "mean squared error (dashed: held out)",
+            }  # fmt: skip
         raise ValueError(f"{type(estimator).__name__} has no trace_ of its risk.")
 
     def plot(self, ax: Any = None, **options: Any) -> Self:
@@ -140,15 +172,17 @@ class RiskCurveDisplay:
         -------
         self
         """
-        self.ax_ = ax = _axes(ax)
+        ax = self._on(ax)
         self.lines_, scales = [], {"xscale": "symlog", "yscale": "log"}
         for i, (name, (x, risks)) in enumerate(self.curves.items()):
             look = {"color": COLOURS[i % len(COLOURS)], "linewidth": 1.4, **options}
             mean, spread = _moments(risks)
+            spread = self.errors.get(name, spread)
             if spread is None:
-                self.lines_ += ax.plot(x, mean, label=name, **look)
+                solid = {"linestyle": "-" if self.dashed else STROKES[i % len(STROKES)], **look}
+                self.lines_ += ax.plot(x, mean, label=name, **solid)
                 if name in self.dashed:
-                    self.lines_ += ax.plot(*self.dashed[name], **look, linestyle="--")
+                    self.lines_ += ax.plot(*self.dashed[name], **{**look, "linestyle": "--"})
             else:
                 scales = {"xscale": "log"}
                 look = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "capsize": 3, **look}
@@ -184,7 +218,7 @@ def _name(entry):
     return ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in rest if v is not None)
 
 
-class LeaderboardDisplay:
+class LeaderboardDisplay(_Display):
     """Candidates with their estimated risk, the chosen ones filled.
 
     Parameters
@@ -201,7 +235,7 @@ class LeaderboardDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
     bars_ : matplotlib BarContainer
 
     Examples
@@ -233,8 +267,15 @@ class LeaderboardDisplay:
         self.shares = shares
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> Self:
-        """The display of an estimator that has a `leaderboard_`.
+    def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
+        """Draw the `leaderboard_` of an estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        ax : matplotlib Axes, optional
+        **options
+            Passed to `plot`.
 
         Raises
         ------
@@ -255,7 +296,7 @@ class LeaderboardDisplay:
             chosen=[bool(e.get("chosen", i == best)) for i, e in enumerate(board)],
             label=str(score).replace("_", " "),
             shares=[e["share"] for e in board] if "share" in board[0] else None,
-        )
+        ).plot(ax, **options)
 
     def plot(self, ax: Any = None, *, most: int = 15) -> Self:
         """Draw one bar a candidate, the best on top.
@@ -270,7 +311,7 @@ class LeaderboardDisplay:
         -------
         self
         """
-        self.ax_ = ax = _axes(ax)
+        ax = self._on(ax)
         shown = [i for i in np.argsort(self.risks, kind="stable") if self.risks[i] < np.inf][:most]
         errors = None if self.errors is None else self.errors[shown]
         colours = [COLOURS[0] if self.chosen[i] else "0.75" for i in shown]
@@ -287,7 +328,7 @@ class LeaderboardDisplay:
         return self
 
 
-class MarginDisplay:
+class MarginDisplay(_Display):
     """A histogram of the rows' margins with the interval that holds the largest margin.
 
     Parameters
@@ -299,7 +340,7 @@ class MarginDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
     interval_ : matplotlib Polygon or Rectangle
 
     Examples
@@ -319,14 +360,19 @@ class MarginDisplay:
         self.upper = upper
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: MatrixLike, y: TargetLike) -> Self:
-        """The display of a fitted separator of two classes.
+    def from_estimator(
+        cls, estimator: Any, X: MatrixLike, y: TargetLike, ax: Any = None, **options: Any
+    ) -> Self:
+        """Draw the margins of a fitted separator of two classes.
 
         Parameters
         ----------
         estimator : OptimisticPerceptron
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        ax : matplotlib Axes, optional
+        **options
+            Passed to `plot`.
 
         Raises
         ------
@@ -340,7 +386,7 @@ class MarginDisplay:
         augmented = np.append(estimator.coef_[0], estimator.intercept_ / estimator.intercept_scale_)
         margins = signs * estimator.decision_function(X) / np.linalg.norm(augmented)
         bounds = estimator.margin_bounds_
-        return cls(margins, bounds.lower, bounds.upper)
+        return cls(margins, bounds.lower, bounds.upper).plot(ax, **options)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Self:
         """Draw the histogram and the interval.
@@ -354,7 +400,7 @@ class MarginDisplay:
         -------
         self
         """
-        self.ax_ = ax = _axes(ax)
+        ax = self._on(ax)
         ax.hist(self.margins, bins, color=COLOURS[5], label="rows")
         look = {"color": COLOURS[1], "alpha": 0.5}
         look["label"] = f"largest margin: in [{self.lower:.3g}, {self.upper:.3g}]"
@@ -365,7 +411,7 @@ class MarginDisplay:
         return self
 
 
-class RidgePathDisplay:
+class RidgePathDisplay(_Display):
     """The regularization path of an `AveragedSGDRegressor` and the chosen penalty.
 
     Parameters
@@ -376,10 +422,12 @@ class RidgePathDisplay:
         Mean squared errors on rows held out.
     alpha : float or None
         The chosen penalty.
+    names : list of str, optional
+        Of the coefficients; up to ten are told in a legend.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
     lines_ : list of matplotlib Line2D
         One a coefficient.
     scores_ : matplotlib Line2D or None
@@ -403,19 +451,30 @@ class RidgePathDisplay:
         *,
         validation_scores: np.ndarray | None = None,
         alpha: float | None = None,
+        names: Sequence[str] | None = None,
     ):
         self.alphas = alphas
         self.coefs = coefs
         self.validation_scores = validation_scores
-        self.alpha = alpha
+        self.alpha, self.names = alpha, names
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> Self:
-        """The display of a fitted estimator; draw it with `plot`."""
+    def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
+        """Draw the path of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : AveragedSGDRegressor
+        ax : matplotlib Axes, optional
+        **options
+            Passed to `plot`.
+        """
         check_is_fitted(estimator)
         coefs = estimator.coefs_.reshape(len(estimator.alphas_), -1)
         found = {"validation_scores": estimator.validation_scores_, "alpha": estimator.alpha_}
-        return cls(estimator.alphas_, coefs, **found)
+        if estimator.coefs_.ndim == 2:
+            found["names"] = getattr(estimator, "feature_names_in_", None)
+        return cls(estimator.alphas_, coefs, **found).plot(ax, **options)
 
     def plot(self, ax: Any = None, *, most: int = 50, **line: Any) -> Self:
         """Draw coefficients, scores and the chosen penalty over the penalties.
@@ -432,10 +491,14 @@ class RidgePathDisplay:
         -------
         self
         """
-        self.ax_ = ax = _axes(ax)
+        ax = self._on(ax)
         sizes = np.abs(self.coefs).max(axis=0)
         shown = np.sort(np.argsort(-sizes, kind="stable")[:most])
         self.lines_ = ax.plot(self.alphas, self.coefs[:, shown], **{"linewidth": 1.0, **line})
+        for i, one in enumerate(self.lines_):
+            one.set_linestyle(line.get("linestyle", STROKES[i // 10 % len(STROKES)]))
+        if self.names is not None and len(shown) <= 10:
+            ax.legend(self.lines_, [self.names[j] for j in shown], frameon=False, fontsize=8)
         ax.set(xscale="log", xlabel="alpha (stronger to the left)", ylabel="coefficient")
         ax.invert_xaxis()
         self.scores_ = self.chosen_ = None
@@ -448,7 +511,7 @@ class RidgePathDisplay:
         return self
 
 
-class LinkDisplay:
+class LinkDisplay(_Display):
     """The mean as a function of the index, of links that were given or learned.
 
     Parameters
@@ -459,7 +522,7 @@ class LinkDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
 
     Examples
     --------
@@ -475,8 +538,8 @@ class LinkDisplay:
         self.index, self.mean, self.points = index, mean, points
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any = None) -> Self:
-        """The display of `link_` over the indices of rows.
+    def from_estimator(cls, estimator: Any, X: Any, y: Any = None, ax: Any = None) -> Self:
+        """Draw `link_` over the indices of rows.
 
         Parameters
         ----------
@@ -484,12 +547,13 @@ class LinkDisplay:
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), optional
             Targets to draw.
+        ax : matplotlib Axes, optional
         """
         check_is_fitted(estimator, "link_")
         s = estimator._margins(X)[:, 0]
         index = np.linspace(s.min(), s.max(), 200)
         points = None if y is None else (s, np.asarray(y))
-        return cls(index, np.asarray(estimator.link_.mean(index)), points=points)
+        return cls(index, np.asarray(estimator.link_.mean(index)), points=points).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the mean over the index.
@@ -502,7 +566,7 @@ class LinkDisplay:
         -------
         self
         """
-        self.ax_ = ax = _axes(ax)
+        ax = self._on(ax)
         if self.points is not None:
             ax.plot(*self.points, ".", color="0.7", markersize=3, zorder=0)
         ax.plot(self.index, self.mean, color=COLOURS[0], linewidth=1.6)
@@ -510,18 +574,23 @@ class LinkDisplay:
         return self
 
 
-class WeightsDisplay:
-    """Weights of a linear predictor as stems over the columns, or as a histogram.
+class WeightsDisplay(_Display):
+    """Weights of a predictor: bars of named columns, stems of many, or a histogram.
 
     Parameters
     ----------
     weights : ndarray of shape (n_features,)
     truth : ndarray of shape (n_features,), optional
         Drawn beside them, if the true weights are known.
+    names : list of str, optional
+        Of the columns.
+    errors : ndarray of shape (n_features,), optional
+        Standard errors, drawn as bars: `summary(X, y).standard_error` of linear models.
+    label : str, default='weight'
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
 
     Examples
     --------
@@ -534,36 +603,65 @@ class WeightsDisplay:
     (3,)
     """
 
-    def __init__(self, weights: np.ndarray, *, truth: np.ndarray | None = None):
-        self.weights = weights
-        self.truth = truth
+    def __init__(
+        self,
+        weights: np.ndarray,
+        *,
+        truth: np.ndarray | None = None,
+        names: Sequence[str] | None = None,
+        errors: np.ndarray | None = None,
+        label: str = "weight",
+    ):
+        self.weights, self.truth, self.label = weights, truth, label
+        self.names = None if names is None else [str(name) for name in names]
+        self.errors = errors
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, output: int = 0, truth: np.ndarray | None = None
+        cls,
+        estimator: Any,
+        *,
+        output: int = 0,
+        truth: np.ndarray | None = None,
+        errors: np.ndarray | None = None,
+        ax: Any = None,
+        **options: Any,
     ) -> Self:
-        """The display of one output's `coef_`.
+        """Draw one output's `coef_`, or the shares of the columns in a stack's predictions.
 
         Parameters
         ----------
-        estimator : object with `coef_`
+        estimator : fitted estimator with `coef_`, `TuneFreeClassifier` or `TuneFreeRegressor`
         output : int, default=0
             Which class or target.
-        truth : ndarray of shape (n_features,), optional
+        truth, errors : ndarray of shape (n_features,), optional
+        ax : matplotlib Axes, optional
+        **options
+            Passed to `plot`.
         """
         check_is_fitted(estimator)
-        return cls(np.atleast_2d(estimator.coef_)[output], truth=truth)
+        more: dict[str, Any] = {"truth": truth, "errors": errors}
+        shares = getattr(estimator, "relevances_", None)
+        more["names"] = getattr(estimator, "feature_names_in_", None)
+        if shares is not None:
+            return cls(shares, label="share of the predictions' spread", **more).plot(ax, **options)
+        return cls(np.atleast_2d(estimator.coef_)[output], **more).plot(ax, **options)
 
-    def plot(self, ax: Any = None, *, kind: str = "stem", bins: int = 61) -> Self:
+    def plot(
+        self, ax: Any = None, *, kind: str | None = None, bins: int = 61, most: int = 20
+    ) -> Self:
         """Draw the weights.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-        kind : {'stem', 'histogram'}, default='stem'
-            The histogram counts on a logarithmic scale.
+        kind : {'bar', 'stem', 'histogram'}, optional
+            By default bars where the columns have names, else stems. The histogram counts on a
+            logarithmic scale.
         bins : int, default=61
             Of the histogram.
+        most : int, default=20
+            Only so many bars, of the largest weights.
 
         Returns
         -------
@@ -574,9 +672,10 @@ class WeightsDisplay:
         ValueError
             For another kind.
         """
-        if kind not in ("stem", "histogram"):
-            raise ValueError(f"kind={kind!r} is neither 'stem' nor 'histogram'.")
-        self.ax_ = ax = _axes(ax)
+        kind = kind or ("stem" if self.names is None else "bar")
+        if kind not in ("bar", "stem", "histogram"):
+            raise ValueError(f"kind={kind!r} is none of 'bar', 'stem' and 'histogram'.")
+        ax = self._on(ax)
         drawn = [("learned", self.weights, COLOURS[0])]
         if self.truth is not None:
             drawn.append(("true", self.truth, COLOURS[1]))
@@ -587,21 +686,33 @@ class WeightsDisplay:
                 ax.hist(
                     values, edges.tolist(), histtype="step", color=colour, label=name, linewidth=1.4
                 )
-            ax.set(xlabel="weight", ylabel="columns", yscale="log")
+            ax.set(xlabel=self.label, ylabel="columns", yscale="log")
         else:
+            order, bars = np.arange(len(self.weights)), kind == "bar"
+            if bars:
+                order = np.argsort(-np.abs(self.weights), kind="stable")[:most]
+                names = self.names or [f"x{j}" for j in range(len(self.weights))]
+                ax.set_yticks(np.arange(len(order)), [names[j].replace("$", r"\$") for j in order])
+                ax.invert_yaxis()
+            line = ax.hlines if bars else ax.vlines
             shifts = (0.0,) if len(drawn) == 1 else (-0.15, 0.15)
             for (name, values, colour), shift in zip(drawn, shifts, strict=True):
-                place = np.arange(len(values)) + shift
-                ax.vlines(place, 0.0, values, color=colour, linewidth=1.0)
-                ax.plot(place, values, ".", color=colour, label=name, markersize=4)
-            ax.axhline(0.0, color="0.5", linewidth=0.8)
-            ax.set(xlabel="column", ylabel="weight")
+                place, values = np.arange(len(order)) + shift, values[order]
+                line(place, 0.0, values, color=colour, linewidth=6.0 if bars else 1.0)
+                pair = (values, place) if bars else (place, values)
+                ax.plot(*pair, ".", color=colour, label=name, markersize=0 if bars else 4)
+                if self.errors is not None and name == "learned":
+                    told = {"xerr" if bars else "yerr": self.errors[order]}
+                    ax.errorbar(*pair, **told, fmt="none", ecolor="0.2", capsize=2)
+            (ax.axvline if bars else ax.axhline)(0.0, color="0.5", linewidth=0.8)
+            ax.set(**{"xlabel" if bars else "ylabel": self.label})
+            ax.set(**{} if bars else {"xlabel": "column"})
         if len(drawn) > 1:
             ax.legend(frameon=False, fontsize=8)
         return self
 
 
-class DriftDisplay:
+class DriftDisplay(_Display):
     """A stream's error, of late and so far, and the half-life that its mixture believes in.
 
     Parameters
@@ -612,7 +723,7 @@ class DriftDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
         Of the errors.
     twin_ : matplotlib Axes
         Of the half-life, on the same rows.
@@ -633,13 +744,22 @@ class DriftDisplay:
         self.label = label
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> Self:
-        """The display of an estimator that has a `drift_`."""
+    def from_estimator(cls, estimator: Any, ax: Any = None, **line: Any) -> Self:
+        """Draw the `drift_` of an estimator.
+
+        Parameters
+        ----------
+        estimator : StreamClassifier or StreamRegressor
+        ax : matplotlib Axes, optional
+        **line
+            Passed to the lines.
+        """
         check_is_fitted(estimator)
         drift = getattr(estimator, "drift_", None)
         if drift is None:
             raise ValueError(f"{type(estimator).__name__} has no drift_: it is for streams.")
-        return cls(drift, label="squared error" if is_regressor(estimator) else "share of errors")
+        label = "squared error" if is_regressor(estimator) else "error rate"
+        return cls(drift, label=label).plot(ax, **line)
 
     def plot(self, ax: Any = None, **line: Any) -> Self:
         """Draw.
@@ -654,7 +774,7 @@ class DriftDisplay:
         -------
         self
         """
-        self.ax_ = ax = _axes(ax)
+        ax = self._on(ax)
         self.twin_ = twin = ax.twinx()
         rows, look = self.drift["rows"], {"linewidth": 1.2, **line}
         self.lines_ = [
@@ -668,7 +788,7 @@ class DriftDisplay:
         return self
 
 
-class IntervalDisplay:
+class IntervalDisplay(_Display):
     """Intervals over predictions, with the targets that they are about.
 
     Parameters
@@ -681,7 +801,7 @@ class IntervalDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
 
     Examples
     --------
@@ -706,9 +826,16 @@ class IntervalDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any = None, *, alpha: float = 0.1, output: int = 0
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        alpha: float = 0.1,
+        output: int = 0,
+        ax: Any = None,
     ) -> Self:
-        """The display of an estimator with `predict_interval`.
+        """Draw the intervals of an estimator with `predict_interval`.
 
         Parameters
         ----------
@@ -718,12 +845,14 @@ class IntervalDisplay:
         alpha : float, default=0.1
         output : int, default=0
             Which of several targets.
+        ax : matplotlib Axes, optional
         """
         said, ends = estimator.predict_interval(X, alpha=alpha)
         n, y = len(said), None if y is None else np.asarray(y, dtype=float)
         target = None if y is None else y.reshape(n, -1)[:, output]
         ends = ends.reshape(n, -1, 2)[:, output]
-        return cls(said.reshape(n, -1)[:, output], ends, target=target, share=1.0 - alpha)
+        said = said.reshape(n, -1)[:, output]
+        return cls(said, ends, target=target, share=1.0 - alpha).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw a bar a row, its target as a dot: orange where it lies outside.
@@ -736,7 +865,7 @@ class IntervalDisplay:
         -------
         self
         """
-        self.ax_ = ax = _axes(ax)
+        ax = self._on(ax)
         order = np.argsort(self.prediction, kind="stable")
         said, (low, high) = self.prediction[order], self.intervals[order].T
         label = f"{self.share:.0%} intervals"
@@ -753,7 +882,7 @@ class IntervalDisplay:
         return self
 
 
-class CoverageDisplay:
+class CoverageDisplay(_Display):
     """What intervals or sets cover, slice by slice, with exact 95 % limits.
 
     Parameters
@@ -766,7 +895,7 @@ class CoverageDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
     limits_ : ndarray of shape (n_slices, 2)
 
     Examples
@@ -792,8 +921,9 @@ class CoverageDisplay:
         by: Any = None,
         alpha: float = 0.1,
         slices: int = 8,
+        ax: Any = None,
     ) -> Self:
-        """The display of an estimator with `predict_interval` or `predict_set`.
+        """Draw the coverage of an estimator with `predict_interval` or `predict_set`.
 
         Parameters
         ----------
@@ -805,6 +935,7 @@ class CoverageDisplay:
             prediction, or the class.
         alpha : float, default=0.1
         slices : int, default=8
+        ax : matplotlib Axes, optional
         """
         y = np.asarray(y)
         if hasattr(estimator, "classes_"):
@@ -823,7 +954,7 @@ class CoverageDisplay:
                 np.flatnonzero(place == i) for i in range(len(values))
             ]  # fmt: skip
         covered = np.array([int(inside[p].sum()) for p in parts])
-        return cls(names, covered, np.array([len(p) for p in parts]), 1.0 - alpha)
+        return cls(names, covered, np.array([len(p) for p in parts]), 1.0 - alpha).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the coverage of every slice and the line that it should reach.
@@ -836,7 +967,7 @@ class CoverageDisplay:
         -------
         self
         """
-        self.ax_ = ax = _axes(ax)
+        ax = self._on(ax)
         self.limits_ = np.array(
             [exact(*pair) for pair in zip(self.covered, self.rows, strict=True)]
         )
@@ -851,7 +982,7 @@ class CoverageDisplay:
         return self
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(_Display):
     """What came true of probabilities, by how high they were, with exact 95 % limits.
 
     Parameters
@@ -862,7 +993,7 @@ class ReliabilityDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
+    ax_, figure_ : matplotlib Axes and Figure
     line_ : matplotlib Line2D
 
     Examples
@@ -880,9 +1011,17 @@ class ReliabilityDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any = None, y: Any = None, *, output: int = -1, bins: int = 10
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        output: int = -1,
+        bins: int = 10,
+        ax: Any = None,
+        **line: Any,
     ) -> Self:
-        """The display of a classifier, on rows given or on those that it left out.
+        """Draw the diagram of a classifier, on rows given or on those that it left out.
 
         Parameters
         ----------
@@ -894,6 +1033,9 @@ class ReliabilityDisplay:
             Which class.
         bins : int, default=10
             Of as many rows each.
+        ax : matplotlib Axes, optional
+        **line
+            Passed to the line.
         """
         check_is_fitted(estimator)
         if X is None:
@@ -901,11 +1043,31 @@ class ReliabilityDisplay:
         else:
             p, codes = estimator.predict_proba(X), np.searchsorted(estimator.classes_, y)
         own = codes == np.arange(p.shape[1])[output]
-        parts = np.array_split(np.argsort(p[:, output], kind="stable"), bins)
+        return cls.from_predictions(own, p[:, output], bins=bins, ax=ax, **line)
+
+    @classmethod
+    def from_predictions(
+        cls, y: Any, probability: Any, *, bins: int = 10, ax: Any = None, **line: Any
+    ) -> Self:
+        """Draw the diagram of probabilities.
+
+        Parameters
+        ----------
+        y : array-like of bool of shape (n,)
+            Whether it came true.
+        probability : array-like of shape (n,)
+        bins : int, default=10
+            Of as many rows each.
+        ax : matplotlib Axes, optional
+        **line
+            Passed to the line.
+        """
+        y, p = np.asarray(y, dtype=bool), np.asarray(probability, dtype=float)
+        parts = np.array_split(np.argsort(p, kind="stable"), bins)
         parts = [part for part in parts if len(part)]
-        limits = np.array([exact(int(own[part].sum()), len(part)) for part in parts])
-        said, share = ([a[part].mean() for part in parts] for a in (p[:, output], own))
-        return cls(np.array(said), np.array(share), limits)
+        limits = np.array([exact(int(y[part].sum()), len(part)) for part in parts])
+        said, share = (np.array([a[part].mean() for part in parts]) for a in (p, y))
+        return cls(said, share, limits).plot(ax, **line)
 
     def plot(self, ax: Any = None, **line: Any) -> Self:
         """Draw the diagram, its band, and the diagonal.
@@ -920,11 +1082,11 @@ class ReliabilityDisplay:
         -------
         self
         """
-        self.ax_ = ax = _axes(ax)
+        ax = self._on(ax)
         ax.plot([0, 1], [0, 1], color="0.5", linestyle=":", linewidth=1.0)
         ax.fill_between(self.said, *self.limits.T, color=COLOURS[5], alpha=0.3, linewidth=0)
         look = {"color": COLOURS[0], "marker": "o", "markersize": 4, "linewidth": 1.2, **line}
         (self.line_,) = ax.plot(self.said, self.share, **look)
-        ax.set(xlabel="probability that was said", ylabel="share that came true (95 % band)")
+        ax.set(xlabel="predicted probability", ylabel="share that came true (95 % band)")
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         return self

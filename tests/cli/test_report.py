@@ -12,9 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 from tunefree.cli import app
-from tunefree.cli.report import _bars
+from tunefree.cli.page import _svg
 
-HEADINGS = ["Leaderboard", "Timing", "Scores on", "Calibration", "Permutation importances"]
+HEADINGS = ["Scores", "Columns", "Partial effects", "Leaderboard", "Timing", "Model"]
+OF_CLASSES = ["Classes and confusion matrix", "ROC and precision-recall", "Reliability",
+              "Prediction sets"]  # fmt: skip
+OF_NUMBERS = ["Predicted and actual", "Prediction intervals"]
+
+
+def headings(text):
+    return re.findall("<h2 id='[^']+'>([^<]+)</h2>", text)
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +53,27 @@ def pages(folder):
 
 
 def test_the_page_has_every_part_and_no_link_to_elsewhere(folder):
-    for page in pages(folder):
+    for page, own in zip(pages(folder), (OF_CLASSES, OF_NUMBERS), strict=True):
         text = page.read_text()
-        for heading in HEADINGS:
-            assert f"<h2>{heading}" in text
+        assert set(headings(text)) == {*HEADINGS, *own}
         assert not re.search(r"https?://|src=|@import|<script|<link", text)
-        assert "<h2>Partial effects" in text and "<h2>Most relevant columns" in text
-        assert len(re.findall("<svg", text)) >= 7
         assert "y<es&" not in text and "c<d" not in text
+        svgs = re.findall("<svg[^>]*>", text)
+        assert len(svgs) >= 5 and all('role="img" aria-label=' in svg for svg in svgs)
+        assert "<th>" not in text and "scope=row" in text and "prefers-color-scheme: dark" in text
+        assert "the model is better than that" in text.split("</p>")[0]
+
+
+def test_the_verdict_counts_the_rows_of_the_matrix_and_training_rows_are_told(folder):
+    page, (_, first, *_) = folder / "again.html", ("", *pages(folder))
+    text = first.read_text()
+    right, wrong, also, more = map(int, re.findall(r"%'>(\d+)</td>", text))
+    assert right + wrong + also + more == 90
+    assert f"{100 * (right + more) / 90:.1f}" in text.split("class=verdict>")[1].split("%")[0]
+    assert "was trained on" not in text
+    arguments = ["report", str(folder / "model"), str(folder / "train.csv"), "-o", str(page)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert "About 100\u00a0% of the rows that the model was trained on" in page.read_text()
 
 
 class Balance(HTMLParser):
@@ -99,20 +119,19 @@ def test_a_page_without_data_and_of_a_plain_model(folder):
     assert done.exit_code == 0, done.output
     assert CliRunner().invoke(app, ["report", model]).exit_code == 0
     text = (folder / "plain.html").read_text()
-    assert "Largest weights" in text and "Risk over rows seen" in text and "Scores" not in text
+    assert {"Largest weights", "Risk over rows seen"} < {*headings(text)}
+    assert "left out of training" in text
 
 
-def test_drawings_are_sound_and_in_their_frame():
-    drawn = _bars([("up $2$ <", 2.0), ("down", -1.0)], "unit")
-    assert "up $2$ &lt;" in drawn and drawn == _bars([("up $2$ <", 2.0), ("down", -1.0)], "unit")
-    root = ElementTree.fromstring(drawn.replace("xlink:", ""))
-    _, _, width, height = map(float, root.get("viewBox").split())
-    shapes = [p for p in root.iter("path") if "clip-path" in p.attrib]
-    numbers = [list(map(float, re.findall(r"-?[\d.]+", p.get("d")))) for p in shapes]
-    assert len(numbers) >= 2
-    for found in numbers:
-        assert all(0 <= x <= width for x in found[::2])
-        assert all(0 <= y <= height for y in found[1::2])
+def test_drawings_are_sound_named_and_in_the_inks_of_the_page():
+    def draw(ax):
+        ax.bar(["up $2$ <".replace("$", r"\$"), "down"], [2.0, -1.0])
+
+    drawn = _svg(draw, "a < b")
+    assert "up $2$ &lt;" in drawn and drawn == _svg(draw, "a < b")
+    root = ElementTree.fromstring(drawn.replace("xlink:", ""))[0]
+    assert root.get("aria-label") == "a < b" and root.get("role") == "img"
+    assert "var(--c0)" in drawn and "var(--ink)" in drawn and "#0072b2" not in drawn
 
 
 def test_without_matplotlib_the_page_has_its_tables(folder, monkeypatch):
@@ -122,24 +141,24 @@ def test_without_matplotlib_the_page_has_its_tables(folder, monkeypatch):
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0 and "the drawings need matplotlib" in done.stderr
     text = page.read_text()
-    assert all(f"<h2>{heading}" in text for heading in HEADINGS) and "<svg" not in text
+    assert {*HEADINGS, *OF_CLASSES} - set(headings(text)) == {"Partial effects"}
+    assert "<svg" not in text
 
 
-def test_chromium_opens_it(folder):
+def test_a_browser_finds_drawings_and_nothing_wider_than_a_phone(folder):
     names = ("chromium", "chromium-browser", "google-chrome", "chrome", "headless_shell")
     browser = next(filter(None, map(shutil.which, names)), None)
     if browser is None:
         pytest.skip(f"no browser found ({', '.join(names)})")
-    for page in pages(folder):
-        shot = page.with_suffix(".png")
-        done = subprocess.run(
-            [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--screenshot={shot}",
-             "--window-size=1000,3000", "--virtual-time-budget=2000", page.as_uri()],
-            capture_output=True, timeout=60,
-        )  # fmt: skip
-        assert done.returncode == 0 and shot.stat().st_size > 10_000
-        dom = subprocess.run(
-            [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
-            capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-        assert "<h2>Leaderboard</h2>" in dom.stdout and "<svg" in dom.stdout
+    frames = "".join(f"<iframe src='{page.name}' width=390></iframe>" for page in pages(folder))
+    script = """<script>onload = () => {
+        const pages = [...document.querySelectorAll("iframe")].map(f => f.contentDocument)
+        document.title = pages.map(d => d.querySelectorAll("svg").length > 4 &&
+            d.documentElement.scrollWidth <= d.documentElement.clientWidth).join() }</script>"""
+    (folder / "frames.html").write_text(frames + script)
+    dom = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+         "--virtual-time-budget=2000", "--dump-dom", (folder / "frames.html").as_uri()],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "<title>true,true</title>" in dom.stdout

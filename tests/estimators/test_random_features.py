@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier, PiSTOLRegressor
 from tunefree.kernels import RBF
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "million_rows.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "scale_million_rows.py"
 
 
 def rings(n, seed):

@@ -353,7 +353,7 @@ def report(
     The page holds everything it shows and needs no network.
     """
     with outcomes():
-        from tunefree.cli.report import run_report
+        from tunefree.cli.page import run_report
 
         run_report(model, data, output, **_columns(target, header, weight_column, format))
 
@@ -436,7 +436,7 @@ def demo(
         typer.Option(metavar="DIR", help="also write small csv and libsvm files to train on"),
     ] = None,
 ):
-    """Compare our defaults with tuned and untuned peers on real, unscaled data (under a minute)."""
+    """Show one call on a mixed table, a regression and digits, beside peers, and write a report."""
     with outcomes():
         from tunefree.cli.demo import run_demo
 

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -358,7 +358,7 @@ def run_eval(model, data, as_json, html=None, **given):
     """Carry out ``tunefree eval``; `html` is where to write the page of ``tunefree report``."""
     check_writable(html)
     estimator, notes = load(model)
-    scores, tenths, table = evaluate(estimator, notes, data, whole=html is not None, **given)
+    scores, tenths, seen = evaluate(estimator, notes, data, whole=html is not None, **given)
     if as_json:
         answer(json.dumps(scores | ({"calibration": tenths} if tenths else {})))
     else:
@@ -373,14 +373,26 @@ def run_eval(model, data, as_json, html=None, **given):
         for row in tenths:
             answer(f"{row['predicted']:12.6g}{row['observed']:12.6g}{row['rows']:10}")
     if html is not None:
-        from tunefree.cli.report import write_page
+        from tunefree.cli.page import write_page
 
-        write_page(html, model, estimator, notes, data, table, scores)
+        write_page(html, model, estimator, notes, data, seen, scores)
+
+
+class Seen(NamedTuple):
+    """Rows, their targets, and what a model said of them."""
+
+    X: Any  # None if they are not at hand
+    y: np.ndarray
+    weight: np.ndarray | None
+    known: dict  # exposure and offset
+    predicted: np.ndarray
+    probabilities: np.ndarray | None
+    decisions: np.ndarray | None
 
 
 def evaluate(estimator, notes, data, whole, **given):
-    """Scores and calibration of a model on data, and the last table: all rows, if `whole`."""
-    classes, table = getattr(estimator, "classes_", None), None
+    """Scores and calibration of a model on data, and the last rows `Seen`: all, if `whole`."""
+    classes, seen = getattr(estimator, "classes_", None), None
     given["target_type"] = float if classes is None or classes.dtype.kind in "biuf" else str
     scores = Scores(classes, getattr(estimator, "family_", None))
     with failing(BAD_DATA, data):
@@ -391,16 +403,15 @@ def evaluate(estimator, notes, data, whole, **given):
             with working("predicting"), matched_by_us():
                 X, known = apart(table.X, notes.get("beside"))
                 probabilities = decisions = None
-                # Of a chunk `_replace` would count the rows.
-                table = type(table)(**(table._asdict() | {"X": X}))
                 if classes is not None and hasattr(estimator, "predict_proba"):
                     probabilities = estimator.predict_proba(X)
                 if classes is not None and len(classes) == 2:
                     decisions = estimator.decision_function(X)
                 told = estimator.predict(X, **known)
                 scores.add(table.y, told, probabilities, decisions, table.weight)
+                seen = Seen(X, table.y, table.weight, known, told, probabilities, decisions)
         if not scores.rows:
             raise DataError("the file is empty: it holds no row", data)
         if scores.strangers:
             note(f"note: {scores.strangers} rows have a class that the model does not know: errors")
-        return scores.result(), scores.calibration(), table
+        return scores.result(), scores.calibration(), seen

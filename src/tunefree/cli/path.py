@@ -90,5 +90,5 @@ def _draw(model, path):
     from tunefree.plots import RidgePathDisplay
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
-    RidgePathDisplay.from_estimator(model).plot(figure.subplots())
+    RidgePathDisplay.from_estimator(model, ax=figure.subplots())
     figure.savefig(path, dpi=150, format="png")

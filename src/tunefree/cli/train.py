@@ -11,8 +11,10 @@ import os
 import re
 import time
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
+from scipy import sparse
 
 from tunefree.cli.console import (
     BAD_DATA,
@@ -503,6 +505,7 @@ def noted(table, task):
     """The layout of a table, with its kinds of columns and its gaps."""
     zero_based = "auto" if table.zero_based is None else table.zero_based
     notes = layout_of(table, task, len(table.y), table.X.shape[1], zero_based)
+    notes["sample"] = sample_of(table.X, table.y)
     if table.kinds is None:
         stored = table.X if table.zero_based is None else table.X.data
         return notes | {"nonzeros": int(np.count_nonzero(stored))}
@@ -511,6 +514,37 @@ def noted(table, task):
     else:
         gaps = int(np.count_nonzero(np.isnan(table.X)))
     return notes | {"kinds": table.kinds, "gaps": gaps}
+
+
+def fingerprints(X, y, rows):
+    """A number for each of some rows and targets, the same wherever they come from.
+
+    >>> eye = np.eye(2)
+    >>> fingerprints(eye, np.ones(2), [1, 0]) == fingerprints(eye[::-1], np.ones(2), [0, 1])
+    True
+    """
+    if hasattr(X, "schema"):
+        cells = zip(*(column.to_pylist() for column in X.take(rows).columns), strict=True)
+        texts = [repr(row).encode() for row in cells]
+    elif sparse.issparse(X):
+        X = X[rows].sorted_indices()
+        spans = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        texts = [X.indices[a:b].astype(np.int64).tobytes() + X.data[a:b].tobytes()
+                 for a, b in spans]  # fmt: skip
+    else:
+        texts = [np.asarray(row, dtype=np.float64).tobytes() for row in X[rows]]
+    return [crc32(repr(label).encode(), crc32(text))
+            for text, label in zip(texts, y[rows].tolist(), strict=True)]  # fmt: skip
+
+
+def sample_of(X, y, most=64, looked=20_000):
+    """Fingerprints of some rows that are learned, and how often such a row has a twin."""
+    looked = max(most, min(looked, 2_000_000 // X.shape[1]))
+    rows = np.arange(len(y))[:: -(-len(y) // looked)]
+    marks = np.array(fingerprints(X, y, rows))
+    _, place, counts = np.unique(marks, return_inverse=True, return_counts=True)
+    few = slice(None, None, -(-len(rows) // most))
+    return {"rows": marks[few].tolist(), "twins": float(np.mean(counts[place] > 1))}
 
 
 def kinds_told(notes):

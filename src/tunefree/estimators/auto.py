@@ -807,7 +807,7 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
 
     @property
     def relevances_(self) -> np.ndarray:
-        """How much each column of X counts for the predictor, shape (n_features_in_,), sum 1.
+        """How much each column of X counts for the predictor, shape (n_features,), sum 1.
 
         The columns' shares of the mean squared change of the prediction when one column alone is
         drawn from another row (of a linear model coefficient times deviation, squared); of a stack
@@ -1001,13 +1001,13 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     weights_ : ndarray of shape (n_models,)
     offsets_ : ndarray of shape (1,) or (n_classes,)
         The log-odds are the offsets plus the weighted sum of the models' log-odds.
-    relevances_ : ndarray of shape (n_features_in_,)
+    relevances_ : ndarray of shape (n_features,)
         How much each column counts for the predictor, free of units; they sum to 1.
     relevances_by_level_ : dict of str to dict
         The same for the levels of every column of categories.
     column_relevances_ : ndarray of shape (n_columns_out,)
         The same for the columns that `table_` makes; empty if no model tells any.
-    permutation_importances_ : ndarray of shape (n_features_in_,)
+    permutation_importances_ : ndarray of shape (n_features,)
         How much more the stack loses (log-loss, squared error) on rows left out when a column comes
         from other rows: what the column is worth for new rows. No model is fitted for it; missing
         where a model of the stack does not know (those of sparse rows, and fold by fold).

@@ -2,7 +2,7 @@
 A kernel machine beyond a million rows: random features and a linear learner
 ============================================================================
 
-Run it with ``python examples/million_rows.py [--rows N] [--landmarks M]``.
+Run it with ``python examples/scale_million_rows.py [--rows N] [--landmarks M]``.
 
 An exact kernel learner looks at every pair of rows, n^2 / 2 of them. A map z with
 z(x) . z(y) ~ k(x, y) makes it a linear learner on M columns, whose cost grows with n, and whose

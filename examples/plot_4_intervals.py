@@ -1,0 +1,40 @@
+"""
+Prediction intervals, sets, and confidence intervals of coefficients
+====================================================================
+
+Rows that were left out while the candidates were judged tell how far off predictions are: 90 %
+intervals cost no second fit.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.model_selection import train_test_split
+
+from tunefree import (
+    AveragedSGDRegressor,
+    CoverageDisplay,
+    IntervalDisplay,
+    TuneFreeClassifier,
+    TuneFreeRegressor,
+)
+
+X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+X, X_new, y, y_new = train_test_split(X, y, random_state=0)
+model = TuneFreeRegressor(random_state=0).fit(X, y)
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+IntervalDisplay.from_estimator(model, X_new, y_new, ax=axes[0])
+CoverageDisplay.from_estimator(model, X_new, y_new, slices=4, ax=axes[1])
+plt.show()
+
+# %%
+# Of classes: sets that hold the true one with 90 %.
+
+classes = TuneFreeClassifier(random_state=0).fit(*load_wine(return_X_y=True))
+labels, sets = classes.predict_set(load_wine().data[:3], alpha=0.1)
+print(labels, sets[:, :, 0], sep="\n")
+
+# %%
+# Of coefficients: estimate, standard error, t, p-value and confidence interval, of least squares
+# without a penalty.
+
+print(AveragedSGDRegressor().fit(X, y).summary(X, y))
