@@ -7,8 +7,6 @@ solutions), is done in NumPy on the host. Fitted arrays and predictions come bac
 Without dispatch, and for NumPy arrays, nothing here is entered.
 """
 
-import functools
-import inspect
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -20,13 +18,8 @@ from sklearn.utils._array_api import (
     _max_precision_float_dtype,
     get_namespace_and_device,
 )
-from sklearn.utils._available_if import _AvailableIfDescriptor, available_if
 
-_active: Any = ContextVar("space", default=None)
-_METHODS = (
-    "fit", "score", "predict", "predict_proba", "predict_log_proba", "decision_function",
-    "predict_interval", "predict_set", "predict_quantiles",
-)  # fmt: skip
+SPACE: Any = ContextVar("space", default=None)
 
 
 class Space(NamedTuple):
@@ -44,7 +37,7 @@ class Space(NamedTuple):
         return self.xp.asarray(np.ascontiguousarray(a), device=self.device)
 
 
-def _is_foreign(a):
+def is_foreign(a):
     return (
         hasattr(a, "shape") and hasattr(a, "device") and not isinstance(a, np.ndarray | np.generic)
     ) and not isinstance(a, Elsewhere)  # fmt: skip
@@ -52,7 +45,7 @@ def _is_foreign(a):
 
 def space_of(X):
     """Where an array lives; None for NumPy, and without dispatch."""
-    if not get_config().get("array_api_dispatch") or not _is_foreign(X):
+    if not get_config().get("array_api_dispatch") or not is_foreign(X):
         return None
     xp, _, device = get_namespace_and_device(X)
     return Space(xp, device)
@@ -62,7 +55,7 @@ def here(a):
     """An array in NumPy; anything else as it is."""
     if isinstance(a, Elsewhere):
         return np.asarray(a)
-    if not _is_foreign(a):
+    if not is_foreign(a):
         return a
     with config_context(array_api_dispatch=True):
         return np.array(_convert_to_numpy(a, get_namespace_and_device(a)[0]))
@@ -130,7 +123,7 @@ class Elsewhere:
 
 def moved(a: Any) -> Any:
     """A matrix of NumPy as one that lives where the arrays of this fit do; else itself."""
-    space = _active.get()
+    space = SPACE.get()
     if space is None or not isinstance(a, np.ndarray):
         return a
     return Elsewhere(space.put(a), space)
@@ -138,7 +131,7 @@ def moved(a: Any) -> Any:
 
 def elsewhere():
     """Whether the arrays of this fit live elsewhere."""
-    return _active.get() is not None
+    return SPACE.get() is not None
 
 
 def checked(X, n_columns):
@@ -155,66 +148,10 @@ def checked(X, n_columns):
 
 
 @contextmanager
-def _entered(space):
-    token = _active.set(space)
+def entered(space):
+    token = SPACE.set(space)
     try:
         with config_context(array_api_dispatch=False):
             yield
     finally:
-        _active.reset(token)
-
-
-def _wrapped(name, method):
-    """A method for arrays of any namespace."""
-
-    @functools.wraps(method)
-    def anywhere(self, X, *args, **kwargs):
-        space = space_of(X)
-        attributes = None if name == "fit" or not get_config().get("array_api_dispatch") else vars(
-            self
-        )  # fmt: skip
-        fitted = [a for a in (attributes or {}).values() if _is_foreign(a)]
-        if fitted and (space is None or space_of(fitted[0]) != space):
-            raise ValueError(
-                f"Inputs passed to {type(self).__name__}.{name}() must use the same namespace and "
-                "the same device as those passed to fit()."
-            )
-        if space is None:
-            return method(self, X, *args, **kwargs)
-        args = [here(a) for a in args]
-        kwargs = {key: here(a) for key, a in kwargs.items()}
-        with _entered(space):
-            if name == "fit":
-                method(self, here(X), *args, **kwargs)
-                moved = {k: space.put(a) for k, a in vars(self).items() if k != "classes_"}
-                vars(self).update(moved)
-                return self
-            whole = object.__new__(type(self))
-            vars(whole).update({key: here(a) for key, a in vars(self).items()})
-            found = method(whole, Elsewhere(X, space), *args, **kwargs)
-        return tuple(map(space.put, found)) if isinstance(found, tuple) else space.put(found)
-
-    vars(anywhere)["_anywhere"] = True
-    return anywhere
-
-
-class TakesArrays:
-    """An estimator whose fits and predictions take arrays of any namespace."""
-
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        for name in _METHODS:
-            method: Any = inspect.getattr_static(cls, name, None)
-            if isinstance(method, _AvailableIfDescriptor):
-                if not hasattr(method.fn, "_anywhere"):
-                    setattr(cls, name, available_if(method.check)(_wrapped(name, method.fn)))
-            elif inspect.isfunction(method) and not (
-                hasattr(method, "_anywhere") or method.__module__.startswith("sklearn.")
-            ):  # scikit-learn's own scores know what they are given
-                setattr(cls, name, _wrapped(name, method))
-
-    def __sklearn_tags__(self):
-        parent: Any = super()
-        tags = parent.__sklearn_tags__()
-        tags.array_api_support = True
-        return tags
+        SPACE.reset(token)

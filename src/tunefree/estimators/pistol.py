@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import TakesArrays
 from tunefree._parameters import check_passes, seed_of
 from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Polynomial, scheme_of
@@ -236,7 +235,7 @@ def linear_regret(portfolio, state, moving=False, units=None):
     return found, view._replace(low=None, high=None, rotation=None), *units
 
 
-class LearnsByPortfolio(TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
+class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
     A subclass says how it differs by the methods that raise NotImplementedError here.

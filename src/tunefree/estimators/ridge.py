@@ -8,7 +8,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import TakesArrays
 from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
@@ -48,7 +47,7 @@ _RIDGE = "auto", "geometric"
 
 
 class AveragedSGDRegressor(
-    TakesArrays,
+    base.TakesArrays,
     TellsRisk,
     TellsCoefficients,
     PredictsIntervals,

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import TakesArrays, elsewhere, here
+from tunefree._array import elsewhere, here
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, one_blas_thread
 from tunefree.choose.risk import temperature
@@ -97,7 +97,7 @@ def _plus(a, b, *_):
     return a.plus(b)
 
 
-class _Landmark(TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
+class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
     """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes

@@ -14,7 +14,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import TakesArrays, moved
+from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product
 from tunefree.constraints.rules import is_odd
@@ -193,7 +193,7 @@ def _documented(cls):
     return cls
 
 
-class Reflectron(TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
+class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
     """What the estimators share. They have the targets, and `_source_targets`."""
 
     _ON_DEMAND = (
@@ -369,10 +369,12 @@ class Reflectron(TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
             (problem.family, problem.link), bound(configurations, batches[0].design,
             problem.weights), problem.members, problem.choosing,
         )  # fmt: skip
-        batches = [
-            b._replace(design=Dense(moved(b.design.values))) if isinstance(b.design, Dense) else b
-            for b in batches
-        ]
+        if SPACE.get() is not None:
+            batches = [
+                b._replace(design=Dense(moved(b.design.values)))
+                if isinstance(b.design, Dense) else b
+                for b in batches
+            ]  # fmt: skip
         if learner.family is not None:
             made = Rounds(self, problem, columns, batches, start, learner).fitted()
             fitted, learner, state = made
