@@ -44,53 +44,52 @@ def collections(n, d, size=BLOCK):
     return da.concatenate(X), da.concatenate(y)
 
 
-def _products(pipe, indices, n, d, piece):
+def _products(pipe, indices, n, d):
     """One process: the two products of a pass over its share of the partitions, when asked for."""
+    from tunefree.dask.estimators import PIECE
+
     parts = [block(i, min(BLOCK, n - i * BLOCK), d)[0] for i in indices]
     theta = np.zeros(d)
     pipe.send("ready")
     while (passes := pipe.recv()) is not None:
-        for rows in (piece, BLOCK):
+        found = []
+        for rows in (PIECE // d, BLOCK):
             wall, cpu = time.perf_counter(), time.process_time()
             for _ in range(passes):
                 for X in parts:
                     for start in range(0, len(X), rows):
                         some = X[start : start + rows]
                         (some @ theta) @ some
-            pipe.send(((time.perf_counter() - wall) / passes, (time.process_time() - cpu) / passes))
+            found += [time.perf_counter() - wall, time.process_time() - cpu]
+        pipe.send(np.divide(found, passes))
 
 
 class Ceiling:
-    """Independent processes that share the partitions, do the products, and nothing else.
+    """Independent processes, each with its arguments, which say `(wall, CPU)` seconds when asked.
 
-    They do them twice: in pieces that fit into the cache, as the learner does, and a whole
-    partition at a time.
+    Those of the products do them twice: in pieces that fit into the cache, as the learner does, and
+    a whole partition at a time.
     """
 
-    def __init__(self, n, d, processes):
-        from tunefree.dask.estimators import PIECE
-
+    def __init__(self, target, arguments):
         context = get_context("spawn")
         self.pipes, self.processes = [], []
-        for k in range(processes):
+        for each in arguments:
             pipe, theirs = context.Pipe()
-            share = range(k, -(-n // BLOCK), processes)
-            process = context.Process(target=_products, args=(theirs, share, n, d, PIECE // d))
+            process = context.Process(target=target, args=(theirs, *each), daemon=True)
             process.start()
+            theirs.close()
             self.pipes.append(pipe)
             self.processes.append(process)
         for pipe in self.pipes:
             pipe.recv()
 
     def seconds(self, passes):
-        """Wall seconds of the slowest and CPU seconds of all, a pass: in pieces, and whole."""
+        """Wall seconds of the slowest and CPU seconds of all, a pass."""
         for pipe in self.pipes:
             pipe.send(passes)
-        found = []
-        for _ in range(2):
-            wall, cpu = zip(*(pipe.recv() for pipe in self.pipes), strict=True)
-            found.append((max(wall), sum(cpu)))
-        return found
+        found = np.array([pipe.recv() for pipe in self.pipes]).reshape(len(self.pipes), -1, 2)
+        return np.stack([found[:, :, 0].max(axis=0), found[:, :, 1].sum(axis=0)], axis=1)
 
     def close(self):
         for pipe, process in zip(self.pipes, self.processes, strict=True):
@@ -123,9 +122,9 @@ def _watched(before):
 
     sweep = Batches.sweep
 
-    def watched(self, learner, state, epoch):
+    def watched(self, learner, state, epoch, on_block=None):
         before(epoch)
-        return sweep(self, learner, state, epoch)
+        return sweep(self, learner, state, epoch, on_block)
 
     Batches.sweep = watched
     try:
@@ -134,14 +133,20 @@ def _watched(before):
         Batches.sweep = sweep
 
 
-def fit_seconds(X, y, passes, before=lambda epoch: None, **options):
+def settings(passes, potential="euclidean"):
+    """Of a Reflectron of so many passes."""
+    return {
+        "link": "logistic", "potential": potential, "tol": 1e-300, "patience": 10_000,
+        "validation_fraction": 0.0 if potential == "euclidean" else 0.2,
+        "max_iter": passes, "random_state": 0,
+    }  # fmt: skip
+
+
+def fit_seconds(X, y, passes, before=lambda epoch: None, potential="euclidean", **options):
     """Wall seconds of a fit of so many passes, and its coefficients."""
     from tunefree.dask import ReflectronRegressor
 
-    model = ReflectronRegressor(
-        "logistic", "euclidean", validation_fraction=0.0, tol=1e-300, patience=10_000,
-        max_iter=passes, random_state=0,
-    )  # fmt: skip
+    model = ReflectronRegressor(**settings(passes, potential))
     start = time.perf_counter()
     with _watched(before):
         model.fit(X, y, **options)
@@ -169,7 +174,8 @@ def speed(n, d, turns=8, passes=4):
     )
     rows = []
     for workers in (1, 2):
-        alone = Ceiling(n, d, workers)
+        shares = [(range(k, -(-n // BLOCK), workers), n, d) for k in range(workers)]
+        alone = Ceiling(_products, shares)
         with local(workers) as client:
             X, y = client.persist(list(collections(n, d)))
             wait([X, y])
@@ -191,6 +197,79 @@ def speed(n, d, turns=8, passes=4):
         ("workers", "wall s", "CPU s", "products", "wall s", "CPU s", "share, wall", "share, CPU",
          "wall, all turns", "load"),
         rows,
+    )  # fmt: skip
+
+
+def _fits(pipe, X, y, potential):
+    """One process: a fit of its own rows, each `passes` of it when asked for."""
+    import tunefree
+    from tunefree.engine.run import Batches
+
+    warnings.simplefilter("ignore")
+    blocks, begun, wanted, passes = Batches.blocks, None, 0, 1
+
+    def watched(self, epoch):
+        nonlocal begun, wanted, passes
+        if epoch < 2:  # to warm up
+            return blocks(self, epoch)
+        if begun is None:
+            pipe.send("ready")
+        elif epoch == wanted:
+            pipe.send(np.subtract((time.perf_counter(), time.process_time()), begun) / passes)
+        if begun is None or epoch == wanted:
+            if (passes := pipe.recv()) is None:
+                raise SystemExit
+            begun, wanted = (time.perf_counter(), time.process_time()), epoch + passes
+        return blocks(self, epoch)
+
+    Batches.blocks = watched
+    tunefree.ReflectronRegressor(**settings(100_000, potential)).fit(X, y)
+
+
+def tables(data, turns=8, passes=4):
+    """Of public tables: passes on two workers and, in turns, of two processes' fits of a half."""
+    from distributed import wait
+    from scipy import sparse
+
+    from _cluster_online import cut
+    from _data import load
+
+    X, y = load("a9a", data)[2:4]
+    copies = [X * (1.0 + 1e-3 * k) for k in range(32)]  # equal rows would be learned as one
+    a9a = sparse.vstack(copies, "csr"), np.tile(y, 32)
+    print(
+        f"\nBatch Reflectron on two workers, beside a fit of half the rows in each of two\n"
+        f"processes without Dask: seconds a pass, medians of {turns} turns of {passes} passes."
+    )
+    found = []
+    news = load("newsgroups", data)[2:4]
+    for name, (X, y), how in (("a9a x 32", a9a, 1), ("a9a x 32", a9a, 5), ("newsgroups", news, 1)):
+        y, order = (y > 0).astype(float), np.random.default_rng(0).permutation(len(y))
+        potential = "euclidean" if how == 1 else "auto"
+        halves = np.array_split(order, 2)
+        alone = Ceiling(_fits, [(X[half], y[half], potential) for half in halves])
+        with local(2) as client:
+            rows = client.persist(list(cut(X[order], y[order], 2)))
+            wait(rows)
+            turn = _Turns(alone, passes, [os.getpid(), *pids_of(client, 2)])
+            fit_seconds(*rows, 2 + passes * turns + 1, turn, potential)
+        alone.close()
+        ours, ceilings = turn.seconds()
+        shares = ceilings[:, 0] / ours
+        print(f"{name}: wall and CPU, share of every turn {shares.round(2).tolist()}", flush=True)
+        found.append(
+            (name, f"{X.shape[0]} x {X.shape[1]}", how)
+            + tuple(f"{v:.3f}" for v in np.median(ours, axis=0))
+            + tuple(f"{v:.3f}" for v in np.median(ceilings[:, 0], axis=0))
+            + tuple(f"{v:.0%}" for v in np.median(shares, axis=0))
+            + (f"{shares[:, 0].min():.0%} to {shares[:, 0].max():.0%}",)
+            + (f"{np.median(turn.loads):.1f}",)
+        )
+    table(
+        "Two workers and two independent processes",
+        ("data", "rows", "potentials", "wall s", "CPU s", "alone: wall s", "CPU s", "share, wall",
+         "share, CPU", "wall, all turns", "load"),
+        found,
     )  # fmt: skip
 
 
@@ -263,7 +342,7 @@ def pids_of(client, workers):
         time.sleep(0.2)
 
 
-PARTS = ("speed", "overhead", "kills", "hangs", "online")
+PARTS = ("speed", "tables", "overhead", "kills", "hangs", "online")
 
 
 def run_part(n, d, times, data, only=PARTS):
@@ -272,15 +351,16 @@ def run_part(n, d, times, data, only=PARTS):
     from _cluster_online import online
 
     warnings.simplefilter("ignore")
-    tables = {
+    parts = {
         "speed": lambda: speed(n, d),
+        "tables": lambda: tables(data) if data is not None else None,
         "overhead": overhead,
         "kills": lambda: kills(times),
         "hangs": lambda: hangs(times),
         "online": lambda: online(data) if data is not None else None,
     }
     for name in only:
-        tables[name]()
+        parts[name]()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Data larger than memory: peak memory, reading speed, training beside peers, and kill -9.
 
 python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--folder DIR] [--cluster-rows N]
-                           [--cluster-kills 20] [--data DIR]
+                           [--cluster-kills 20] [--data DIR] [--cluster]
 
-`--gigabytes 0`, `--kills 0` and `--cluster-rows 0` leave their parts out.
+`--gigabytes 0`, `--kills 0` and `--cluster-rows 0` leave their parts out; `--cluster` leaves
+only the last one.
 
 A libsvm file of the given size is made in DIR (a temporary folder by default) and deleted at the
 end. CPU seconds are those of the whole process and its threads; MB are 10^6 bytes of text. Reading
@@ -71,7 +72,11 @@ def arguments():
     parser.add_argument("--cluster-rows", type=int, default=2_000_000, help="0: no Dask")
     parser.add_argument("--cluster-kills", type=int, default=20)
     parser.add_argument("--data", type=Path, help="folder of data sets: averages on a9a, too")
-    return parser.parse_args()
+    parser.add_argument("--cluster", action="store_true", help="the part about Dask alone")
+    options = parser.parse_args()
+    if options.cluster:
+        options.gigabytes = options.kills = 0
+    return options
 
 
 def lines(rows, seed, columns=COLUMNS):

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._array import Elsewhere
 from tunefree._jit import kernel
 from tunefree.designs import CSR, Dense, count, entry, index, put, resized
 from tunefree.losses import NORMAL
@@ -377,7 +378,7 @@ def odd_entries(part, rest, name):
     return Odd(name, len(rows), len(np.unique(rows)), value, int(rows[0]), int(columns[0]))
 
 
-def warn_of(found, place, learned=False, level=7):
+def warn_of(found, place, learned=False, level=8):
     """Warn of odd entries, of which the first is at a place."""
     what = "learned as it is" if learned else "taken as missing"
     entries, rows = sum(f.entries for f in found), sum(f.rows for f in found)
@@ -451,6 +452,8 @@ def within_reach(X, reach):
     array([[1., 1.]])
     """
     low, high = reach
+    if isinstance(X, Elsewhere):
+        return X.within(low, high)
     if sparse.issparse(X):
         out = (X.data < low[X.indices]) | (X.data > high[X.indices])
         if out.any():

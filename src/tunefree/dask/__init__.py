@@ -35,20 +35,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # type checkers do not run `__getattr__`
     from tunefree.dask.estimators import (
         AveragedSGDRegressor,
+        LandmarkClassifier,
+        LandmarkRegressor,
         OptimisticPerceptron,
         PiSTOLClassifier,
         PiSTOLRegressor,
         ReflectronClassifier,
         ReflectronRegressor,
+        TuneFreeClassifier,
+        TuneFreeRegressor,
     )
 
 __all__ = [
     "AveragedSGDRegressor",
+    "LandmarkClassifier",
+    "LandmarkRegressor",
     "OptimisticPerceptron",
     "PiSTOLClassifier",
     "PiSTOLRegressor",
     "ReflectronClassifier",
     "ReflectronRegressor",
+    "TuneFreeClassifier",
+    "TuneFreeRegressor",
 ]
 
 

@@ -5,6 +5,8 @@ A round is a task for each partition, a tree of merges, a time limit, and state 
 
 import pickle
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -15,14 +17,17 @@ from distributed import TimeoutError as _DistributedTimeout
 from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
-from tunefree._process import one_blas_thread
+from tunefree._process import kept_memory, one_blas_thread
 from tunefree.estimators import base
+from tunefree.estimators.from_source import Sample
 from tunefree.protocols import Remote
 from tunefree.robust import FAR, odd_entries, screened, warn_of
 
-_FAN_IN = 8
+_FAN_IN = 8  # of merges by tasks
+_ASKED = 8  # workers that the client, or a worker, asks in a pass
 _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
-_OFTEN = 1.0  # seconds between two looks at where batches lie
+_FEWEST = 1000  # rows that are not worth a cut
+_TRIES = 20  # losses of workers that a pass survives
 
 
 class Part(NamedTuple):
@@ -42,6 +47,7 @@ class Part(NamedTuple):
 class Facts(NamedTuple):
     """What the client knows of a partition."""
 
+    n_rows: int
     n_columns: int
     n_outputs: int  # 0 for a vector of targets
     weight: float
@@ -137,6 +143,7 @@ def facts(part, classify):
     else:
         squares = np.einsum("ij,ij->i", part.X, part.X, dtype=np.float64)
     return Facts(
+        int(np.count_nonzero(part.weights)),
         part.X.shape[1],
         0 if part.y.ndim == 1 else part.y.shape[1],
         float(part.weights.sum()),
@@ -146,6 +153,16 @@ def facts(part, classify):
         sparse.issparse(part.X),
         part.odd,
     )
+
+
+def _cut(part, k, n):
+    """One of n stretches of a partition."""
+    rows = slice(len(part.y) * k // n, len(part.y) * (k + 1) // n)
+    return Part(base.take(part.X, rows), part.y[rows], part.weights[rows])
+
+
+def _drawn(part, *arguments):
+    return Sample.of(*part.positive()[:3], *arguments)
 
 
 def split(name, collection):
@@ -199,16 +216,14 @@ class Cluster:
         if not timeout > 0.0:
             raise ValueError(f"timeout={timeout!r} is not a positive number of seconds.")
         self.client: Any = _client(client)  # asynchronous or not: both have one type
-        self.timeout = timeout
+        self.timeout, self.classify = timeout, classify
         self.parts = self.client.compute(aligned(X, y, sample_weight, classify, guard))
-        self.names = range(len(self.parts))
+        self.names = list(range(len(self.parts)))
         self.facts = self.gather(self.each("facts", facts, classify), "reading the partitions")
         # Partitions without rows are forgotten; the others must agree.
-        self.names = [i for i, f in enumerate(self.facts) if f.weight > 0.0]
+        self._keep([i for i, f in enumerate(self.facts) if f.weight > 0.0])
         if not self.names:
             raise ValueError("There is no row with a positive weight.")
-        self.parts = [self.parts[i] for i in self.names]
-        self.facts = [self.facts[i] for i in self.names]
         first = self.facts[0]
         for i, f in zip(self.names, self.facts, strict=True):
             for name in ("n_columns", "n_outputs"):
@@ -226,7 +241,35 @@ class Cluster:
             if odd:
                 i, first = odd[0]
                 place = f"row {first.row} of partition {i} and column {first.column}"
-                warn_of([o for _, o in odd], f"{place}, counted from 0", level=5)
+                warn_of([o for _, o in odd], f"{place}, counted from 0", level=6)
+
+    def _keep(self, kept):
+        """Go on with some partitions."""
+        self.names, self.parts, self.facts = (
+            [each[i] for i in kept] for each in (self.names, self.parts, self.facts)
+        )
+
+    def even(self):
+        """Cut partitions that are more than a thread's share of the rows."""
+        share = -(-self.n_rows // max(1, sum(self.client.nthreads().values())))
+        cuts = [-(-f.n_rows // max(share, _FEWEST)) for f in self.facts]
+        if max(cuts) == 1:
+            return self
+        at = [i for i, n in enumerate(cuts) for _ in range(n)]
+        places = [(k, n) for n in cuts for k in range(n)]
+        self._keep(at)
+        self.parts = [
+            part if n == 1 else self.each("cut", _cut, k, n, parts=[part])[0]
+            for part, (k, n) in zip(self.parts, places, strict=True)
+        ]
+        self.facts = self.gather(self.each("facts", facts, self.classify), "cutting the partitions")
+        self._keep([i for i, f in enumerate(self.facts) if f.weight > 0.0])
+        return self
+
+    @property
+    def n_rows(self):
+        """Rows of positive weight."""
+        return sum(f.n_rows for f in self.facts)
 
     @property
     def n_columns(self):
@@ -246,6 +289,19 @@ class Cluster:
     def classes(self):
         """All labels."""
         return np.unique(np.concatenate([f.labels for f in self.facts]))
+
+    def drawn(self, seed, most, labels):
+        """A `Sample` of all rows."""
+        return self.total("sample", _drawn, seed, most, labels, merge=joined)
+
+    def shown(self, function):
+        """The same with partitions as `function` shows them."""
+        other = copy(self)
+        other.parts = self.each("shown", function)
+        other.facts = self.gather(
+            self.each("facts", facts, self.classify, parts=other.parts), "showing the partitions"
+        )
+        return other
 
     def each(self, what, function, *arguments, parts=None, at=None):
         """Submit function(partition, ...) for each; futures, in order.
@@ -331,45 +387,106 @@ class Cluster:
             busy = {key: at for at, keys in self.client.processing().items() for key in keys}
             workers = sorted({busy[future.key] for _, future in late if future.key in busy})
             self.client.cancel([*futures, *(future for _, future in late)])
-            listed = ", ".join(name for name, _ in late[:8]) or "none: it is the merge that is late"
-            raise TimeoutError(
-                f"{what}: no answer within {self.timeout:g} s from partition {listed} (on "
-                f"{', '.join(workers[:8]) or 'no worker'}). Is a worker stuck? A longer timeout= "
-                "waits for longer."
-            ) from None
+            raise self.late(what, [name for name, _ in late], workers) from None
+
+    def late(self, what, names, workers):
+        """A TimeoutError that names partitions and workers."""
+        listed = ", ".join(names[:8]) or "none: it is the merge that is late"
+        return TimeoutError(
+            f"{what}: no answer within {self.timeout:g} s from partition {listed} (on "
+            f"{', '.join(workers[:8]) or 'no worker'}). Is a worker stuck? A longer timeout= "
+            "waits for longer."
+        )
 
 
 class Batches(Remote):
-    """A source whose batches lie on the cluster: a sweep is a round, a worker's thread a task.
+    """A source whose batches lie on the cluster: a sweep is a round, a worker's thread a share.
 
     `function` makes a list of batches, as the learner scans them, of a partition and the arguments.
-    A task takes the partitions that lie where it runs. Where they lie is looked up once a second at
-    most: after the loss of a worker they are dealt out anew. Only what a batch changed in the
-    learner's state travels back.
+    They are dealt out evenly, and anew once a worker is lost. A worker is asked without the
+    scheduler (by a Dask actor), which takes a fifth of the time that a task takes; what it asks for
+    others it passes on, so that the client speaks with a few only. Only what a batch reads of the
+    learner's state, and what it changed in it, travels.
     """
 
     def __init__(self, cluster, function, *arguments):
-        self.cluster = cluster
-        self._hands = cluster.dealt(cluster.parts)
-        worker_of = {i: worker for worker, hand in self._hands for i in hand}
+        self.cluster, self._scanners = cluster, []
+        worker_of = {i: worker for worker, hand in cluster.dealt(cluster.parts) for i in hand}
         at = [worker_of[i] for i in range(len(cluster.parts))]
         self.batches = cluster.each("batches", function, *arguments, at=at)
-        self._looked = monotonic()
+
+    def _deal(self):
+        """An actor for each worker with batches; the names of what lies behind each."""
+        cluster, hands = self.cluster, {}
+        cluster.gather(cluster.each("sizes", len, parts=self.batches), "making batches")
+        for worker, hand in cluster.dealt(self.batches):
+            hands.setdefault(worker, []).append(hand)
+        self._scanners = []
+        actors = [
+            (w, [str(cluster.names[i]) for h in held for i in h]) for w, held in hands.items()
+        ]
+        futures: list = [None] * len(actors)
+        for k in reversed(range(len(actors))):
+            others = range(_ASKED * (k + 1), min(_ASKED * (k + 2), len(actors)))
+            futures[k] = cluster.client.submit(
+                Scanner, [[self.batches[i] for i in hand] for hand in hands[actors[k][0]]],
+                [futures[j] for j in others], actor=True, pure=False,
+                workers=actors[k][0], key=f"tunefree-scanner-{uuid.uuid4().hex[:12]}",
+            )  # fmt: skip
+        made = cluster.gather(futures, "dealing out", names=[", ".join(n) for _, n in actors])
+        self._scanners = list(zip(made, futures, actors, strict=True))
 
     def sweep(self, learner, state, epoch, on_block=None):
         """The state after all batches."""
-        if monotonic() - self._looked > _OFTEN:
-            self._hands, self._looked = self.cluster.dealt(self.batches), monotonic()
-        names = self.cluster.names
-        found = self.cluster.total(
-            f"pass {epoch}", _scan, learner, state, merge=_merge_changes,
-            parts=[[self.batches[i] for i in hand] for _, hand in self._hands],
-            at=[worker for worker, _ in self._hands],
-            names=[", ".join(str(names[i]) for i in hand) for _, hand in self._hands],
-        )  # fmt: skip
-        return state._replace(**found)
+        asked: Any = getattr(learner, "asked", None)
+        known = state if asked is None else asked(state)
+        for left in range(_TRIES, -1, -1):
+            try:
+                if not self._scanners:
+                    self._deal()
+                return self._swept(learner, state, known, epoch)
+            except (OSError, RuntimeError) as problem:
+                lost = isinstance(problem, OSError) or "Actor" in str(problem)
+                if isinstance(problem, TimeoutError) or not lost or not left:
+                    raise
+                self._scanners = []
+
+    def _swept(self, learner, state, known, epoch):
+        until = monotonic() + self.cluster.timeout
+        asked = [actor.scan(learner, known) for actor, _, _ in self._scanners[:_ASKED]]
+        found = []
+        for answer in asked:
+            try:
+                found.append(answer.result(max(0.0, until - monotonic())))
+            except (TimeoutError, _DistributedTimeout):
+                late = [
+                    at for done, (_, _, at) in zip(asked, self._scanners, strict=False)
+                    if not done.done()
+                ]  # fmt: skip
+                if not late:
+                    raise
+                names = sorted((n for _, names in late for n in names), key=int)
+                raise self.cluster.late(f"pass {epoch}", names, [w for w, _ in late]) from None
+        return state._replace(**_merged(_merge_changes, found, learner, state))
 
 
+class Scanner:
+    """An actor that scans a worker's batches, a list for each of its threads, and asks others."""
+
+    def __init__(self, hands, others):
+        self.hands, self.others = hands, others
+
+    def scan(self, learner, state):
+        """What all of them change in the state."""
+        asked = [other.scan(learner, state) for other in self.others]
+        with ThreadPoolExecutor(len(self.hands)) as pool:
+            found = list(pool.map(lambda hand: _scan(hand, learner, state), self.hands))
+        found += [answer.result() for answer in asked]
+        return _merged(_merge_changes, found, learner, state)
+
+
+@kept_memory()
+@one_blas_thread()
 def _scan(partitions, learner, state):
     after = state
     for batches in partitions:
@@ -405,6 +522,7 @@ def _same(value):
     return value
 
 
+@kept_memory()
 @one_blas_thread()
 def _alone(function, *arguments):
     return function(*arguments)

@@ -20,10 +20,12 @@ from tunefree._parameters import seed_of
 from tunefree.averaging import Geometric
 from tunefree.dask.cluster import Batches, Cluster, added, joined
 from tunefree.engine.order import hashed_visits
-from tunefree.estimators import base, least_squares, perceptron, pistol, ridge
+from tunefree.estimators import auto, base, least_squares, perceptron, pistol, ridge
+from tunefree.estimators.from_source import Sample
+from tunefree.estimators.kernel import landmarks
 from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, penalties
 from tunefree.estimators.reflectron import glm
-from tunefree.estimators.reflectron.problem import Columns, Moments, Sample
+from tunefree.estimators.reflectron.problem import Columns, Moments
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
@@ -31,6 +33,19 @@ from tunefree.links import target_margin
 
 PIECE = 1 << 19  # numbers: they fit into the cache
 _BLOCK = 4096
+
+
+class Rows(Cluster):
+    """Rows on a cluster that estimators learn."""
+
+    def fitted(self, model):
+        """A local model after all rows; None if it wants them in one place."""
+        kind = globals().get(type(model).__name__)
+        if kind is None:
+            return None
+        there = kind(**model.get_params(deep=False))
+        there._fit_shown(self)
+        return there.to_local()
 
 
 class Distributed:
@@ -45,6 +60,8 @@ class Distributed:
         """Not there: what scikit-learn's callbacks are told of is a fit in this process."""
         raise AttributeError("Estimators on a cluster have no callbacks.")
 
+    # Whether partitions of more rows than a thread's share are cut: where all rows are summed up.
+    _EVEN = True
     # Whether absurd entries are taken as missing; PiSTOL bounds them itself, in every partition.
     _GUARDED = False
 
@@ -89,16 +106,20 @@ class Distributed:
         named = getattr(self, "solver", "auto") in ("exact", "sgd")
         as_given = named or not getattr(self, "standardize", True)
         guard = self._GUARDED and not as_given
-        cluster = Cluster(
+        cluster = Rows(
             X, y, sample_weight, classify=is_classifier(self), client=client, timeout=timeout,
             guard=guard,
         )  # fmt: skip
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
             delattr(self, name)
-        self.n_features_in_ = cluster.n_columns
+        self._fit_shown(cluster.even() if self._EVEN else cluster)
         names = getattr(X, "columns", None)
         if names is not None and all(isinstance(n, str) for n in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
+        return self
+
+    def _fit_shown(self, cluster):
+        self.n_features_in_ = cluster.n_columns
         if is_classifier(self):
             self.classes_ = cluster.classes()
             if len(self.classes_) < 2:
@@ -106,7 +127,6 @@ class Distributed:
                     f"y has only one class ({self.classes_[0]}): a classifier needs at least two."
                 )
         self._fit_on(cluster)
-        return self
 
     def _fit_on(self, cluster):
         """Learn from a `Cluster`: what each estimator says."""
@@ -247,7 +267,8 @@ def _batches(part, estimator, columns, seed):
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
     held = estimator._held(strata[rows], 1)
     size = X.nnz if sparse.issparse(X) else X.size
-    step = max(1, PIECE * len(weights) // max(1, size))
+    # Of rows with fewer entries than columns, sums would cost more than products.
+    step = max(1, max(PIECE, X.shape[1]) * len(weights) // max(1, size))
     return [
         Batch(columns.design(X[rows[p]]), targets[rows[p]], totals[p], held[p])
         for p in (slice(start, start + step) for start in range(0, len(rows), step))
@@ -430,12 +451,16 @@ class PiSTOLClassifier(DistributedClassifier, pistol.PiSTOLClassifier):
     a class is missing, the partition is learned as a stream of one pass.
     """
 
+    _EVEN = False  # a run of each partition: cut, they would be shorter
+
     def _fit_on(self, cluster):
         _fit_runs(self, cluster, _classifier, self.classes_)
 
 
 class PiSTOLRegressor(Distributed, pistol.PiSTOLRegressor):
     """`tunefree.PiSTOLRegressor` on rows of a Dask cluster: one round, predictors averaged."""
+
+    _EVEN = False
 
     def _fit_on(self, cluster):
         m = _fit_runs(self, cluster, _regressor)
@@ -607,7 +632,7 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
     (array([ 1., -2.,  0.]), 5.0, 'exact')
     """
 
-    _GUARDED = True
+    _GUARDED, _EVEN = True, False  # unless it is solved exactly
 
     def _fit_on(self, cluster):
         self._check()
@@ -617,8 +642,9 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
         # What is decomposed are the products of columns, however many rows there are.
         self._choose_solver((d, d))
         extent = cluster.total("extent", _extent, merge=joined)
-        fit = self._exactly if self.solver_ == "exact" else self._by_runs
-        fit(cluster, extent.columns(self.fit_intercept), extent.weight)
+        exact = self.solver_ == "exact"
+        fit = self._exactly if exact else self._by_runs
+        fit(cluster.even() if exact else cluster, extent.columns(self.fit_intercept), extent.weight)
 
     def _exactly(self, cluster, view, total):
         view = view if self.scaling else view.unscaled()
@@ -667,3 +693,41 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
         rates = step / total * self.alphas_ / total
         schemes = [*(Geometric(float(rate)) for rate in rates), *others]
         self._choose(view, model, schemes, risks, k, round(n_passes / total))
+
+
+class _Sampled(Distributed):
+    """Learns a sample on the client, and sums over all rows: the partitions' features add up."""
+
+    def _fit_on(self, cluster):
+        local: Any = self._local()
+        local._fit_rows(cluster)
+        vars(self).update(vars(local))
+
+
+class LandmarkRegressor(_Sampled, landmarks.LandmarkRegressor):
+    """`tunefree.LandmarkRegressor` on rows of a Dask cluster.
+
+    Two rounds. The first draws 8,000 distinct rows evenly, by their hash: on the client they tell
+    view, geometry, penalty and landmarks, and they are all there is to learn if there are no more.
+    The second adds up products of the features of all rows, and the client solves for their
+    coefficients: what one process finds in the same two passes (`fit_source`), up to the order of
+    sums.
+    """
+
+
+class LandmarkClassifier(_Sampled, DistributedClassifier, landmarks.LandmarkClassifier):
+    """`tunefree.LandmarkClassifier` on rows of a Dask cluster; see `LandmarkRegressor`."""
+
+
+class TuneFreeRegressor(_Sampled, auto.TuneFreeRegressor):
+    """`tunefree.TuneFreeRegressor` on rows of a Dask cluster, of numbers.
+
+    The race runs on the client, on 8,000 distinct rows drawn evenly by their hash; its stack keeps
+    weights, calibration and what it said of rows left out. Then its models learn all rows: kernels
+    on landmarks and ridge regression from sums, the Reflectron in rounds, PiSTOL by averaged runs.
+    Kernel PiSTOL stays as the sample taught it; `report_` says so.
+    """
+
+
+class TuneFreeClassifier(_Sampled, DistributedClassifier, auto.TuneFreeClassifier):
+    """`tunefree.TuneFreeClassifier` on rows of a Dask cluster; see `TuneFreeRegressor`."""

@@ -47,6 +47,7 @@ from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.kernel.landmarks import affordable, grown
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
@@ -561,8 +562,23 @@ def _parts_of(estimator, y, groups):
     return parts
 
 
-class _TuneFree(TellsCallbacks, BaseEstimator):
+class Shown(NamedTuple):
+    """What takes rows of the user's to those of a model of the stack."""
+
+    table: Any
+    view: tuple
+    classes: np.ndarray | None
+
+    def __call__(self, rows):
+        """Rows with columns as the model takes them, and class numbers."""
+        y = rows.y if self.classes is None else np.searchsorted(self.classes, rows.y)
+        return rows._replace(X=Fitted(self.view, None).show(self.table.transform(rows.X)), y=y)
+
+
+class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
     classes_: np.ndarray
+    range_: tuple
+    fit: Callable
     predict: Callable[..., np.ndarray]
 
     def __init__(
@@ -746,6 +762,35 @@ class _TuneFree(TellsCallbacks, BaseEstimator):
             self._most_important(), self.risk_interval_, self.risk_interval_kind_, table.dropped_,
         )  # fmt: skip
         self._distinct = rows, totals, strata, groups
+
+    def _fit_rows(self, rows):
+        """Race on an even sample; then those in the stack learn all rows, if they can."""
+        classify = isinstance(self, ClassifierMixin)
+        sample = rows.drawn(seed_of(self.random_state), EXACT, classify)
+        self.fit(sample.X, sample.y, sample_weight=sample.weights)
+        if sample.whole:
+            return
+        told = {True: [], False: []}
+        for i, (name, view, model) in enumerate(
+            zip(self.chosen_, self.views_, self.models_, strict=True)
+        ):
+            shown = Shown(self.table_, view, self.classes_ if classify else None)
+            every, known = rows.shown(shown), shown(sample)
+            if hasattr(model, "_fit_rows"):
+                learned = clone(model)._fit_rows(every, known, like=model)
+                vars(learned).pop("left_out_", None)
+            else:
+                learned = every.fitted(clone(model))
+            told[learned is not None].append(name)
+            self.models_[i] = model if learned is None else learned
+        if not classify:  # no farther beyond the sample than it is wide
+            low, high = self.range_
+            ends = np.clip(sample.ends, 2.0 * low - high, 2.0 * high - low)
+            self.range_ = (ends[0] if (sample.ends[0] < 0.0).any() else low, ends[1])
+        words = [f"Chosen on {len(sample.y)} rows drawn evenly."]
+        words += [f"Fitted on all {rows.n_rows}: {', '.join(told[True])}."] * bool(told[True])
+        words += [f"Not on all: {', '.join(told[False])}."] * bool(told[False])
+        self.report_ = self.report_._replace(reason=" ".join([self.report_.reason, *words]))
 
     def _know(self, scores, X, y, weights, leader, score):
         """Abstract: keep what the stack said of rows left out; gives its losses there."""

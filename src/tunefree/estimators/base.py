@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
+from sklearn._config import get_config
 from sklearn.base import ClassifierMixin
+from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from tunefree._array import Elsewhere, checked, entered, here, is_foreign, space_of
 from tunefree._jit import kernel
 from tunefree._parameters import check_values
 from tunefree._process import interruptible, one_blas_thread
@@ -43,6 +46,11 @@ except ImportError:
             return method
 
 
+# What takes arrays of any namespace.
+_METHODS = (
+    "fit", "score", "predict", "predict_proba", "predict_log_proba", "decision_function",
+    "predict_interval", "predict_set", "predict_quantiles",
+)  # fmt: skip
 FLOATS = [np.float64, np.float32]
 # The largest value to learn from.
 HUGE = 1e150
@@ -252,8 +260,66 @@ class ReadOnDemand(Threaded):
             self.__dict__.pop(name, None)
 
 
+def _wrapped(name, method):
+    """A method for arrays of any namespace."""
+
+    @functools.wraps(method)
+    def anywhere(self, X, *args, **kwargs):
+        if not get_config().get("array_api_dispatch"):
+            return method(self, X, *args, **kwargs)
+        space = space_of(X)
+        attributes = {} if name == "fit" else vars(self)
+        fitted = [a for a in attributes.values() if is_foreign(a)]
+        if fitted and (space is None or space_of(fitted[0]) != space):
+            raise ValueError(
+                f"Inputs passed to {type(self).__name__}.{name}() must use the same namespace and "
+                "the same device as those passed to fit()."
+            )
+        if space is None:
+            return method(self, X, *args, **kwargs)
+        args = [here(a) for a in args]
+        kwargs = {key: here(a) for key, a in kwargs.items()}
+        with entered(space):
+            if name == "fit":
+                method(self, here(X), *args, **kwargs)
+                moved = {k: space.put(a) for k, a in vars(self).items() if k != "classes_"}
+                vars(self).update(moved)
+                return self
+            whole = object.__new__(type(self))
+            vars(whole).update({key: here(a) for key, a in vars(self).items()})
+            found = method(whole, Elsewhere(X, space), *args, **kwargs)
+        return tuple(map(space.put, found)) if isinstance(found, tuple) else space.put(found)
+
+    vars(anywhere)["_anywhere"] = True
+    return anywhere
+
+
+class TakesArrays:
+    """An estimator whose fits and predictions take arrays of any namespace."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        for name in _METHODS:
+            method: Any = inspect.getattr_static(cls, name, None)
+            if isinstance(method, _AvailableIfDescriptor):
+                if not hasattr(method.fn, "_anywhere"):
+                    setattr(cls, name, available_if(method.check)(_wrapped(name, method.fn)))
+            elif inspect.isfunction(method) and not (
+                hasattr(method, "_anywhere") or method.__module__.startswith("sklearn.")
+            ):  # scikit-learn's own scores know what they are given
+                setattr(cls, name, _wrapped(name, method))
+
+    def __sklearn_tags__(self):
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
+
 def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes."""
+    if isinstance(X, Elsewhere):
+        return checked(X, estimator.n_features_in_)
     X = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True,

@@ -7,16 +7,18 @@ source anew in every pass (`Reread`), in runs that a checkpoint saves (`journal`
 import contextlib
 import copy
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import is_classifier
 
+from tunefree.engine.order import content_hash
 from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
+from tunefree.estimators.turns import Threaded
 
 # Rows that are held back while they are of a single class.
 _MOST_HELD = 1 << 20
@@ -24,6 +26,8 @@ _MOST_HELD = 1 << 20
 _ROWS, _NUMBERS = 4096, 1 << 19
 # Stored entries of a block once the rows are known: at least, and at most.
 _FEWEST, _MOST = 1 << 18, 1 << 22
+# Rows drawn from a source, and of every class at least.
+_SAMPLE, _OF_CLASS = 20_000, 10
 
 
 class FitsSource(base.ReadOnDemand):
@@ -241,6 +245,41 @@ class Reread:
             yield widened(X, self.width), y, weights
         self._places = places
 
+    def total(self, what, function, *arguments, merge):
+        """What every piece adds, function(piece, ...), merged one by one: a round over a file."""
+        whole: Any = None
+        for piece in self._shown():
+            one = function(piece, *arguments)
+            whole = one if whole is None else merge(whole, one, *arguments)
+        return whole
+
+    def shown(self, function):
+        """The same with pieces as `function` shows them."""
+        other: Any = copy.copy(self)
+        other._shown = lambda: map(function, self._shown())
+        return other
+
+    def _shown(self):
+        return (Piece(*piece) for piece in self.pieces())
+
+    def fitted(self, model):
+        """A model after all rows; None if it wants them in memory."""
+        learn = getattr(model, "fit_source", None)
+        return None if learn is None else learn(lambda: map(tuple, self._shown()))
+
+    def drawn(self, seed, most, labels):
+        """A `Sample`: what the first pass finds out."""
+        whole: Any = None
+        for X, y, weights in self.survey():
+            one = Sample.of(X, y, weights, seed, most, labels)
+            whole = one if whole is None else whole.join(one)
+        return whole
+
+    @property
+    def n_rows(self):
+        """How many rows of positive weight there are."""
+        return self.rows
+
     def row(self, j):
         """Row j, a matrix of one row; it is kept."""
         if self._places is None:
@@ -269,6 +308,108 @@ class Reread:
             kept = weights > 0.0
             if kept.any():
                 yield base.take(X, np.flatnonzero(kept)), y[kept], weights[kept]
+
+
+class FitsSums(Threaded):
+    """``fit_source`` from an even sample and sums over all rows: a subclass has ``_fit_rows``."""
+
+    _fit_rows: Callable
+
+    @base.all_or_nothing
+    def fit_source(self, source: Any, *, classes: ArrayLike | None = None) -> Self:
+        """Learn from a source of any size, in flat memory.
+
+        The first pass draws 8,000 distinct rows evenly, by their hash (of every class a few); if
+        there are no more, the result is that of `fit`. The second pass adds up what all rows say.
+
+        Parameters
+        ----------
+        source : Source or anything that `tunefree.open_source` takes, and can be read again
+        classes : array-like, optional
+            For classifiers: the only labels there may be.
+
+        Returns
+        -------
+        self
+        """
+        source = open_source(source)
+        with source.parsed_once():
+            self._fit_rows(Reread(source))
+        if classes is not None:
+            more = np.setdiff1d(getattr(self, "classes_", ()), np.asarray(classes))
+            if len(more):
+                raise ValueError(f"{source.name} has the label {more[0]}, which classes= has not.")
+        if source.feature_names is not None:
+            self.feature_names_in_: Any = np.asarray(source.feature_names, dtype=object)
+        return self
+
+
+class Piece(NamedTuple):
+    """Some rows, as learners by sums take them: those of a partition look the same."""
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+
+
+class Sample(NamedTuple):
+    """The distinct rows of the least hashes: even draws, in whatever chunks and order rows come.
+
+    Equal rows are one, with the sum of their weights. Of every class there are a few, if `labels`.
+    """
+
+    hashes: np.ndarray
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+    ends: np.ndarray  # (2, n_targets): the lowest and the highest target of all rows, or of none
+    most: int = _SAMPLE
+    labels: bool = False
+
+    @classmethod
+    def of(cls, X, y, weights, seed, most=_SAMPLE, labels=False):
+        """Those of some rows."""
+        y = np.asarray(y)
+        numbers = y.reshape(len(y), -1) if y.dtype.kind in "biuf" else np.empty((len(y), 0))
+        numbers = numbers.astype(np.float64)
+        ends = np.array([numbers.min(axis=0), numbers.max(axis=0)])
+        hashes = content_hash(X, numbers, seed)[1]
+        return cls(hashes, X, y, weights, ends, most, labels)._cut()
+
+    @property
+    def whole(self):
+        """Whether these are all rows."""
+        return len(self.hashes) < self.most
+
+    def join(self, other, *_):
+        """Those of both."""
+        width = max(self.X.shape[1], other.X.shape[1])
+        rows = [widened(part.X, width) for part in (self, other)]
+        X = base.canonical(sparse.vstack(rows, "csr")) if sparse.issparse(rows[0]) else np.vstack(
+            rows
+        )  # fmt: skip
+        hashes, y, weights = (
+            np.concatenate([getattr(part, name) for part in (self, other)])
+            for name in ("hashes", "y", "weights")
+        )
+        low, high = zip(self.ends, other.ends, strict=True)
+        ends = np.array([np.minimum(*low), np.maximum(*high)])
+        return self._replace(hashes=hashes, X=X, y=y, weights=weights, ends=ends)._cut()
+
+    def _cut(self):
+        names, codes = np.unique(self.y, return_inverse=True) if self.labels else ((), self.hashes)
+        order = np.lexsort((codes, self.hashes))
+        hashes, codes = self.hashes[order], codes[order]
+        first = np.flatnonzero(np.append(True, (np.diff(hashes) != 0) | (codes[1:] != codes[:-1])))
+        weights = np.add.reduceat(self.weights[order], first)
+        kept = np.arange(len(first)) < self.most
+        for k in range(len(names)):
+            kept[np.flatnonzero(codes[first] == k)[:_OF_CLASS]] = True
+        at = order[first[kept]]
+        return self._replace(
+            hashes=hashes[first[kept]], X=base.take(self.X, at), y=self.y[at],
+            weights=weights[kept],
+        )  # fmt: skip
 
 
 class Journal:

@@ -235,7 +235,7 @@ def linear_regret(portfolio, state, moving=False, units=None):
     return found, view._replace(low=None, high=None, rotation=None), *units
 
 
-class LearnsByPortfolio(FitsSource, TellsCallbacks, BaseEstimator):
+class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
     A subclass says how it differs by the methods that raise NotImplementedError here.

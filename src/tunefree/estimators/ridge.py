@@ -47,6 +47,7 @@ _RIDGE = "auto", "geometric"
 
 
 class AveragedSGDRegressor(
+    base.TakesArrays,
     TellsRisk,
     TellsCoefficients,
     PredictsIntervals,

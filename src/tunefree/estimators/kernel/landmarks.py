@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._array import elsewhere, here
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, one_blas_thread
 from tunefree.choose.risk import temperature
@@ -15,12 +16,13 @@ from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
-from tunefree.learners.kernel.blocked import workers
+from tunefree.learners.kernel.blocked import ALONE, workers
 from tunefree.learners.kernel.full import full, leaders, scaled, times
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
-from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, place, solve
+from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, accumulate, place, solve
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, share_of
 from tunefree.uncertainty.intervals import Residuals
@@ -56,7 +58,50 @@ class _Fitted(NamedTuple):
     rows: Any  # those left out
 
 
-class _Landmark(TellsCallbacks, BaseEstimator):
+class Placed(NamedTuple):
+    """What takes rows to the units of the kernel."""
+
+    view: Any
+    geometry: Any
+
+    def __call__(self, X):
+        """Rows, shown and placed."""
+        Z = self.view.show(X.toarray() if sparse.issparse(X) else X)
+        return Z if self.geometry is None else _placed(self.geometry, Z)
+
+
+class Told(NamedTuple):
+    """How targets of a solution are made of y: in its units, signs of classes or within ends."""
+
+    classes: Any
+    ends: tuple
+    level: np.ndarray
+    unit: np.ndarray
+
+    def __call__(self, y):
+        """Targets, of shape (n, n_outputs)."""
+        if self.classes is None:
+            y = np.clip(np.asarray(y, dtype=np.float64).reshape(len(y), -1), *self.ends)
+        else:
+            y = base.signs(np.searchsorted(self.classes, y), len(self.classes))
+        return (y - self.level) / self.unit
+
+
+def _sums(piece, placed, told, marks):
+    """What some rows add to the solution of all."""
+
+    def rows(start, stop):
+        return placed(piece.X[start:stop])
+
+    shift = np.zeros(len(told.unit))
+    return accumulate(marks, rows, len(piece.y), told(piece.y), piece.weights, shift)
+
+
+def _plus(a, b, *_):
+    return a.plus(b)
+
+
+class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
     """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
@@ -107,6 +152,19 @@ class _Landmark(TellsCallbacks, BaseEstimator):
     def _compare(self, X, y, sample_weight):
         """Nothing: of classes, a subclass may know better."""
 
+    def _fit_rows(self, rows, sample: Any = None, like=None):
+        """Learn rows of which only a `Sample` and sums are kept, with the view of `like`.
+
+        View, geometry and landmarks are those of the sample, the coefficients those of all rows,
+        unless they say less of sampled rows left out than the coefficients of the sample.
+        """
+        if sample is None:
+            sample = rows.drawn(seed_of(self.random_state), _ALL, self._CLASSIFY)
+        known = sample.X, sample.y, sample.weights
+        self._learn(*known, like, stream=None if sample.whole else (rows, sample.ends))
+        self._compare(*known)
+        return self
+
     def _few_rows(self, n, d):
         """Whether leave-one-out errors of rows that were searched tell too little."""
         return self.kernel != "linear" and n < min(_FEW, _RATED * d)
@@ -117,14 +175,16 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         return np.ones(step.shape[1]) if few else share_of(step, ahead, fitted.weights, gain)
 
     def _learn(
-        self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=()
-    ):
+        self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=(),
+        stream: Any = None,
+    ):  # fmt: skip
         """Learn.
 
         With the view of `like`, and its geometry if the kernels are the same. It keeps what it says
         of the rows `held` without them, whose targets the search does not see, and how that moves
         with each column and with those `together`. `groups` are numbers: all that are held, are
-        left out as wholes (only where all rows are landmarks).
+        left out as wholes (only where all rows are landmarks). `stream` are more rows, which have
+        sums, and the ends of their targets.
         """
         real = not self._CLASSIFY
         if self.n_landmarks not in ("auto", "all") and not (
@@ -156,7 +216,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         given = np.arange(len(rows)) if held is None else np.argsort(rows[held], kind="stable")
         with workers(self.n_jobs) as team:
             fitted = self._solve(
-                X[rows], targets[rows], totals, like, held, groups, given, together, team
+                X[rows], targets[rows], totals, like, held, groups, given, together, team, stream
             )
         if held is not None:
             # The rows held, in the order in which they were given.
@@ -164,7 +224,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         self._finish(fitted, X.dtype)
         return self
 
-    def _solve(self, X, y, weights, like, held, groups, given, together, team):
+    def _solve(self, X, y, weights, like, held, groups, given, together, team, stream):
         n, share = len(X), weights / weights.sum()
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
@@ -198,6 +258,15 @@ class _Landmark(TellsCallbacks, BaseEstimator):
             marks, coef, intercept, left_out = self._many(Z, A, Y, weights, r, team)
             if self.geometry_ is not geometry:
                 geometry, A = self.geometry_, _placed(self.geometry_, Z)
+        ends = y.min(axis=0), y.max(axis=0)
+        if stream is not None:
+            low, high = ends
+            if not self._CLASSIFY:  # no farther beyond the sample than it is wide
+                ends = tuple(np.clip(stream[1], 2.0 * low - high, 2.0 * high - low))
+            told = Told(self.classes_ if self._CLASSIFY else None, ends, level, unit)
+            found = self._solve_sums(stream[0], told, A, Y, weights, r, left_out)
+            if found is not None:
+                (marks, coef, intercept, left_out), without = found, None
         self.landmarks_ = marks.alone()
         square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
@@ -208,7 +277,7 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         self.relevance_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
-            coef * unit, level + intercept * unit, (y.min(axis=0), y.max(axis=0)),
+            coef * unit, level + intercept * unit, ends,
             (left_out * unit + level)[back], (Y[-r:] * unit + level)[back], weights[-r:][back],
             moved * unit, X[-r:][back],
         )  # fmt: skip
@@ -262,11 +331,27 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         def rows(start, stop):
             return A[start:stop].astype(dtype)
 
-        found = solve(marks, rows, len(A), Y, weights, most=held, team=team)
-        risk = weights[:held] @ np.square(found.left_out - Y[:held, None]).sum(axis=2)
-        i = int(np.argmin(risk))
-        self.alpha_ = float(ALPHAS[i])
-        return found.coef[:, i], found.intercept[i], found.left_out[:, i], float(risk[i])
+        coef, intercept, said, self.alpha_, risk = _best(
+            marks, rows, len(A), Y, weights, held, team
+        )
+        return coef, intercept, said, risk
+
+    def _solve_sums(self, rows, told, A, Y, weights, held, before):
+        """Landmarks and their solution from sums over all rows; None if it is no better."""
+        geometry, few = self.geometry_, slice(len(A) - held, None)
+        marks, m = Columns(A.shape[1]), self.n_landmarks
+        if geometry is not None:
+            m = affordable(rows.n_rows) if isinstance(m, str) else int(m)
+            marks = place(A[: min(m, len(A))], geometry)
+        sums = rows.total("features", _sums, Placed(self.view_, geometry), told, marks, merge=_plus)
+        A, Y, weights = A[few], Y[few], weights[few]
+        coef, intercept, said, alpha, risk = _best(
+            marks, lambda a, b: A[a:b].astype(np.float64), held, Y, weights, held, sums=sums
+        )
+        if risk > weights @ np.square(before - Y).sum(axis=1):
+            return None
+        self.alpha_ = alpha
+        return marks, coef, intercept, said
 
     def _geometry(self, Z, Y, weights, like, held):
         if self.kernel == "linear":
@@ -287,20 +372,20 @@ class _Landmark(TellsCallbacks, BaseEstimator):
         X = base.check_rows(self, X)
         out = np.empty((X.shape[0], self.dual_coef_.shape[1]), dtype=X.dtype)
         dtype = np.result_type(X, self.dual_coef_) if X.dtype == np.float32 else X.dtype
+        if elsewhere():  # another order of sums: large coefficients would show what is rounded
+            dtype = np.dtype(np.float64)
         coef = self.dual_coef_.astype(dtype, copy=False)
         step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
+        placed = Placed(self.view_, self.geometry_)
         for start in range(0, X.shape[0], step):
-            Z = X[start : start + step]
-            Z = self.view_.show(
-                (Z.toarray() if sparse.issparse(Z) else Z).astype(dtype, copy=False)
-            )
-            if self.geometry_ is not None:
-                Z = np.ascontiguousarray(self.geometry_.show(Z))
+            Z = placed(here(X[start : start + step]).astype(dtype, copy=False))
             out[start : start + step] = self._values(Z, coef) + np.atleast_1d(self.intercept_)
         return out
 
     def _values(self, Z, coef):
         """Placed rows' kernel values with the landmarks, times the coefficients."""
+        if elsewhere():
+            return self.landmarks_.there(Z) @ coef
         if self.geometry_ is None or len(coef) <= _ALL:
             return self.landmarks_.values(Z) @ coef
         with workers(self.n_jobs) as team:
@@ -316,6 +401,15 @@ class _Landmark(TellsCallbacks, BaseEstimator):
 
 def _placed(geometry, Z):
     return np.ascontiguousarray(geometry.show(Z))
+
+
+def _best(marks, rows, n, Y, weights, held, team=ALONE, sums=None):
+    """The solution of the penalty that says most of the first rows, that penalty and its risk."""
+    found = solve(marks, rows, n, Y, weights, most=held, team=team, sums=sums)
+    risk = weights[:held] @ np.square(found.left_out - Y[:held, None]).sum(axis=2)
+    i = int(np.argmin(risk))
+    known = found.coef[:, i], found.intercept[i], found.left_out[:, i]
+    return *known, float(ALPHAS[i]), float(risk[i])
 
 
 def _shares(codes, weights, k):

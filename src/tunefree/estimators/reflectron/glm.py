@@ -14,9 +14,11 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product
 from tunefree.constraints.rules import is_odd
+from tunefree.designs import Dense
 from tunefree.engine.order import given_visits, hashed_visits, row_hash
 from tunefree.engine.run import Batches, Rows, run
 from tunefree.engine.sources import open_source
@@ -191,7 +193,7 @@ def _documented(cls):
     return cls
 
 
-class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
+class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
     """What the estimators share. They have the targets, and `_source_targets`."""
 
     _ON_DEMAND = (
@@ -367,6 +369,12 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
             (problem.family, problem.link), bound(configurations, batches[0].design,
             problem.weights), problem.members, problem.choosing,
         )  # fmt: skip
+        if SPACE.get() is not None:
+            batches = [
+                b._replace(design=Dense(moved(b.design.values)))
+                if isinstance(b.design, Dense) else b
+                for b in batches
+            ]  # fmt: skip
         if learner.family is not None:
             made = Rounds(self, problem, columns, batches, start, learner).fitted()
             fitted, learner, state = made
@@ -583,7 +591,7 @@ class Reflectron(FitsSource, TellsCallbacks, BaseEstimator):
         if learner.last and not (result.converged or result.stopped):
             warnings.warn(
                 f"{self.max_iter} passes were not enough for the risk to settle: give a larger "
-                "max_iter.", ConvergenceWarning, stacklevel=6,
+                "max_iter.", ConvergenceWarning, stacklevel=7,
             )  # fmt: skip
         board = [
             (float(state.score[c]), float(state.best_time[c]), learner.configurations[c])
@@ -1116,7 +1124,7 @@ class ReflectronRegressor(
             warnings.warn(
                 f"Most targets lie outside the range [{low:g}, {high:g}] of link={self.link!r}, "
                 "whose predictions never leave it: real targets want link='identity'.",
-                UserWarning, stacklevel=4,
+                UserWarning, stacklevel=5,
             )  # fmt: skip
 
     def predict(

@@ -14,10 +14,8 @@ from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
 from tunefree.designs import CSR, Categorical, Centred, Dense, Split
-from tunefree.engine.order import row_hash
-from tunefree.engine.sources import widened
 from tunefree.estimators.base import canonical
-from tunefree.estimators.from_source import Reread
+from tunefree.estimators.from_source import Reread, Sample
 from tunefree.families import Matching
 from tunefree.kernels import KERNELS, check_gram, make_kernel, median_gamma
 from tunefree.learners.reflectron.mirror import NONE, Batch, Configuration, of_singular_values
@@ -35,8 +33,6 @@ _SMALLEST = 1e-10
 # Dense entries from which moments are taken in blocks, of so many rows.
 _LARGE, _BLOCK = 4_000_000, 4096
 _LEAST_SPREAD = 1e-300
-# Rows of a source from which a link, or a family's numbers, are learned.
-_SAMPLE = 20_000
 
 
 class Problem(NamedTuple):
@@ -650,34 +646,6 @@ class Surveyed(Source):
     def gram(self, weights):
         """X' diag(weights) X, by the rows' own weights."""
         return sum(batch.design.gram(batch.weights) for batch in self.blocks(0))
-
-
-class Sample(NamedTuple):
-    """The rows of the least hashes: even draws, in whatever chunks and order rows come."""
-
-    hashes: np.ndarray
-    X: Any
-    y: np.ndarray
-    weights: np.ndarray
-
-    @classmethod
-    def of(cls, X, y, weights, seed):
-        """Those of some rows."""
-        hashes = row_hash(X, seed)
-        order = np.argsort(hashes, kind="stable")[:_SAMPLE]
-        return cls(hashes[order], X[order], y[order], weights[order])
-
-    def join(self, other):
-        """Those of both."""
-        width = max(self.X.shape[1], other.X.shape[1])
-        rows = [widened(part.X, width) for part in (self, other)]
-        X = canonical(sparse.vstack(rows, "csr")) if sparse.issparse(rows[0]) else np.vstack(rows)
-        hashes, y, weights = (
-            np.concatenate([getattr(part, name) for part in (self, other)])
-            for name in ("hashes", "y", "weights")
-        )
-        order = np.argsort(hashes, kind="stable")[:_SAMPLE]
-        return Sample(hashes[order], X[order], y[order], weights[order])
 
 
 class Survey:

@@ -199,7 +199,7 @@ class Rounds:
                 "The rows are separable: along coef_ every success lies above every failure, by "
                 f"{gap:.3g}. The likelihood has no maximum, and coef_ is where rows left out have "
                 "stopped it: give constraint=LpBall(2, radius) if its size matters.",
-                UserWarning, stacklevel=7,
+                UserWarning, stacklevel=8,
             )  # fmt: skip
 
     # ---------------------------------------------------------------- courses of the batch learner

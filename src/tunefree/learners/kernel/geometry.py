@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from tunefree._array import Elsewhere
 from tunefree._blas import potrf, potri, potrs
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32
 from tunefree._jit import kernel as compiled
@@ -96,6 +97,21 @@ class Geometry(NamedTuple):
         turn = _values32 if D.dtype == np.float32 else _values64
         turn(D, a, b, D.dtype.type(self.slope))
         return D
+
+    def there(self, A, B):
+        """Kernel values of rows that live elsewhere with rows of NumPy; they live there."""
+        xp, B, slope = A.space.xp, A._there(B), float(self.slope)
+        A, power, space = A.values, self.kernel.power, A.space
+        sizes = [xp.sum(xp.abs(rows) ** power, axis=1) for rows in (A, B)]
+        both = sizes[0][:, None] + sizes[1][None, :]
+        if power == 2:
+            D = both - 2.0 * (A @ B.T)
+        else:
+            D = 0.0 * both
+            for j in range(A.shape[1]):
+                D = D + xp.abs(A[:, j][:, None] - B[:, j][None, :])
+        D = xp.where(D > 0.0, D, 0.0 * D)
+        return Elsewhere(xp.exp(-D) + slope * (both - D) + 1.0, space)
 
     def onnx(self, g, X):
         """Rows in the units of the kernel, as nodes of a graph."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from tunefree._array import elsewhere, here, moved
 from tunefree._blas import syrk, trmm
 from tunefree.learners.kernel.blocked import ALONE
 
@@ -47,6 +48,11 @@ class Landmarks(NamedTuple):
         # penalties need.
         return trmm(self.basis.astype(A.dtype, copy=False), self.values(A).T)
 
+    def there(self, A):
+        """The same, where the arrays of this fit live."""
+        A = moved(A)
+        return self.values(A) if isinstance(A, np.ndarray) else self.geometry.there(A, self.centers)
+
     def fold(self, coef):
         """Coefficients of the kernel values from those of the coordinates."""
         return self.basis @ coef
@@ -68,6 +74,10 @@ class Columns(NamedTuple):
     def features(self, A):
         """The columns, of shape (m, n)."""
         return np.array(A, order="F").T
+
+    def there(self, A):
+        """The rows, where the arrays of this fit live."""
+        return moved(A)
 
     def fold(self, coef):
         """Themselves."""
@@ -147,13 +157,33 @@ def accumulate(marks, rows, n, targets, weights, shift, team=ALONE, start=0):
     return sums._replace(second=second)
 
 
-def solve(marks, rows, n, targets, weights, alphas=ALPHAS, most=None, team=ALONE):
+def _accumulate_there(marks, rows, n, targets, weights, shift, _):
+    """The same, with products made where the arrays of this fit live."""
+    basis: Any = moved(getattr(marks, "basis", np.eye(marks.size)))
+    total: Any = 0.0, 0.0, 0.0
+    for part in _blocks(marks, n):
+        A = rows(part.start, part.stop).astype(np.float64, copy=False)
+        F, w = marks.there(A).values @ basis.values, weights[part, None]
+        w, y = moved(w).values, moved(w * (targets[part] - shift)).values
+        parts = w.T @ F, F.T @ (w * F), F.T @ y
+        total = [a + b for a, b in zip(total, parts, strict=True)]
+    first, second, cross = map(here, total)
+    return Sums(weights.sum(), first[0], np.triu(second), weights @ (targets - shift), cross)
+
+
+def solve(
+    marks, rows, n, targets, weights, alphas=ALPHAS, most=None, team=ALONE, sums: Any = None
+):  # fmt: skip
     """Solve for every penalty, and predict each of the first `most` rows from all others.
 
-    `rows(start, stop)` are placed rows. A row is left out with all its weight.
+    `rows(start, stop)` are placed rows. A row is left out with all its weight. `sums` are of more
+    rows than these, if they are given, with targets as they are.
     """
-    shift = weights @ targets / weights.sum()
-    sums = accumulate(marks, rows, n, targets, weights, shift, team)
+    shift: Any = 0.0
+    if sums is None:
+        shift = weights @ targets / weights.sum()
+        make = _accumulate_there if elsewhere() else accumulate
+        sums = make(marks, rows, n, targets, weights, shift, team)
     (gram, cross), total = sums.centred(), sums.total
     values, vectors = np.linalg.eigh(gram)
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)

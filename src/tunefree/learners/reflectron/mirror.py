@@ -56,6 +56,7 @@ super-time-stepping of parabolic and mixed equations"; the flow: Boffi and Sloti
 and the lengths of chains are this library's.
 """
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -279,6 +280,11 @@ class Mirror(NamedTuple):
             patience=self.patience * np.array(way), half=worst,
         )  # fmt: skip
 
+    def asked(self, state):
+        """The state as far as `scan` reads it: what travels to where blocks lie."""
+        unread = dict.fromkeys(("now", "gradient", "offset_gradient", "best", "chain"))
+        return state._replace(trial=state.trial._replace(dual=None), **unread)
+
     def scan(self, state, block):
         """Add a block's residuals and gradients at the points on trial."""
         sums = state.sums
@@ -326,6 +332,8 @@ class Mirror(NamedTuple):
     def merge(self, base, parts):
         """Join what several workers scanned, each from `base`."""
         sums = base.sums
+        if np.ndim(sums.gradient) == 0:  # nothing to take off: a copy less of what may be wide
+            return base._replace(sums=reduce(Sums.add, [part.sums for part in parts]))
         for part in parts:
             sums = sums.add(part.sums.less(base.sums))
         return base._replace(sums=sums)

@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 
+from tunefree._array import moved
 from tunefree._jit import Kernel, kernel
 from tunefree.averaging import Geometric, survival
 from tunefree.designs import CSR, Dense, count, entry, index
@@ -279,7 +280,7 @@ class Spectrum(NamedTuple):
 def decompose(Z, targets, weights):
     """The `Spectrum` of centred rows and targets, B V, and B'y's y: for few rows from B B'."""
     root = np.sqrt(weights)[:, None]
-    B, y = root * Z, root * targets
+    B, y = moved(root * Z), root * targets
     if B.shape[1] <= B.shape[0]:
         spectrum = Spectrum.of(B.T @ B, B.T @ y)
         return spectrum, B @ spectrum.right, y

@@ -1,0 +1,52 @@
+"""Kernels on landmarks and `TuneFree*` on a cluster: what a source teaches, up to rounding."""
+
+import numpy as np
+import pytest
+
+import tunefree
+from tunefree.estimators import auto
+from tunefree.estimators.kernel import landmarks
+
+pytest.importorskip("distributed")
+
+import dask.array as da  # noqa: E402
+
+from tunefree import dask as tfd  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2.0, 2.0, (900, 2))
+Y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.1 * RNG.normal(size=900)
+LABELS = np.where(Y > 0.3, "b", np.where(Y < -0.5, "a", "c"))
+
+
+@pytest.mark.parametrize(
+    "name, y, options",
+    [
+        ("LandmarkRegressor", Y, {}),
+        ("LandmarkClassifier", LABELS, {"kernel": "laplacian"}),
+        ("TuneFreeRegressor", Y, {"family": "kernel"}),
+    ],
+)
+def test_sums_over_partitions_are_those_over_a_source(client, monkeypatch, name, y, options):
+    monkeypatch.setattr(landmarks, "_ALL", 300)
+    monkeypatch.setattr(auto, "EXACT", 300)
+    rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
+    local = getattr(tunefree, name)(random_state=0, **options).fit_source((X, y))
+    there = getattr(tfd, name)(random_state=0, **options).fit(*rows)
+    told = "decision_function" if y is LABELS else "predict"
+    expected = getattr(local, told)(X)
+    lazy = getattr(there, told)(rows[0]) if told == "predict" else there._lazily(told, rows[0])
+    np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(getattr(there.to_local(), told)(X), expected, rtol=1e-6, atol=1e-6)
+    assert there.score(*rows) == pytest.approx(local.score(X, y))
+
+
+def test_linear_models_of_a_stack_are_averaged_runs(client, monkeypatch):
+    monkeypatch.setattr(auto, "EXACT", 300)
+    y = X @ [1.0, -2.0] > 0.1
+    rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
+    model = tfd.TuneFreeClassifier(family="linear", random_state=0).fit(*rows)
+    assert "Fitted on all 900: linear" in model.report_.reason
+    assert model.score(*rows) > 0.95

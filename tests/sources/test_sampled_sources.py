@@ -1,0 +1,103 @@
+"""Kernels on landmarks and `TuneFree*` learn a source, or a cluster, from a sample and sums."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tunefree import LandmarkClassifier, LandmarkRegressor, TuneFreeClassifier, TuneFreeRegressor
+from tunefree.estimators import auto
+from tunefree.estimators.from_source import Sample
+from tunefree.estimators.kernel import landmarks
+from tunefree.learners.kernel.nystroem import accumulate, place, solve
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2.0, 2.0, (900, 2))
+Y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.1 * RNG.normal(size=900)
+LABELS = np.where(Y > 0.3, "b", np.where(Y < -0.5, "a", "c"))
+
+
+def pieces_of(X, y, size=170):
+    return lambda: ((X[a : a + size], y[a : a + size]) for a in range(0, len(y), size))
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Samples of 300 rows."""
+    monkeypatch.setattr(landmarks, "_ALL", 300)
+    monkeypatch.setattr(auto, "EXACT", 300)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+def test_a_sample_of_parts_is_the_sample_of_all(labels, as_rows):
+    rows = as_rows(X[np.r_[:900, :300]])  # the first rows twice
+    y, weights = (LABELS if labels else Y)[np.r_[:900, :300]], np.ones(1200)
+    whole = Sample.of(rows, y, weights, 1, 200, labels)
+    cuts = [0, 100, 777, 1200]
+    parts = [
+        Sample.of(rows[a:b], y[a:b], weights[a:b], 1, 200, labels)
+        for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+    ]
+    joined = parts[2].join(parts[0]).join(parts[1])
+    for one, other in zip(whole, joined, strict=True):
+        one, other = (a.toarray() if sparse.issparse(a) else a for a in (one, other))
+        assert np.array_equal(one, other)
+    assert len(whole.y) == 200 and set(whole.weights) == {1.0, 2.0}
+    assert not whole.whole and Sample.of(rows, y, weights, 1, 5000, labels).whole
+
+
+def test_a_sample_has_rows_of_every_class():
+    y = np.zeros(900, dtype=int)
+    y[[17, 800]] = 1
+    assert np.bincount(Sample.of(X, y, np.ones(900), 0, 50, True).y).tolist() == [50, 2]
+
+
+def test_sums_over_parts_are_those_over_all_and_solve_the_same():
+    geometry = LandmarkRegressor(random_state=0).fit(X[:200], Y[:200]).geometry_
+    A, y, weights = np.ascontiguousarray(geometry.show(X)), Y[:, None], np.ones(900)
+    marks = place(A[:40], geometry)
+
+    def sums(part):
+        A_, y_, w = A[part], y[part], weights[part]
+        return accumulate(marks, lambda a, b: A_[a:b], len(A_), y_, w, np.zeros(1))
+
+    parts = sums(slice(500)).plus(sums(slice(500, 900)))
+    given = A[:100], y[:100], weights[:100]
+    merged = solve(marks, lambda a, b: given[0][a:b], 100, *given[1:], sums=parts)
+    whole = solve(marks, lambda a, b: A[a:b], 900, y, weights, most=100)
+    np.testing.assert_allclose(merged.left_out, whole.left_out, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind, y", [(LandmarkRegressor, Y), (LandmarkClassifier, LABELS)])
+def test_a_source_of_few_rows_is_memory(kind, y):
+    model = kind(random_state=0).fit_source(pieces_of(X, y))
+    expected = kind(random_state=0).fit(X, y)
+    assert model.dual_coef_.tobytes() == expected.dual_coef_.tobytes()
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_many_rows_say_more_than_their_sample_in_chunks_of_any_size(few, kernel):
+    models = [
+        LandmarkRegressor(kernel, random_state=0).fit_source(pieces_of(X, Y, size))
+        for size in (170, 13)
+    ]
+    one, other = (model.predict(X) for model in models)
+    np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    sample = Sample.of(X, Y, np.ones(900), 0, 300)
+    alone = LandmarkRegressor(kernel, random_state=0).fit(sample.X, sample.y)
+    assert models[0].leave_one_out_risk_ <= alone.leave_one_out_risk_
+    assert (models[0].range_ == [[Y.min()], [Y.max()]]).all()
+
+
+@pytest.mark.parametrize("kind, y", [(TuneFreeRegressor, Y), (TuneFreeClassifier, LABELS)])
+def test_tune_free_races_on_a_sample_and_has_all_rows_learned(few, kind, y):
+    model = kind(family="kernel", random_state=0).fit_source(pieces_of(X, y))
+    assert "Chosen on 300 rows drawn evenly. Fitted on all 900: " in model.report_.reason
+    assert model.score(X, y) > 0.9
+
+
+def test_linear_models_of_a_stack_learn_a_source_by_themselves(few):
+    y = np.where(X @ [1.0, -2.0] > 0.1, "yes", "no")
+    model = TuneFreeClassifier(family="linear", random_state=0).fit_source(pieces_of(X, y))
+    assert model.score(X, y) > 0.97
+    assert "Fitted on all 900: linear" in model.report_.reason
