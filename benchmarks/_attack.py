@@ -310,8 +310,11 @@ def _command(*arguments):
 
 
 def _labels_of(path):
-    """The predictions, one a line."""
-    return set(path.read_text().split("\n")[:-1]) if path.exists() else {"no predictions"}
+    """The predictions of a headed csv."""
+    if not path.exists():
+        return {"no predictions"}
+    with open(path, newline="") as file:
+        return {row["prediction"] for row in csv.DictReader(file)}
 
 
 CLASSES = {
