@@ -379,7 +379,7 @@ def test_many_classes_after_few_rows_are_as_likely_as_the_model_says():
     np.testing.assert_allclose(softmax(decisions, axis=1), p, rtol=1e-6, atol=1e-12)
 
 
-def test_cv_says_which_rows_judge_and_scoring_what_is_best():
+def test_cv_says_which_rows_judge_and_scoring_what_is_best(tmp_path):
     X, y, _ = crossed(240)
     split = TimeSeriesSplit(3)
     model = TuneFreeRegressor(cv=split, scoring="neg_median_absolute_error", random_state=0)
@@ -396,6 +396,9 @@ def test_cv_says_which_rows_judge_and_scoring_what_is_best():
     for r in board:
         assert found[r["candidate"]] == pytest.approx(r["score"], rel=1e-2)
     assert "By neg_median_absolute_error on rows left out" in repr(model.report_)
+    save_model(alone, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.cv is None and (again.predict(X) == alone.predict(X)).all()
 
 
 @pytest.mark.parametrize(

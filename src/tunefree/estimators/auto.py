@@ -576,6 +576,7 @@ class Shown(NamedTuple):
 
 
 class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
+    _FOR_FIT = ("cv", "scoring")
     classes_: np.ndarray
     range_: tuple
     fit: Callable
@@ -1127,7 +1128,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     cv : int, splitter of scikit-learn, iterable or None, default=None
         Which rows are left out, in place of the race's own rule: ``TimeSeriesSplit()`` for rows in
         the order of time. No row may be left out twice; all candidates are then judged fold by
-        fold.
+        fold. Model files keep no splitter and no callable.
     class_weight : dict, 'balanced' or None, default=None
         Weights of classes, which multiply those of rows; probabilities are those of a population
         weighed so.

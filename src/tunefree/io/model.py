@@ -319,7 +319,7 @@ class Encoder:
             arrays = (value.data, value.indices, value.indptr)
             return {"csr": [list(value.shape), *(self._set_aside(a, where) for a in arrays)]}
         if self._estimators.get(kind.__name__) is kind:
-            states = (value.get_params(deep=False), _fitted(value), self._learning(value))
+            states = (_parameters(value), _fitted(value), self._learning(value))
             return {"estimator": [kind.__name__, *(self._items(s, where) for s in states)]}
         name = f"{kind.__module__}.{kind.__qualname__}"
         if self._classes.get(name) is kind:
@@ -361,6 +361,15 @@ class Encoder:
             self.arrays.append(stored)
             self._kept[id(array)] = spec, array  # alive, so that no other has its id
         return self._kept[id(array)][0]
+
+
+def _parameters(estimator):
+    """Parameters, without splitters and callables that `fit` alone asks."""
+    known = estimator.get_params(deep=False)
+    for name in getattr(estimator, "_FOR_FIT", ()):
+        if not isinstance(known[name], int | str):
+            known[name] = None
+    return known
 
 
 def _fitted(estimator):
