@@ -58,10 +58,28 @@ def syrk(F, sums):
     return sums
 
 
+def _lead(A):
+    """How far the columns of a block of a matrix lie apart."""
+    return max(A.strides[1] // A.itemsize, len(A), 1)
+
+
+def trsm(lower, B, left=False):
+    """B becomes B L^-T or, from the left, L^-1 B."""
+    side = ("L", "L", "N") if left else ("R", "L", "T")
+    _call("trsm", *side, "N", *B.shape, 1.0, lower, _lead(lower), B, _lead(B))
+
+
+def gemm(A, B, C):
+    """Subtract A B'."""
+    _call(
+        "gemm", "N", "T", *C.shape, A.shape[1], -1.0, A, _lead(A), B, _lead(B), 1.0, C, _lead(C)
+    )  # fmt: skip
+
+
 def potrf(A):
     """A becomes the lower Cholesky factor, above which it stays; gives what LAPACK says of it."""
     info = ctypes.c_int(0)
-    _call("potrf", "L", len(A), A, max(len(A), 1), info)
+    _call("potrf", "L", len(A), A, _lead(A), info)
     return info.value
 
 

@@ -87,7 +87,7 @@ def test_all_rows_beyond_those_solved_exactly(monkeypatch):
 
 @pytest.mark.parametrize("single", [True, False])
 def test_blocks_of_a_cholesky_factor_are_the_factor(single, monkeypatch):
-    monkeypatch.setattr("tunefree.learners.kernel.geometry._BLOCK", 64)
+    monkeypatch.setattr("tunefree.learners.kernel.geometry._WHOLE", 64)
     geometry, A, Y, w = problem(RBF(), 300)
     A = A.astype(np.float32 if single else np.float64)
     K = geometry.values(A, A)

@@ -7,12 +7,16 @@ one model by `tunefree.choose.stack`. The rule is written down in docs/selection
 """
 
 import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from tunefree.choose.plan import Cost
 from tunefree.choose.stack import Stack, log_losses, stack_classes, stack_targets
+from tunefree.learners.kernel.blocked import n_threads
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
 FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
@@ -195,32 +199,58 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
         used = range(count) if len(y) < FEW_ROWS else range(1)
         splits = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
     entries, comparable = [], len(y) >= _FEWEST_ROWS and _learnable(strata, splits)
-    callbacks.expect(len(candidates) + 1)
-    for candidate, step in zip(candidates, plan.steps, strict=True):
-        reason = None
+    is_late = [c.follows or c.grows for c in candidates]
+
+    def reason(i, step):
         if callbacks.stopped:
-            reason = "not tried: a callback ended the race"
-        elif step.reason:
-            reason = step.reason
-        elif not comparable:
-            first = all(before.reason for before in plan.steps[: len(entries)])
-            reason = "finished" if first else "too few rows to compare"
-        elif (candidate.follows or candidate.grows) and not _pays(entries, weights):
-            reason = "not tried: the kernels do not pay"
-        elif candidate.follows:
-            ahead, candidate = _piloted(candidate, entries, X, y, weights, splits[0], strata, score)
+            return "not tried: a callback ended the race"
+        if step.reason:
+            return step.reason
+        if not comparable:
+            first = all(before.reason for before in plan.steps[:i])
+            return "finished" if first else "too few rows to compare"
+        if is_late[i] and not _pays(known, weights):
+            return "not tried: the kernels do not pay"
+        return None
+
+    def hear(candidate):
+        if candidate.follows:
+            ahead, candidate = _piloted(candidate, known, X, y, weights, splits[0], strata, score)
             if not ahead:
                 few = pilot_rows(len(y), candidate.most_rows)
-                reason = f"not ahead of the kernel on landmarks on {few} rows"
-        if reason is not None:
-            entries.append(_unscored(candidate, reason))
+                words = f"not ahead of the kernel on landmarks on {few} rows"
+                return _unscored(candidate, words)
+        return _judge(candidate, X, y, weights, splits, score, known, groups)
+
+    callbacks.expect(len(candidates) + 1)
+    known, waiting = entries, {}
+    with ThreadPoolExecutor(2) as pool, unwarned():
+        for i, (candidate, step) in enumerate(zip(candidates, plan.steps, strict=True)):
+            if is_late[i] and known is entries:
+                known = list(entries)
+                # The last ones ask nothing of each other; where memory is short they take turns.
+                late = range(i, len(candidates))
+                several = n_threads(getattr(candidate.estimator, "n_jobs", 1)) > 1
+                if several and plan.bytes is None and not any(map(reason, late, plan.steps[i:])):
+                    waiting = {k: pool.submit(hear, candidates[k]) for k in late}
+            why = reason(i, step)
+            if why is not None:
+                entries.append(_unscored(candidate, why))
+                callbacks.heard(entries[-1], weights)
+                continue
+            callbacks.begin(candidate.name)
+            entries.append(waiting[i].result() if waiting else hear(candidate))
             callbacks.heard(entries[-1], weights)
-            continue
-        callbacks.begin(candidate.name)
-        entries.append(_judge(candidate, X, y, weights, splits, score, entries, groups))
-        callbacks.heard(entries[-1], weights)
-        callbacks.end()
+            callbacks.end()
     return entries
+
+
+@contextmanager
+def unwarned():
+    """Without warnings of guards: the rows that they count are not those of the user."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
+        yield
 
 
 def _unscored(candidate, reason):

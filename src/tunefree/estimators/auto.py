@@ -2,7 +2,6 @@
 
 import copy
 import time
-import warnings
 from collections.abc import Callable
 from html import escape
 from typing import Any, NamedTuple, Self
@@ -38,6 +37,7 @@ from tunefree.choose.race import (
     price,
     race,
     stack,
+    unwarned,
     wants_all_rows,
     weighted_mean,
 )
@@ -166,9 +166,7 @@ class Candidate(NamedTuple):
         elif self.asinh:
             view = (asinh_scaling(X),)
         fitted = Fitted(view, model)
-        with warnings.catch_warnings():
-            # A guard counts the rows of the race, which are not those of the user.
-            warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
+        with unwarned():
             learn = model._learn if more else model.fit
             learn(fitted.show(X), y, sample_weight=weights, **more)
         return fitted

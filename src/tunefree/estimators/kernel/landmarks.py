@@ -236,7 +236,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         X, Y, weights, r = X[order], Y[order], weights[order], int(held.sum())
         self.view_ = coordinates(X, weights) if like is None else like.view_
         Z = self.view_.show(X)
-        self.geometry_ = geometry = self._geometry(Z, Y, weights, like, r)
+        self.geometry_ = geometry = self._geometry(Z, Y, weights, like, r, team)
         A = Z if geometry is None else _placed(geometry, Z)
         exactly = geometry is not None and n <= _ALL and self.n_landmarks in ("auto", "all")
         intercept, without = np.zeros(Y.shape[1]), None
@@ -353,7 +353,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         self.alpha_ = alpha
         return marks, coef, intercept, said
 
-    def _geometry(self, Z, Y, weights, like, held):
+    def _geometry(self, Z, Y, weights, like, held, team):
         if self.kernel == "linear":
             return None
         kernel, near = KERNELS[self.kernel], None if like is None else like.geometry_
@@ -363,7 +363,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         n = len(Z) - held if len(Z) - held >= ROWS else None
         return search(
             kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate,
-            labels=self._CLASSIFY,
+            self._CLASSIFY, team,
         )  # fmt: skip
 
     @one_blas_thread()

@@ -27,7 +27,7 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -94,6 +94,15 @@ class Workers:
 ALONE = Workers()
 
 
+def _settle(cores):
+    """Keep the calling thread on the next of some cores.
+
+    The system may leave threads that sleep a lot on the core of the one that wakes them.
+    """
+    with suppress(OSError):
+        os.sched_setaffinity(0, {next(cores)})
+
+
 @contextmanager
 def workers(n_jobs):
     """Threads for a stretch of work."""
@@ -102,7 +111,9 @@ def workers(n_jobs):
         if n == 1:
             yield Workers()
             return
-        with ThreadPoolExecutor(n) as pool:
+        cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
+        settle = (_settle, (iter(cores),)) if n == len(cores) else (None, ())
+        with ThreadPoolExecutor(n, "tunefree", *settle) as pool:
             yield Workers(pool, n)
 
 

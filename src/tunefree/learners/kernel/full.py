@@ -33,8 +33,8 @@ _TAIL = 2.0
 _SMALL = 1e-12
 # Kernel values in single precision want a penalty of so much, times the root of the rows.
 _ROUNDED = 3e-6
-# Rows that are asked for the penalty.
-_ASKED = 3000
+# Rows that are asked for the penalty, and times what that of their evidence is tried.
+_ASKED, _FACTORS = 3000, (0.03, 0.1, 0.3, 1.0, 3.0)
 # Steps at most, between two looks at the risk, and by how much it is to fall meanwhile.
 _MOST, _EACH, _FALL = 80, 4, 3e-3
 
@@ -143,22 +143,31 @@ def leaders(n):
 
 
 def scaled(geometry, A, Y, weights, n, team):
-    """The geometry with the penalty, and rates all so many times, of least leave-one-out risk.
+    """The geometry with the penalty, and rates all as often, of least leave-one-out risk.
 
     The first of n rows are asked, each with all others of these left in.
     """
     m = min(n, _ASKED)
-    share, best = weights[m // 2 : m], None
+    share, best, middle = weights[m // 2 : m], (np.inf, geometry), _FACTORS.index(1.0)
     for rate in (1.0, 2.0):
         rates = np.full(A.shape[1], rate)
         B = A[:m] * (rates ** (1.0 / geometry.kernel.power)).astype(A.dtype)
-        for factor in (0.03, 0.1, 0.3, 1.0, 3.0):
-            one = geometry._replace(rates=geometry.rates * rate, penalty=geometry.penalty * factor)
+
+        def risk(i, rate=rate, B=B):
+            penalty = geometry.penalty * _FACTORS[i]
+            one = geometry._replace(rates=geometry.rates * rate, penalty=penalty)
             _, said, _, _ = exact(one, B, Y[:m], weights[:m], m - m // 2, team=team)
-            risk = share @ np.square(said - Y[m // 2 : m]).sum(axis=1)
-            if best is None or risk < best[0]:
-                best = risk, one
-    assert best is not None
+            return float(share @ np.square(said - Y[m // 2 : m]).sum(axis=1)), i, one
+
+        # Down while that is better, else up.
+        found = risk(middle)
+        for step in (-1, 1):
+            while 0 <= (i := found[1] + step) < len(_FACTORS) and (near := risk(i)) < found:
+                found = near
+            if found[1] != middle:
+                break
+        middle = found[1]
+        best = min(best, found[::2], key=lambda known: known[0])
     return best[1]
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from tunefree._array import Elsewhere
-from tunefree._blas import potrf, potri, potrs
+from tunefree._blas import gemm, potrf, potri, potrs, trsm
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32
 from tunefree._jit import kernel as compiled
 from tunefree.kernels import decay, mirror
@@ -46,8 +46,8 @@ _NONE = np.empty(0, dtype=np.int64)
 # Single precision serves from this penalty on; for a fit of so many rows, from the second.
 _SINGLE = 3e-3
 _MANY, _SINGLE_MANY = 1000, 0.03
-# Rows of a block of a Cholesky factor.
-_BLOCK = 1024
+# Up to so many rows are one block of work.
+_WHOLE = 1024
 
 
 # Distances become kernel values, in one visit.
@@ -123,29 +123,42 @@ class Geometry(NamedTuple):
         return g("Add", g("Add", E, 1.0), g("Mul", lines, float(self.slope)))
 
 
+def _parts(n):
+    """Blocks of n rows for threads; up to `_WHOLE` rows are one."""
+    step = n if n <= _WHOLE else min(max(n // 8, 256), 1024)
+    return [slice(i, min(i + step, n)) for i in range(0, n, max(step, 1))]
+
+
 def _factor(A, team):
     """A becomes its lower Cholesky factor, block by block: what comes after one is for threads."""
-    for i in range(0, len(A), _BLOCK):
-        j = min(i + _BLOCK, len(A))
-        square = np.asfortranarray(A[i:j, i:j])
-        if failed := potrf(square):
+    parts = _parts(len(A))
+    for i, part in enumerate(parts):
+        if failed := potrf(A[part, part]):
             return failed
-        A[i:j, i:j] = square
-        starts = range(j, len(A), _BLOCK)
-        if not starts:
-            break
-        below = np.linalg.inv(np.tril(square)).T
-
-        def panel(k, below=below, columns=slice(i, j)):
-            A[k : k + _BLOCK, columns] = A[k : k + _BLOCK, columns] @ below
-
-        def rest(pair, columns=slice(i, j)):
-            rows, others = (slice(k, k + _BLOCK) for k in pair)
-            A[rows, others] -= A[rows, columns] @ A[others, columns].T
-
-        team.map(panel, starts)
-        team.map(rest, [(k, m) for k in starts for m in starts if m <= k])
+        rest = parts[i + 1 :]
+        team.map(lambda rows, p=part: trsm(A[p, p], A[rows, p]), rest)
+        team.map(lambda c, p=part: gemm(A[c.start :, p], A[c, p], A[c.start :, c]), rest)
     return 0
+
+
+def _invert(factor, team):
+    """The lower triangle of the inverse by the lower Cholesky factor, which is lost."""
+    n, parts = len(factor), _parts(len(factor))
+    if len(parts) == 1:
+        return potri(factor)
+    root = np.zeros((n, n), factor.dtype, order="F")
+
+    def panel(part):
+        root[part, part] = np.eye(part.stop - part.start)
+        trsm(factor[part.start :, part.start :], root[part.start :, part], left=True)
+
+    def product(part):
+        below = slice(part.start, None)
+        factor[part, : part.stop] = root[below, part].T @ root[below, : part.stop]
+
+    team.map(panel, parts)
+    team.map(product, reversed(parts))
+    return factor
 
 
 def inverse(K, penalty, weights, last=None, team=ALONE):
@@ -160,30 +173,30 @@ def inverse(K, penalty, weights, last=None, team=ALONE):
     if failed or not np.isfinite(size).all():
         return None
     logdet = 2.0 * np.log(size.astype(np.float64)).sum()
-    whole = potri(A if last is None else np.array(A[-last:, -last:], order="F"))
+    whole = _invert(A if last is None else np.array(A[-last:, -last:], order="F"), team)
     mirror(whole.T)
     return (whole, logdet) if last is None else (whole, A)
 
 
 @compiled(fastmath=REASSOCIATE)
-def _mix(D, E, sizes, slope, K):
+def _mix(D, E, own, sizes, slope, K):
     one = D.dtype.type(1.0)
     for i in range(len(D)):
-        for k in range(len(D)):
-            K[i, k] = E[i, k] + slope * (sizes[i] + sizes[k] - D[i, k]) + one
+        for k in range(len(sizes)):
+            K[i, k] = E[i, k] + slope * (own[i] + sizes[k] - D[i, k]) + one
 
 
 @compiled(fastmath=REASSOCIATE)
-def _weigh(W, inv, D, E, sizes, slope, row):
-    n = len(D)
+def _weigh(W, inv, D, E, own, sizes, slope, row):
+    n = len(sizes)
     share = W.dtype.type(1.0 / n)
     lines = 0.0
-    for i in range(n):
+    for i in range(len(D)):
         total = line = W.dtype.type(0.0)
         for k in range(n):
             g = W[i, k] + share * inv[i, k]
             total += g
-            line += g * (sizes[i] + sizes[k] - D[i, k])
+            line += g * (own[i] + sizes[k] - D[i, k])
             W[i, k] = g * (E[i, k] + slope)
         row[i] = total
         lines += line
@@ -193,9 +206,11 @@ def _weigh(W, inv, D, E, sizes, slope, row):
 class _Evidence:
     """The negative logarithm of the evidence, and its slopes, for some rows."""
 
-    def __init__(self, kernel, Z, Y, weights, shared, labels=False):
+    def __init__(self, kernel, Z, Y, weights, shared, labels=False, team=ALONE):
         self.kernel, self.Z, self.Y, self.weights, self.shared = kernel, Z, Y, weights, shared
-        self.labels = labels
+        self.labels, self.team, self.parts = labels, team, _parts(len(Z))
+        # Of rows among themselves, sums of differences are made for half of the pairs, at once.
+        self.stretches = self.parts if kernel.power == 2 else [slice(None)]
         self.q = int(shared.max()) + 1
         # Indicators of classes are far from normal and no outputs of their own.
         self.outputs, self.spread = (1, _OF_LABELS) if labels else (Y.shape[1], _RATES)
@@ -209,14 +224,24 @@ class _Evidence:
         (n, c), q, kernel = self.Y.shape, self.q, self.kernel
         A = np.ascontiguousarray(g.show(self.Z))
         sizes = kernel.sizes(A)
-        D = kernel.distances(A, A, sizes, sizes)
-        E, K = decay(D, 1.0), np.empty_like(D)
-        _mix(D, E, sizes, np.float32(g.slope), K)
+        D, E, K = np.empty((3, n, n), A.dtype)
+        beta = np.float32(g.slope)
+
+        def values(part):
+            decay(D[part], 1.0, E[part])
+            _mix(D[part], E[part], sizes[part], sizes, beta, K[part])
+
+        whole = len(self.parts) == 1
+        self.team.map(
+            lambda part: kernel.distances(A if whole else A[part], A, sizes[part], sizes, D[part]),
+            self.stretches,
+        )
+        self.team.map(values, self.parts)
         found = None
         if g.penalty >= _SINGLE:
-            found = inverse(K, g.penalty, self.weights)
+            found = inverse(K, g.penalty, self.weights, team=self.team)
         if found is None:
-            found = inverse(K.astype(np.float64), g.penalty, self.weights)
+            found = inverse(K.astype(np.float64), g.penalty, self.weights, team=self.team)
         if found is None:
             return 1e10, np.zeros_like(theta)
         inv, logdet = found[0].T, found[1]  # symmetric: rows in a row
@@ -233,9 +258,14 @@ class _Evidence:
         diagonal = np.diagonal(W) + np.diagonal(inv) / n
         slope = np.empty_like(theta)
         slope[q] = half * g.penalty * float((diagonal / self.weights).sum()) + weak[0] / _WIDTH
-        lines = _weigh(W, inv, D, E, sizes, np.float32(g.slope), row)
-        slope[q + 1] = half * g.slope * lines + weak[1] / _WIDTH
-        each = 2.0 * half * (g.slope * kernel.spread_from_zero(A, row) - kernel.spread(A, W))
+
+        def weigh(part):
+            return _weigh(W[part], inv[part], D[part], E[part], sizes[part], sizes, beta, row[part])
+
+        slope[q + 1] = half * g.slope * sum(self.team.map(weigh, self.parts)) + weak[1] / _WIDTH
+        columns = [slice(None)] if whole else [slice(j, j + 16) for j in range(0, A.shape[1], 16)]
+        spread = np.concatenate(self.team.map(lambda c: kernel.spread(A[:, c], W), columns))
+        each = 2.0 * half * (g.slope * kernel.spread_from_zero(A, row) - spread)
         slope[:q] = np.bincount(self.shared, each, q) + away / self.spread**2
         return value, slope
 
@@ -260,7 +290,7 @@ def rows_of(n):
     return int(np.clip(n // 4, ROWS, _MORE_ROWS))
 
 
-def search(kernel, Z, Y, weights, shared, labels=False):
+def search(kernel, Z, Y, weights, shared, labels=False, team=ALONE):
     """The geometry of most evidence.
 
     Parameters
@@ -277,6 +307,7 @@ def search(kernel, Z, Y, weights, shared, labels=False):
     labels : bool, default=False
         Whether targets stand for classes, to which a normal law gives too much evidence: rates then
         differ less, outputs count as one, and the slope stays at its lower end (docs/selection.md).
+    team : Workers, optional
 
     Examples
     --------
@@ -288,14 +319,14 @@ def search(kernel, Z, Y, weights, shared, labels=False):
     """
     n = rows_of(len(Z))
     Z, Y, weights = Z[:n], Y[:n].astype(np.float32), weights[:n]
-    whole = _Evidence(kernel, Z, Y, weights, shared, labels)
+    whole = _Evidence(kernel, Z, Y, weights, shared, labels, team)
     few = _Evidence(kernel, Z[:_FEW], Y[:_FEW], weights[:_FEW], shared, labels)
     middle = _median(kernel, Z)
     starts = [
         np.append(np.full(whole.q, np.log(rate / middle)), [np.log(penalty), _MIDDLE])
         for rate, penalty in _STARTS
     ]
-    best = min((few.minimize(theta, _EARLY) for theta in starts), key=lambda r: r.fun)
+    best = min(team.map(lambda theta: few.minimize(theta, _EARLY), starts), key=lambda r: r.fun)
     return whole.geometry(whole.minimize(best.x, _MOST).x)
 
 
