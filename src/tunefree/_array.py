@@ -38,6 +38,7 @@ class Space(NamedTuple):
 
 
 def is_foreign(a):
+    """Whether an array is of another namespace than NumPy's."""
     return (
         hasattr(a, "shape") and hasattr(a, "device") and not isinstance(a, np.ndarray | np.generic)
     ) and not isinstance(a, Elsewhere)  # fmt: skip
@@ -149,6 +150,7 @@ def checked(X, n_columns):
 
 @contextmanager
 def entered(space):
+    """Within, products are made in a space, and scikit-learn sees arrays of NumPy alone."""
     token = SPACE.set(space)
     try:
         with config_context(array_api_dispatch=False):

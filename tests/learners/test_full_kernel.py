@@ -8,7 +8,7 @@ from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.blocked import ALONE, workers
 from tunefree.learners.kernel.full import full, symmetric, times
 from tunefree.learners.kernel.geometry import Geometry, inverse
-from tunefree.learners.kernel.nystroem import accumulate, place, solve
+from tunefree.learners.kernel.nystroem import accumulate, pivots, place, solve
 
 
 def problem(kernel, n=1300, k=2):
@@ -99,3 +99,67 @@ def test_blocks_of_a_cholesky_factor_are_the_factor(single, monkeypatch):
     whole = np.linalg.inv(K.astype(float) + np.diag(0.3 / w))
     np.testing.assert_allclose(found["alone"][0], whole, atol=2e-4 if single else 1e-9)
     assert found["alone"][1] == pytest.approx(-np.linalg.slogdet(whole)[1], rel=1e-4)
+
+
+def _clusters():
+    """Many rows in a heap and few far from it: the kernel's values of all pairs, too."""
+    rng = np.random.default_rng(0)
+    A = np.concatenate([0.1 * rng.normal(size=(250, 2)), 3.0 + 2.0 * rng.normal(size=(50, 2))])
+    geometry = Geometry(RBF(), np.ones(2), 1e-3, 0.1)
+    return geometry, A, geometry.values(A, A)
+
+
+def _trace_left(K, chosen):
+    C = K[:, chosen]
+    return np.trace(K - C @ np.linalg.lstsq(K[np.ix_(chosen, chosen)], C.T, rcond=None)[0])
+
+
+def test_pivots_are_those_of_the_residual_matrix():
+    """One by one, each by the odds of the diagonal that Schur complements of the others leave."""
+    geometry, A, K = _clusters()
+    rng, expected = np.random.default_rng(3), []
+    for _ in range(20):
+        diagonal = np.maximum(np.diagonal(K), 0.0)
+        diagonal[expected] = 0.0
+        i = int(rng.choice(len(A), 1, p=diagonal / diagonal.sum())[0])
+        rng.random(1)
+        expected.append(i)
+        K = K - np.outer(K[:, i], K[i] / K[i, i])
+    assert pivots(geometry, A, 20, 3, block=1).tolist() == expected
+
+
+@pytest.mark.parametrize("block", [1, 16])
+def test_pivots_keep_the_bound_of_the_paper(block):
+    """E tr(K - K_k) <= 2 tail for k = r + r log(1 / share), with the tail beyond rank r.
+
+    Chen, Epperly, Tropp and Webber 2025, theorem 2.3 with epsilon 1. As many rows at random leave
+    several times as much here.
+    """
+    geometry, A, K = _clusters()
+    tail = np.linalg.eigvalsh(K)[::-1][5:].sum()
+    k = int(np.ceil(5 * (1.0 + np.log(np.trace(K) / tail))))
+    left = [_trace_left(K, pivots(geometry, A, k, seed, block)) for seed in range(20)]
+    assert np.mean(left) <= 2.0 * tail
+    rng = np.random.default_rng(0)
+    even = [_trace_left(K, rng.choice(len(A), k, replace=False)) for _ in range(20)]
+    assert np.mean(left) < 0.7 * np.mean(even)
+
+
+def test_pivots_end_where_the_rank_does():
+    geometry, A, _ = _clusters()
+    assert len(pivots(geometry, np.repeat(A[:7], 20, axis=0), 50, 0)) == 7
+
+
+def test_landmarks_are_pivots_where_they_say_more(monkeypatch):
+    """Rows in a heap, and targets that rows far from it tell: even landmarks hardly see these."""
+    monkeypatch.setattr("tunefree.estimators.kernel.landmarks._ALL", 1000)
+    monkeypatch.setattr("tunefree.estimators.kernel.landmarks._TRIED", 60)
+    rng = np.random.default_rng(0)
+    far = rng.random(4000) < 0.1
+    X = np.where(far[:, None], rng.uniform(-4.0, 4.0, (4000, 2)), 0.05 * rng.normal(size=(4000, 2)))
+    y = np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, 1])
+    model = LandmarkRegressor(n_landmarks=60, random_state=0).fit(X[:3000], y[:3000])
+    monkeypatch.setattr(LandmarkRegressor, "_pivots_pay", lambda *_: False)
+    even = LandmarkRegressor(n_landmarks=60, random_state=0).fit(X[:3000], y[:3000])
+    risks = [np.mean(np.square(m.predict(X[3000:]) - y[3000:])) for m in (model, even)]
+    assert risks[0] < 0.7 * risks[1]

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import elsewhere, here
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, one_blas_thread
+from tunefree.choose.race import weighted_mean
 from tunefree.choose.risk import temperature
 from tunefree.columns import coordinates
 from tunefree.engine.order import hashed_visits
@@ -22,7 +23,15 @@ from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.blocked import ALONE, workers
 from tunefree.learners.kernel.full import full, leaders, scaled, times
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
-from tunefree.learners.kernel.nystroem import ALPHAS, Columns, Landmarks, accumulate, place, solve
+from tunefree.learners.kernel.nystroem import (
+    ALPHAS,
+    Columns,
+    Landmarks,
+    accumulate,
+    pivots,
+    place,
+    solve,
+)
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, share_of
 from tunefree.uncertainty.intervals import Residuals
@@ -31,6 +40,8 @@ from tunefree.uncertainty.intervals import Residuals
 # rows left out falls by such a share; if it still does in the end, all rows are landmarks, where
 # that takes no more than so many multiply-adds for a product with their kernel values.
 _ALL, _START, _FALL, _STEP = 8000, 500, 0.01, 1e12
+# Landmarks drawn by what others leave of them are tried with so many.
+_TRIED = 250
 # Fewer rows than that, or a rate, are left out in folds.
 _FEW, _RATED, _FOLDS = 2000, 4, 5
 # Numbers of a block of rows to predict.
@@ -271,7 +282,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
         columns = [*np.arange(X.shape[1])[:, None], *together]
-        centers = None if geometry is None else A[: len(coef)]
+        centers = None if geometry is None else marks.centers
         moved = moves(geometry, A, few, centers, coef, self.view_.source, columns, without)
         each = np.square(moved[: X.shape[1]]).sum(axis=2) @ weights[few]
         self.relevance_ = each / each.sum() if each.any() else each
@@ -298,8 +309,9 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             top = affordable(n)
             sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START]
         all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
+        pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
         for m in sizes[:-1] if all_rows and len(sizes) > 1 else sizes:
-            marks = place(A[:m], geometry)
+            marks = place(self._centers(A, m, pivoted), geometry)
             found = marks, *self._ridge(marks, A, Y, weights, held, team)
             enough = best is not None and found[4] > (1.0 - _FALL) * best[4]
             if best is None or found[4] < best[4]:
@@ -320,6 +332,27 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             return best[:4]
         self.geometry_, self.alpha_ = geometry, geometry.penalty
         return Landmarks(A, geometry, np.empty((0, 0))), coef, intercept, said
+
+    def _centers(self, A, m, pivoted):
+        """Placed rows as landmarks: the first ones, or those that say most of others."""
+        if not pivoted:
+            return A[:m]
+        pool = A[: max(_ALL, 4 * m)].astype(np.float32)
+        return A[pivots(self.geometry_, pool, m, seed_of(self.random_state))]
+
+    def _pivots_pay(self, A, Y, weights, held, team):
+        """Whether few landmarks so drawn say more of the last rows than as many of the first."""
+        if len(A) <= _ALL:
+            return False
+        rows = np.r_[: min(_ALL, len(A) - held), len(A) - held : len(A)]
+        given = A[rows], Y[rows], weights[rows], held, team
+        even, drawn = (
+            self._ridge(place(self._centers(A, _TRIED, pivoted), self.geometry_), *given)[2]
+            for pivoted in (False, True)
+        )
+        even, drawn = (np.square(said - Y[-held:]).sum(axis=1) for said in (even, drawn))
+        mean, error = weighted_mean(drawn - even, weights[-held:])
+        return mean < -2.0 * error
 
     def _ridge(self, marks, A, Y, weights, held, team):
         """Coefficients, intercepts, what is said of the last rows and its risk, at best penalty."""

@@ -24,6 +24,8 @@ ALPHAS = np.logspace(-6.0, 3.0, 19)
 # Numbers in a block of kernel values at least, and its rows at least: as many as make products of
 # coordinates cost more than the addition of their sums.
 _BLOCK, _ROWS = 500_000, 1024
+# Rows that are proposed as landmarks at once.
+_DRAWN = 64
 
 
 class Landmarks(NamedTuple):
@@ -126,6 +128,54 @@ def place(centers, geometry):
     return marks._replace(
         basis=np.asfortranarray(solve_triangular(lower, np.eye(len(gram)), lower=True).T)
     )
+
+
+def pivots(geometry, A, m, seed, block=_DRAWN):
+    r"""Numbers of at most m rows, drawn in proportion to what earlier ones leave of their squares.
+
+    With F the partial Cholesky factor that these rows make, that is
+    :math:`d_i = k(x_i, x_i) - |F_i|^2`: far rows are drawn and near ones are not drawn twice. Rows
+    are proposed by blocks, and those refused that earlier ones of the block explain, with the odds
+    that give each row its own probability. Fewer than m come where rounding is all that is left.
+
+    Source: Chen, Epperly, Tropp and Webber 2025 (randomly pivoted Cholesky); Epperly, Tropp and
+    Webber 2024 (blocks with rejection).
+
+    Examples
+    --------
+    >>> from tunefree.kernels import RBF
+    >>> from tunefree.learners.kernel.geometry import Geometry
+    >>> A = np.repeat([[0.0], [9.0]], [50, 1], axis=0)
+    >>> sorted(A[pivots(Geometry(RBF(), np.ones(1), 1.0, 0.1), A, 2, 0)].ravel().tolist())
+    [0.0, 9.0]
+    """
+    rng, n, found = np.random.default_rng(seed), len(A), np.empty(0, dtype=np.int64)
+    F = np.zeros((n, m), A.dtype)
+    left = 2.0 + 2.0 * geometry.slope * geometry.kernel.sizes(A).astype(np.float64)
+    least = np.finfo(A.dtype).eps * left.max()
+    while len(found) < m and left.sum() > n * least:
+        k = len(found)
+        drawn = rng.choice(n, min(block, m - k), p=left / left.sum())
+        odds, taken = rng.random(len(drawn)), []
+        H = geometry.values(A[drawn], A[drawn]) - F[drawn, :k] @ F[drawn, :k].T
+        H = H.astype(np.float64)
+        left[drawn[np.diagonal(H) <= least]] = 0.0  # rounding
+        for i, row in enumerate(drawn):
+            if H[i, i] > odds[i] * left[row] and H[i, i] > least:
+                taken.append(i)
+                H -= np.outer(H[:, i], H[i] / H[i, i])
+        new = drawn[taken]
+        G = geometry.values(A, A[new]) - F[:, :k] @ F[new, :k].T
+        corner = G[new].astype(np.float64)
+        corner[np.diag_indices_from(corner)] += least
+        lower = np.linalg.cholesky(corner)
+        F[:, k : k + len(new)] = solve_triangular(lower, G.T, lower=True).T
+        left = np.maximum(
+            left - np.square(F[:, k : k + len(new)], dtype=np.float64).sum(axis=1), 0.0
+        )
+        left[new] = 0.0
+        found = np.append(found, new)
+    return found
 
 
 def _blocks(marks, n, start=0):
