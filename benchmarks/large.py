@@ -9,8 +9,7 @@ risks    `LandmarkRegressor` on Friedman's first function of 13 columns (noise 1
          until the left-out risk falls by less than 0.01 % in four); risks over the variance of y
 race     `TuneFreeRegressor`, everything chosen, on the same tables
 mnist    `LandmarkClassifier` on MNIST
-million  ten times --rows of 20 columns
-growth   fits on 1,000 to ten times --rows, with the exponent of the cost in the rows
+growth   fits on 1,000 to ten times --rows of 20 columns, and the exponent of the cost in the rows
 threads  wall seconds with one thread over those with two, and whether the bits are equal
 
 Each fit runs in a process of its own, whose peak memory is printed; compiling is not timed.
@@ -34,7 +33,7 @@ from _tables import table
 from tunefree.learners.kernel import full
 
 TABLES = ("friedman", "kin40k", "protein")
-PARTS = ("risks", "race", "mnist", "million", "growth", "threads")
+PARTS = ("risks", "race", "mnist", "growth", "threads")
 COLUMNS = ["", "rows x columns", "landmarks", "test risk", "CPU s", "wall s", "MB"]
 
 
@@ -134,16 +133,10 @@ def mnist(options):
     table("LandmarkClassifier", COLUMNS, [line("MNIST", found)])
 
 
-def million(options):
-    """Where not even all pairs of rows can be visited."""
-    found = apart(options, data="friedman", rows=10 * options.rows, columns=20)
-    table("LandmarkRegressor on many rows", COLUMNS, [line("friedman", found)])
-
-
 def growth(options):
     """The exponent of the CPU seconds in the rows."""
     sizes = [n for n in (1000, 10_000, 100_000, 1_000_000) if n <= 10 * options.rows]
-    found = [apart(options, data="friedman", rows=n) for n in sizes]
+    found = [apart(options, data="friedman", rows=n, columns=20) for n in sizes]
     spent = [one["cpu"] for one in found]
     steps = np.diff(np.log(spent)) / np.diff(np.log(sizes))
     table("LandmarkRegressor, friedman", COLUMNS, [line("", one) for one in found])
@@ -157,11 +150,12 @@ def threads(options):
     rows = []
     fits = {
         "1,000 landmarks": {"data": "friedman", "n_landmarks": 1000},
-        "all rows": {"data": "kin40k", "n_landmarks": "all", "rows": min(options.rows, 15_000)},
-        "race": {"data": "kin40k", "estimator": "TuneFreeRegressor", "rows": 15_000},
+        "all rows": {"data": "kin40k", "n_landmarks": "all"},
+        "race": {"data": "kin40k", "estimator": "TuneFreeRegressor"},
     }
     for name, what in fits.items():
-        one, two = (apart(options, **(what | {"jobs": jobs})) for jobs in (1, 2))
+        what["rows"] = min(options.rows, 12_000)
+        one, two = (apart(options, **what, jobs=jobs) for jobs in (1, 2))
         same = "equal" if one["bits"] == two["bits"] else "different"
         rows.append((name, "{} x {}".format(*one["shape"]), f"{one['wall']:.1f}",
                      f"{two['wall']:.1f}", f"{one['wall'] / two['wall']:.2f}", same))  # fmt: skip
