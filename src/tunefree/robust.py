@@ -549,9 +549,11 @@ def _share(step, ahead, weights, gain, spent):
         mean = weights @ gain / weights.sum()
         error = np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
         square = weights @ np.square(step)
-        best = (weights @ (step * ahead) - spent * (weights @ np.square(ahead))) / square
-        noise = np.square(weights) @ np.square(step * (ahead - best * step)) / np.square(square)
-        some = np.clip(best - noise / best, 0.0, 1.0)
+        followed = spent * (weights @ np.square(ahead))  # as uncertain as it is large
+        error = np.hypot(error, 2.0 * followed / weights.sum())
+        best = (weights @ (step * ahead) - followed) / square
+        noise = np.square(weights) @ np.square(step * (ahead - best * step)) + followed**2
+        some = np.clip(best - noise / np.square(square) / best, 0.0, 1.0)
     return np.where((mean > 0.0) & (mean >= 2.0 * error), 1.0, np.where(best > 0.0, some, 0.0))
 
 
