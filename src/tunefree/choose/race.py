@@ -3,8 +3,8 @@
 Below 2,000 rows every row is left out in turn, beyond one fold of five is. A candidate that can
 leave rows out at no price (kernels and ridge regression, exactly; kernel PiSTOL, which predicts
 before it learns) learns all rows at once; another is fitted fold by fold. Kernels with few rows a
-column leave rows out exactly, too, but by thirds, which their search does not see. What they said becomes
-one model by `tunefree.choose.stack`. The rule is written down in docs/selection.md.
+column leave rows out exactly, too, but by thirds, which their search does not see. What they said
+becomes one model by `tunefree.choose.stack`. The rule is written down in docs/selection.md.
 """
 
 import time

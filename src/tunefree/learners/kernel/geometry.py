@@ -241,7 +241,8 @@ class _Evidence:
         found = found or _inverted(K.astype(np.float64))
         if found is None:  # a larger penalty helps
             return _NOWHERE, -np.eye(len(theta))[q]
-        inv, logdet = found
+        inv: Any = found[0]
+        logdet = found[1]
         alpha = (inv @ self.Y).astype(np.float32)
         size = float(np.vdot(self.Y, alpha))
         half = 0.5 * n * self.outputs
