@@ -378,7 +378,8 @@ def stack(entries, y, weights, score):
         first = [e for e in entries if e.status == "finished"] or entries
         return None, first[:1], "There were too few rows to compare: the cheapest is taken."
     rows = heard[0].rows
-    joined = score.stack([e.scores for e in heard], y[rows], weights[rows])
+    spent = max(getattr(e.fitted and e.fitted.model, "_spent", 0.0) for e in heard)
+    joined = score.stack([e.scores for e in heard], y[rows], weights[rows], spent)
     order = [i for i in np.argsort(-joined.shares, kind="stable") if joined.shares[i] > 0.0]
     order = order or [int(np.argmin([weights[rows] @ e.second for e in heard]))]
     parts = ", ".join(f"{heard[i].candidate.name!r} {joined.shares[i]:.0%}" for i in order)
@@ -497,9 +498,9 @@ class Classes(NamedTuple):
         """Log-losses."""
         return log_losses(scores, y)
 
-    def stack(self, scores, y, weights):
+    def stack(self, scores, y, weights, spent=0.0):
         """The stack of least log-loss."""
-        return stack_classes(scores, y, weights, whole=False)
+        return stack_classes(scores, y, weights, whole=False, spent=spent)
 
 
 class Targets(NamedTuple):
@@ -533,6 +534,6 @@ class Targets(NamedTuple):
         square = self.losses(predicted, y)
         return square, square
 
-    def stack(self, scores, y, weights):
+    def stack(self, scores, y, weights, spent=0.0):
         """The stack of least squared error."""
-        return stack_targets(scores, y.reshape(len(y), -1), weights, self.spread)
+        return stack_targets(scores, y.reshape(len(y), -1), weights, self.spread, spent)

@@ -1088,7 +1088,7 @@ class Means(NamedTuple):
         cost = self.losses(predicted, y)
         return cost, cost
 
-    def stack(self, scores, y, weights):
+    def stack(self, scores, y, weights, _=0.0):
         """The stack of least deviance."""
         return stack_means(scores, y[:, None], weights, self.family)
 

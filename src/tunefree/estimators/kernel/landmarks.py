@@ -169,10 +169,12 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """Whether leave-one-out errors of rows that were searched tell too little."""
         return self.kernel != "linear" and n < min(_FEW, _RATED * d)
 
-    def _believed(self, fitted, step, ahead, gain=None):
+    def _believed(self, fitted, step, ahead, losses=None):
         """`share_of` the left-out values, which of few rows tell too little."""
         few = self._few_rows(*fitted.rows.shape)
-        return np.ones(step.shape[1]) if few else share_of(step, ahead, fitted.weights, gain)
+        if few:
+            return np.ones(step.shape[1])
+        return share_of(step, ahead, fitted.weights, losses, self._spent)
 
     def _learn(
         self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=(),
@@ -356,15 +358,18 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         return marks, coef, intercept, said
 
     def _geometry(self, Z, Y, weights, like, held, n_columns):
+        self._spent = 0.0
         if self.kernel == "linear":
             return None
         kernel, near = KERNELS[self.kernel], None if like is None else like.geometry_
-        if near is not None and near.kernel == kernel:
+        if like is not None and near is not None and near.kernel == kernel:
+            self._spent = like._spent
             return near
         # The rows held come last: they are searched only where there are few others.
         n = len(Z) - held
         if n == 0 or n < ROWS and not self._few_rows(len(Z), n_columns):
-            n = None
+            # Left-out values hide about half of what the rates have followed.
+            n, self._spent = None, 0.5 * len(np.unique(self.view_.rate)) / len(Z)
         return search(
             kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate,
             labels=self._CLASSIFY,
@@ -651,11 +656,13 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
                 a * fitted.left_out,
             )
             null = _shares(codes, weights, said.shape[1])
-            losses = (_log_losses(scores, codes) for scores in (null[None], said))
-            gain = np.broadcast_to(np.subtract(*losses)[:, None], said.shape)
+            losses = [
+                np.broadcast_to(_log_losses(scores, codes)[:, None], said.shape)
+                for scores in (null[None], said)
+            ]
             level = np.average(fitted.targets, axis=0, weights=weights)
             ahead = fitted.targets - level
-            share = self._believed(fitted, fitted.left_out - level, ahead, gain).min()
+            share = self._believed(fitted, fitted.left_out - level, ahead, losses).min()
             coef, intercept = a * share * fitted.coef, a * fitted.intercept
             if share < 1.0:
                 intercept, said = (null + share * (s - null) for s in (intercept, said))
