@@ -20,7 +20,7 @@ _name.restype, _name.argtypes = ctypes.c_char_p, [ctypes.py_object]
 
 @cache
 def _routine(name, count) -> Any:
-    table: Any = cython_lapack if "potr" in name else cython_blas
+    table: Any = cython_lapack if name in cython_lapack.__pyx_capi__ else cython_blas
     capsule = table.__pyx_capi__[name]
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)
     return kind(_get(capsule, _name(capsule)))
@@ -63,10 +63,9 @@ def _lead(A):
     return max(A.strides[1] // A.itemsize, len(A), 1)
 
 
-def trsm(lower, B, left=False):
-    """B becomes B L^-T or, from the left, L^-1 B."""
-    side = ("L", "L", "N") if left else ("R", "L", "T")
-    _call("trsm", *side, "N", *B.shape, 1.0, lower, _lead(lower), B, _lead(B))
+def trsm(lower, B):
+    """B becomes B L^-T."""
+    _call("trsm", "R", "L", "T", "N", *B.shape, 1.0, lower, _lead(lower), B, _lead(B))
 
 
 def gemm(A, B, C):
