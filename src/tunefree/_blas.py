@@ -63,9 +63,10 @@ def _lead(A):
     return max(A.strides[1] // A.itemsize, len(A), 1)
 
 
-def trsm(lower, B):
-    """B becomes B L^-T."""
-    _call("trsm", "R", "L", "T", "N", *B.shape, 1.0, lower, _lead(lower), B, _lead(B))
+def trsm(lower, B, left=False):
+    """B becomes B L^-T or, from the left, L^-1 B."""
+    side = ("L", "L", "N") if left else ("R", "L", "T")
+    _call("trsm", *side, "N", *B.shape, 1.0, lower, _lead(lower), B, _lead(B))
 
 
 def gemm(A, B, C):
