@@ -286,7 +286,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         moved = np.zeros((0, len(few), Y.shape[1]))
         if together is not None:
             columns = [*np.arange(X.shape[1])[:, None], *together]
-            centers = None if geometry is None else marks.centers
+            centers = getattr(marks, "centers", None)
             moved = moves(geometry, A, few, centers, coef, self.view_.source, columns, without)
             each = np.square(moved[: X.shape[1]]).sum(axis=2) @ weights[few]
             self.relevance_ = each / each.sum() if each.any() else each

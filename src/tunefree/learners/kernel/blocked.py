@@ -95,11 +95,11 @@ ALONE = Workers()
 
 
 def _settle(cores):
-    """Keep the calling thread on the next of some cores.
+    """Keep the calling thread on the next of some cores, if there are any.
 
     The system may leave threads that sleep a lot on the core of the one that wakes them.
     """
-    with suppress(OSError):
+    with suppress(OSError, StopIteration):
         os.sched_setaffinity(0, {next(cores)})
 
 
@@ -112,8 +112,8 @@ def workers(n_jobs):
             yield Workers()
             return
         cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
-        settle = (_settle, (iter(cores),)) if n == len(cores) else (None, ())
-        with ThreadPoolExecutor(n, "tunefree", *settle) as pool:
+        cores = iter(cores if n == len(cores) else ())  # fewer threads than cores go where they can
+        with ThreadPoolExecutor(n, "tunefree", _settle, (cores,)) as pool:
             yield Workers(pool, n)
 
 

@@ -18,7 +18,7 @@ Source: Avron, Clarkson and Woodruff 2017 (random features lead conjugate gradie
 Tropp and Udell 2023 (the Nystroem preconditioner); Rudi, Carratino and Rosasco 2017 (Falkon).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -148,7 +148,8 @@ def scaled(geometry, A, Y, weights, n, team):
     The first of n rows are asked, each with all others of these left in.
     """
     m = min(n, _ASKED)
-    share, best, middle = weights[m // 2 : m], (np.inf, geometry), _FACTORS.index(1.0)
+    share, middle = weights[m // 2 : m], _FACTORS.index(1.0)
+    best: tuple[float, Any] = np.inf, geometry
     for rate in (1.0, 2.0):
         rates = np.full(A.shape[1], rate)
         B = A[:m] * (rates ** (1.0 / geometry.kernel.power)).astype(A.dtype)
@@ -167,7 +168,7 @@ def scaled(geometry, A, Y, weights, n, team):
             if found[1] != middle:
                 break
         middle = found[1]
-        best = min(best, found[::2], key=lambda known: known[0])
+        best = min(best, (found[0], found[2]), key=lambda known: known[0])
     return best[1]
 
 

@@ -247,7 +247,7 @@ class _Evidence:
         A = np.ascontiguousarray(g.show(self.Z))
         sizes = kernel.sizes(A)
         D, E, K = np.empty((3, n, n), A.dtype)
-        beta = np.float32(g.slope)
+        beta: Any = np.float32(g.slope)
 
         def values(part):
             decay(D[part], 1.0, E[part])
@@ -259,7 +259,7 @@ class _Evidence:
             self.stretches,
         )
         self.team.map(values, self.parts)
-        K[np.diag_indices(n)] += (g.penalty / self.weights).astype(K.dtype)
+        K[np.diag_indices(n)] += np.asarray(g.penalty / self.weights, K.dtype)
         found = _inverted(K, self.team) if g.penalty >= _SINGLE else None
         found = found or _inverted(K.astype(np.float64), self.team)
         if found is None:  # a larger penalty helps
