@@ -233,10 +233,10 @@ class _Evidence:
         (n, c), q, kernel = self.Y.shape, self.q, self.kernel
         A = np.ascontiguousarray(g.show(self.Z))
         sizes = kernel.sizes(A)
-        D = kernel.distances(A, A, sizes, sizes)
+        D: Any = kernel.distances(A, A, sizes, sizes)
         E, K = decay(D, 1.0), np.empty_like(D)
         _mix(D, E, sizes, np.float32(g.slope), K)
-        K[np.diag_indices(n)] += (g.penalty / self.weights).astype(K.dtype)
+        K[np.diag_indices(n)] += np.asarray(g.penalty / self.weights, K.dtype)
         found = _inverted(K) if g.penalty >= _SINGLE else None
         found = found or _inverted(K.astype(np.float64))
         if found is None:  # a larger penalty helps
