@@ -100,10 +100,12 @@ class Ceiling:
 @contextmanager
 def local(workers, threads=1):
     """A client of so many worker processes."""
+    from dask import config
     from distributed import Client, LocalCluster
 
     # The first positional argument of LocalCluster is a name.
     with (
+        config.set({} if os.environ.get("PROF") else {"distributed.worker.profile.enabled": False}),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=threads,
