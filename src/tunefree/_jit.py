@@ -18,13 +18,14 @@ import stat
 import tempfile
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import _dynfunc, types
+from numba import types
 from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -34,6 +35,8 @@ from numba.extending import intrinsic, overload
 
 # Types that say less: names are given to the one at import, the other's functions lose an argument.
 _config: Any = config
+_njit: Any = numba.njit
+_dynfunc: Any = import_module("numba._dynfunc")
 _intrinsic: Any = intrinsic
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 # Sums may be reassociated (that is what lets a dot product use vector registers); NaN and inf keep
@@ -116,8 +119,8 @@ def _compiler(function, fastmath) -> Any:
     Of a constant argument callers say the type alone, so that no number is compiled for. The
     garbage collector waits: it would look through the compiler's own objects again and again.
     """
-    compiled = numba.njit(fastmath=fastmath, **_OPTIONS)(function)
-    within = numba.njit(
+    compiled = _njit(fastmath=fastmath, **_OPTIONS)(function)
+    within = _njit(
         fastmath=fastmath, pipeline_class=_Within, no_cpython_wrapper=True, no_cfunc_wrapper=True,
         **_OPTIONS,
     )(function)  # fmt: skip
