@@ -20,7 +20,7 @@ _name.restype, _name.argtypes = ctypes.c_char_p, [ctypes.py_object]
 
 @cache
 def _routine(name, count) -> Any:
-    table: Any = cython_lapack if "potr" in name else cython_blas
+    table: Any = cython_lapack if name in cython_lapack.__pyx_capi__ else cython_blas
     capsule = table.__pyx_capi__[name]
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)
     return kind(_get(capsule, _name(capsule)))
@@ -68,6 +68,12 @@ def potrf(A):
 def potri(factor):
     """The lower Cholesky factor becomes the lower triangle of the inverse."""
     _call("potri", "L", len(factor), factor, max(len(factor), 1), ctypes.c_int(0))
+    return factor
+
+
+def trtri(factor):
+    """The lower Cholesky factor becomes its inverse; what is above stays."""
+    _call("trtri", "L", "N", len(factor), factor, max(len(factor), 1), ctypes.c_int(0))
     return factor
 
 

@@ -44,6 +44,9 @@ DELTA = 4.0
 _WIDER = (1.0, 0.5, 0.25, 0.0)
 # The share of targets on either side that speak for the range.
 _SHARE = 0.02
+# A row does not decide alone: one that carries so many times its part of the constant's loss, and
+# such a part of it all.
+_HEAVY, _LOADED = 10.0, 0.1
 # The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time, rows
 # with a clipped entry.
 ROWS, STRUCK, LARGEST, MARKED, CLIPPED = 0, 1, 2, 3, 4
@@ -495,12 +498,15 @@ def ends_of(said, fitted, targets, weights, rows=slice(None)):
     return np.array([first - spread, last + spread])
 
 
-def share_of(step, ahead, weights, gain=None):
+def share_of(step, ahead, weights, losses=None, spent=0.0):
     r"""How far to go from the constant to what was learned, between 0 and 1, for every target.
 
     All the way where rows left out gain by it two standard errors or more. Else the least squares
     share b of the step, which lies below it by its uncertainty (James and Stein): :math:`b (1 -
     1/t^2)_+`, t being b in standard errors. Distinct rows count: the unit of weights is free.
+
+    No few rows decide: those that each carry a tenth of the constant's loss, and ten times their
+    part of it, are left out until there are none, and the least share holds.
 
     Parameters
     ----------
@@ -509,8 +515,11 @@ def share_of(step, ahead, weights, gain=None):
     ahead : ndarray of shape (n, k)
         Their targets, less the constant.
     weights : ndarray of shape (n,)
-    gain : ndarray of shape (n, k), optional
-        By how much losses are below the constant's; of squared errors by default.
+    losses : pair of ndarray of shape (n, k), optional
+        The constant's, and those of what was learned; squared errors by default.
+    spent : float, default=0
+        Degrees of freedom a row: of noise that was fitted or searched, steps follow it by so much
+        of its variance (Mallows; or nats of log-loss), which speaks for nothing.
 
     Examples
     --------
@@ -518,16 +527,34 @@ def share_of(step, ahead, weights, gain=None):
     >>> share_of(0.5 * y, y, w), share_of(4 * y, y, w), share_of(-y, y, w)
     (array([1.]), array([0.25]), array([0.]))
     """
-    gain = np.square(ahead) - np.square(ahead - step) if gain is None else gain
+    null, told = losses or (np.square(ahead), np.square(ahead - step))
+    carried = weights[:, None] * null
+    gain = null - told - 2.0 * spent * (1.0 if losses else carried.sum(axis=0) / weights.sum())
+    share, part = _share(step, ahead, weights, gain, spent), _HEAVY * weights / weights.sum()
+    part = np.maximum(part, _LOADED)
+    for j in range(step.shape[1]):
+        rest = np.ones(len(step), dtype=bool)
+        while (heavy := rest & (carried[:, j] > part * carried[rest, j].sum())).any():
+            rest &= ~heavy
+            some = _share(
+                step[rest, j : j + 1], ahead[rest, j : j + 1], weights[rest],
+                gain[rest, j : j + 1], spent,
+            )  # fmt: skip
+            share[j] = min(share[j], some[0])
+    return share if len(step) > 1 else 0.0 * share  # of one row there is no standard error
+
+
+def _share(step, ahead, weights, gain, spent):
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         mean = weights @ gain / weights.sum()
         error = np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
         square = weights @ np.square(step)
-        best = weights @ (step * ahead) / square
-        noise = np.square(weights) @ np.square(step * (ahead - best * step)) / np.square(square)
-        some = np.clip(best - noise / best, 0.0, 1.0)
-    share = np.where((mean > 0.0) & (mean >= 2.0 * error), 1.0, np.where(best > 0.0, some, 0.0))
-    return share if len(step) > 1 else 0.0 * share  # of one row there is no standard error
+        followed = spent * (weights @ np.square(ahead))  # as uncertain as it is large
+        error = np.hypot(error, 2.0 * followed / weights.sum())
+        best = (weights @ (step * ahead) - followed) / square
+        noise = np.square(weights) @ np.square(step * (ahead - best * step)) + followed**2
+        some = np.clip(best - noise / np.square(square) / best, 0.0, 1.0)
+    return np.where((mean > 0.0) & (mean >= 2.0 * error), 1.0, np.where(best > 0.0, some, 0.0))
 
 
 def few_beyond(y, weights):

@@ -89,3 +89,53 @@ def test_ends_hold_all_that_was_fitted():
     fitted, y = rng.normal(size=(60, 2)), rng.normal(size=(60, 2))
     low, high = ends_of(fitted + rng.normal(size=(60, 2)), fitted, y, np.ones(60))
     assert (low <= fitted.min(axis=0)).all() and (high >= fitted.max(axis=0)).all()
+
+
+def test_few_rows_do_not_decide():
+    """Two giants among 300 rows that are met, while the rest are told wrong, give no share."""
+    rng = np.random.default_rng(0)
+    y, step, w = rng.normal(size=(300, 1)), 3.0 * rng.normal(size=(300, 1)), np.ones(300)
+    assert share_of(step, y, w)[0] == 0.0
+    y[:2] = step[:2] = 1e3
+    assert share_of(step, y, w)[0] == 0.0
+    step[2:] = 0.9 * y[2:]
+    assert share_of(step, y, w)[0] == 1.0
+
+
+def test_ten_rows_of_their_own_decide():
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=(10, 50))
+    assert (share_of(0.9 * y, y, np.ones(10)) == 1.0).all()
+
+
+def test_what_a_search_gains_on_noise_is_deducted():
+    """The best fit of p columns of noise follows it by p/n of its variance (Mallows)."""
+    rng = np.random.default_rng(2)
+    n, p, plain, less = 200, 20, [], []
+    for _ in range(100):
+        X, y = rng.normal(size=(n, p)), rng.normal(size=(n, 1))
+        step = X @ np.linalg.lstsq(X, y, rcond=None)[0]
+        plain.append(share_of(step, y, np.ones(n))[0])
+        less.append(share_of(step, y, np.ones(n), spent=p / n)[0])
+    assert np.mean(plain) > 0.9
+    assert np.mean(less) < 0.1
+
+
+@pytest.mark.parametrize("seed", [2, 4, 5])
+def test_a_searched_pattern_in_noise_is_not_believed(seed):
+    rng = np.random.default_rng(1000 + seed)
+    X, y = rng.normal(size=(2300, 20)), rng.integers(0, 20, 2300).astype(float)
+    told = fitted("LandmarkRegressor", X[:300], y[:300]).predict(X[300:])
+    ratio = np.square(told - y[300:]).mean() / np.square(y[:300].mean() - y[300:]).mean()
+    assert ratio < 1.05
+
+
+def test_the_first_rows_of_a_stream_lose_no_more_than_their_mean():
+    ratios = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(303, 8))
+        y = X[:, 0] - 2.0 * X[:, 1] + rng.normal(size=303)
+        told = tunefree.StreamRegressor().fit(X[:3], y[:3]).predict(X[3:])
+        ratios.append(np.square(told - y[3:]).mean() / np.square(y[:3].mean() - y[3:]).mean())
+    assert np.mean(ratios) < 1.02

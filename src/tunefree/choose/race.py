@@ -2,8 +2,9 @@
 
 Below 2,000 rows every row is left out in turn, beyond one fold of five is. A candidate that can
 leave rows out at no price (kernels and ridge regression, exactly; kernel PiSTOL, which predicts
-before it learns) learns all rows at once; another is fitted fold by fold. What they said becomes
-one model by `tunefree.choose.stack`. The rule is written down in docs/selection.md.
+before it learns) learns all rows at once; another is fitted fold by fold. Kernels with few rows a
+column leave rows out exactly, too, but by thirds, which their search does not see. What they said
+becomes one model by `tunefree.choose.stack`. The rule is written down in docs/selection.md.
 """
 
 import time
@@ -15,7 +16,7 @@ from tunefree.choose.plan import Cost
 from tunefree.choose.stack import Stack, log_losses, stack_classes, stack_targets
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
-FEW_ROWS, _FOLDS, _MOST_HELD = 2000, 5, 5000
+FEW_ROWS, _FOLDS, _THIRDS, _MOST_HELD = 2000, 5, 3, 5000
 # Fewer rows than this tell nothing about which candidate is better.
 _FEWEST_ROWS = 40
 # A candidate is stopped when it is worse by so many standard errors.
@@ -38,6 +39,8 @@ class Candidate(Protocol):
         Whether it goes on from the better of those that lead, with as many landmarks as pay.
     at_once : bool
         Whether it learns all rows while it says what it thinks of those held.
+    thirds : bool
+        Whether it does so by thirds, whose targets do not choose its rates.
     most_rows : int
         The most rows of which it learns all while it is judged.
     pilot_seconds, pilot_risk : float
@@ -50,6 +53,7 @@ class Candidate(Protocol):
     follows: bool
     grows: bool
     at_once: bool
+    thirds: bool
     most_rows: int
     pilot_seconds: float
     pilot_risk: float
@@ -160,6 +164,7 @@ def price(candidate, shape, splits=None):
         each = [candidate.cost(shape.rows(len(kept))).seconds for kept, _ in splits]
         return Cost(whole.seconds + sum(each), whole.bytes)
     count = _FOLDS if shape.n < FEW_ROWS else max(_FOLDS, -(-shape.n // _MOST_HELD))
+    count = _THIRDS if candidate.thirds else count
     train = candidate.cost(shape.rows(max(1, int(shape.n * (1 - 1 / count)))))
     times = count if shape.n < FEW_ROWS else 1
     return Cost(whole.seconds + times * train.seconds, whole.bytes)
@@ -217,7 +222,7 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
             callbacks.heard(entries[-1], weights)
             continue
         callbacks.begin(candidate.name)
-        entries.append(_judge(candidate, X, y, weights, splits, score, entries, groups))
+        entries.append(_judge(candidate, X, y, weights, splits, strata, score, entries, groups))
         callbacks.heard(entries[-1], weights)
         callbacks.end()
     return entries
@@ -298,7 +303,7 @@ def _piloted(candidate, entries, X, y, weights, split, strata, score):
     return bool(early < risks[2]), candidate.after_pilot(fits[alone], spent, early, alone)
 
 
-def _judge(candidate, X, y, weights, splits, score, entries, groups=None):
+def _judge(candidate, X, y, weights, splits, strata, score, entries, groups=None):
     """Hear a candidate, fold by fold as long as it can still win, or on all rows at once."""
     start = time.perf_counter() - candidate.pilot_seconds
     leader = leader_of(entries, weights if candidate.grows else None)
@@ -322,10 +327,20 @@ def _judge(candidate, X, y, weights, splits, score, entries, groups=None):
         whole_moves = moves is not None and moves.shape[2] == scores.shape[1]
         return entry._replace(moves=moves if whole_moves else None)
     scores, rows, trace, entry = [], [], None, None
+    if candidate.thirds:
+        fold, count = folds_of(strata, groups, _THIRDS)
+        splits = [(np.arange(len(y)), np.flatnonzero(fold == f)) for f in range(count)]
     for i, (kept, out) in enumerate(splits):
-        fitted = candidate.fit(X[kept], y[kept], weights[kept], leader)
+        if candidate.thirds:
+            more = {} if groups is None else {"groups": groups}
+            mark = np.isin(kept, out)
+            fitted = candidate.fit(X, y, weights, leader, held=mark, together=None, **more)
+            told = score.recalled(fitted)
+        else:
+            fitted = candidate.fit(X[kept], y[kept], weights[kept], leader)
+            told = score.of(fitted, X[out])
         trace = trace or _trace(fitted.model)
-        scores, rows = [*scores, score.of(fitted, X[out])], [*rows, out]
+        scores, rows = [*scores, told], [*rows, out]
         order = np.concatenate(rows)
         at = np.argsort(order)
         told = np.concatenate(scores)[at]
@@ -363,7 +378,8 @@ def stack(entries, y, weights, score):
         first = [e for e in entries if e.status == "finished"] or entries
         return None, first[:1], "There were too few rows to compare: the cheapest is taken."
     rows = heard[0].rows
-    joined = score.stack([e.scores for e in heard], y[rows], weights[rows])
+    spent = max(getattr(e.fitted and e.fitted.model, "_spent", 0.0) for e in heard)
+    joined = score.stack([e.scores for e in heard], y[rows], weights[rows], spent)
     order = [i for i in np.argsort(-joined.shares, kind="stable") if joined.shares[i] > 0.0]
     order = order or [int(np.argmin([weights[rows] @ e.second for e in heard]))]
     parts = ", ".join(f"{heard[i].candidate.name!r} {joined.shares[i]:.0%}" for i in order)
@@ -482,9 +498,9 @@ class Classes(NamedTuple):
         """Log-losses."""
         return log_losses(scores, y)
 
-    def stack(self, scores, y, weights):
+    def stack(self, scores, y, weights, spent=0.0):
         """The stack of least log-loss."""
-        return stack_classes(scores, y, weights, whole=False)
+        return stack_classes(scores, y, weights, whole=False, spent=spent)
 
 
 class Targets(NamedTuple):
@@ -518,6 +534,6 @@ class Targets(NamedTuple):
         square = self.losses(predicted, y)
         return square, square
 
-    def stack(self, scores, y, weights):
+    def stack(self, scores, y, weights, spent=0.0):
         """The stack of least squared error."""
-        return stack_targets(scores, y.reshape(len(y), -1), weights, self.spread)
+        return stack_targets(scores, y.reshape(len(y), -1), weights, self.spread, spent)

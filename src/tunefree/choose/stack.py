@@ -57,7 +57,7 @@ def log_losses(scores, codes):
     return -log_softmax(scores, axis=1)[np.arange(len(codes)), codes]
 
 
-def stack_classes(scores, codes, weights, *, whole=True):
+def stack_classes(scores, codes, weights, *, whole=True, spent=0.0):
     """The stack of least log-loss: `whole`, or as far from the constant as rows left out bear out.
 
     Parameters
@@ -115,10 +115,10 @@ def stack_classes(scores, codes, weights, *, whole=True):
     prior = share @ np.eye(width)[codes]
     logs = np.log(np.maximum(prior, 0.5 / len(codes)))
     null = logs[-1:] - logs[:1] if scores[0].shape[1] == 1 else logs
-    return _believed(stack, scores, null, codes, weights)
+    return _believed(stack, scores, null, codes, weights, spent)
 
 
-def stack_targets(predictions, targets, weights, spread):
+def stack_targets(predictions, targets, weights, spread, spent=0.0):
     """The stack of least squared error, targets in units of their spreads.
 
     Parameters
@@ -146,7 +146,7 @@ def stack_targets(predictions, targets, weights, spread):
     stack = _pruned(fit, predictions, weights)
     step, ahead = ((part - mean) / np.sqrt(spread) for part in (stack.join(predictions), targets))
     each = np.repeat(weights, step.shape[1])
-    way = float(share_of(step.reshape(-1, 1), ahead.reshape(-1, 1), each)[0])
+    way = float(share_of(step.reshape(-1, 1), ahead.reshape(-1, 1), each, spent=spent)[0])
     gap, error = _mean(ahead - way * step, weights)
     # Beyond it squared errors of new rows are expected to fall by gap**2 - error**2.
     gap = np.where(np.abs(gap) > error, gap, 0.0)
@@ -194,13 +194,14 @@ def stack_means(predictions, targets, weights, family):
     return _pruned(fit, predictions, weights)
 
 
-def _believed(stack, scores, null, codes, weights):
+def _believed(stack, scores, null, codes, weights, spent):
     """The stack of classes, on its way from the log-odds of their shares."""
     joined = stack.join(scores)
-    gain = log_losses(np.tile(null, (len(codes), 1)), codes) - stack.losses
+    losses = [log_losses(np.tile(null, (len(codes), 1)), codes), stack.losses]
     prior, p = (softmax(_both(each), axis=1) for each in (null[None], joined))
     ahead = np.eye(p.shape[1])[codes] - prior
-    way = share_of(p - prior, ahead, weights, np.repeat(gain[:, None], p.shape[1], axis=1)).min()
+    losses = [np.repeat(loss[:, None], p.shape[1], axis=1) for loss in losses]
+    way = share_of(p - prior, ahead, weights, losses, spent).min()
     if way == 1.0:
         return stack
     losses = log_losses(null + way * (joined - null), codes)

@@ -103,6 +103,8 @@ class Candidate(NamedTuple):
         Whether its own view of the columns turned out better.
     at_once : bool
         Whether it learns all rows while it says what it thinks of those held.
+    thirds : bool
+        Whether it does so, but must not choose its rates by them: by thirds.
     together : tuple of ndarray of int
         Columns that are one column of the user's.
     known : estimator or None
@@ -121,6 +123,7 @@ class Candidate(NamedTuple):
     follows: bool = False
     grows: bool = False
     at_once: bool = False
+    thirds: bool = False
     alone: bool = False
     together: tuple = ()
     known: Any = None
@@ -155,7 +158,7 @@ class Candidate(NamedTuple):
         """A `Fitted` candidate on rows in random order; `more` is for its own `_learn`."""
         view, model = (), clone(self.estimator)
         if self.leads or self.grows:
-            more |= {"like": leader, "together": self.together}
+            more = {"like": leader, "together": self.together} | more
             if self.grows and leader is not None:
                 model.set_params(kernel=leader.kernel)
         elif self.follows and leader is not None:
@@ -356,14 +359,14 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=(), n_j
                     linear = kernel == "linear"
                     cost = _columns_cost if linear else _landmark_cost
                     at_once = not grouped or not linear and shape.n <= EXACT
-                    if kernel != "linear" and shape.n < min(FEW_ROWS, _RATED * shape.d):
-                        at_once = False  # so many rates fit noise: other rows have to judge them
+                    # So many rates fit noise: other rows have to judge them.
+                    thirds = not linear and shape.n < min(FEW_ROWS, _RATED * shape.d)
                     # All rows leave out groups exactly, landmarks do not.
                     limits = () if linear or grouped else tuple(m for m in _FEWER if m < shape.n)
                     out.append(
                         Candidate(
                             name, "linear" if linear else "kernel", one, cost, limits, leads=True,
-                            at_once=at_once,
+                            at_once=at_once and not thirds, thirds=thirds,
                         )
                     )  # fmt: skip
             if shape.n > EXACT and not grouped:
@@ -675,7 +678,8 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
             task, self.family, X, n_outputs, seed, groups is not None, together, self.n_jobs
         )
         if splits is not None:
-            entrants, groups = [c._replace(at_once=False) for c in entrants], None
+            entrants = [c._replace(at_once=False, thirds=False) for c in entrants]
+            groups = None
             if "kernel PiSTOL" in left:
                 left["kernel PiSTOL"] = "cv= wants it fold by fold"
         if hasattr(score, "family"):
@@ -1084,7 +1088,7 @@ class Means(NamedTuple):
         cost = self.losses(predicted, y)
         return cost, cost
 
-    def stack(self, scores, y, weights):
+    def stack(self, scores, y, weights, _=0.0):
         """The stack of least deviance."""
         return stack_means(scores, y[:, None], weights, self.family)
 

@@ -36,6 +36,7 @@ from tunefree.learners.mixture.learner import (
     STRUCK,
     WHOLE,
     WRONG,
+    Y_MEAN,
     Mixture,
     T,
 )
@@ -46,6 +47,8 @@ from tunefree.uncertainty.risk import online
 _MOST_COLUMNS = 1 << 16
 # Questions that are waiting for their answer.
 _MOST_ASKED = 1 << 20
+# Up to so many rows a column, real answers are on their way from the mean.
+_STEADY = 8
 _MEMBERS = [
     *(f"filter, drift {q:.3g}" for q in DRIFTS),
     *(f"gradient, rate {e:.3g}" for e in RATES),
@@ -590,7 +593,9 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
 
     As `StreamClassifier`, with squared loss: exact Kalman filters and implicit gradient steps on
     targets that are standardised as they come, their residuals' variances forgetting over fifty
-    rows, mixed by Student densities. Predictions stay within the range of targets seen.
+    rows, mixed by Student densities. Predictions stay within the range of targets seen; of up to 32
+    columns, the first rows are followed from their mean only part of the way: n rows of d columns
+    by :math:`n^2 / (n^2 + d^2 / 2)`, until n = 8 d.
 
     Parameters
     ----------
@@ -660,6 +665,23 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
             raise ValueError(f"y={y!r} is not finite.")
         rows = self._row(x, True)
         self.mixture_.learn_row(*rows, target=y, weight=w, asked=self._told(key))
+
+    def _asked(self, key, x):
+        return self._steady(super()._asked(key, x))
+
+    def _said(self, X):
+        return self._steady(super()._said(X))
+
+    def _steady(self, said):
+        """Answers and their scales, nearer to the mean while there are fewer rows than columns.
+
+        Filters then go through any targets, and none of them has lost enough to tell.
+        """
+        n, d, mean = self.mixture_.rows, self.mixture_.d, self.mixture_.state[Y_MEAN]
+        if self.mixture_.form != WHOLE or n >= _STEADY * d:
+            return said
+        share = n**2 / (n**2 + 0.5 * d**2)
+        return np.concatenate([mean + share * (said[..., :1] - mean), said[..., 1:]], axis=-1)
 
     def predict_one(self, x: Any, key: Any = None) -> Any:
         """The target of one row; None before any.

@@ -31,8 +31,8 @@ from tunefree.uncertainty.intervals import Residuals
 # rows left out falls by such a share; if it still does in the end, all rows are landmarks, where
 # that takes no more than so many multiply-adds for a product with their kernel values.
 _ALL, _START, _FALL, _STEP = 8000, 500, 0.01, 1e12
-# Fewer rows than that, or a rate, are left out in folds.
-_FEW, _RATED, _FOLDS = 2000, 4, 5
+# Fewer rows than that, or a rate, are left out of the search in folds.
+_FEW, _RATED, _FOLDS = 2000, 4, 3
 # Numbers of a block of rows to predict.
 _CELLS = 50_000_000
 # Rows that are left out to judge, of all and of those that the search has not seen.
@@ -169,10 +169,12 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """Whether leave-one-out errors of rows that were searched tell too little."""
         return self.kernel != "linear" and n < min(_FEW, _RATED * d)
 
-    def _believed(self, fitted, step, ahead, gain=None):
+    def _believed(self, fitted, step, ahead, losses=None):
         """`share_of` the left-out values, which of few rows tell too little."""
         few = self._few_rows(*fitted.rows.shape)
-        return np.ones(step.shape[1]) if few else share_of(step, ahead, fitted.weights, gain)
+        if few:
+            return np.ones(step.shape[1])
+        return share_of(step, ahead, fitted.weights, losses, self._spent)
 
     def _learn(
         self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=(),
@@ -182,9 +184,9 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
 
         With the view of `like`, and its geometry if the kernels are the same. It keeps what it says
         of the rows `held` without them, whose targets the search does not see, and how that moves
-        with each column and with those `together`. `groups` are numbers: all that are held, are
-        left out as wholes (only where all rows are landmarks). `stream` are more rows, which have
-        sums, and the ends of their targets.
+        with each column and with those `together`, if these are not None. `groups` are numbers: all
+        that are held, are left out as wholes (only where all rows are landmarks). `stream` are more
+        rows, which have sums, and the ends of their targets.
         """
         real = not self._CLASSIFY
         if self.n_landmarks not in ("auto", "all") and not (
@@ -236,7 +238,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         X, Y, weights, r = X[order], Y[order], weights[order], int(held.sum())
         self.view_ = coordinates(X, weights) if like is None else like.view_
         Z = self.view_.show(X)
-        self.geometry_ = geometry = self._geometry(Z, Y, weights, like, r)
+        self.geometry_ = geometry = self._geometry(Z, Y, weights, like, r, X.shape[1])
         A = Z if geometry is None else _placed(geometry, Z)
         exactly = geometry is not None and n <= _ALL and self.n_landmarks in ("auto", "all")
         intercept, without = np.zeros(Y.shape[1]), None
@@ -270,11 +272,13 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         self.landmarks_ = marks.alone()
         square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
-        columns = [*np.arange(X.shape[1])[:, None], *together]
-        centers = None if geometry is None else A[: len(coef)]
-        moved = moves(geometry, A, few, centers, coef, self.view_.source, columns, without)
-        each = np.square(moved[: X.shape[1]]).sum(axis=2) @ weights[few]
-        self.relevance_ = each / each.sum() if each.any() else each
+        moved = np.zeros((0, len(few), Y.shape[1]))
+        if together is not None:
+            columns = [*np.arange(X.shape[1])[:, None], *together]
+            centers = None if geometry is None else A[: len(coef)]
+            moved = moves(geometry, A, few, centers, coef, self.view_.source, columns, without)
+            each = np.square(moved[: X.shape[1]]).sum(axis=2) @ weights[few]
+            self.relevance_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
             coef * unit, level + intercept * unit, ends,
@@ -353,14 +357,19 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         self.alpha_ = alpha
         return marks, coef, intercept, said
 
-    def _geometry(self, Z, Y, weights, like, held):
+    def _geometry(self, Z, Y, weights, like, held, n_columns):
+        self._spent = 0.0
         if self.kernel == "linear":
             return None
         kernel, near = KERNELS[self.kernel], None if like is None else like.geometry_
-        if near is not None and near.kernel == kernel:
+        if like is not None and near is not None and near.kernel == kernel:
+            self._spent = like._spent
             return near
         # The rows held come last: they are searched only where there are few others.
-        n = len(Z) - held if len(Z) - held >= ROWS else None
+        n = len(Z) - held
+        if n == 0 or n < ROWS and not self._few_rows(len(Z), n_columns):
+            # Left-out values hide about half of what the rates have followed.
+            n, self._spent = None, 0.5 * len(np.unique(self.view_.rate)) / len(Z)
         return search(
             kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate,
             labels=self._CLASSIFY,
@@ -538,10 +547,9 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
         share, said = np.zeros(targets.shape[1]), np.tile(mean, (len(rows), 1))
         if len(rows) >= _FOLDS:
             fold = np.arange(len(rows)) % _FOLDS
-            for f in range(_FOLDS):
-                kept = rows[fold != f]
-                model = clone(self)._learn(X[kept], y[kept], totals[fold != f])
-                said[fold == f] = model.predict(X[rows[fold == f]]).reshape(-1, said.shape[1])
+            for f in range(_FOLDS):  # rates of other rows, coefficients of all others
+                model = clone(self)._learn(X[rows], y[rows], totals, held=fold == f, together=None)
+                said[fold == f] = np.clip(model.held_values_, *model.range_)
             share = share_of(said - mean, targets[rows] - mean, totals)
         self.dual_coef_ = (self.dual_coef_ * share).astype(self.dual_coef_.dtype)
         intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
@@ -648,11 +656,13 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
                 a * fitted.left_out,
             )
             null = _shares(codes, weights, said.shape[1])
-            losses = (_log_losses(scores, codes) for scores in (null[None], said))
-            gain = np.broadcast_to(np.subtract(*losses)[:, None], said.shape)
+            losses = [
+                np.broadcast_to(_log_losses(scores, codes)[:, None], said.shape)
+                for scores in (null[None], said)
+            ]
             level = np.average(fitted.targets, axis=0, weights=weights)
             ahead = fitted.targets - level
-            share = self._believed(fitted, fitted.left_out - level, ahead, gain).min()
+            share = self._believed(fitted, fitted.left_out - level, ahead, losses).min()
             coef, intercept = a * share * fitted.coef, a * fitted.intercept
             if share < 1.0:
                 intercept, said = (null + share * (s - null) for s in (intercept, said))

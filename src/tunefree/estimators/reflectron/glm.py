@@ -1167,8 +1167,8 @@ class ReflectronRegressor(
             mean = np.broadcast_to(
                 family.clipped(family.start(batch.targets, batch.weights)), y.shape
             )
-            losses = (family.deviance(y, family.clipped(m)) for m in (mean, said))
-            share = share_of(said - mean, y - mean, w, np.subtract(*losses))
+            losses = [family.deviance(y, family.clipped(m)) for m in (mean, said)]
+            share = share_of(said - mean, y - mean, w, losses)
             if (share < 1.0).any() and self.fit_intercept:
                 said = self._temper(share, target_margin(link, mean[0]), s)
         return base.foretold(said, y, w, self.range_)
