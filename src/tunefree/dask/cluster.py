@@ -6,7 +6,6 @@ A round is a task for each partition, a tree of merges, a time limit, and state 
 import pickle
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from copy import copy
 from time import monotonic
 from typing import Any, NamedTuple
@@ -473,17 +472,10 @@ class Batches(Remote):
 
 
 class Scanner:
-    """An actor that scans a worker's batches, a list for each of its threads, and asks others.
-
-    While it lives the worker keeps freed memory at hand: pages of one pass serve the next.
-    """
+    """An actor that scans a worker's batches, a list for each of its threads, and asks others."""
 
     def __init__(self, hands, others):
-        self.hands, self.others, self.lifetime = hands, others, ExitStack()
-        self.lifetime.enter_context(kept_memory())
-
-    def __del__(self):
-        self.lifetime.close()
+        self.hands, self.others = hands, others
 
     def scan(self, *packed):
         """What all of them change in the state; a learner and a state, and the answer, packed."""
@@ -510,6 +502,7 @@ def _unpacked(small, large):
     return pickle.loads(small, buffers=large)
 
 
+@kept_memory()
 @one_blas_thread()
 def _scan(partitions, learner, state):
     after = state
