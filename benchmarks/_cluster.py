@@ -99,11 +99,14 @@ class Ceiling:
 
 @contextmanager
 def local(workers, threads=1):
-    """A client of so many worker processes."""
+    """A client of so many worker processes, which do not sample what they do."""
     from distributed import Client, LocalCluster
+
+    from dask import config
 
     # The first positional argument of LocalCluster is a name.
     with (
+        config.set({"distributed.worker.profile.enabled": False}),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=threads,
@@ -162,42 +165,39 @@ def _cpu(pids):
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def speed(n, d, turns=8, passes=4):
-    """Passes of a fit and of what independent processes reach, in turns."""
+def _beside(alone, collect, workers, turns, passes, potential="euclidean"):
+    """Passes of a fit on so many workers and of independent processes, in turns."""
     from distributed import wait
 
+    with local(workers) as client:
+        rows = client.persist(list(collect()))
+        wait(rows)
+        turn = _Turns(alone, passes, [os.getpid(), *pids_of(client, workers)])
+        fit_seconds(*rows, 2 + passes * turns + 1, turn, potential)
+    alone.close()
+    return turn
+
+
+_COLUMNS = "ms", "CPU", "client's", "alone: ms", "CPU", "share", "of CPU", "turns", "load"
+
+
+def speed(n, d, turns=8, passes=4):
+    """Passes of a fit and of what independent processes reach, in turns."""
     print(
-        f"\nBatch Reflectron, n = {n:,}, d = {d}, partitions of {BLOCK:,}: seconds a pass, beside\n"
+        f"\nBatch Reflectron, n = {n:,}, d = {d}, partitions of {BLOCK:,}: a pass, beside\n"
         "those of its two products in as many independent processes, which wait meanwhile:\n"
-        f"medians of {turns} turns of {passes} passes. CPU seconds are those of all processes,\n"
-        "the client's and the scheduler's too."
+        f"medians of {turns} turns of {passes} passes. CPU time is that of all processes;\n"
+        "the client's, in whose process the scheduler is, stands alone, too."
     )
     rows = []
     for workers in (1, 2):
         shares = [(range(k, -(-n // BLOCK), workers), n, d) for k in range(workers)]
-        alone = Ceiling(_products, shares)
-        with local(workers) as client:
-            X, y = client.persist(list(collections(n, d)))
-            wait([X, y])
-            turn = _Turns(alone, passes, [os.getpid(), *pids_of(client, workers)])
-            fit_seconds(X, y, 2 + passes * turns + 1, turn)
-        alone.close()
-        ours, ceilings = turn.seconds()
+        turn = _beside(
+            Ceiling(_products, shares), lambda: collections(n, d), workers, turns, passes
+        )
         for k, how in enumerate(("in pieces", "whole")):
-            shares = ceilings[:, k] / ours
-            rows.append(
-                (workers, *(f"{v:.3f}" for v in np.median(ours, axis=0)), how)
-                + tuple(f"{v:.3f}" for v in np.median(ceilings[:, k], axis=0))
-                + tuple(f"{v:.0%}" for v in np.median(shares, axis=0))
-                + (f"{shares[:, 0].min():.0%} to {shares[:, 0].max():.0%}",)
-                + (f"{np.median(turn.loads):.1f}",)
-            )
-    table(
-        "A pass and its ceiling",
-        ("workers", "wall s", "CPU s", "products", "wall s", "CPU s", "share, wall", "share, CPU",
-         "wall, all turns", "load"),
-        rows,
-    )  # fmt: skip
+            rows.append((workers, how, *turn.row(k)))
+    table("A pass and its ceiling", ("workers", "products", *_COLUMNS), rows)
 
 
 def _fits(pipe, X, y, potential):
@@ -228,7 +228,6 @@ def _fits(pipe, X, y, potential):
 
 def tables(data, turns=8, passes=4):
     """Of public tables: passes on two workers and, in turns, of two processes' fits of a half."""
-    from distributed import wait
     from scipy import sparse
 
     from _cluster_online import cut
@@ -237,40 +236,29 @@ def tables(data, turns=8, passes=4):
     X, y = load("a9a", data)[2:4]
     copies = [X * (1.0 + 1e-3 * k) for k in range(32)]  # equal rows would be learned as one
     a9a = sparse.vstack(copies, "csr"), np.tile(y, 32)
+    news = load("newsgroups", data)[2:4]
     print(
         f"\nBatch Reflectron on two workers, beside a fit of half the rows in each of two\n"
-        f"processes without Dask: seconds a pass, medians of {turns} turns of {passes} passes."
+        f"processes without Dask: medians of {turns} turns of {passes} passes.\n"
+        "CPU time is that of all processes; the client's, in whose process the scheduler is,\n"
+        "stands alone, too. MB: each worker gets a number a column and potential, and sends one.",
+        flush=True,
     )
     found = []
-    news = load("newsgroups", data)[2:4]
     for name, (X, y), how in (("a9a x 32", a9a, 1), ("a9a x 32", a9a, 5), ("newsgroups", news, 1)):
         y, order = (y > 0).astype(float), np.random.default_rng(0).permutation(len(y))
         potential = "euclidean" if how == 1 else "auto"
         halves = np.array_split(order, 2)
         alone = Ceiling(_fits, [(X[half], y[half], potential) for half in halves])
-        with local(2) as client:
-            rows = client.persist(list(cut(X[order], y[order], 2)))
-            wait(rows)
-            turn = _Turns(alone, passes, [os.getpid(), *pids_of(client, 2)])
-            fit_seconds(*rows, 2 + passes * turns + 1, turn, potential)
-        alone.close()
-        ours, ceilings = turn.seconds()
-        shares = ceilings[:, 0] / ours
-        print(f"{name}: wall and CPU, share of every turn {shares.round(2).tolist()}", flush=True)
-        found.append(
-            (name, f"{X.shape[0]} x {X.shape[1]}", how)
-            + tuple(f"{v:.3f}" for v in np.median(ours, axis=0))
-            + tuple(f"{v:.3f}" for v in np.median(ceilings[:, 0], axis=0))
-            + tuple(f"{v:.0%}" for v in np.median(shares, axis=0))
-            + (f"{shares[:, 0].min():.0%} to {shares[:, 0].max():.0%}",)
-            + (f"{np.median(turn.loads):.1f}",)
-        )
-    table(
-        "Two workers and two independent processes",
-        ("data", "rows", "potentials", "wall s", "CPU s", "alone: wall s", "CPU s", "share, wall",
-         "share, CPU", "wall, all turns", "load"),
-        found,
-    )  # fmt: skip
+
+        def collect(X=X, y=y, order=order):
+            return cut(X[order], y[order], 2)
+
+        turn = _beside(alone, collect, 2, turns, passes, potential)
+        moved = f"{4 * 8 * how * X.shape[1] / 1e6:.2g}"
+        found.append((name, f"{X.shape[0]} x {X.shape[1]}", how, moved, *turn.row(0)))
+    heads = ("data", "rows", "potentials", "MB", *_COLUMNS)
+    table("Two workers and two independent processes", heads, found)
 
 
 class _Turns:
@@ -291,11 +279,17 @@ class _Turns:
         self.mark = self._now()
 
     def _now(self):
-        return time.perf_counter(), _cpu(self.pids)
+        return time.perf_counter(), _cpu(self.pids), _cpu(self.pids[:1])
 
-    def seconds(self):
-        """Wall and CPU seconds a pass: ours by turn, the ceiling's by turn and how."""
-        return np.array(self.ours), np.array(self.ceilings[: len(self.ours)])
+    def row(self, k):
+        """Medians of a pass, ours and of the ceiling's k-th way, and their shares."""
+        ours, ceilings = np.array(self.ours), np.array(self.ceilings[: len(self.ours)])[:, k]
+        shares = ceilings / ours[:, :2]
+        times = (*np.median(ours, axis=0), *np.median(ceilings, axis=0))
+        return (
+            *(f"{1e3 * v:.0f}" for v in times), *(f"{v:.0%}" for v in np.median(shares, axis=0)),
+            f"{shares[:, 0].min():.0%}-{shares[:, 0].max():.0%}", f"{np.median(self.loads):.1f}",
+        )  # fmt: skip
 
 
 def overhead(d=200, passes=30):
@@ -356,7 +350,7 @@ def run_part(n, d, times, data, only=PARTS):
         "tables": lambda: tables(data) if data is not None else None,
         "overhead": overhead,
         "kills": lambda: kills(times),
-        "hangs": lambda: hangs(times),
+        "hangs": lambda: hangs(-(-times // 5)),  # each takes as long as the patience
         "online": lambda: online(data) if data is not None else None,
     }
     for name in only:

@@ -52,11 +52,11 @@ def warm_up():
     return cpu(fits)[1]
 
 
-def curve(problem, sizes, shuffles):
+def curve(problem, times):
     """Yield (rows, method, row) of the learning curve at the problem's bandwidth."""
     gamma = {} if problem.gamma is None else {"gamma": problem.gamma}
     X_test = problem.X_test if problem.kernel == "linear" else dense(problem.X_test)
-    for size in sizes:
+    for size, shuffles in times.items():
         for method, options in METHODS.items():
             row = {"errors": [], "cpu": []}
             # Several passes over all rows differ by a few rows between orders: one shuffle.

@@ -59,7 +59,7 @@ def fits(grid):
     return FOLDS * (1 - 1 / FOLDS) * np.prod([len(values) for values in grid.values()]) + 1
 
 
-def curve(problem, sizes, shuffles, searched_to):
+def curve(problem, times, searched_to):
     """Yield (rows, row) of the learning curve, C by cross-validation at each size.
 
     Beyond ``searched_to`` rows the search is not run: C is the one most often chosen at the size
@@ -68,7 +68,7 @@ def curve(problem, sizes, shuffles, searched_to):
     grid = {"C": PAPER_C[problem.name]}
     options = {} if problem.gamma is None else {"gamma": problem.gamma}
     chosen = []
-    for size in sizes:
+    for size, shuffles in times.items():
         row = {"errors": [], "cpu": [], "C": [], "estimated": size > searched_to}
         # All rows are the same rows in any order.
         for shuffle in range(1 if size == problem.n_train else shuffles):

@@ -12,11 +12,13 @@ the test suite keys ``NUMBA_CACHE_DIR`` to a hash of the sources.
 # pyright: reportRedeclaration=false
 # A verb is defined once for every arity.
 
+import gc
 import os
 import stat
 import tempfile
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,16 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import config
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 # Types that say less: names are given to the one at import, the other's functions lose an argument.
 _config: Any = config
+_njit: Any = numba.njit
+_dynfunc: Any = import_module("numba._dynfunc")
 _intrinsic: Any = intrinsic
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 # Sums may be reassociated (that is what lets a dot product use vector registers); NaN and inf keep
@@ -54,6 +62,87 @@ def _private_folder():
     return folder if ours and not found.st_mode & 0o022 else None
 
 
+class _Plain(JITCodeLibrary):
+    """Code as it was written down: whoever takes it in optimises it with its own."""
+
+    def _optimize_functions(self, ll_module):
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _NoEntry(LoweringPass):
+    """Register a function that has no address of its own."""
+
+    _name = "no_entry"
+
+    def __init__(self):
+        super().__init__()
+
+    def run_pass(self, state):
+        found = state["cr"]
+        of = found.fndesc
+        entry = _dynfunc.make_function(
+            of.lookup_module(), of.qualname, "", 0, found.env, (state.library,)
+        )
+        state.targetctx.insert_user_function(entry, of, [state.library])
+        state["cr"] = found._replace(cfunc=entry)
+        return True
+
+
+class _Within(CompilerBase):
+    """Compile a function into the kernels that call it.
+
+    Numba optimises a function and writes machine code of it for each of its callers, and those of
+    these, again and again; all of it but the kernel that Python calls is thrown away.
+    """
+
+    def define_pipelines(self):
+        state = self.state
+        state.flags.no_compile = True
+        state.library = _Plain(state.targetctx.codegen(), state.func_id.func_qualname)
+        passes = DefaultPassBuilder.define_nopython_pipeline(state)
+        passes.add_pass_after(_NoEntry, NativeLowering)
+        passes.finalize()
+        return [passes]
+
+
+def _compiler(function, fastmath) -> Any:
+    """The compiler of a function: whole for Python, within those kernels that call it.
+
+    Of a constant argument callers say the type alone, so that no number is compiled for. The
+    garbage collector waits: it would look through the compiler's own objects again and again.
+    """
+    compiled = _njit(fastmath=fastmath, **_OPTIONS)(function)
+    within = _njit(
+        fastmath=fastmath, pipeline_class=_Within, no_cpython_wrapper=True, no_cfunc_wrapper=True,
+        **_OPTIONS,
+    )(function)  # fmt: skip
+    whole = compiled.compile
+
+    def compile_whole(*args):
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return whole(*args)
+        finally:
+            if collects:
+                gc.enable()
+
+    compiled.compile = compile_whole
+    compiled.get_call_template = lambda args, kws: within.get_call_template(
+        tuple(types.unliteral(a) for a in args), kws
+    )
+    compiled.get_overload = within.get_overload
+    return compiled
+
+
 def _cached(function, fastmath) -> Any:
     """Compile a function and keep what was compiled, wherever there is a folder for it.
 
@@ -62,7 +151,7 @@ def _cached(function, fastmath) -> Any:
     Numba knows the first three and raises where none can be written to, as in a read-only
     container without a home.
     """
-    compiled = numba.njit(fastmath=fastmath, **_OPTIONS)(function)
+    compiled = _compiler(function, fastmath)
     try:
         compiled.enable_caching()
     except RuntimeError:
@@ -115,7 +204,7 @@ class Kernel:
         if _ours(args):
             return self._cached(*args)
         if self._uncached is None:
-            self._uncached = numba.njit(fastmath=self._fastmath, **_OPTIONS)(self.function)
+            self._uncached = _compiler(self.function, self._fastmath)
         return self._uncached(*args)
 
 

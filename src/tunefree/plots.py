@@ -4,7 +4,7 @@
 curves of one estimator use scikit-learn's own `LearningCurveDisplay`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -51,7 +51,37 @@ class _Display:
         return ax
 
 
-class RiskCurveDisplay(_Display):
+class _Fitted(_Display):
+    """Displays that a fitted estimator alone tells."""
+
+    plot: Callable[..., Any]
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
+        """Draw what a fitted estimator tells.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        ax : matplotlib Axes, optional
+        **options
+            Passed to `plot`.
+
+        Raises
+        ------
+        ValueError
+            If it has nothing of the kind.
+        """
+        check_is_fitted(estimator)
+        return cls(**cls._told(estimator)).plot(ax, **options)
+
+    @staticmethod
+    def _told(estimator) -> dict[str, Any]:
+        """What a Display is made of."""
+        raise NotImplementedError
+
+
+class RiskCurveDisplay(_Fitted):
     """Risk against rows or passes, one curve a model or candidate.
 
     Risks of several repetitions are drawn as their means with standard deviations.
@@ -105,25 +135,6 @@ class RiskCurveDisplay(_Display):
     def means(self) -> Any:
         """Risks of each curve, shape (n_points,): means over the repetitions if there are any."""
         return {name: _moments(risks)[0] for name, (_, risks) in self.curves.items()}
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
-        """Draw an estimator's `trace_`, the `traces_` of its candidates, or else what they reached.
-
-        Parameters
-        ----------
-        estimator : fitted estimator
-        ax : matplotlib Axes, optional
-        **options
-            Passed to `plot`.
-
-        Raises
-        ------
-        ValueError
-            If there is no risk in it.
-        """
-        check_is_fitted(estimator)
-        return cls(**cls._told(estimator)).plot(ax, **options)
 
     @staticmethod
     def _told(estimator) -> dict[str, Any]:
@@ -218,7 +229,7 @@ def _name(entry):
     return ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in rest if v is not None)
 
 
-class LeaderboardDisplay(_Display):
+class LeaderboardDisplay(_Fitted):
     """Candidates with their estimated risk, the chosen ones filled.
 
     Parameters
@@ -266,37 +277,22 @@ class LeaderboardDisplay(_Display):
         self.label = label
         self.shares = shares
 
-    @classmethod
-    def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
-        """Draw the `leaderboard_` of an estimator.
-
-        Parameters
-        ----------
-        estimator : fitted estimator
-        ax : matplotlib Axes, optional
-        **options
-            Passed to `plot`.
-
-        Raises
-        ------
-        ValueError
-            If it has none.
-        """
-        check_is_fitted(estimator)
+    @staticmethod
+    def _told(estimator) -> dict[str, Any]:
         board = getattr(estimator, "leaderboard_", None)
         if not board:
             raise ValueError(f"{type(estimator).__name__} has no leaderboard_.")
         score, error = _first(board[0], _SCORES), _first(board[0], _ERRORS)
         risks = np.array([entry[score] for entry in board], dtype=float)
         best = int(np.nanargmin(risks))
-        return cls(
-            [_name(entry) for entry in board],
-            risks,
-            errors=None if error is None else np.array([e[error] for e in board], dtype=float),
-            chosen=[bool(e.get("chosen", i == best)) for i, e in enumerate(board)],
-            label=str(score).replace("_", " "),
-            shares=[e["share"] for e in board] if "share" in board[0] else None,
-        ).plot(ax, **options)
+        return {
+            "names": [_name(entry) for entry in board],
+            "risks": risks,
+            "errors": None if error is None else np.array([e[error] for e in board], dtype=float),
+            "chosen": [bool(e.get("chosen", i == best)) for i, e in enumerate(board)],
+            "label": str(score).replace("_", " "),
+            "shares": [e["share"] for e in board] if "share" in board[0] else None,
+        }
 
     def plot(self, ax: Any = None, *, most: int = 15) -> Self:
         """Draw one bar a candidate, the best on top.
@@ -411,7 +407,7 @@ class MarginDisplay(_Display):
         return self
 
 
-class RidgePathDisplay(_Display):
+class RidgePathDisplay(_Fitted):
     """The regularization path of an `AveragedSGDRegressor` and the chosen penalty.
 
     Parameters
@@ -458,23 +454,16 @@ class RidgePathDisplay(_Display):
         self.validation_scores = validation_scores
         self.alpha, self.names = alpha, names
 
-    @classmethod
-    def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
-        """Draw the path of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : AveragedSGDRegressor
-        ax : matplotlib Axes, optional
-        **options
-            Passed to `plot`.
-        """
-        check_is_fitted(estimator)
-        coefs = estimator.coefs_.reshape(len(estimator.alphas_), -1)
-        found = {"validation_scores": estimator.validation_scores_, "alpha": estimator.alpha_}
-        if estimator.coefs_.ndim == 2:
-            found["names"] = getattr(estimator, "feature_names_in_", None)
-        return cls(estimator.alphas_, coefs, **found).plot(ax, **options)
+    @staticmethod
+    def _told(estimator) -> dict[str, Any]:
+        several = estimator.coefs_.ndim > 2
+        return {
+            "alphas": estimator.alphas_,
+            "coefs": estimator.coefs_.reshape(len(estimator.alphas_), -1),
+            "validation_scores": estimator.validation_scores_,
+            "alpha": estimator.alpha_,
+            "names": None if several else getattr(estimator, "feature_names_in_", None),
+        }
 
     def plot(self, ax: Any = None, *, most: int = 50, **line: Any) -> Self:
         """Draw coefficients, scores and the chosen penalty over the penalties.
@@ -712,7 +701,7 @@ class WeightsDisplay(_Display):
         return self
 
 
-class DriftDisplay(_Display):
+class DriftDisplay(_Fitted):
     """A stream's error, of late and so far, and the half-life that its mixture believes in.
 
     Parameters
@@ -743,23 +732,13 @@ class DriftDisplay(_Display):
         self.drift = drift
         self.label = label
 
-    @classmethod
-    def from_estimator(cls, estimator: Any, ax: Any = None, **line: Any) -> Self:
-        """Draw the `drift_` of an estimator.
-
-        Parameters
-        ----------
-        estimator : StreamClassifier or StreamRegressor
-        ax : matplotlib Axes, optional
-        **line
-            Passed to the lines.
-        """
-        check_is_fitted(estimator)
+    @staticmethod
+    def _told(estimator) -> dict[str, Any]:
         drift = getattr(estimator, "drift_", None)
         if drift is None:
             raise ValueError(f"{type(estimator).__name__} has no drift_: it is for streams.")
         label = "squared error" if is_regressor(estimator) else "error rate"
-        return cls(drift, label=label).plot(ax, **line)
+        return {"drift": drift, "label": label}
 
     def plot(self, ax: Any = None, **line: Any) -> Self:
         """Draw.

@@ -453,11 +453,12 @@ class Batches(Remote):
 
     def _swept(self, learner, state, known, epoch):
         until = monotonic() + self.cluster.timeout
-        asked = [actor.scan(learner, known) for actor, _, _ in self._scanners[:_ASKED]]
+        packed = _packed((learner, known))
+        asked = [actor.scan(*packed) for actor, _, _ in self._scanners[:_ASKED]]
         found = []
         for answer in asked:
             try:
-                found.append(answer.result(max(0.0, until - monotonic())))
+                found.append(_unpacked(*answer.result(max(0.0, until - monotonic()))))
             except (TimeoutError, _DistributedTimeout):
                 late = [
                     at for done, (_, _, at) in zip(asked, self._scanners, strict=False)
@@ -476,13 +477,29 @@ class Scanner:
     def __init__(self, hands, others):
         self.hands, self.others = hands, others
 
-    def scan(self, learner, state):
-        """What all of them change in the state."""
-        asked = [other.scan(learner, state) for other in self.others]
-        with ThreadPoolExecutor(len(self.hands)) as pool:
-            found = list(pool.map(lambda hand: _scan(hand, learner, state), self.hands))
-        found += [answer.result() for answer in asked]
-        return _merged(_merge_changes, found, learner, state)
+    def scan(self, *packed):
+        """What all of them change in the state; a learner and a state, and the answer, packed."""
+        asked = [other.scan(*packed) for other in self.others]
+        learner, state = _unpacked(*packed)
+        first, *rest = self.hands
+        with ThreadPoolExecutor(max(1, len(rest))) as pool:  # threads begin when they are needed
+            begun = [pool.submit(_scan, hand, learner, state) for hand in rest]
+            found = [_scan(first, learner, state), *(hand.result() for hand in begun)]
+        found += [_unpacked(*answer.result()) for answer in asked]
+        return _packed(_merged(_merge_changes, found, learner, state))
+
+
+def _packed(value):
+    """A value as bytes, and the large arrays in it as they are: few frames for Dask to send."""
+    large = []
+    small = pickle.dumps(
+        value, 5, buffer_callback=lambda b: b.raw().nbytes < _SMALL or large.append(b.raw())
+    )
+    return small, [np.frombuffer(b, dtype=np.uint8) for b in large]
+
+
+def _unpacked(small, large):
+    return pickle.loads(small, buffers=large)
 
 
 @kept_memory()

@@ -862,7 +862,7 @@ def run_rows(
         first, stop, weight, code, y = starts[i], starts[i + 1], weights[i], codes[i], targets[i]
         learn = weight > 0.0
         before = learn and late and not given
-        n, norm = at[ROW], 0.0  # a literal 0 would be compiled for, too
+        n, norm = 0, 0.0
         for turn in range(0 if before else 1, 2):  # one call: the compiler writes out each
             now = turn == 1
             s, store = state if now else past[int(state[T]) % past.shape[0]], now and learn
