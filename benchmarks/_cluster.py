@@ -98,15 +98,18 @@ class Ceiling:
 
 
 @contextmanager
-def local(workers, threads=1):
-    """A client of so many worker processes, which do not sample what they do."""
+def local(workers, threads=1, sampled=True):
+    """A client of so many worker processes, which sample what they do, as by default, or do not.
+
+    Without it, Dask did not always bring back workers that were killed.
+    """
     from distributed import Client, LocalCluster
 
     from dask import config
 
     # The first positional argument of LocalCluster is a name.
     with (
-        config.set({"distributed.worker.profile.enabled": False}),
+        config.set({"distributed.worker.profile.enabled": sampled}),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=threads,
@@ -169,7 +172,7 @@ def _beside(alone, collect, workers, turns, passes, potential="euclidean"):
     """Passes of a fit on so many workers and of independent processes, in turns."""
     from distributed import wait
 
-    with local(workers) as client:
+    with local(workers, sampled=False) as client:
         rows = client.persist(list(collect()))
         wait(rows)
         turn = _Turns(alone, passes, [os.getpid(), *pids_of(client, workers)])

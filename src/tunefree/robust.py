@@ -515,7 +515,7 @@ def share_of(step, ahead, weights, losses=None, spent=0.0):
     ahead : ndarray of shape (n, k)
         Their targets, less the constant.
     weights : ndarray of shape (n,)
-    losses : pair of ndarray of shape (n, k), optional
+    losses : pair of ndarray of shape (n, k) or (n, 1), optional
         The constant's, and those of what was learned; squared errors by default.
     spent : float, default=0
         Degrees of freedom a row: of noise that was fitted or searched, steps follow it by so much
@@ -528,6 +528,7 @@ def share_of(step, ahead, weights, losses=None, spent=0.0):
     (array([1.]), array([0.25]), array([0.]))
     """
     null, told = losses or (np.square(ahead), np.square(ahead - step))
+    null, told = np.broadcast_to(null, step.shape), np.broadcast_to(told, step.shape)
     carried = weights[:, None] * null
     gain = null - told - 2.0 * spent * (1.0 if losses else carried.sum(axis=0) / weights.sum())
     share, part = _share(step, ahead, weights, gain, spent), _HEAVY * weights / weights.sum()
