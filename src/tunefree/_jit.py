@@ -18,7 +18,6 @@ import stat
 import tempfile
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +26,15 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import config
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import LoweringPass, register_pass
-from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 # Types that say less: names are given to the one at import, the other's functions lose an argument.
 _config: Any = config
 _njit: Any = numba.njit
-_dynfunc: Any = import_module("numba._dynfunc")
 _intrinsic: Any = intrinsic
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
+# Compiling within kernels goes by Numba's inner parts: only where they are those that we know.
+_KNOWN = (0, 60) <= numba.version_info[:2] <= (0, 68)
 # Sums may be reassociated (that is what lets a dot product use vector registers); NaN and inf keep
 # their meaning.
 REASSOCIATE = {"reassoc", "nsz", "contract"}
@@ -62,57 +58,6 @@ def _private_folder():
     return folder if ours and not found.st_mode & 0o022 else None
 
 
-class _Plain(JITCodeLibrary):
-    """Code as it was written down: whoever takes it in optimises it with its own."""
-
-    def _optimize_functions(self, ll_module):
-        ll_module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self):
-        pass
-
-    def _finalize_final_module(self):
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _NoEntry(LoweringPass):
-    """Register a function that has no address of its own."""
-
-    _name = "no_entry"
-
-    def __init__(self):
-        super().__init__()
-
-    def run_pass(self, state):
-        found = state["cr"]
-        of = found.fndesc
-        entry = _dynfunc.make_function(
-            of.lookup_module(), of.qualname, "", 0, found.env, (state.library,)
-        )
-        state.targetctx.insert_user_function(entry, of, [state.library])
-        state["cr"] = found._replace(cfunc=entry)
-        return True
-
-
-class _Within(CompilerBase):
-    """Compile a function into the kernels that call it.
-
-    Numba optimises a function and writes machine code of it for each of its callers, and those of
-    these, again and again; all of it but the kernel that Python calls is thrown away.
-    """
-
-    def define_pipelines(self):
-        state = self.state
-        state.flags.no_compile = True
-        state.library = _Plain(state.targetctx.codegen(), state.func_id.func_qualname)
-        passes = DefaultPassBuilder.define_nopython_pipeline(state)
-        passes.add_pass_after(_NoEntry, NativeLowering)
-        passes.finalize()
-        return [passes]
-
-
 def _compiler(function, fastmath) -> Any:
     """The compiler of a function: whole for Python, within those kernels that call it.
 
@@ -120,8 +65,12 @@ def _compiler(function, fastmath) -> Any:
     garbage collector waits: it would look through the compiler's own objects again and again.
     """
     compiled = _njit(fastmath=fastmath, **_OPTIONS)(function)
+    if not _KNOWN:
+        return compiled
+    from tunefree._within import Within
+
     within = _njit(
-        fastmath=fastmath, pipeline_class=_Within, no_cpython_wrapper=True, no_cfunc_wrapper=True,
+        fastmath=fastmath, pipeline_class=Within, no_cpython_wrapper=True, no_cfunc_wrapper=True,
         **_OPTIONS,
     )(function)  # fmt: skip
     whole = compiled.compile
