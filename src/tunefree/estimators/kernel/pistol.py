@@ -46,6 +46,8 @@ _STREAM = "Nothing is kept of a stream for a bound: use fit."
 _ALIGNED = 16
 # Rows of training, evenly spaced in the order of learning, on which a compression is judged.
 _CHECKED = 4096
+# Fewer numbers than that (stored ones of sparse rows) cost two threads more than they save.
+_THREADED = 2_000_000
 
 
 def _check_compress(value):
@@ -139,7 +141,8 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         recipe = self._check()
         problem = self._problem(recipe, X, y, sample_weight)
         apart = None if held is None else np.flatnonzero(np.asarray(held, bool)[problem.given])
-        with workers(self.n_jobs) as team:
+        few = self.n_jobs is None and getattr(problem.X, "size", 0) < _THREADED
+        with workers(1 if few else self.n_jobs) as team:
             choice = self._choice(recipe, team, problem, like, apart)
             learner, engine, data, n_passes = self._plan(team, problem, choice, apart)
             watch = self._told.passes(n_passes)
@@ -454,7 +457,8 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
         Learn in the order of a hash of the rows' content, with equal rows merged: the result does
         not depend on the order of the rows, and a weight of 2 equals a row given twice.
     n_jobs : int or None, default=None
-        Threads; None and -1 are all cores. Results do not depend on it.
+        Threads; -1 are all cores, and so is None from 2 million numbers on. Results do not depend
+        on it.
     random_state : int, RandomState or None, default=None
         Seed of the hash.
 
