@@ -91,7 +91,7 @@ def tuned(rows):
             scores[0] += f" +- {100 * se:.2f}"
             gap = f"{(ours['score'] - peer['score']) / se:+.1f} SE" if peer else ""
         chosen = ", ".join(f"{k} {v:.3g}" for k, v in peer["chosen"].items()) if peer else ""
-        edge = " (C at the edge)" if peer and "C" in peer.get("edge", ()) else ""
+        edge = " (edge)" if peer and "C" in peer.get("edge", ()) else ""
         mark = "~" if peer and peer.get("estimated") else ""
         body.append(
             (
@@ -106,8 +106,8 @@ def tuned(rows):
                 chosen + edge + (f", on {peer['rows']} rows" if peer and "rows" in peer else ""),
             )
         )
-    columns = ["data", "", "ours", "SVM", "difference", "ours CPU s", "SVM CPU s", "ratio",
-               "target 10"]  # fmt: skip
+    columns = ["data", "", "ours", "SVM", "difference", "CPU s", "SVM CPU s", "ratio",
+               "ten"]  # fmt: skip
     table('gamma="auto" against SVM by cross-validation', [*columns, "SVM chose"], body)
 
 
