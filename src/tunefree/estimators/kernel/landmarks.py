@@ -50,7 +50,7 @@ _CELLS, _ALIGNED = 50_000_000, 16
 _LEFT_OUT, _HELD = 2000, 1000
 # Rounding may move a prediction by so much of the range of the targets; of so many landmarks on,
 # kernel values are in single precision if they move those of a few rows by a tenth of that.
-_PRECISE, _MANY, _TRIED = 1e-4, 1000, 64
+_PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
 
 
 class _Fitted(NamedTuple):
@@ -282,7 +282,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if found is not None:
                 (marks, coef, intercept, left_out), without = found, None
         self.landmarks_ = marks.alone()
-        self._single = self._rounds(A[:_TRIED], coef, np.ptp(Y, axis=0))
+        self._single = self._rounds(A[:_SHOWN], coef, np.ptp(Y, axis=0))
         square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
         moved = np.zeros((0, len(few), Y.shape[1]))
