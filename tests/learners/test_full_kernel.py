@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tunefree import LandmarkRegressor
+from tunefree._threads import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
-from tunefree.learners.kernel.blocked import ALONE, workers
 from tunefree.learners.kernel.full import full, symmetric, times
 from tunefree.learners.kernel.geometry import Geometry, _inverted, inverse
 from tunefree.learners.kernel.nystroem import accumulate, pivots, place, solve

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tunefree._threads import n_threads
 from tunefree.choose.plan import Cost
 from tunefree.choose.stack import Stack, log_losses, stack_classes, stack_targets
-from tunefree.learners.kernel.blocked import n_threads
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
 FEW_ROWS, _FOLDS, _THIRDS, _MOST_HELD = 2000, 5, 3, 5000

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import elsewhere, here
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, one_blas_thread
+from tunefree._threads import ALONE, workers
 from tunefree.choose.race import weighted_mean
 from tunefree.choose.risk import temperature
 from tunefree.columns import coordinates
@@ -20,7 +21,6 @@ from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
-from tunefree.learners.kernel.blocked import ALONE, workers
 from tunefree.learners.kernel.full import full, leaders, scaled, times
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import (

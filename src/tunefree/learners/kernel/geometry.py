@@ -27,8 +27,8 @@ from tunefree._array import Elsewhere
 from tunefree._blas import gemm, potrf, potri, potrs, trsm
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32
 from tunefree._jit import kernel as compiled
+from tunefree._threads import ALONE
 from tunefree.kernels import decay, mirror
-from tunefree.learners.kernel.blocked import ALONE
 
 # Spread of the logarithms of rates, and where targets stand for classes; the middles and the spread
 # of those of penalty and slope.

@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 
 from tunefree._array import elsewhere, here, moved
 from tunefree._blas import syrk, trmm
-from tunefree.learners.kernel.blocked import ALONE
+from tunefree._threads import ALONE
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
 # Numbers in a block of kernel values at least, and its rows at least: as many as make products of
