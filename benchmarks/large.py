@@ -58,7 +58,8 @@ def fit(
     """Fit once small, for the compiler, and once; a dict of what is printed."""
     X, y, Z, t = load(folder, data, rows, columns)
     model = getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more)
-    getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more).fit(X[:1500], y[:1500])
+    few = slice(9000 if estimator.startswith("TuneFree") else 3000)
+    getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more).fit(X[few], y[few])
     if converge:
         full._FALL = 1e-4
     cpu, wall = time.process_time(), time.perf_counter()

@@ -10,8 +10,9 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import Any
 
 import joblib
@@ -32,8 +33,9 @@ def n_threads(n_jobs):
 class Workers:
     """Maps a function over tiles, in threads; matrix products inside use one thread each."""
 
-    def __init__(self, pool=None, size=1):
+    def __init__(self, pool=None, size=1, cores=None):
         self._pool, self._size, self._local = pool, size, threading.local()
+        self._cores: Any = cores or nullcontext()
 
     def memory(self, shape, dtype, use="tile"):
         """Memory of the calling thread for a use: new pages cost more than the work on them."""
@@ -48,7 +50,7 @@ class Workers:
         items = list(items)
         if self._pool is None or len(items) < 2:
             return [function(item) for item in items]
-        return list(self._pool.map(_sent(function), items))
+        return list(self._pool.map(self._sent(function), items))
 
     def each(self, function, items):
         """Yield results in the order of the items, of which only a few wait at a time."""
@@ -56,7 +58,7 @@ class Workers:
         if self._pool is None or len(items) < 2:
             yield from map(function, items)
             return
-        waiting, function = deque(), _sent(function)
+        waiting, function = deque(), self._sent(function)
         for item in items:
             waiting.append(self._pool.submit(function, item))
             if len(waiting) > self._size:
@@ -64,26 +66,27 @@ class Workers:
         while waiting:
             yield waiting.popleft().result()
 
+    def _sent(self, function):
+        """The function for the pool's threads, which hear of rounding what the caller would."""
+        function, told = in_threads(function), np.geterr()
+
+        def begun(item):
+            with self._cores, np.errstate(**told):
+                return function(item)
+
+        return begun
+
 
 ALONE = Workers()
 # The team of the stretch of work that a thread is in; its own threads have none.
 _TEAM: Any = ContextVar("team", default=ALONE)
+# Of work beside other work: threads at most, and the cores that these have to wait for.
+_SHARE: Any = ContextVar("share", default=(None, None))
 
 
 def team():
     """The workers of the stretch of work that the calling thread is in, or itself alone."""
     return _TEAM.get()
-
-
-def _sent(function):
-    """The function for a pool's threads, to which rounding is as well known as to the caller."""
-    function, told = in_threads(function), np.geterr()
-
-    def aloud(item):
-        with np.errstate(**told):
-            return function(item)
-
-    return aloud
 
 
 def _settle(cores):
@@ -107,14 +110,34 @@ def _leading(found):
 @contextmanager
 def workers(n_jobs):
     """Threads for a stretch of work."""
-    n = n_threads(n_jobs)
+    most, free = _SHARE.get()
+    n = min(n_threads(n_jobs), most or os.cpu_count() or 1)
     with one_blas_thread():
         if n == 1:
             with _leading(Workers()) as found:
                 yield found
             return
         cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
-        cores = iter(cores if n == len(cores) else ())  # fewer threads than cores go where they can
-        with ThreadPoolExecutor(n, "tunefree", _settle, (cores,)) as pool:
-            with _leading(Workers(pool, n)) as found:
+        settled = free is None and n == len(cores)  # fewer threads than cores go where they can
+        with ThreadPoolExecutor(n, "tunefree", _settle, (iter(cores if settled else ()),)) as pool:
+            with _leading(Workers(pool, n, free)) as found:
                 yield found
+
+
+def side_by_side(works, n_jobs):
+    """Functions without arguments as ones that run at once, in threads that the caller has.
+
+    Each has its part of the cores, and the last also those that the others leave as they end.
+    """
+    n = n_threads(n_jobs)
+    own, free = max(1, n // len(works)), threading.Semaphore(n)
+
+    def begun(i):
+        last = i + 1 == len(works)
+        _SHARE.set((n, free) if last else (own, None))
+        with ExitStack() as held:
+            for _ in range(0 if last else own):
+                held.enter_context(free)
+            return works[i]()
+
+    return [partial(copy_context().run, begun, i) for i in range(len(works))]

@@ -11,11 +11,12 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tunefree._threads import n_threads
+from tunefree._threads import n_threads, side_by_side
 from tunefree.choose.plan import Cost
 from tunefree.choose.stack import Stack, log_losses, stack_classes, stack_targets
 
@@ -235,9 +236,11 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
                 known = list(entries)
                 # The last ones ask nothing of each other; where memory is short they take turns.
                 late = range(i, len(candidates))
-                several = n_threads(getattr(candidate.estimator, "n_jobs", 1)) > 1
-                if several and plan.bytes is None and not any(map(reason, late, plan.steps[i:])):
-                    waiting = {k: pool.submit(hear, candidates[k]) for k in late}
+                n_jobs = getattr(candidate.estimator, "n_jobs", 1)
+                several = n_threads(n_jobs) > 1 and plan.bytes is None
+                if several and not any(map(reason, late, plan.steps[i:])):
+                    works = side_by_side([partial(hear, candidates[k]) for k in late], n_jobs)
+                    waiting = {k: pool.submit(w) for k, w in zip(late, works, strict=True)}
             why = reason(i, step)
             if why is not None:
                 entries.append(_unscored(candidate, why))

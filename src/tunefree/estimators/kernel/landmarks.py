@@ -317,7 +317,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
         pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
         for m in sizes[:-1] if all_rows and len(sizes) > 1 else sizes:
-            marks = place(self._centers(A, m, pivoted), geometry)
+            marks = place(self._centers(A, m, pivoted), geometry, team)
             found = marks, *self._ridge(marks, A, Y, weights, held, team)
             enough = best is not None and found[4] > (1.0 - _FALL) * best[4]
             if best is None or found[4] < best[4]:
@@ -330,7 +330,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             return best[:4]
         geometry = scaled(geometry, A, Y, weights, n - held, team)
         A = _placed(geometry, Z).astype(np.float32)
-        marks = place(A[: leaders(n)], geometry)
+        marks = place(A[: leaders(n)], geometry, team)
         coef, intercept, said = full(marks, A, Y, weights, geometry.penalty, held, team)
         risk = weights[-held:] @ np.square(said - Y[-held:]).sum(axis=1)
         if best is not None and not risk < best[4]:

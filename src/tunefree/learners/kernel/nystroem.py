@@ -19,11 +19,14 @@ from scipy.linalg import solve_triangular
 from tunefree._array import elsewhere, here, moved
 from tunefree._blas import syrk, trmm
 from tunefree._threads import ALONE
+from tunefree.learners.kernel.geometry import factored, gram, parts_of, root_of
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
 # Numbers in a block of kernel values at least, and its rows at least: as many as make products of
 # coordinates cost more than the addition of their sums.
 _BLOCK, _ROWS = 500_000, 1024
+# Up to so many landmarks are placed, and rows left out, in one piece.
+_WHOLE = 256
 # Rows that are proposed as landmarks at once.
 _DRAWN = 64
 
@@ -118,16 +121,15 @@ class Solution(NamedTuple):
     left_out: np.ndarray  # predictions of the first rows by all others, (n, n_alphas, n_outputs)
 
 
-def place(centers, geometry):
+def place(centers, geometry, team=ALONE):
     """Landmarks with a basis in which their kernel is the identity."""
-    marks = Landmarks(centers, geometry, np.empty((0, 0)))
-    gram = marks.values(centers.astype(np.float64))
+    K = gram(geometry, centers.astype(np.float64), team)
     # The small ridge stands for equal or nearly equal landmarks.
-    gram[np.diag_indices_from(gram)] += 1e-9 * np.trace(gram)
-    lower = np.linalg.cholesky(gram)
-    return marks._replace(
-        basis=np.asfortranarray(solve_triangular(lower, np.eye(len(gram)), lower=True).T)
-    )
+    K[np.diag_indices_from(K)] += 1e-9 * np.trace(K)
+    lower = np.asfortranarray(K)
+    if factored(lower, team, _WHOLE):
+        raise np.linalg.LinAlgError("Landmarks have no kernel matrix that is positive.")
+    return Landmarks(centers, geometry, np.asfortranarray(root_of(lower, team, _WHOLE).T))
 
 
 def pivots(geometry, A, m, seed, block=_DRAWN):
@@ -234,8 +236,8 @@ def solve(
         shift = weights @ targets / weights.sum()
         make = _accumulate_there if elsewhere() else accumulate
         sums = make(marks, rows, n, targets, weights, shift, team)
-    (gram, cross), total = sums.centred(), sums.total
-    values, vectors = np.linalg.eigh(gram)
+    (products, cross), total = sums.centred(), sums.total
+    values, vectors = np.linalg.eigh(products)
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
     table = ((vectors.T @ cross)[:, None] * inverse[:, :, None]).reshape(len(cross), -1)
     shape, mean = (len(alphas), targets.shape[1]), sums.first / total @ vectors
@@ -258,5 +260,5 @@ def solve(
         return fit
 
     most = n if most is None else min(most, n)
-    said = np.concatenate(team.map(left_out, _blocks(marks, most)))
+    said = np.concatenate(team.map(left_out, parts_of(most, _WHOLE)))
     return Solution(coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape), said)
