@@ -1,5 +1,6 @@
 """Kernel ridge regression with a learned geometry, on all rows or on landmarks among them."""
 
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ from tunefree.learners.kernel.nystroem import (
     accumulate,
     pivots,
     place,
+    sharpened,
     solve,
 )
 from tunefree.protocols import MatrixLike, Seed, TargetLike
@@ -307,7 +309,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         n, geometry = len(A), self.geometry_
         if geometry is None:
             marks = Columns(A.shape[1])
-            return marks, *self._ridge(marks, A, Y, weights, held, team)[:3]
+            return self._sharpened((marks, *self._ridge(marks, A, Y, weights, held, team)))
         m, best, sizes = self.n_landmarks, None, []
         if m not in ("auto", "all"):
             sizes = [min(int(m), n)]
@@ -327,7 +329,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
                 break
         if best is not None and not all_rows:
             self.alpha_ = alpha
-            return best[:4]
+            return self._sharpened(best)
         geometry = scaled(geometry, A, Y, weights, n - held, team)
         A = _placed(geometry, Z).astype(np.float32)
         marks = place(A[: leaders(n)], geometry, team)
@@ -335,7 +337,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         risk = weights[-held:] @ np.square(said - Y[-held:]).sum(axis=1)
         if best is not None and not risk < best[4]:
             self.alpha_ = alpha
-            return best[:4]
+            return self._sharpened(best)
         self.geometry_, self.alpha_ = geometry, geometry.penalty
         return Landmarks(A, geometry, np.empty((0, 0))), coef, intercept, said
 
@@ -364,16 +366,25 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """Coefficients, intercepts, what is said of the last rows and its risk, at best penalty."""
         # These are to come first.
         A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
-        single = len(A) > _ALL and self.geometry_ is not None
-        dtype = np.float32 if single else np.float64
+        single = len(A) > _ALL and self.geometry_ is not None and not elsewhere()
 
-        def rows(start, stop):
+        def rows(start, stop, dtype=np.float32 if single else np.float64):
             return A[start:stop].astype(dtype)
 
-        coef, intercept, said, self.alpha_, risk = _best(
-            marks, rows, len(A), Y, weights, held, team
-        )
-        return coef, intercept, said, risk
+        found, i, risk = _best(marks, rows, len(A), Y, weights, held, team)
+        self.alpha_ = float(ALPHAS[i])
+        known = found.coef[:, i], found.intercept[i], found.left_out[:, i]
+
+        def sharp():
+            exactly = partial(rows, dtype=np.float64)
+            given = marks, exactly, len(A), Y, weights, found, i, team
+            return sharpened(*given) if single else known
+
+        return *known, risk, sharp
+
+    def _sharpened(self, found):
+        """Of what is known of landmarks what is learned, in double precision."""
+        return found[0], *found[-1]()
 
     def _solve_sums(self, rows, told, A, Y, weights, held, before):
         """Landmarks and their solution from sums over all rows; None if it is no better."""
@@ -384,13 +395,13 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             marks = place(A[: min(m, len(A))], geometry)
         sums = rows.total("features", _sums, Placed(self.view_, geometry), told, marks, merge=_plus)
         A, Y, weights = A[few], Y[few], weights[few]
-        coef, intercept, said, alpha, risk = _best(
+        found, i, risk = _best(
             marks, lambda a, b: A[a:b].astype(np.float64), held, Y, weights, held, sums=sums
         )
         if risk > weights @ np.square(before - Y).sum(axis=1):
             return None
-        self.alpha_ = alpha
-        return marks, coef, intercept, said
+        self.alpha_ = float(ALPHAS[i])
+        return marks, found.coef[:, i], found.intercept[i], found.left_out[:, i]
 
     def _geometry(self, Z, Y, weights, like, held, n_columns, team):
         self._spent = 0.0
@@ -461,12 +472,11 @@ def _placed(geometry, Z):
 
 
 def _best(marks, rows, n, Y, weights, held, team=ALONE, sums=None):
-    """The solution of the penalty that says most of the first rows, that penalty and its risk."""
+    """The solutions, the number of the one that says most of the first rows, and its risk."""
     found = solve(marks, rows, n, Y, weights, most=held, team=team, sums=sums)
     risk = weights[:held] @ np.square(found.left_out - Y[:held, None]).sum(axis=2)
     i = int(np.argmin(risk))
-    known = found.coef[:, i], found.intercept[i], found.left_out[:, i]
-    return *known, float(ALPHAS[i]), float(risk[i])
+    return found, i, float(risk[i])
 
 
 def _shares(codes, weights, k):

@@ -27,6 +27,8 @@ ALPHAS = np.logspace(-6.0, 3.0, 19)
 _BLOCK, _ROWS = 500_000, 1024
 # Up to so many landmarks are placed, and rows left out, in one piece.
 _WHOLE = 256
+# Steps in double precision after a solution in single precision.
+_STEPS = 2
 # Rows that are proposed as landmarks at once.
 _DRAWN = 64
 
@@ -119,6 +121,8 @@ class Solution(NamedTuple):
     coef: np.ndarray  # of the kernel values, of shape (m, n_alphas, n_outputs)
     intercept: np.ndarray  # of shape (n_alphas, n_outputs)
     left_out: np.ndarray  # predictions of the first rows by all others, (n, n_alphas, n_outputs)
+    rest: np.ndarray  # what is left of these rows' own residuals, of shape (n, n_alphas)
+    known: tuple  # eigenvalues and eigenvectors of the products of centred coordinates
 
 
 def place(centers, geometry, team=ALONE):
@@ -250,15 +254,50 @@ def solve(
         w, y = weights[block, None], targets[block, None] - level
         np.square(F, out=F)
         # A row that its own fit passes through says nothing: its prediction is the mean's.
-        rest = np.maximum(1.0 - w * (F @ inverse) - w / total, 0.0)[:, :, None]
+        own = np.maximum(1.0 - w * (F @ inverse) - w / total, 0.0)
+        rest = own[:, :, None]
         # y - (y - fit) / rest, in place.
         fit -= y
         fit /= np.maximum(rest, 1e-8)
         fit += y
         fit *= rest > 1e-8
         fit += level
-        return fit
+        return fit, own
 
     most = n if most is None else min(most, n)
-    said = np.concatenate(team.map(left_out, parts_of(most, _WHOLE)))
-    return Solution(coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape), said)
+    told = zip(*team.map(left_out, parts_of(most, _WHOLE)), strict=True)
+    return Solution(
+        coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape),
+        *map(np.concatenate, told), (np.maximum(values, 0.0), vectors),
+    )  # fmt: skip
+
+
+def sharpened(marks, rows, n, targets, weights, found, i, team=ALONE):
+    """What solves for the i-th penalty, in double precision, and what it says of rows left out.
+
+    The solution `found` is one from products in single precision, the curvature of which will do
+    for steps of Newton.
+    """
+    coef, intercept, (values, vectors) = found.coef[:, i], found.intercept[i], found.known
+    total, kept = weights.sum(), len(found.rest)
+
+    def part(block):
+        K, w = marks.values(rows(block.start, block.stop)), weights[block]
+        gap = targets[block] - intercept - K @ coef
+        rest = w[:, None] * gap
+        return (K.T @ rest, w @ K, rest.sum(axis=0)), gap[: max(kept - block.start, 0)]
+
+    for _ in range(_STEPS):
+        sums: Any = 0.0, 0.0, 0.0
+        gaps = []
+        for parts, gap in team.each(part, parts_of(n, _WHOLE)):
+            sums = [a + b for a, b in zip(sums, parts, strict=True)]
+            gaps.append(gap)
+        slope, first, rest = sums
+        slope = marks.basis.T @ (slope - np.outer(first, rest / total))
+        slope -= ALPHAS[i] * solve_triangular(marks.basis, coef)
+        step = marks.fold(vectors @ (vectors.T @ slope / (values + ALPHAS[i])[:, None]))
+        coef, intercept = coef + step, intercept + (rest - first @ step) / total
+    own = found.rest[:, i, None]
+    said = targets[:kept] - np.concatenate(gaps) / np.maximum(own, 1e-8)
+    return coef, intercept, np.where(own > 1e-8, said, found.left_out[:, i])
