@@ -280,6 +280,7 @@ def sharpened(marks, rows, n, targets, weights, found, i, team=ALONE):
     """
     coef, intercept, (values, vectors) = found.coef[:, i], found.intercept[i], found.known
     total, kept = weights.sum(), len(found.rest)
+    blocks = [slice(a, min(a + _WHOLE, n)) for a in range(0, n, _WHOLE)]
 
     def part(block):
         K, w = marks.values(rows(block.start, block.stop)), weights[block]
@@ -290,7 +291,7 @@ def sharpened(marks, rows, n, targets, weights, found, i, team=ALONE):
     for _ in range(_STEPS):
         sums: Any = 0.0, 0.0, 0.0
         gaps = []
-        for parts, gap in team.each(part, parts_of(n, _WHOLE)):
+        for parts, gap in team.each(part, blocks):
             sums = [a + b for a, b in zip(sums, parts, strict=True)]
             gaps.append(gap)
         slope, first, rest = sums
