@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.extmath import randomized_svd
 
 from tunefree._jit import REASSOCIATE, kernel
 from tunefree.designs import CSR, Dense, resized
@@ -542,6 +543,58 @@ class Coordinates(NamedTuple):
                 z = g("Div", g("Sub", x, float(self.center[i])), float(self.scale[i]))
                 columns.append(g("Max", g("Min", z, _FAR), -_FAR))
         return g("Concat", *columns, axis=1)
+
+
+class Components(NamedTuple):
+    """Principal components: columns of one unit, as pixels are, seen together.
+
+    Neither columns nor components are brought to one scale: what is small for the columns as they
+    are, counts for little. One rate serves all.
+
+    Attributes
+    ----------
+    center : ndarray of shape (d,)
+    axes : ndarray of shape (d, k)
+        Orthogonal, of one length: the first component has a variance of 1.
+    """
+
+    center: np.ndarray
+    axes: np.ndarray
+
+    @property
+    def rate(self):
+        """The number of the rate that each component has: all have the same."""
+        return np.zeros(self.axes.shape[1], dtype=np.int64)
+
+    def show(self, X):
+        """The components of rows, of the same type of float, shape (n, k).
+
+        Examples
+        --------
+        >>> X = np.array([[0.0, 0.0], [3.0, 3.0], [6.0, 6.0]])
+        >>> np.abs(components(X, np.ones(3), 1).show(X)).round(1)
+        array([[1.2],
+               [0. ],
+               [1.2]])
+        """
+        return (X - self.center.astype(X.dtype)) @ self.axes.astype(X.dtype)
+
+    def onnx(self, g, X):
+        """The components of rows as nodes of a graph."""
+        return g("MatMul", g("Sub", X, self.center), self.axes)
+
+
+def components(X, weights, most):
+    """At most so many principal components of weighted rows; none if no column varies.
+
+    Source: Halko, Martinsson and Tropp 2011 (of many columns, by random projections).
+    """
+    share = weights / weights.sum()
+    center = share @ X.astype(np.float64, copy=False)
+    A = np.sqrt(share)[:, None] * (X - center)
+    _, sizes, axes = randomized_svd(A, min(most, *A.shape), random_state=0)
+    kept = sizes > 1e-10 * max(np.abs(center).max(), sizes.max(initial=0.0))
+    return Components(center, np.ascontiguousarray(axes[kept].T) / (sizes[:1] if kept.any() else 1))
 
 
 def coordinates(X, weights):

@@ -15,7 +15,7 @@ from tunefree._process import check_memory, one_blas_thread
 from tunefree._threads import ALONE, workers
 from tunefree.choose.race import weighted_mean
 from tunefree.choose.risk import temperature
-from tunefree.columns import coordinates
+from tunefree.columns import Coordinates, components, coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import TellsCallbacks, told
@@ -23,7 +23,14 @@ from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.full import full, leaders, scaled, times
-from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
+from tunefree.learners.kernel.geometry import (
+    ROWS,
+    best_view,
+    exact,
+    looked_at,
+    moves,
+    rows_of,
+)
 from tunefree.learners.kernel.nystroem import (
     ALPHAS,
     Columns,
@@ -48,6 +55,8 @@ _TRIED = 250
 _FEW, _RATED, _FOLDS = 2000, 4, 3
 # Numbers of a block of rows to predict; rows come in multiples of so many.
 _CELLS, _ALIGNED = 50_000_000, 16
+# From so many columns on as many principal components are tried, too.
+_WIDE = 32
 # Rows that are left out to judge, of all and of those that the search has not seen.
 _LEFT_OUT, _HELD = 2000, 1000
 # Rounding may move a prediction by so much of the range of the targets; of so many landmarks on,
@@ -250,9 +259,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             held = np.arange(n) >= (0 if n <= _LEFT_OUT else n - _HELD)
         order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
         X, Y, weights, r = X[order], Y[order], weights[order], int(held.sum())
-        self.view_ = coordinates(X, weights) if like is None else like.view_
-        Z = self.view_.show(X)
-        self.geometry_ = geometry = self._geometry(Z, Y, weights, like, r, X.shape[1], team)
+        Z, geometry = self._seen(X, Y, weights, like, r, team)
+        self.geometry_ = geometry
         A = Z if geometry is None else _placed(geometry, Z)
         exactly = geometry is not None and n <= _ALL and self.n_landmarks in ("auto", "all")
         intercept, without = np.zeros(Y.shape[1]), None
@@ -291,7 +299,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if together is not None:
             columns = [*np.arange(X.shape[1])[:, None], *together]
             centers = getattr(marks, "centers", None)
-            moved = moves(geometry, A, few, centers, coef, self.view_.source, columns, without)
+            source = getattr(self.view_, "source", self._from_next(X[few]))
+            moved = moves(geometry, A, few, centers, coef, source, columns, without)
             each = np.square(moved[: X.shape[1]]).sum(axis=2) @ weights[few]
             self.relevance_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
@@ -403,23 +412,55 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         self.alpha_ = float(ALPHAS[i])
         return marks, found.coef[:, i], found.intercept[i], found.left_out[:, i]
 
-    def _geometry(self, Z, Y, weights, like, held, n_columns, team):
-        self._spent = 0.0
-        if self.kernel == "linear":
-            return None
-        kernel, near = KERNELS[self.kernel], None if like is None else like.geometry_
+    def _seen(self, X, Y, weights, like, held, team):
+        """Rows as the view shows them, and the geometry: those of `like`, or of most evidence."""
+        (n, d), kernel, self._spent = X.shape, KERNELS[self.kernel], 0.0
+        near = None if like is None else like.geometry_
         if like is not None and near is not None and near.kernel == kernel:
-            self._spent = like._spent
-            return near
+            self.view_, self._spent = like.view_, like._spent
+            return self.view_.show(X), near
+        given = like is not None and isinstance(like.view_, Coordinates)
+        wide = like is None and self.kernel == "rbf" and d >= _WIDE
+        # Of many rows a few tell by which of several views they are to be shown.
+        some = slice(_ALL if wide else n)
+        self.view_ = like.view_ if given else coordinates(X[some], weights[some])
+        if self.kernel == "linear":
+            return self.view_.show(X), None
         # The rows held come last: they are searched only where there are few others.
-        n = len(Z) - held
-        if n == 0 or n < ROWS and not self._few_rows(len(Z), n_columns):
-            # Left-out values hide about half of what the rates have followed.
-            n, self._spent = None, 0.5 * len(np.unique(self.view_.rate)) / len(Z)
-        return search(
-            kernel, Z[:n].astype(np.float32), Y[:n], weights[:n], self.view_.rate,
-            self._CLASSIFY, team,
-        )  # fmt: skip
+        m = n - held
+        if hidden := m == 0 or m < ROWS and not self._few_rows(n, d):
+            m = n
+        few, views = slice(rows_of(m) if wide else n), [self.view_]
+        if wide:
+            views.append(components(X[some], weights[some], _WIDE))
+        shown = [view.show(X[few]) for view in views]
+
+        def best():
+            heard = [
+                (Z[:m].astype(np.float32), view.rate) for Z, view in zip(shown, views, strict=True)
+            ]
+            return best_view(kernel, heard, Y[:m], weights[:m], self._CLASSIFY, team)
+
+        number, geometry = best()
+        if wide and not number and n > _ALL:
+            views = [coordinates(X, weights)]
+            shown = [views[0].show(X)]
+            number, geometry = best()
+        self.view_ = views[number]
+        if hidden:  # left-out values hide about half of what the rates have followed
+            self._spent = 0.5 * len(np.unique(self.view_.rate)) / n
+        Z = shown[number]
+        return Z if len(Z) == n else self.view_.show(X), geometry
+
+    def _from_next(self, X):
+        """What places some rows when some columns come from the next one."""
+
+        def place(columns):
+            new = X.copy()
+            new[:, columns] = np.roll(X[:, columns], 1, axis=0)
+            return _placed(self.geometry_, self.view_.show(new))
+
+        return place
 
     @one_blas_thread()
     def _scores(self, X):

@@ -40,6 +40,8 @@ _STARTS = ((1 / 16, 0.1), (1 / 2, 0.1), (4.0, 0.01))
 # Rows of a search, of its starts, evaluations of both, and what a step has to gain: evidences
 # that differ by a tenth of a unit say the same.
 ROWS, _MORE_ROWS, _FEW, _EARLY, _MOST, _GAIN = 700, 1400, 300, 6, 16, 0.1
+# A second view is taken where its evidence is larger by so many units, a factor of e each.
+_DECISIVE = 10.0
 # The value where rounding spoils a factor.
 _NOWHERE = 1e10
 # Changed kernel values by which effects of columns are measured.
@@ -414,17 +416,38 @@ def search(kernel, Z, Y, weights, shared, labels=False, team=ALONE):
     >>> bool(g.rates[0] > 100 * g.rates[1:].max())
     True
     """
-    n = rows_of(len(Z))
-    Z, Y, weights = Z[:n], Y[:n].astype(np.float32), weights[:n]
-    whole = _Evidence(kernel, Z, Y, weights, shared, labels, team)
-    few = _Evidence(kernel, Z[:_FEW], Y[:_FEW], weights[:_FEW], shared, labels)
-    middle = _median(kernel, Z)
-    starts = [
-        np.append(np.full(whole.q, np.log(rate / middle)), [np.log(penalty), _MIDDLE])
-        for rate, penalty in _STARTS
-    ]
-    best, _ = min(team.map(lambda theta: few.minimize(theta, _EARLY), starts), key=lambda r: r[1])
-    return whole.geometry(whole.minimize(best, _MOST)[0])
+    return best_view(kernel, [(Z, shared)], Y, weights, labels, team)[1]
+
+
+def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
+    """The number of the view of most evidence, and its geometry.
+
+    A later view has to be better than earlier ones by `_DECISIVE`.
+
+    Parameters
+    ----------
+    kernel : part
+    views : list of pairs
+        Rows and the numbers of their rates, each as in `search`.
+    Y, weights, labels, team
+        See `search`.
+    """
+
+    n, best, number, geometry = rows_of(len(Y)), np.inf, 0, None
+    Y, weights = Y[:n].astype(np.float32), weights[:n]
+    for i, (Z, shared) in enumerate(views):
+        whole = _Evidence(kernel, Z[:n], Y, weights, shared, labels, team)
+        few = _Evidence(kernel, Z[:_FEW], Y[:_FEW], weights[:_FEW], shared, labels)
+        middle = _median(kernel, Z[:n])
+        starts = [
+            np.append(np.full(whole.q, np.log(rate / middle)), [np.log(penalty), _MIDDLE])
+            for rate, penalty in _STARTS
+        ]
+        found = team.map(lambda theta, few=few: few.minimize(theta, _EARLY), starts)
+        theta, value = whole.minimize(min(found, key=lambda r: r[1])[0], _MOST)
+        if value < best - _DECISIVE * (i > 0):
+            best, number, geometry = value, i, whole.geometry(theta)
+    return number, geometry
 
 
 def _median(kernel, A):
@@ -453,8 +476,9 @@ def moves(geometry, A, rows, centers, coef, source, columns, without=None):
         Which of them are looked at, in random order.
     centers : ndarray of shape (m, q)
     coef : ndarray of shape (m, c)
-    source : ndarray of int of shape (q,)
-        The column of each coordinate.
+    source : ndarray of int of shape (q,), or callable
+        The column of each coordinate; or what places the rows that are looked at when some columns
+        come from the next one.
     columns : list of ndarray of int
         Columns that change together.
     without : tuple of ndarray of shapes (n, m) and (n, c), optional
@@ -477,12 +501,17 @@ def moves(geometry, A, rows, centers, coef, source, columns, without=None):
     coef = coef.astype(np.float32)
     D, _ = parts(A, centers)
     E = decay(D, 1.0)
+    left = kernel.sizes(A)
     for to, together in zip(out, columns, strict=True):
-        own = np.flatnonzero(np.isin(source, together))
-        if not len(own):
-            continue
-        near, sizes = parts(np.ascontiguousarray(A[:, own]), np.ascontiguousarray(centers[:, own]))
-        step, lines = np.roll(near, 1, axis=0) - near, np.roll(sizes, 1) - sizes
+        if callable(source):
+            far, sizes = parts(source(together).astype(np.float32), centers)
+            step, lines = far - D, sizes - left
+        else:
+            own = np.flatnonzero(np.isin(source, together))
+            if not len(own):
+                continue
+            near, sizes = parts(*(np.ascontiguousarray(part[:, own]) for part in (A, centers)))
+            step, lines = np.roll(near, 1, axis=0) - near, np.roll(sizes, 1) - sizes
         moved = decay(np.maximum(D + step, 0.0), 1.0)
         moved += slope * (lines[:, None] - step) - E
         to[:] = moved @ coef
