@@ -46,6 +46,7 @@ from tunefree.estimators.reflectron.problem import (
     is_kernel,
     link_range,
     scheme_of,
+    taken,
     with_steps,
 )
 from tunefree.estimators.reflectron.rounds import Rounds, entered, left_out
@@ -496,7 +497,7 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
 
     def _batches(self, problem):
         """The units, all rows as batch learners and flows take them, and where to start."""
-        X, targets = problem.X[problem.rows], problem.targets[problem.rows]
+        X, targets = taken(problem.X, problem.rows), problem.targets[problem.rows]
         weights = problem.weights
         columns = self._units(X, weights, self.fit_intercept)
         batches = [
