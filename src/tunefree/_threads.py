@@ -124,7 +124,7 @@ def workers(n_jobs):
                 yield found
 
 
-def side_by_side(works, n_jobs):
+def side_by_side(works, n_jobs) -> list[Any]:
     """Functions without arguments as ones that run at once, in threads that the caller has.
 
     Each has its part of the cores, and the last also those that the others leave as they end.

@@ -215,7 +215,12 @@ class RBF(NamedTuple):
 
     def spread(self, A: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Of every column the sum of W_ik (a_i - a_k)^2 over pairs i < k; W is symmetric."""
-        return np.square(A).T @ W.sum(axis=1) - np.einsum("ij,ij->j", A, W @ A)
+        return self.spread_of(A, W, slice(None))
+
+    def spread_of(self, A: np.ndarray, W: np.ndarray, rows: slice) -> np.ndarray:
+        """What some rows add to it."""
+        some, own = A[rows], W[rows]
+        return np.square(some).T @ own.sum(axis=1) - np.einsum("ij,ij->j", some, own @ A)
 
     def spread_from_zero(self, A: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Of every column the sum of w_i a_i^2."""

@@ -1,6 +1,5 @@
 """Kernel ridge regression with a learned geometry, on all rows or on landmarks among them."""
 
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -377,7 +376,12 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
         single = len(A) > _ALL and self.geometry_ is not None and not elsewhere()
 
-        def rows(start, stop, dtype=np.float32 if single else np.float64):
+        dtype = np.float32 if single else np.float64
+
+        def exactly(start, stop):
+            return A[start:stop].astype(np.float64)
+
+        def rows(start, stop):
             return A[start:stop].astype(dtype)
 
         found, i, risk = _best(marks, rows, len(A), Y, weights, held, team)
@@ -385,7 +389,6 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         known = found.coef[:, i], found.intercept[i], found.left_out[:, i]
 
         def sharp():
-            exactly = partial(rows, dtype=np.float64)
             given = marks, exactly, len(A), Y, weights, found, i, team
             return sharpened(*given) if single else known
 

@@ -14,7 +14,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import elsewhere, moved
+from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product
 from tunefree._threads import workers
@@ -46,6 +46,7 @@ from tunefree.estimators.reflectron.problem import (
     is_kernel,
     link_range,
     scheme_of,
+    taken,
     with_steps,
 )
 from tunefree.estimators.reflectron.rounds import Rounds, entered, left_out
@@ -310,7 +311,7 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         `offset` is added to the margins of rows; `law` has family and link, where these are known.
         """
         self.left_out_ = None
-        with workers(1 if elsewhere() else self.n_jobs):
+        with workers(self.n_jobs if SPACE.get() is None else 1):
             problem = self._problem(X, targets, weights, strata, validation, offset, law)
             if self.solver == "batch":
                 self._fit_batch(problem)
@@ -375,7 +376,7 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
             (problem.family, problem.link), bound(configurations, batches[0].design,
             problem.weights), problem.members, problem.choosing,
         )  # fmt: skip
-        if elsewhere():
+        if SPACE.get() is not None:
             batches = [
                 b._replace(design=Dense(moved(b.design.values)))
                 if isinstance(b.design, Dense) else b
@@ -496,7 +497,7 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
 
     def _batches(self, problem):
         """The units, all rows as batch learners and flows take them, and where to start."""
-        X, targets = problem.X[problem.rows], problem.targets[problem.rows]
+        X, targets = taken(problem.X, problem.rows), problem.targets[problem.rows]
         weights = problem.weights
         columns = self._units(X, weights, self.fit_intercept)
         batches = [

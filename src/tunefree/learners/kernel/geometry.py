@@ -313,12 +313,12 @@ class _Evidence:
             return _weigh(W[part], inv[part], D[part], E[part], sizes[part], sizes, beta, row[part])
 
         slope[q + 1] = half * g.slope * sum(self.team.map(weigh, self.parts)) + weak[1] / _WIDTH
-        columns = (
-            [slice(None)]
-            if len(self.parts) == 1
-            else [slice(j, j + 16) for j in range(0, A.shape[1], 16)]
-        )
-        spread = np.concatenate(self.team.map(lambda c: kernel.spread(A[:, c], W), columns))
+        if kernel.power == 2:
+            spread = sum(self.team.map(lambda part: kernel.spread_of(A, W, part), self.parts))
+        else:
+            step = 16 if len(self.parts) > 1 else A.shape[1]
+            columns = [slice(j, j + step) for j in range(0, A.shape[1], step)]
+            spread = np.concatenate(self.team.map(lambda c: kernel.spread(A[:, c], W), columns))
         each = 2.0 * half * (g.slope * kernel.spread_from_zero(A, row) - spread)
         slope[:q] = np.bincount(self.shared, each, q) + away / self.spread**2
         return value, slope

@@ -265,10 +265,10 @@ def solve(
         return fit, own
 
     most = n if most is None else min(most, n)
-    told = zip(*team.map(left_out, parts_of(most, _WHOLE)), strict=True)
+    told, own = zip(*team.map(left_out, parts_of(most, _WHOLE)), strict=True)
     return Solution(
         coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape),
-        *map(np.concatenate, told), (np.maximum(values, 0.0), vectors),
+        np.concatenate(told), np.concatenate(own), (np.maximum(values, 0.0), vectors),
     )  # fmt: skip
 
 
