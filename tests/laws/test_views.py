@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_digits
 
-from tunefree.columns import VIEWS, View, ViewSet, moments
+from tunefree import LandmarkClassifier, LandmarkRegressor
+from tunefree.columns import VIEWS, Components, Coordinates, View, ViewSet, components, moments
 from tunefree.robust import column_caps
 
 RNG = np.random.default_rng(0)
@@ -101,3 +103,37 @@ def test_whitening_decorrelates_the_more_the_smaller_the_ridge():
 
 def test_the_empty_view_shows_the_rows():
     np.testing.assert_array_equal(seen(View()), X)
+
+
+def test_components_turn_rows_and_change_no_distance():
+    """All of them are an isometry but for one factor, and weights are repetitions."""
+    view, counts = components(X, np.ones(80), 6), RNG.integers(1, 4, 80)
+    Z, apart = view.show(X), np.linalg.norm(X[:40] - X[40:], axis=1)
+    ratio = np.linalg.norm(Z[:40] - Z[40:], axis=1) / apart
+    np.testing.assert_allclose(ratio, ratio[0])
+    np.testing.assert_allclose(Z.var(axis=0)[0], 1.0)
+    assert (np.diff(Z.var(axis=0)) <= 1e-12).all()
+    often = components(np.repeat(X, counts, axis=0), np.ones(counts.sum()), 3)
+    weighted = components(X, counts.astype(float), 3)
+    np.testing.assert_allclose(often.center, weighted.center, atol=1e-12)
+    squares = [part.axes @ part.axes.T for part in (often, weighted)]
+    np.testing.assert_allclose(*squares, atol=1e-12)
+
+
+def test_constant_columns_have_no_component():
+    assert components(np.ones((5, 3)), np.ones(5), 2).show(np.ones((2, 3))).shape == (2, 0)
+
+
+def test_evidence_says_which_view_a_kernel_wants():
+    """Components of pixels, readings of columns of which one counts."""
+    pixels, digit = load_digits(return_X_y=True)
+    model = LandmarkClassifier(random_state=0).fit(pixels[:500], digit[:500])
+    assert isinstance(model.view_, Components)
+    assert model.score(pixels[500:], digit[500:]) > 0.95
+    assert model.relevance_.shape == (64,)
+    np.testing.assert_allclose(model.relevance_.sum(), 1.0)
+    wide = RNG.normal(size=(900, 40))
+    model = LandmarkRegressor(random_state=0).fit(wide[:700], np.sin(2.0 * wide[:700, 0]))
+    assert isinstance(model.view_, Coordinates)
+    assert model.score(wide[700:], np.sin(2.0 * wide[700:, 0])) > 0.9
+    assert model.relevance_.argmax() == 0

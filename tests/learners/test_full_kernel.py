@@ -22,6 +22,7 @@ def problem(kernel, n=1300, k=2):
 def test_steps_end_at_the_direct_solution(kernel, monkeypatch):
     """With a free intercept: [K + p / w, 1; 1', 0] [coef; b] = [Y; 0]."""
     monkeypatch.setattr("tunefree.learners.kernel.full._FALL", -1.0)
+    monkeypatch.setattr("tunefree.learners.kernel.full._DONE", 0.0)
     geometry, A, Y, w = problem(kernel)
     coef, b, said = full(place(A[:300], geometry), A, Y, w, 0.1, 100, ALONE, most=24)
 

@@ -48,6 +48,8 @@ from tunefree.uncertainty.intervals import Residuals
 # rows left out falls by such a share; if it still does in the end, all rows are landmarks, where
 # that takes no more than so many multiply-adds for a product with their kernel values.
 _ALL, _START, _FALL, _STEP = 8000, 500, 0.01, 1e12
+# Up to so many landmarks tell whether all rows are worth it.
+_TOLD = 1000
 # Landmarks drawn by what others leave of them are tried with so many.
 _TRIED = 250
 # Fewer rows than that, or a rate, are left out of the search in folds.
@@ -326,7 +328,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START]
         all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
         pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
-        for m in sizes[:-1] if all_rows and len(sizes) > 1 else sizes:
+        for m in [m for m in sizes if m <= _TOLD] or sizes if all_rows else sizes:
             marks = place(self._centers(A, m, pivoted), geometry, team)
             found = marks, *self._ridge(marks, A, Y, weights, held, team)
             enough = best is not None and found[4] > (1.0 - _FALL) * best[4]
@@ -338,10 +340,11 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if best is not None and not all_rows:
             self.alpha_ = alpha
             return self._sharpened(best)
-        geometry = scaled(geometry, A, Y, weights, n - held, team)
+        geometry = scaled(geometry, A, Y, weights, n - held, team, self._CLASSIFY)
         A = _placed(geometry, Z).astype(np.float32)
         marks = place(A[: leaders(n)], geometry, team)
-        coef, intercept, said = full(marks, A, Y, weights, geometry.penalty, held, team)
+        found = marks, A, Y, weights, geometry.penalty, held, team
+        coef, intercept, said = full(*found, labels=self._CLASSIFY)
         risk = weights[-held:] @ np.square(said - Y[-held:]).sum(axis=1)
         if best is not None and not risk < best[4]:
             self.alpha_ = alpha
@@ -592,7 +595,8 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     dual_coef_ : ndarray of shape (n_landmarks, n_targets)
     intercept_ : float or ndarray of shape (n_targets,)
     view_ : part
-        The readings of the columns (`tunefree.columns.Coordinates`).
+        The readings of the columns (`tunefree.columns.Coordinates`), or from 32 columns on, where
+        the evidence says so, their principal components (`tunefree.columns.Components`).
     geometry_ : part or None
         Kernel, rates, slope and penalty.
     landmarks_ : part

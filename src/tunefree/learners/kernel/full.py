@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tunefree._blas import potrs, trmm
-from tunefree.learners.kernel.geometry import exact, factored, parts_of
+from tunefree.learners.kernel.geometry import SINGLE_MANY, exact, factored, parts_of
 from tunefree.learners.kernel.nystroem import Landmarks, accumulate
 
 _TILE, _PANEL = 512, 1024
@@ -36,10 +36,14 @@ _TAIL = 2.0
 _SMALL = 1e-12
 # Kernel values in single precision want a penalty of so much, times the root of the rows.
 _ROUNDED = 3e-6
-# Rows that are asked for the penalty, and times what that of their evidence is tried.
-_ASKED, _FACTORS = 3000, (0.03, 0.1, 0.3, 1.0, 3.0)
-# Steps at most, between two looks at the risk, and by how much it is to fall meanwhile.
-_MOST, _EACH, _FALL = 80, 4, 3e-3
+# Rows that are asked for the penalty, and times what that of their evidence is tried. The largest
+# is taken that costs so much of the risk, or of that of classes, which are told apart long before
+# squares stop falling: twice the penalty saves a third of the steps.
+_ASKED, _FACTORS = 3000, (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+_SLACK, _SLACK_OF_LABELS = 0.01, 0.05
+# Steps at most, between two looks at the risk, and by how much it is to fall meanwhile; or the
+# squared residual is such a share of the squared errors, or so often that, of classes.
+_MOST, _EACH, _FALL, _DONE, _LABELS = 80, 4, 3e-3, 5e-3, 10.0
 
 
 class _Values(NamedTuple):
@@ -60,12 +64,14 @@ class _Values(NamedTuple):
         return self.marks.values(A).T.astype(np.float64)
 
 
-def _wide(team, geometry, A, B, sizes):
-    """Kernel values of a tile, in double precision."""
-    shape = len(A), len(B)
-    values = team.memory(shape, np.dtype(np.float64), "wide")
-    values[:] = geometry.values(A, B, team.memory(shape, A.dtype), sizes)
-    return values
+def _tile(team, geometry, A, B, sizes, dtype):
+    """Kernel values of a tile, in the precision of what they are multiplied by."""
+    values = geometry.values(A, B, team.memory((len(A), len(B)), A.dtype), sizes)
+    if values.dtype == dtype:
+        return values
+    wide = team.memory(values.shape, dtype, "wide")
+    wide[:] = values
+    return wide
 
 
 def times(geometry, A, B, V, team, tile=_TILE):
@@ -77,7 +83,7 @@ def times(geometry, A, B, V, team, tile=_TILE):
         a = geometry.kernel.sizes(rows)
         for i in range(0, len(B), _TILE):
             some = slice(i, i + _TILE)
-            out = out + _wide(team, geometry, rows, B[some], (a, b[some])) @ V[some]
+            out = out + _tile(team, geometry, rows, B[some], (a, b[some]), V.dtype) @ V[some]
         return out
 
     return np.concatenate(team.map(block, range(0, len(A), tile)))
@@ -94,7 +100,7 @@ def symmetric(geometry, A, V, team):
             for j in range(i, n, _TILE):
                 columns = slice(j, j + _TILE)
                 both = sizes[rows], sizes[columns]
-                K = _wide(team, geometry, A[rows], A[columns], both)
+                K = _tile(team, geometry, A[rows], A[columns], both, V.dtype)
                 out[i - start : i - start + _TILE] += K @ V[columns]
                 if j > i:
                     out[j - start : j - start + _TILE] += K.T @ V[rows]
@@ -141,7 +147,9 @@ def _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team):
     Z = led(R)
     P, size, least = Z, (R * Z).sum(axis=0), _SMALL * np.square(R).sum()
     while True:
-        step = symmetric(marks.geometry, A, root * P, team)
+        # A large penalty forgives products in single precision, which are made in half the time.
+        dtype = np.float32 if penalty >= SINGLE_MANY else np.float64
+        step = symmetric(marks.geometry, A, (root * P).astype(dtype), team)
         along = centred(root * step) + penalty * P
         bend = (P * along).sum(axis=0)
         # What is left is rounding, which may bend the function the wrong way.
@@ -165,14 +173,14 @@ def leaders(n):
     return int(min(4000, 12 * np.sqrt(n), n))
 
 
-def scaled(geometry, A, Y, weights, n, team):
+def scaled(geometry, A, Y, weights, n, team, labels=False):
     """The geometry with the penalty, and rates all as often, of least leave-one-out risk.
 
     The first of n rows are asked, each with all others of these left in.
     """
     m = min(n, _ASKED)
     share, middle = weights[m // 2 : m], _FACTORS.index(1.0)
-    best: tuple[float, Any] = np.inf, geometry
+    best: tuple[float, int, Any] = np.inf, 0, geometry
     for rate in (1.0, 2.0):
         rates = np.full(A.shape[1], rate)
         B = A[:m] * (rates ** (1.0 / geometry.kernel.power)).astype(A.dtype)
@@ -183,19 +191,23 @@ def scaled(geometry, A, Y, weights, n, team):
             _, said, _, _ = exact(one, B, Y[:m], weights[:m], m - m // 2, team=team)
             return float(share @ np.square(said - Y[m // 2 : m]).sum(axis=1)), i, one
 
-        # Down while that is better, else up.
+        # Down while that is better, else up; then up while it is hardly worse.
         found = risk(middle)
         for step in (-1, 1):
             while 0 <= (i := found[1] + step) < len(_FACTORS) and (near := risk(i)) < found:
                 found = near
             if found[1] != middle:
                 break
-        middle = found[1]
-        best = min(best, (found[0], found[2]), key=lambda known: known[0])
-    return best[1]
+        slack = _SLACK_OF_LABELS if labels else _SLACK
+        middle, enough = found[1], (1.0 + slack) * found[0]
+        if found[0] < best[0]:
+            best, i = found, middle
+            while (i := i + 1) < len(_FACTORS) and (near := risk(i))[0] <= enough:
+                best = found[0], i, near[2]
+    return best[2]
 
 
-def full(marks, A, Y, weights, penalty, held, team, most=_MOST):
+def full(marks, A, Y, weights, penalty, held, team, most=_MOST, labels=False):
     """Coefficients of all rows, the intercepts, and what is said of the last `held` without them.
 
     Parameters
@@ -209,6 +221,10 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST):
     penalty : float
     held : int
     team : Workers
+    most : int
+        Steps at most.
+    labels : bool, default=False
+        Whether targets stand for classes, which want fewer steps.
 
     Returns
     -------
@@ -223,11 +239,15 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST):
     def rows(a, b):
         return A[a:b]
 
-    values = _Values(marks)
+    single = penalty >= SINGLE_MANY
+    values: Any = marks if single else _Values(marks)
     sums = accumulate(values, rows, n, Y, weights, nothing, team)
     whole = weights[:n] @ (2.0 + 2.0 * geometry.slope * geometry.kernel.sizes(A[:n]))
     products, cross = sums.centred()
-    products, mean = _congruent(marks.basis, products, team), marks.basis.T @ sums.first
+    mean = sums.first
+    if not single:
+        products = _congruent(marks.basis, products, team)
+        cross, mean = marks.basis.T @ cross, marks.basis.T @ mean
     seen = np.trace(products) + mean @ mean / sums.total
     rho = penalty + _TAIL * max(whole - seen, 0.0) / sums.total
     root = np.sqrt(weights)[:, None]
@@ -235,30 +255,34 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST):
     factor = np.array(products, order="F")
     factor[np.diag_indices_from(factor)] += penalty
     factored(factor, team, _SOME)
-    alone = marks.basis @ potrs(factor, marks.basis.T @ cross)
+    alone = marks.basis @ potrs(factor, cross)
     alone -= alone.mean(axis=0)
     fit, beta = times(geometry, A[:n], marks.centers, alone, team), np.zeros((n, k))
     beta[: len(alone)] = alone / root[: len(alone)]
-    w, risk, looks, sizes = weights[n:], np.inf, 0, nothing
+    w, risk, looks, sizes, enough = weights[n:], np.inf, 0, nothing, -1.0
+    share = _DONE * _LABELS if labels else _DONE
     known, level, before = np.zeros((held, k)), nothing, nothing
     for looks, now in enumerate(
         _steps(marks, products, rho, penalty, A[:n], Y[:n], weights[:n], beta, fit, team), 1
     ):
-        if looks % _EACH and looks < most:
+        done = now.sum() <= enough
+        if not done and looks % _EACH and looks < most:
             continue
         before, sizes = sizes, now
         level = weights[:n] @ (Y[:n] - fit) / sums.total
         known = times(geometry, A[n:], A[:n], root[:n] * beta, team)
         now = w @ np.square(known + level - Y[n:]).sum(axis=1) / w.sum()
-        if looks >= most or now > risk * (1.0 - _FALL):
+        if done or looks >= most or now > risk * (1.0 - _FALL):
             break
-        risk = now
+        risk, enough = now, share * now * sums.total
     sums = sums.plus(accumulate(values, rows, len(A), Y, weights, nothing, team, n))
     said = known + level
     beta, fit = np.concatenate([beta, np.zeros((held, k))]), np.concatenate([fit, known])
-    products = _congruent(marks.basis, sums.centred()[0], team)
+    products = sums.centred()[0]
+    if not single:
+        products = _congruent(marks.basis, products, team)
     steps = _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team)
     for i, now in enumerate(steps, 1):
-        if i >= looks or (now <= before).all():
+        if i >= looks or (now <= before).all() or now.sum() <= enough:
             break
     return root * beta, weights @ (Y - fit) / sums.total, said

@@ -49,7 +49,7 @@ _MOVES = 1e7
 _NONE = np.empty(0, dtype=np.int64)
 # Single precision serves from this penalty on; for a fit of so many rows, from the second.
 _SINGLE = 3e-3
-_MANY, _SINGLE_MANY = 1000, 0.03
+_MANY, SINGLE_MANY = 1000, 0.03
 # Up to so many rows are one piece of work; up to so many are inverted by LAPACK alone.
 _WHOLE, _LEAF = 1024, 160
 
@@ -432,7 +432,6 @@ def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
     Y, weights, labels, team
         See `search`.
     """
-
     n, best, number, geometry = rows_of(len(Y)), np.inf, 0, None
     Y, weights = Y[:n].astype(np.float32), weights[:n]
     for i, (Z, shared) in enumerate(views):
@@ -551,7 +550,7 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE, team=ALONE):
     inverse_rows : ndarray of shape (n_few, n)
     """
     penalty = geometry.penalty
-    single = len(A) >= _MANY and penalty >= _SINGLE_MANY
+    single = len(A) >= _MANY and penalty >= SINGLE_MANY
     A = A.astype(np.float32 if single else np.float64, copy=False)
     K = gram(geometry, A, team)
     found = inverse(K, penalty, weights, held, team)
