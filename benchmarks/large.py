@@ -10,7 +10,8 @@ risks    `LandmarkRegressor` on Friedman's first function of 13 columns (noise 1
 race     `TuneFreeRegressor`, everything chosen, on the same tables
 mnist    `LandmarkClassifier` on MNIST
 growth   fits on 1,000 to ten times --rows of 20 columns, and the exponent of the cost in the rows
-threads  wall seconds with one thread over those with two, and whether the bits are equal
+threads  wall seconds with one thread over those with two, the least of --times fits by turns, and
+         whether the bits are equal; --fits has some of the fits
 
 Each fit runs in a process of its own, whose peak memory is printed; compiling is not timed.
 """
@@ -43,6 +44,8 @@ def main():
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--fits", nargs="*", help="which fits of threads; by default all")
+    parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--one", help="a fit as JSON, for the parent")
     options = parser.parse_args()
     if options.one:
@@ -163,9 +166,12 @@ def threads(options):
             "data": "signs", "estimator": "ReflectronClassifier", "rows": 100_000, "columns": 100,
         },
     }  # fmt: skip
-    for name, what in fits.items():
-        what = {"rows": min(options.rows, 12_000)} | what
-        one, two = (apart(options, **what, jobs=jobs) for jobs in (1, 2))
+    for name in options.fits or fits:
+        what = {"rows": min(options.rows, 12_000)} | fits[name]
+        runs = [
+            [apart(options, **what, jobs=jobs) for jobs in (1, 2)] for _ in range(options.times)
+        ]
+        one, two = (min(found, key=lambda run: run["wall"]) for found in zip(*runs, strict=True))
         same = "equal" if one["bits"] == two["bits"] else "different"
         rows.append((name, "{} x {}".format(*one["shape"]), f"{one['wall']:.1f}",
                      f"{two['wall']:.1f}", f"{one['wall'] / two['wall']:.2f}", same))  # fmt: skip
