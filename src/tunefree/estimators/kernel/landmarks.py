@@ -340,7 +340,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if best is not None and not all_rows:
             self.alpha_ = alpha
             return self._sharpened(best)
-        geometry = scaled(geometry, A, Y, weights, n - held, team, self._CLASSIFY)
+        geometry = scaled(geometry, A, Y, weights, n - held, team)
         A = _placed(geometry, Z).astype(np.float32)
         marks = place(A[: leaders(n)], geometry, team)
         found = marks, A, Y, weights, geometry.penalty, held, team
@@ -425,11 +425,13 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if like is not None and near is not None and near.kernel == kernel:
             self.view_, self._spent = like.view_, like._spent
             return self.view_.show(X), near
-        given = like is not None and isinstance(like.view_, Coordinates)
         wide = like is None and self.kernel == "rbf" and d >= _WIDE
         # Of many rows a few tell by which of several views they are to be shown.
         some = slice(_ALL if wide else n)
-        self.view_ = like.view_ if given else coordinates(X[some], weights[some])
+        given = like is not None and isinstance(like.view_, Coordinates)
+        self.view_ = (
+            like.view_ if like is not None and given else coordinates(X[some], weights[some])
+        )
         if self.kernel == "linear":
             return self.view_.show(X), None
         # The rows held come last: they are searched only where there are few others.

@@ -37,13 +37,13 @@ _SMALL = 1e-12
 # Kernel values in single precision want a penalty of so much, times the root of the rows.
 _ROUNDED = 3e-6
 # Rows that are asked for the penalty, and times what that of their evidence is tried. The largest
-# is taken that costs so much of the risk, or of that of classes, which are told apart long before
-# squares stop falling: twice the penalty saves a third of the steps.
-_ASKED, _FACTORS = 3000, (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-_SLACK, _SLACK_OF_LABELS = 0.01, 0.05
+# is taken that costs so much of the risk: twice the penalty saves a third of the steps.
+_ASKED, _SLACK = 3000, 0.01
+_FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 # Steps at most, between two looks at the risk, and by how much it is to fall meanwhile; or the
-# squared residual is such a share of the squared errors, or so often that, of classes.
-_MOST, _EACH, _FALL, _DONE, _LABELS = 80, 4, 3e-3, 5e-3, 10.0
+# squared residual, half of which the risk gains yet, is such a share of the squared errors; ten
+# times that of classes, which are told apart long before squares stop falling.
+_MOST, _EACH, _FALL, _DONE, _LABELS = 80, 4, 3e-3, 1e-2, 10.0
 
 
 class _Values(NamedTuple):
@@ -173,7 +173,7 @@ def leaders(n):
     return int(min(4000, 12 * np.sqrt(n), n))
 
 
-def scaled(geometry, A, Y, weights, n, team, labels=False):
+def scaled(geometry, A, Y, weights, n, team):
     """The geometry with the penalty, and rates all as often, of least leave-one-out risk.
 
     The first of n rows are asked, each with all others of these left in.
@@ -198,8 +198,7 @@ def scaled(geometry, A, Y, weights, n, team, labels=False):
                 found = near
             if found[1] != middle:
                 break
-        slack = _SLACK_OF_LABELS if labels else _SLACK
-        middle, enough = found[1], (1.0 + slack) * found[0]
+        middle, enough = found[1], (1.0 + _SLACK) * found[0]
         if found[0] < best[0]:
             best, i = found, middle
             while (i := i + 1) < len(_FACTORS) and (near := risk(i))[0] <= enough:

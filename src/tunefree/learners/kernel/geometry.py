@@ -462,7 +462,7 @@ def looked_at(n, n_columns, most=200):
     return int(min(max(_MOVES / max(n * n_columns, 1), 20), most))
 
 
-def moves(geometry, A, rows, centers, coef, source, columns, without=None):
+def moves(geometry, A, rows, centers, coef, source: Any, columns, without=None):
     r"""How predictions change when columns come from the next row, of shape (n_columns, n, c).
 
     Parameters
