@@ -137,6 +137,22 @@ def _steps(marks, sums, rho, penalty, A, Y, weights, beta, fit, team):
         yield np.square(R).sum(axis=0)
 
 
+def _seen(marks, sums, A, weights, penalty):
+    """Products of landmarks' features, and the penalty with what landmarks leave of the kernel."""
+    second = marks.basis.T @ (sums.second + np.triu(sums.second, 1).T) @ marks.basis
+    whole = weights @ (2.0 + 2.0 * marks.geometry.slope * marks.geometry.kernel.sizes(A))
+    return second, penalty + _TAIL * max(whole - np.trace(second), 0.0) / sums.total
+
+
+def led_by(marks, A, weights, penalty, team):
+    """`_seen` of rows by their weights."""
+    none = np.zeros((len(A), 1))
+    sums = accumulate(
+        _Values(marks), lambda a, b: A[a:b], len(A), none, weights, np.zeros(1), team
+    )
+    return _seen(marks, sums, A, weights, penalty)
+
+
 def leaders(n):
     """How many landmarks lead: their sums cost about what ten steps do."""
     return int(min(4000, 12 * np.sqrt(n), n))
@@ -202,9 +218,7 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST):
 
     values = _Values(marks)
     sums = accumulate(values, rows, n, Y, weights, nothing, team)
-    whole = weights[:n] @ (2.0 + 2.0 * geometry.slope * geometry.kernel.sizes(A[:n]))
-    second = marks.basis.T @ (sums.second + np.triu(sums.second, 1).T) @ marks.basis
-    rho = penalty + _TAIL * max(whole - np.trace(second), 0.0) / sums.total
+    _, rho = _seen(marks, sums, A[:n], weights[:n], penalty)
     root = np.sqrt(weights)[:, None]
     # From where landmarks alone come: their coefficients sum to nothing, as those of all rows do.
     gram, cross = (marks.basis.T @ part for part in sums.centred())
