@@ -186,7 +186,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             sample = rows.drawn(seed_of(self.random_state), _ALL, self._CLASSIFY)
         if self._logistic and not sample.whole:
             raise ValueError(
-                "loss='log_loss' wants all rows in memory: sums over them do not tell its solution. "
+                "loss='log_loss' wants all rows in memory: sums do not tell its solution. "
                 "Take loss='squared_error', or fit on a part of the rows."
             )
         known = sample.X, sample.y, sample.weights
@@ -793,7 +793,7 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
             ]
             if self._logistic:  # in units of the loss's curvature there
                 p = base.probabilities(null[None], joint=True)[0]
-                unit = np.sqrt(curvature(p))
+                unit = np.sqrt(curvature(p[None, -len(null) :]))
                 step = (said - null) * unit
                 ahead = (_own(codes, len(null)) - p[-len(null) :]) / unit
             else:

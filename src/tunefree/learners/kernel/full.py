@@ -147,9 +147,7 @@ def _seen(marks, sums, A, weights, penalty):
 def led_by(marks, A, weights, penalty, team):
     """`_seen` of rows by their weights."""
     none = np.zeros((len(A), 1))
-    sums = accumulate(
-        _Values(marks), lambda a, b: A[a:b], len(A), none, weights, np.zeros(1), team
-    )
+    sums = accumulate(_Values(marks), lambda a, b: A[a:b], len(A), none, weights, np.zeros(1), team)
     return _seen(marks, sums, A, weights, penalty)
 
 

@@ -7,7 +7,7 @@ With weights w, classes y and b, the log-odds of the classes' shares, f minimize
 the penalized log loss of one sigmoid or of a softmax. In the landmarks' coordinates it is
 :math:`f = c^\top \phi`, on all rows :math:`f = \sum_i c_i k(x_i, \cdot)`; with
 :math:`r_i = w_i (p_i - y_i)` the gradient has the coefficients :math:`\Phi^\top r + \lambda c`, or
-:math:`r + \lambda c`. At f = 0 the loss bends every row alike, by h: one factor of
+:math:`r + \lambda c`. At f = 0 the loss bends every row alike, by h: a factor of
 :math:`h\, \Phi^\top W \Phi + \lambda` leads all steps, for any rows left out and penalties nearby,
 and changes of the gradient tell the rest (L-BFGS in the norm of the kernel). Values on the rows go
 along with coefficients: a search along a line costs no product, a step one with all kernel values.
@@ -28,22 +28,27 @@ from tunefree.learners.kernel.nystroem import accumulate, blocks
 # Steps and pairs at most; a line ends where its slope is such a share of what it was.
 _MOST, _PAIRS, _FLAT = 100, 10, 0.1
 # A step gains so many nats a row or more: while penalties are compared, and in the end.
-_LOOKED, _ENOUGH = 1e-6, 1e-10
+_LOOKED, _ENOUGH = 1e-6, 1e-8
+# After so many steps from f = 0 a factor by the chances that they found leads; rows bend it by so
+# much at least.
+_PATIENCE, _LEAST = 20, 1e-3
 # Penalties that are compared, over the one of least squares, and where they begin.
 _FACTORS, _MIDDLE = 10.0 ** np.arange(-3.0, 1.1, 0.5), 4
 # So many parts are left out by turns.
 _FOLDS = 5
 
 
-def curvature(shares):
-    """The mean curvature of the loss where every row's probabilities are the classes' shares.
+def curvature(p):
+    """The mean curvature of the loss where rows have such chances, of shape (n, k).
 
     Examples
     --------
-    >>> curvature(np.array([0.5, 0.5]))
-    0.25
+    >>> curvature(np.array([[0.5], [0.9]]))
+    array([0.25, 0.09])
     """
-    return float(1.0 - shares @ shares) / (2.0 if len(shares) == 2 else len(shares) - 1.0)
+    if p.shape[1] == 1:
+        return p[:, 0] * (1.0 - p[:, 0])
+    return (1.0 - np.square(p).sum(axis=1)) / (p.shape[1] - 1.0)
 
 
 def losses(scores, Y):
@@ -168,8 +173,8 @@ class OnTiles(_OnRows):
         return led
 
 
-def minimize(space, penalty, Y, weights, offset, led, c, enough=_ENOUGH):
-    """Coefficients of the least penalized loss and the function's values on the rows.
+def minimize(space, penalty, Y, weights, offset, led, c, enough=_ENOUGH, most=_MOST):
+    """Coefficients of the least penalized loss, the function's values on the rows, and the steps.
 
     Parameters
     ----------
@@ -185,13 +190,14 @@ def minimize(space, penalty, Y, weights, offset, led, c, enough=_ENOUGH):
         The approximate inverse of the second derivative.
     c : ndarray of shape (m, k)
         Where to start.
-    enough : float, default=1e-10
+    enough : float, default=1e-8
         Steps end where they gain less, in nats a row.
+    most : int, default=100
     """
     w, values, least = weights[:, None], space.see(c), enough * weights.sum()
     pairs: list[Any] = []
     step: Any = None
-    for _ in range(_MOST):
+    for n_steps in range(most):
         r = w * (_chances(offset + values) - Y)
         slope = space.back(r) + penalty * c
         if step is not None:
@@ -211,12 +217,12 @@ def minimize(space, penalty, Y, weights, offset, led, c, enough=_ENOUGH):
         along = space.dual(d, v)
         steep = float((slope * along).sum())
         if not 0.5 * steep > least:
-            break
+            return c, values, n_steps
         bend, lean = penalty * float((d * along).sum()), penalty * float((c * along).sum())
         t = _far(offset + values, v, Y, w, steep, bend, lean)
         step = -t * d, -t * v, slope
         c, values = c + step[0], values + step[1]
-    return c, values
+    return c, values, most
 
 
 def _far(scores, v, Y, w, steep, bend, lean):
@@ -261,16 +267,19 @@ def learn(space, penalty, Y, weights, offset, left_out):
 
     `left_out` are masks of rows, `penalty` is that of least squares.
     """
-    p = _chances(offset[None])[0]
-    h = curvature(np.append(1.0 - p, p) if len(p) == 1 else p)
-    led = space.leader(h * weights, penalty * _FACTORS[_MIDDLE])
-    known = [np.zeros((space.size, Y.shape[1]))] * len(left_out)
+    middle, c = penalty * _FACTORS[_MIDDLE], np.zeros((space.size, Y.shape[1]))
+    known, w = [c] * len(left_out), np.where(left_out[0], 0.0, weights)
+    led = space.leader(curvature(_chances(offset[None])) * weights, middle)
+    known[0], values, n_steps = minimize(space, middle, Y, w, offset, led, c, _LOOKED, _PATIENCE)
+    if n_steps == _PATIENCE:
+        h = np.maximum(curvature(_chances(offset + values)), _LEAST)
+        led = space.leader(h * weights, middle)
 
     def heard(i, starts):
         said, found = np.zeros(Y.shape), []
         for out, c in zip(left_out, starts, strict=True):
             w = np.where(out, 0.0, weights)
-            c, values = minimize(space, penalty * _FACTORS[i], Y, w, offset, led, c, _LOOKED)
+            c, values, _ = minimize(space, penalty * _FACTORS[i], Y, w, offset, led, c, _LOOKED)
             said[out] = offset + values[out]
             found.append(c)
         out = np.any(left_out, axis=0)
@@ -287,5 +296,5 @@ def learn(space, penalty, Y, weights, offset, left_out):
             break
     _, i, starts, said = best
     penalty *= _FACTORS[i]
-    c, _ = minimize(space, penalty, Y, weights, offset, led, starts[0])
+    c = minimize(space, penalty, Y, weights, offset, led, starts[0])[0]
     return c, said, penalty
