@@ -44,7 +44,10 @@ SETTINGS = {
     "KernelPiSTOLClassifier": ("classes", {"setting": "paper", "gamma": 0.1}, {"max_support": 50}),
     "KernelPiSTOLRegressor": ("numbers", {"kernel": "laplacian"}, {"gamma": 0.1, "max_iter": 2}),
     "LandmarkClassifier": (
-        "classes", {"n_landmarks": 20}, {"n_landmarks": 60}, {"loss": "log_loss"},
+        "classes",
+        {"n_landmarks": 20},
+        {"n_landmarks": 60},
+        {"loss": "log_loss"},
         {"loss": "log_loss", "n_landmarks": 20},
     ),  # fmt: skip
     "LandmarkRegressor": ("numbers", {"n_landmarks": 20}, {"n_landmarks": 60}),

@@ -74,7 +74,7 @@ def _factor(gram, penalty):
 
 
 class OnLandmarks:
-    """Functions in the coordinates of landmarks; features are held where there is room.
+    """Functions in the coordinates of landmarks; features of up to `room` numbers are held.
 
     `rows(start, stop)` are placed rows, whose type of float features have.
     """
@@ -83,7 +83,7 @@ class OnLandmarks:
         self.size, self.team = marks.size, team
         self._make, self._blocks = marks.features, blocks(marks, n)
         self._rows: Any = rows
-        if 8.0 * self.size * n <= room:
+        if self.size * n <= room:
             held = team.map(lambda b: self._make(rows(b.start, b.stop)), self._blocks)
             known = dict(zip([b.start for b in self._blocks], held, strict=True))
             self._make, self._rows = known.__getitem__, lambda start, _: start
