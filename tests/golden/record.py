@@ -43,7 +43,13 @@ SETTINGS = {
     "KernelOptimisticPerceptron": ("classes", {"method": "auto"}, {"kernel": "poly"}),
     "KernelPiSTOLClassifier": ("classes", {"setting": "paper", "gamma": 0.1}, {"max_support": 50}),
     "KernelPiSTOLRegressor": ("numbers", {"kernel": "laplacian"}, {"gamma": 0.1, "max_iter": 2}),
-    "LandmarkClassifier": ("classes", {"n_landmarks": 20}, {"n_landmarks": 60}),
+    "LandmarkClassifier": (
+        "classes",
+        {"n_landmarks": 20},
+        {"n_landmarks": 60},
+        {"loss": "log_loss"},
+        {"loss": "log_loss", "n_landmarks": 20},
+    ),  # fmt: skip
     "LandmarkRegressor": ("numbers", {"n_landmarks": 20}, {"n_landmarks": 60}),
     "OptimisticPerceptron": ("classes", {"method": "auto", "stop": "margin"}, {"step": "paper"}),
     "PiSTOLClassifier": ("classes", {"setting": "theorem-1"}, {"loss": "logistic", "max_iter": 2}),

@@ -30,6 +30,15 @@ from tunefree.learners.kernel.geometry import (
     moves,
     rows_of,
 )
+from tunefree.learners.kernel.logistic import (
+    OnLandmarks,
+    OnMatrix,
+    OnTiles,
+    curvature,
+    learn,
+    losses,
+    parts,
+)
 from tunefree.learners.kernel.nystroem import (
     ALPHAS,
     Columns,
@@ -60,6 +69,8 @@ _CELLS, _ALIGNED = 50_000_000, 16
 _WIDE = 32
 # Rows that are left out to judge, of all and of those that the search has not seen.
 _LEFT_OUT, _HELD = 2000, 1000
+# Features are held while the log loss is minimized up to so many bytes, beyond made anew.
+_HELD_BYTES = 1e9
 # Rounding may move a prediction by so much of the range of the targets; of so many landmarks on,
 # kernel values are in single precision if they move those of a few rows by a tenth of that.
 _PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
@@ -129,6 +140,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
     """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
+    _logistic = False  # whether the log loss is minimized
     classes_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: Any
@@ -184,6 +196,11 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """
         if sample is None:
             sample = rows.drawn(seed_of(self.random_state), _ALL, self._CLASSIFY)
+        if self._logistic and not sample.whole:
+            raise ValueError(
+                "loss='log_loss' wants all rows in memory: sums do not tell its solution. "
+                "Take loss='squared_error', or fit on a part of the rows."
+            )
         known = sample.X, sample.y, sample.weights
         self._learn(*known, like, stream=None if sample.whole else (rows, sample.ends))
         self._compare(*known)
@@ -284,6 +301,18 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if self.geometry_ is not geometry:
                 geometry, A = self.geometry_, _placed(self.geometry_, Z)
         ends = y.min(axis=0), y.max(axis=0)
+        targets = Y[-r:] * unit + level
+        if self._logistic:
+            codes, unit = base.codes_of(Y * unit + level), np.ones(Y.shape[1])
+            level, Y = _shares(codes, weights, Y.shape[1]), _own(codes, Y.shape[1])
+            out = parts(Y, r, None if groups is None else groups[order])
+            space = self._space(marks, A, exactly, team)
+            coef, left_out, self.alpha_ = learn(space, self.alpha_, Y, weights, level, out)
+            left_out, without = left_out - level, None
+            if geometry is None:
+                coef, intercept = coef[:-1], coef[-1]
+            elif isinstance(space, OnLandmarks):
+                coef, intercept = marks.fold(coef), 0.0 * level
         if stream is not None:
             low, high = ends
             if not self._CLASSIFY:  # no farther beyond the sample than it is wide
@@ -293,9 +322,13 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if found is not None:
                 (marks, coef, intercept, left_out), without = found, None
         self.landmarks_ = marks.alone()
-        self._single = self._rounds(A[:_SHOWN], coef, np.ptp(Y, axis=0))
-        square = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
-        self.leave_one_out_risk_ = float(weights[-r:] @ square / weights[-r:].sum())
+        width = np.ptp(left_out if self._logistic else Y, axis=0)
+        self._single = self._rounds(A[:_SHOWN], coef, width)
+        if self._logistic:
+            lost = losses(left_out + level, Y[-r:])
+        else:
+            lost = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
+        self.leave_one_out_risk_ = float(weights[-r:] @ lost / weights[-r:].sum())
         moved = np.zeros((0, len(few), Y.shape[1]))
         if together is not None:
             columns = [*np.arange(X.shape[1])[:, None], *together]
@@ -307,7 +340,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
             coef * unit, level + intercept * unit, ends,
-            (left_out * unit + level)[back], (Y[-r:] * unit + level)[back], weights[-r:][back],
+            (left_out * unit + level)[back], targets[back], weights[-r:][back],
             moved * unit, X[-r:][back],
         )  # fmt: skip
 
@@ -378,7 +411,6 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         # These are to come first.
         A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
         single = len(A) > _ALL and self.geometry_ is not None and not elsewhere()
-
         dtype = np.float32 if single else np.float64
 
         def exactly(start, stop):
@@ -400,6 +432,24 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
     def _sharpened(self, found):
         """Of what is known of landmarks what is learned, in double precision."""
         return found[0], *found[-1]()
+
+    def _space(self, marks, A, exactly, team):
+        """Where the log loss is minimized: the landmarks' coordinates, or all rows."""
+        geometry, n = self.geometry_, len(A)
+        if geometry is not None and not marks.basis.size:
+            A = marks.centers
+            if exactly:
+                A = A.astype(np.float32 if n >= _MANY else np.float64, copy=False)
+                return OnMatrix(geometry.values(A, A))
+            return OnTiles(place(A[: leaders(n)], geometry), A, team)
+        dtype: Any = np.float64 if geometry is None or n <= _ALL else np.float32
+        if geometry is None:  # as kernels do, it has a constant
+            marks, A = Columns(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
+
+        def rows(start, stop):
+            return A[start:stop].astype(dtype, copy=False)
+
+        return OnLandmarks(marks, rows, n, _HELD_BYTES / np.dtype(dtype).itemsize, team)
 
     def _solve_sums(self, rows, told, A, Y, weights, held, before):
         """Landmarks and their solution from sums over all rows; None if it is no better."""
@@ -533,6 +583,11 @@ def _shares(codes, weights, k):
     counts = np.bincount(codes, weights, minlength=max(k, 2)) / weights.sum()
     logs = np.log(np.maximum(counts, 0.5 / len(codes)))
     return logs[1:] - logs[:1] if k == 1 else logs
+
+
+def _own(codes, k):
+    """1 for the class of each output, else 0."""
+    return (codes[:, None] == (np.ones(1) if k == 1 else np.arange(k))).astype(np.float64)
 
 
 def _log_losses(scores, codes):
@@ -703,15 +758,24 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
 
 
 class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landmark):
-    r"""Kernel least squares with a learned geometry, and calibrated probabilities.
+    r"""Kernel classification with a learned geometry, and calibrated probabilities.
 
     One output a class (one for two classes), +1 or -1, learned as in `LandmarkRegressor`; the class
     of the largest output wins, and a temperature fitted to the leave-one-out outputs turns them
-    into log-odds.
+    into log-odds. With ``loss="log_loss"`` the outputs are log-odds of their own: kernel and
+    landmarks are those of least squares, and f then minimizes
+
+    .. math:: \sum_i w_i\, \ell(b + f(x_i), y_i) + \tfrac{\lambda}{2} \|f\|^2,
+
+    with b the log-odds of the classes' shares, one sigmoid or a softmax, and the penalty that says
+    most of rows left out (`tunefree.learners.kernel.logistic`).
 
     Parameters
     ----------
     kernel : {'rbf', 'laplacian', 'linear'}, default='rbf'
+    loss : {'squared_error', 'log_loss'}, default='squared_error'
+        'log_loss' costs up to a few times as much, and its probabilities are better where classes
+        are noisy. It wants all rows in memory.
     n_landmarks : int, 'auto' or 'all', default='auto'
     n_jobs : int or None, default=None
         See `LandmarkRegressor`.
@@ -748,6 +812,24 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
     True
     """
 
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        loss: str = "squared_error",
+        n_landmarks: int | str = "auto",
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+    ):
+        super().__init__(kernel, n_landmarks=n_landmarks, n_jobs=n_jobs, random_state=random_state)
+        self.loss = loss
+
+    @property
+    def _logistic(self):
+        if self.loss not in ("squared_error", "log_loss"):
+            raise ValueError(f"loss={self.loss!r} is neither 'squared_error' nor 'log_loss'.")
+        return self.loss == "log_loss"
+
     def _encode(self, y):
         self.classes_, codes = base.encode_labels(y, fewest=2)
         return base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
@@ -768,9 +850,15 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
                 np.broadcast_to(_log_losses(scores, codes)[:, None], said.shape)
                 for scores in (null[None], said)
             ]
-            level = np.average(fitted.targets, axis=0, weights=weights)
-            ahead = fitted.targets - level
-            share = self._believed(fitted, fitted.left_out - level, ahead, losses).min()
+            if self._logistic:  # in units of the loss's curvature there
+                p = base.probabilities(null[None], joint=True)[0]
+                unit = np.sqrt(curvature(p[None, -len(null) :]))
+                step = (said - null) * unit
+                ahead = (_own(codes, len(null)) - p[-len(null) :]) / unit
+            else:
+                level = np.average(fitted.targets, axis=0, weights=weights)
+                step, ahead = fitted.left_out - level, fitted.targets - level
+            share = self._believed(fitted, step, ahead, losses).min()
             coef, intercept = a * share * fitted.coef, a * fitted.intercept
             if share < 1.0:
                 intercept, said = (null + share * (s - null) for s in (intercept, said))

@@ -168,6 +168,34 @@ def _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team):
         yield np.square(R).sum(axis=0)
 
 
+def _led(marks, A, Y, weights, team):
+    """Sums over rows that leaders see."""
+    values, nothing = _Values(marks), np.zeros(Y.shape[1])
+    return accumulate(values, lambda a, b: A[a:b], len(A), Y, weights, nothing, team)
+
+
+def _seen(marks, sums, team):
+    """Products of leaders' coordinates less their means, with targets, and the sums."""
+    products, cross = sums.centred()
+    products = _congruent(marks.basis, products, team)
+    return products, marks.basis.T @ cross, marks.basis.T @ sums.first
+
+
+def _tail(marks, A, weights, products, first):
+    """What leaders leave of a row's square, in the mean, `_TAIL` times."""
+    whole = weights @ (2.0 + 2.0 * marks.geometry.slope * marks.geometry.kernel.sizes(A))
+    total = weights.sum()
+    return _TAIL * max(whole - np.trace(products) - first @ first / total, 0.0) / total
+
+
+def led_by(marks, A, weights, penalty, team):
+    """Products of leaders' features of weighted rows, and the penalty with what these leave."""
+    sums = _led(marks, A, np.zeros((len(A), 1)), weights, team)
+    products, _, first = _seen(marks, sums, team)
+    rho = penalty + _tail(marks, A, weights, products, first)
+    return products + np.outer(first, first / sums.total), rho
+
+
 def leaders(n):
     """How many landmarks lead: their sums cost about what ten steps do."""
     return int(min(4000, 12 * np.sqrt(n), n))
@@ -234,21 +262,9 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST, labels=False):
     n, k, geometry = len(A) - held, Y.shape[1], marks.geometry
     nothing = np.zeros(k)
     penalty = max(penalty, _ROUNDED * np.sqrt(len(A)))
-
-    def rows(a, b):
-        return A[a:b]
-
-    single = penalty >= SINGLE_MANY
-    values: Any = marks if single else _Values(marks)
-    sums = accumulate(values, rows, n, Y, weights, nothing, team)
-    whole = weights[:n] @ (2.0 + 2.0 * geometry.slope * geometry.kernel.sizes(A[:n]))
-    products, cross = sums.centred()
-    mean = sums.first
-    if not single:
-        products = _congruent(marks.basis, products, team)
-        cross, mean = marks.basis.T @ cross, marks.basis.T @ mean
-    seen = np.trace(products) + mean @ mean / sums.total
-    rho = penalty + _TAIL * max(whole - seen, 0.0) / sums.total
+    sums = _led(marks, A[:n], Y[:n], weights[:n], team)
+    products, cross, first = _seen(marks, sums, team)
+    rho = penalty + _tail(marks, A[:n], weights[:n], products, first)
     root = np.sqrt(weights)[:, None]
     # From where landmarks alone come: their coefficients sum to nothing, as those of all rows do.
     factor = np.array(products, order="F")
@@ -274,12 +290,10 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST, labels=False):
         if done or looks >= most or now > risk * (1.0 - _FALL):
             break
         risk, enough = now, share * now * sums.total
-    sums = sums.plus(accumulate(values, rows, len(A), Y, weights, nothing, team, n))
+    sums = sums.plus(_led(marks, A[n:], Y[n:], weights[n:], team))
     said = known + level
     beta, fit = np.concatenate([beta, np.zeros((held, k))]), np.concatenate([fit, known])
-    products = sums.centred()[0]
-    if not single:
-        products = _congruent(marks.basis, products, team)
+    products = _seen(marks, sums, team)[0]
     steps = _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team)
     for i, now in enumerate(steps, 1):
         if i >= looks or (now <= before).all() or now.sum() <= enough:

@@ -503,7 +503,8 @@ def moves(geometry, A, rows, centers, coef, source: Any, columns, without=None):
     left = kernel.sizes(A)
     for to, together in zip(out, columns, strict=True):
         if callable(source):
-            far, sizes = parts(source(together).astype(np.float32), centers)
+            moving: Any = source(together)
+            far, sizes = parts(moving.astype(np.float32), centers)
             step, lines = far - D, sizes - left
         else:
             own = np.flatnonzero(np.isin(source, together))

@@ -184,7 +184,7 @@ def pivots(geometry, A, m, seed, block=_DRAWN):
     return found
 
 
-def _blocks(marks, n, start=0):
+def blocks(marks, n, start=0):
     """Blocks of the rows from `start` to n, the same for any number of threads."""
     step = max(1, _BLOCK // marks.size, min(_ROWS, n))
     return [slice(i, min(i + step, n)) for i in range(start, n, step)]
@@ -202,12 +202,12 @@ def accumulate(marks, rows, n, targets, weights, shift, team=ALONE, start=0):
         y = y - shift
         first, cross = F @ w.astype(F.dtype), F @ (w[:, None] * y).astype(F.dtype)
         if (w != 1.0).any():
-            F *= np.sqrt(w).astype(F.dtype)
+            F = F * np.sqrt(w).astype(F.dtype)  # others may hold it
         second = syrk(F, np.zeros((m, m), F.dtype, order="F"))
         return second, Sums(w.sum(), first, 0.0, w @ y, cross)
 
     second, sums = np.zeros((m, m), order="F"), Sums(0.0, np.zeros(m), 0.0, np.zeros(k), 0.0)
-    for products, found in team.each(part, _blocks(marks, n, start)):
+    for products, found in team.each(part, blocks(marks, n, start)):
         second += products  # in place: it is large
         sums = sums.plus(found)
     return sums._replace(second=second)
@@ -217,7 +217,7 @@ def _accumulate_there(marks, rows, n, targets, weights, shift, _):
     """The same, with products made where the arrays of this fit live."""
     basis: Any = moved(getattr(marks, "basis", np.eye(marks.size)))
     total: Any = 0.0, 0.0, 0.0
-    for part in _blocks(marks, n):
+    for part in blocks(marks, n):
         A = rows(part.start, part.stop).astype(np.float64, copy=False)
         F, w = marks.there(A).values @ basis.values, weights[part, None]
         w, y = moved(w).values, moved(w * (targets[part] - shift)).values
