@@ -157,10 +157,10 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
         dealt.append(len(self.batches))
         deal(self)
 
-    def strike(self, learner, state, known, epoch):
+    def strike(self, learner, state, epoch):
         if epoch == 7 and len(dealt) == 1:
             threading.Timer(0.001, os.kill, (pid, signal.SIGKILL)).start()
-        return swept(self, learner, state, known, epoch)
+        return swept(self, learner, state, epoch)
 
     monkeypatch.setattr(Batches, "_deal", count)
     monkeypatch.setattr(Batches, "_swept", strike)
@@ -299,7 +299,7 @@ class _Stuck:
 def test_a_pass_that_hangs_names_the_partitions_of_its_worker(impatient):
     batches = Batches(impatient, _block)
     batches._deal()
-    late = next(names for _, _, (_, names) in batches._scanners if "3" in names)
+    late = next(names for _, _, (_, names), _ in batches._scanners if "3" in names)
     impatient.timeout = 2.0
     message = f"pass 0: no answer within 2 s from partition {', '.join(late)} [(]on tcp"
     with pytest.raises(TimeoutError, match=message):
