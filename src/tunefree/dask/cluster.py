@@ -5,7 +5,9 @@ A round is a task for each partition, a tree of merges, a time limit, and state 
 
 import pickle
 import uuid
+from asyncio import run_coroutine_threadsafe
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as _FutureTimeout
 from copy import copy
 from time import monotonic
 from typing import Any, NamedTuple
@@ -471,7 +473,7 @@ class Batches(Remote):
         for actor, *_, columns in self._scanners:
             if columns is not None:
                 packed = _packed((learner, learner.narrowed(known, columns)))
-            asked.append(actor.scan(*packed))
+            asked.append(self._ask(actor, packed))
         found = self._answers(asked, until, epoch)
         if not narrow:
             return state._replace(**_merged(_merge_changes, list(found), learner, state))
@@ -482,11 +484,12 @@ class Batches(Remote):
         """What the scanners say, in their order."""
         late = [(answer, at) for answer, (_, _, at, _) in zip(asked, self._scanners, strict=True)]
         for answer in asked:
-            while not answer.done():
+            while True:
                 left = until - monotonic()
                 try:
-                    answer.result(min(_GLANCE, max(0.0, left)))
-                except (TimeoutError, _DistributedTimeout):
+                    yield _unpacked(*answer.result(min(_GLANCE, max(0.0, left))))
+                    break
+                except (TimeoutError, _FutureTimeout):
                     if answer.done():  # a scan's own
                         raise
                     if any(future.status == "error" for _, future, *_ in self._scanners):
@@ -496,7 +499,14 @@ class Batches(Remote):
                     late = [at for answer, at in late if not answer.done()]
                     names = sorted((n for _, names in late for n in names), key=int)
                     raise self.cluster.late(f"pass {epoch}", names, [w for w, _ in late]) from None
-            yield _unpacked(*answer.result())
+
+    def _ask(self, actor, packed):
+        """A scan's future, in the client's event loop: a thread that waits for it costs little."""
+
+        async def ask():
+            return await actor.scan(*packed)
+
+        return run_coroutine_threadsafe(ask(), self.cluster.client.loop.asyncio_loop)
 
 
 class _Near(Actor):
