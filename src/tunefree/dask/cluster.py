@@ -451,6 +451,7 @@ class Batches(Remote):
         near = [_Near.of(actor, cluster.client) for actor in made[:_ASKED]]
         columns = [asked.result(cluster.timeout) for asked in [a.touched() for a in near]]
         self._scanners = list(zip(near, futures, actors, columns, strict=False))
+        self._kept = made, futures  # those that others ask live as long
 
     def sweep(self, learner, state, epoch, on_block=None):
         """The state after all batches."""
