@@ -373,8 +373,8 @@ class Cluster:
 
         for i, future in enumerate(futures):
             near = [h for worker in places[future.key] for h in threads.get(worker, [])]
-            hand = min(near, key=load, default=None)
-            full = hand is None or (load(hand) + rows[i] / 2) * len(hands) > self.n_rows
+            hand = min(near, key=load, default=rest)
+            full = hand is rest or (load(hand) + rows[i] / 2) * len(hands) > self.n_rows
             (rest if full else hand).append(i)
         for i in sorted(rest, key=lambda i: -rows[i]):
             min(hands, key=load).append(i)
@@ -518,7 +518,8 @@ class _Near(Actor):
         """An actor so, or as it is where the scheduler must pass on what it is asked."""
         near = cls(*actor.__reduce__()[1])
         try:
-            client.sync(client.rpc(near._address).identity, callback_timeout=_REACH)
+            reached: Any = client.rpc(near._address).identity
+            client.sync(reached, callback_timeout=_REACH)
         except (OSError, TimeoutError, _DistributedTimeout):
             return actor
         return near
@@ -553,11 +554,11 @@ class Scanner:
 
 def _narrowed(hands):
     """The same without the columns that are empty in all batches, and those that are not."""
-    designs = [
-        batch.design if isinstance(batch, Batch) and isinstance(batch.design, CSR) else None
-        for hand in hands for batches in hand for batch in batches
-    ]  # fmt: skip
-    if None in designs or 8 * designs[0].n_columns < _SMALL:
+    batches = [batch for hand in hands for part in hand for batch in part]
+    designs: list[CSR] = [
+        b.design for b in batches if isinstance(b, Batch) and isinstance(b.design, CSR)
+    ]
+    if not designs or len(designs) < len(batches) or 8 * designs[0].n_columns < _SMALL:
         return hands, None
     seen = np.zeros(designs[0].n_columns, dtype=bool)
     for design in designs:

@@ -286,10 +286,10 @@ class Mirror(NamedTuple):
         A `centre` is that of all rows, if their designs leave it to `gathered`.
         """
         unread = dict.fromkeys(("now", "gradient", "offset_gradient", "best", "chain"))
-        _, theta, offset = state.trial
+        trial = state.trial._replace(dual=None)
         if centre is not None:
-            offset = offset - theta @ centre
-        return state._replace(trial=Point(None, theta, offset), **unread)
+            trial = trial._replace(offset=trial.offset - trial.theta @ centre)
+        return state._replace(trial=trial, **unread)
 
     def narrowed(self, asked, columns):
         """The same for blocks that have some columns only."""
