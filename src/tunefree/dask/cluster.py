@@ -448,7 +448,7 @@ class Batches(Remote):
                 workers=actors[k][0], key=f"tunefree-scanner-{uuid.uuid4().hex[:12]}",
             )  # fmt: skip
         made = cluster.gather(futures, "dealing out", names=[", ".join(n) for _, n in actors])
-        near = [_Near.of(actor, cluster.client) for actor in made[:_ASKED]]
+        near: Any = [_Near.of(actor, cluster.client) for actor in made[:_ASKED]]
         columns = [asked.result(cluster.timeout) for asked in [a.touched() for a in near]]
         self._scanners = list(zip(near, futures, actors, columns, strict=False))
         self._kept = made, futures  # those that others ask live as long
