@@ -13,9 +13,10 @@ import numpy as np
 import tunefree
 from _kernel_peers import cpu, dense
 from _kernel_problems import problem as load_problem
+from tunefree._threads import workers
 from tunefree.kernels import RBF
 from tunefree.learners.kernel import blocked
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows, workers
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows
 from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.projection import make_room
 from tunefree.learners.pistol.linear import SETTINGS

@@ -2,9 +2,10 @@
 
 SCIPY_ARRAY_API=1 python benchmarks/arrays.py [--device cpu] [--rows 6000]
 
-Beyond 8,000 rows kernels of NumPy's rows are made in single precision, those elsewhere in double:
---rows 12000 shows by how much they differ then. Torch is no dependency of the library:
-pip install torch --index-url https://download.pytorch.org/whl/cpu (or a build for your GPU).
+Beyond 8,000 rows sums over kernels of NumPy's rows are made in single precision, those elsewhere in
+double, and steps in double follow: --rows 12000 shows by how much they differ then. Torch is no
+dependency of the library: pip install torch --index-url https://download.pytorch.org/whl/cpu (or a
+build for your GPU).
 """
 
 import argparse

@@ -7,7 +7,7 @@ of times on a few hundred rows: the eigendecompositions, Cholesky factors and `d
 portfolio's views. More threads also add in another order, and so change last digits and what is
 chosen by them.
 Fits and predictions therefore use one, and where threads pay they split the rows into blocks of a
-fixed size (`learners.kernel.blocked.workers`): results do not depend on how many threads there are.
+fixed size (`_threads.workers`): results do not depend on how many threads there are.
 
 Ctrl-C comes out as `KeyboardInterrupt`, even if it strikes while a kernel is compiled.
 """

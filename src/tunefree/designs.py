@@ -14,12 +14,55 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree._jit import part, verb
+from tunefree._jit import kernel, part, verb
 
 count, index, entry = verb("count", 1), verb("index", 2), verb("entry", 2)
 put = verb("put", 3)
 width = verb("width", 0)
 square, dot, axpy2 = verb("square", 2), verb("dot", 5), verb("axpy2", 5)
+
+
+# From so many stored entries on SciPy, which holds Python's lock, would keep other threads waiting;
+# for fewer the compiler takes longer than it saves.
+_MANY = 2**16
+
+
+# The same sums in the same order as SciPy's, and so the same bits.
+@kernel
+def _apply_csr(data, indices, indptr, theta, out):
+    width = out.shape[1]
+    for i in range(out.shape[0]):
+        values = data[indptr[i] : indptr[i + 1]]
+        places = indices[indptr[i] : indptr[i + 1]]
+        if width == 1:
+            total = out[i, 0]
+            for p in range(len(values)):
+                total += values[p] * theta[places[p], 0]
+            out[i, 0] = total
+        else:
+            sums = out[i]
+            for p in range(len(values)):
+                value, row = values[p], theta[places[p]]
+                for k in range(width):
+                    sums[k] += value * row[k]
+
+
+@kernel
+def _adjoint_csr(data, indices, indptr, r, out):
+    width = out.shape[1]
+    for i in range(r.shape[0]):
+        values = data[indptr[i] : indptr[i + 1]]
+        places = indices[indptr[i] : indptr[i + 1]]
+        row = r[i]
+        if width == 1:
+            size = row[0]
+            for p in range(len(values)):
+                out[places[p], 0] += values[p] * size
+        else:
+            for p in range(len(values)):
+                value, sums = values[p], out[places[p]]
+                for k in range(width):
+                    sums[k] += value * row[k]
 
 
 class Dense(NamedTuple):
@@ -164,12 +207,23 @@ class CSR(NamedTuple):
         signed = self.indices.view(np.int32 if self.indices.itemsize == 4 else np.int64)
         return sparse.csr_array((self.data, signed, self.indptr), shape=self.shape)
 
+    def _product(self, turn, other, n):
+        other = other.astype(self.data.dtype, copy=False)
+        out = np.zeros((n, *other.shape[1:]), self.data.dtype)
+        other, sums = (np.ascontiguousarray(a).reshape(len(a), -1) for a in (other, out))
+        turn(self.data, self.indices, self.indptr, other, sums)
+        return out
+
     def apply(self, theta):
         """X theta, in the rows' precision."""
+        if len(self.data) >= _MANY:
+            return self._product(_apply_csr, theta, self.shape[0])
         return self._matrix() @ theta.astype(self.data.dtype, copy=False)
 
     def adjoint(self, r):
         """X' r, in the rows' precision."""
+        if len(self.data) >= _MANY:
+            return self._product(_adjoint_csr, r, self.n_columns)
         return self._matrix().T @ r.astype(self.data.dtype, copy=False)
 
     def gram(self, weights):

@@ -34,6 +34,9 @@ from tunefree._parameters import is_number
 from tunefree._parts import Table
 from tunefree.protocols import Kernel, Rows
 
+# Of more columns than that, sums of differences are made for half of the pairs: of fewer a second
+# triangle costs less than its copy.
+HALVED = 100
 # How much a kernel matrix may differ from its transpose.
 _ASYMMETRY = 1e-6
 
@@ -101,13 +104,13 @@ def squared_distances(
 
 
 @kernel
-def mirror(A: np.ndarray) -> None:
-    """The upper triangle of a square array becomes its lower triangle, too."""
+def mirror(A: np.ndarray, start: int, stop: int) -> None:
+    """The upper triangle of some rows of a square array becomes its lower triangle, too."""
     # Squares of 32 numbers a side: both triangles stay in the cache.
     n = len(A)
-    for top in range(0, n, 32):
+    for top in range(start, stop, 32):
         for left in range(top, n, 32):
-            for i in range(top, min(n, top + 32)):
+            for i in range(top, min(stop, top + 32)):
                 for j in range(max(left, i + 1), min(n, left + 32)):
                     A[j, i] = A[i, j]
 
@@ -151,10 +154,10 @@ def _manhattan(A, B, out, upper):
 def manhattan_distances(A: Rows, B: Rows, out: np.ndarray | None = None) -> np.ndarray:
     """Sums of absolute differences of all pairs of rows of arrays, written to `out`."""
     out = np.empty((len(A), len(B)), A.dtype) if out is None else out
-    upper = A is B and A.shape[1] > 100  # else a second triangle costs less than its copy
+    upper = A is B and A.shape[1] > HALVED
     _manhattan(np.ascontiguousarray(A), np.ascontiguousarray(B.T), out, upper)
     if upper:
-        mirror(out)
+        mirror(out, 0, len(out))
     return out
 
 
@@ -212,7 +215,12 @@ class RBF(NamedTuple):
 
     def spread(self, A: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Of every column the sum of W_ik (a_i - a_k)^2 over pairs i < k; W is symmetric."""
-        return np.square(A).T @ W.sum(axis=1) - np.einsum("ij,ij->j", A, W @ A)
+        return self.spread_of(A, W, slice(None))
+
+    def spread_of(self, A: np.ndarray, W: np.ndarray, rows: slice) -> np.ndarray:
+        """What some rows add to it."""
+        some, own = A[rows], W[rows]
+        return np.square(some).T @ own.sum(axis=1) - np.einsum("ij,ij->j", some, own @ A)
 
     def spread_from_zero(self, A: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Of every column the sum of w_i a_i^2."""

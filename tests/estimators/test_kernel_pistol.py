@@ -6,11 +6,12 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
 from tunefree import KernelPiSTOLClassifier, KernelPiSTOLRegressor, load_model, save_model
+from tunefree._threads import workers
 from tunefree.averaging import Geometric, Polynomial
 from tunefree.choose.tournament import Alone, Data
 from tunefree.engine.run import run
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Facts, Member, workers
+from tunefree.learners.kernel.blocked import Facts, Member
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import SmoothedHinge

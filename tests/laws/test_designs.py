@@ -42,6 +42,17 @@ def test_products_are_those_of_the_matrix(name):
     np.testing.assert_array_equal(design.largest(), abs(X).max(axis=0))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_products_without_the_lock_have_the_bits_of_scipy(dtype, monkeypatch):
+    monkeypatch.setattr("tunefree.designs._MANY", 0)
+    A = sparse.csr_array(X.astype(dtype))
+    design = CSR.from_scipy(A)
+    for shape in ((), (1,), (3,)):
+        theta, r = (RNG.normal(size=(n, *shape)).astype(dtype) for n in (5, 9))
+        for ours, theirs in ((design.apply(theta), A @ theta), (design.adjoint(r), A.T @ r)):
+            np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
 CODES = np.array([2, 0, -1, 1, 1, 0, 2, -1, 0])
 LEVELS = (CODES[:, None] == np.arange(3)) * 1.0
 JOINED = {

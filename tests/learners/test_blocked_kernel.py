@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from tunefree._threads import workers
 from tunefree.averaging import Geometric, Polynomial, Uniform
 from tunefree.kernels import RBF, Linear, decay
-from tunefree.learners.kernel.blocked import Blocked, Cache, Facts, Member, Memory, Rows, workers
+from tunefree.learners.kernel.blocked import Blocked, Cache, Facts, Member, Memory, Rows
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import Absolute, Logistic, Multinomial, SmoothedHinge

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tunefree._threads import workers
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Rows, workers
+from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Rows
 from tunefree.learners.kernel.projection import contract, make_room
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import SQUARED_NORM, PiSTOL

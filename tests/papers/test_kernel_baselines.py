@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from tunefree import bounds
+from tunefree._threads import workers
 from tunefree.averaging import AVERAGES, Geometric, survival
 from tunefree.experiments.baselines import (
     KernelAveragedSGDClassifier,
@@ -12,7 +13,7 @@ from tunefree.experiments.baselines import (
     KernelPerceptron,
 )
 from tunefree.kernels import RBF
-from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Memory, Rows, workers
+from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Memory, Rows
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge

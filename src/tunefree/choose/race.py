@@ -11,13 +11,14 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tunefree._threads import n_threads, side_by_side
 from tunefree.choose.plan import Cost
 from tunefree.choose.stack import Stack, log_losses, stack_classes, stack_targets
-from tunefree.learners.kernel.blocked import n_threads
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
 FEW_ROWS, _FOLDS, _THIRDS, _MOST_HELD = 2000, 5, 3, 5000
@@ -218,7 +219,7 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
             return "not tried: the kernels do not pay"
         return None
 
-    def hear(candidate):
+    def hear(candidate, known):
         if candidate.follows:
             ahead, candidate = _piloted(candidate, known, X, y, weights, splits[0], strata, score)
             if not ahead:
@@ -227,24 +228,37 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
                 return _unscored(candidate, words)
         return _judge(candidate, X, y, weights, splits, strata, score, known, groups)
 
+    def begin(numbers):
+        """Hear some at once, where cores and memory are there for it."""
+        n_jobs = getattr(candidates[numbers[0]].estimator, "n_jobs", 1)
+        alone = n_threads(n_jobs) == 1 or plan.bytes is not None
+        if alone or any(reason(k, plan.steps[k]) for k in numbers):
+            return
+        works = [partial(hear, candidates[k], list(known)) for k in numbers]
+        for k, work in zip(numbers, side_by_side(works, n_jobs), strict=True):
+            waiting[k] = pool.submit(work)
+
     callbacks.expect(len(candidates) + 1)
     known, waiting = entries, {}
+    # Of many rows the kernels on landmarks find the same view of the columns side by side.
+    leading = [
+        k for k, c in enumerate(candidates) if c.leads and c.at_once and c.family == "kernel"
+    ]
+    leading = leading if any(c.grows for c in candidates) else []
     with ThreadPoolExecutor(2) as pool, unwarned():
         for i, (candidate, step) in enumerate(zip(candidates, plan.steps, strict=True)):
+            if i in leading[:1]:
+                begin(leading)
             if is_late[i] and known is entries:
                 known = list(entries)
-                # The last ones ask nothing of each other; where memory is short they take turns.
-                late = range(i, len(candidates))
-                several = n_threads(getattr(candidate.estimator, "n_jobs", 1)) > 1
-                if several and plan.bytes is None and not any(map(reason, late, plan.steps[i:])):
-                    waiting = {k: pool.submit(hear, candidates[k]) for k in late}
+                begin(range(i, len(candidates)))  # the last ones ask nothing of each other
             why = reason(i, step)
             if why is not None:
                 entries.append(_unscored(candidate, why))
                 callbacks.heard(entries[-1], weights)
                 continue
             callbacks.begin(candidate.name)
-            entries.append(waiting[i].result() if waiting else hear(candidate))
+            entries.append(waiting[i].result() if i in waiting else hear(candidate, known))
             callbacks.heard(entries[-1], weights)
             callbacks.end()
     return entries

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import elsewhere, here
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, one_blas_thread
+from tunefree._threads import ALONE, workers
 from tunefree.choose.race import weighted_mean
 from tunefree.choose.risk import temperature
 from tunefree.columns import coordinates
@@ -20,7 +21,6 @@ from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
-from tunefree.learners.kernel.blocked import ALONE, workers
 from tunefree.learners.kernel.full import full, leaders, scaled, times
 from tunefree.learners.kernel.geometry import ROWS, exact, looked_at, moves, search
 from tunefree.learners.kernel.nystroem import (
@@ -30,6 +30,7 @@ from tunefree.learners.kernel.nystroem import (
     accumulate,
     pivots,
     place,
+    sharpened,
     solve,
 )
 from tunefree.protocols import MatrixLike, Seed, TargetLike
@@ -307,7 +308,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         n, geometry = len(A), self.geometry_
         if geometry is None:
             marks = Columns(A.shape[1])
-            return marks, *self._ridge(marks, A, Y, weights, held, team)[:3]
+            return self._sharpened((marks, *self._ridge(marks, A, Y, weights, held, team)))
         m, best, sizes = self.n_landmarks, None, []
         if m not in ("auto", "all"):
             sizes = [min(int(m), n)]
@@ -317,7 +318,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
         pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
         for m in sizes[:-1] if all_rows and len(sizes) > 1 else sizes:
-            marks = place(self._centers(A, m, pivoted), geometry)
+            marks = place(self._centers(A, m, pivoted), geometry, team)
             found = marks, *self._ridge(marks, A, Y, weights, held, team)
             enough = best is not None and found[4] > (1.0 - _FALL) * best[4]
             if best is None or found[4] < best[4]:
@@ -327,15 +328,15 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
                 break
         if best is not None and not all_rows:
             self.alpha_ = alpha
-            return best[:4]
+            return self._sharpened(best)
         geometry = scaled(geometry, A, Y, weights, n - held, team)
         A = _placed(geometry, Z).astype(np.float32)
-        marks = place(A[: leaders(n)], geometry)
+        marks = place(A[: leaders(n)], geometry, team)
         coef, intercept, said = full(marks, A, Y, weights, geometry.penalty, held, team)
         risk = weights[-held:] @ np.square(said - Y[-held:]).sum(axis=1)
         if best is not None and not risk < best[4]:
             self.alpha_ = alpha
-            return best[:4]
+            return self._sharpened(best)
         self.geometry_, self.alpha_ = geometry, geometry.penalty
         return Landmarks(A, geometry, np.empty((0, 0))), coef, intercept, said
 
@@ -364,16 +365,29 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """Coefficients, intercepts, what is said of the last rows and its risk, at best penalty."""
         # These are to come first.
         A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
-        single = len(A) > _ALL and self.geometry_ is not None
+        single = len(A) > _ALL and self.geometry_ is not None and not elsewhere()
+
         dtype = np.float32 if single else np.float64
+
+        def exactly(start, stop):
+            return A[start:stop].astype(np.float64)
 
         def rows(start, stop):
             return A[start:stop].astype(dtype)
 
-        coef, intercept, said, self.alpha_, risk = _best(
-            marks, rows, len(A), Y, weights, held, team
-        )
-        return coef, intercept, said, risk
+        found, i, risk = _best(marks, rows, len(A), Y, weights, held, team)
+        self.alpha_ = float(ALPHAS[i])
+        known = found.coef[:, i], found.intercept[i], found.left_out[:, i]
+
+        def sharp():
+            given = marks, exactly, len(A), Y, weights, found, i, team
+            return sharpened(*given) if single else known
+
+        return *known, risk, sharp
+
+    def _sharpened(self, found):
+        """Of what is known of landmarks what is learned, in double precision."""
+        return found[0], *found[-1]()
 
     def _solve_sums(self, rows, told, A, Y, weights, held, before):
         """Landmarks and their solution from sums over all rows; None if it is no better."""
@@ -384,13 +398,13 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             marks = place(A[: min(m, len(A))], geometry)
         sums = rows.total("features", _sums, Placed(self.view_, geometry), told, marks, merge=_plus)
         A, Y, weights = A[few], Y[few], weights[few]
-        coef, intercept, said, alpha, risk = _best(
+        found, i, risk = _best(
             marks, lambda a, b: A[a:b].astype(np.float64), held, Y, weights, held, sums=sums
         )
         if risk > weights @ np.square(before - Y).sum(axis=1):
             return None
-        self.alpha_ = alpha
-        return marks, coef, intercept, said
+        self.alpha_ = float(ALPHAS[i])
+        return marks, found.coef[:, i], found.intercept[i], found.left_out[:, i]
 
     def _geometry(self, Z, Y, weights, like, held, n_columns, team):
         self._spent = 0.0
@@ -461,12 +475,11 @@ def _placed(geometry, Z):
 
 
 def _best(marks, rows, n, Y, weights, held, team=ALONE, sums=None):
-    """The solution of the penalty that says most of the first rows, that penalty and its risk."""
+    """The solutions, the number of the one that says most of the first rows, and its risk."""
     found = solve(marks, rows, n, Y, weights, most=held, team=team, sums=sums)
     risk = weights[:held] @ np.square(found.left_out - Y[:held, None]).sum(axis=2)
     i = int(np.argmin(risk))
-    known = found.coef[:, i], found.intercept[i], found.left_out[:, i]
-    return *known, float(ALPHAS[i]), float(risk[i])
+    return found, i, float(risk[i])
 
 
 def _shares(codes, weights, k):

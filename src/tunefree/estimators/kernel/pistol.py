@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import check_passes, seed_of
+from tunefree._threads import n_threads, workers
 from tunefree.averaging import AVERAGES, Polynomial, scheme_of
 from tunefree.averaging import within as placed
 from tunefree.bounds.pistol import run_regret
@@ -28,7 +29,7 @@ from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.pistol import NO_RULE, is_dense
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import Precomputed
-from tunefree.learners.kernel.blocked import Member, n_threads, workers
+from tunefree.learners.kernel.blocked import Member
 from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.projection import TOLERANCE, compress
 from tunefree.learners.pistol.linear import SETTINGS, Isotropic

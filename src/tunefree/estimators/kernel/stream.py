@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._threads import workers
 from tunefree.choose.risk import curve, recent_rows, record, risks, rms, start_progress
 from tunefree.columns import standard_scaling
 from tunefree.engine.order import given_visits
 from tunefree.estimators.kernel.problem import GRID, Coordinates
 from tunefree.kernels import median_gamma
-from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows, workers
+from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows
 from tunefree.learners.kernel.projection import make_room
 from tunefree.robust import Guard
 

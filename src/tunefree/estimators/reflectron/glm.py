@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product
+from tunefree._threads import workers
 from tunefree.constraints.rules import is_odd
 from tunefree.designs import Dense
 from tunefree.engine.order import given_visits, hashed_visits, row_hash
@@ -45,6 +46,7 @@ from tunefree.estimators.reflectron.problem import (
     is_kernel,
     link_range,
     scheme_of,
+    taken,
     with_steps,
 )
 from tunefree.estimators.reflectron.rounds import Rounds, entered, left_out
@@ -156,7 +158,9 @@ _PARAMETERS = """Parameters
         Seed of the hash by which rows are held out.
     per_output : bool, default=False
         Of several outputs, potential and constraint are those of the whole matrix of parameters
-        (so that outputs share what is sparse); True has them of every output on its own."""
+        (so that outputs share what is sparse); True has them of every output on its own.
+    n_jobs : int or None, default=None
+        Threads of batches of 16,384 rows or more, all by default; results do not depend on it."""
 
 
 _FITTED = """n_iter_ : int
@@ -230,6 +234,7 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         random_state: Seed = None,
         per_output: bool = False,
         family: Any = "auto",
+        n_jobs: int | None = None,
     ):
         self.link = link
         self.potential = potential
@@ -253,6 +258,7 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         self.random_state = random_state
         self.per_output = per_output
         self.family = family
+        self.n_jobs = n_jobs
 
     def _law(self, y=None):
         """The family and the link of targets, or of those to come if there are none yet."""
@@ -305,13 +311,14 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         `offset` is added to the margins of rows; `law` has family and link, where these are known.
         """
         self.left_out_ = None
-        problem = self._problem(X, targets, weights, strata, validation, offset, law)
-        if self.solver == "batch":
-            self._fit_batch(problem)
-        elif self.solver == "stochastic":
-            self._fit_stochastic(problem)
-        else:
-            self._fit_flow(problem)
+        with workers(self.n_jobs if SPACE.get() is None else 1):
+            problem = self._problem(X, targets, weights, strata, validation, offset, law)
+            if self.solver == "batch":
+                self._fit_batch(problem)
+            elif self.solver == "stochastic":
+                self._fit_stochastic(problem)
+            else:
+                self._fit_flow(problem)
 
     def _problem(self, X, targets, weights, strata, validation, offset, law):
         (family, link), configurations, scheme = self._check(self.solver == "batch", targets, law)
@@ -490,7 +497,7 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
 
     def _batches(self, problem):
         """The units, all rows as batch learners and flows take them, and where to start."""
-        X, targets = problem.X[problem.rows], problem.targets[problem.rows]
+        X, targets = taken(problem.X, problem.rows), problem.targets[problem.rows]
         weights = problem.weights
         columns = self._units(X, weights, self.fit_intercept)
         batches = [
@@ -1330,6 +1337,7 @@ class ReflectronClassifier(
         per_output: bool = False,
         class_weight: Any = None,
         family: Any = "auto",
+        n_jobs: int | None = None,
     ):
         super().__init__(
             link, potential, constraint, step=step, weight=weight, feature_map=feature_map,
@@ -1337,7 +1345,7 @@ class ReflectronClassifier(
             validation_fraction=validation_fraction, n_splits=n_splits, patience=patience,
             tol=tol, max_iter=max_iter, fit_intercept=fit_intercept, standardize=standardize,
             keep_path=keep_path, warm_start=warm_start, random_state=random_state,
-            per_output=per_output, family=family,
+            per_output=per_output, family=family, n_jobs=n_jobs,
         )  # fmt: skip
         self.class_weight = class_weight
 

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from tunefree import averaging
 from tunefree._process import one_blas_thread
+from tunefree._threads import team
 from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
@@ -256,13 +257,23 @@ def paced(configuration, rule, d, k=1):
     return [(configuration, Pace(None, base, exponent, extra, float(most)))]
 
 
+def taken(X, rows):
+    """Some rows; of many dense ones by blocks, in threads."""
+    if sparse.issparse(X) or X.size <= _LARGE:
+        return X[rows]
+    out = np.empty((len(rows), X.shape[1]), X.dtype)
+    blocks = [slice(i, i + _BLOCK) for i in range(0, len(rows), _BLOCK)]
+    team().map(lambda b: np.take(X, rows[b], axis=0, out=out[b], mode="clip"), blocks)
+    return out
+
+
 def _spread(X, share, centred):
     """Centres and deviations of many rows, in blocks that stay in the cache."""
     blocks = [slice(i, i + _BLOCK) for i in range(0, len(X), _BLOCK)]
     top = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
     top = np.where(top > 0.0, top, 1.0)
     mean = (share @ X) / top * centred
-    variance = sum(share[b] @ np.square(X[b] / top - mean) for b in blocks)
+    variance = sum(team().map(lambda b: share[b] @ np.square(X[b] / top - mean), blocks))
     deviation = np.sqrt(np.maximum(variance, 0.0))
     deviation = np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
     return mean * top, np.where(deviation > 0.0, deviation * top, 1.0)

@@ -23,21 +23,14 @@ Source: Orabona 2014, Algorithm 3; the blocked form is ours.
 """
 
 import math
-import os
-import threading
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 from scipy import sparse
 
 from tunefree._jit import REASSOCIATE, Kernel, part
 from tunefree._jit import kernel as compiled
-from tunefree._process import in_threads, one_blas_thread
 from tunefree.kernels import decay
 from tunefree.learners.pistol.linear import IsotropicState, coefficients, recursion
 from tunefree.learners.pistol.rules import MASS, N_SCALARS, SUM
@@ -45,76 +38,6 @@ from tunefree.learners.pistol.rules import MASS, N_SCALARS, SUM
 BLOCK, TILE = 128, 1024
 _STRETCH = 16  # rows of a cache that a thread copies at a time
 _FEW = 16  # outputs of which a product with all columns costs less than to choose some
-
-
-def n_threads(n_jobs):
-    """How many threads `n_jobs` means; None and -1 are all that the process may use."""
-    if n_jobs is None or n_jobs == -1:
-        limit = os.environ.get("OMP_NUM_THREADS", "")
-        most = joblib.cpu_count()
-        return min(most, int(limit)) if limit.isdigit() and int(limit) > 0 else most
-    return max(1, joblib.effective_n_jobs(n_jobs))
-
-
-class Workers:
-    """Maps a function over tiles, in threads; matrix products inside use one thread each."""
-
-    def __init__(self, pool=None, size=1):
-        self._pool, self._size, self._local = pool, size, threading.local()
-
-    def memory(self, shape, dtype, use="tile"):
-        """Memory of the calling thread for a use: new pages cost more than the work on them."""
-        held = self._local.__dict__
-        size = math.prod(shape) * dtype.itemsize
-        if use not in held or held[use].size < size:
-            held[use] = np.empty(size, np.uint8)
-        return held[use][:size].view(dtype).reshape(shape)
-
-    def map(self, function, items):
-        """Results in the order of the items."""
-        items = list(items)
-        if self._pool is None or len(items) < 2:
-            return [function(item) for item in items]
-        return list(self._pool.map(in_threads(function), items))
-
-    def each(self, function, items):
-        """Yield results in the order of the items, of which only a few wait at a time."""
-        if self._pool is None:
-            yield from map(function, items)
-            return
-        waiting = deque()
-        for item in items:
-            waiting.append(self._pool.submit(in_threads(function), item))
-            if len(waiting) > self._size:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
-ALONE = Workers()
-
-
-def _settle(cores):
-    """Keep the calling thread on the next of some cores, if there are any.
-
-    The system may leave threads that sleep a lot on the core of the one that wakes them.
-    """
-    with suppress(OSError, StopIteration):
-        os.sched_setaffinity(0, {next(cores)})
-
-
-@contextmanager
-def workers(n_jobs):
-    """Threads for a stretch of work."""
-    n = n_threads(n_jobs)
-    with one_blas_thread():
-        if n == 1:
-            yield Workers()
-            return
-        cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
-        cores = iter(cores if n == len(cores) else ())  # fewer threads than cores go where they can
-        with ThreadPoolExecutor(n, "tunefree", _settle, (cores,)) as pool:
-            yield Workers(pool, n)
 
 
 class Support:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from tunefree._threads import Workers, workers
 from tunefree.kernels import Linear
-from tunefree.learners.kernel.blocked import Facts, Workers, base, products, workers
+from tunefree.learners.kernel.blocked import Facts, base, products
 
 # Rows of a block: its kernel values with a tile of the support stay in a core's cache.
 ROWS = 512

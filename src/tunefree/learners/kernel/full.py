@@ -18,15 +18,18 @@ Source: Avron, Clarkson and Woodruff 2017 (random features lead conjugate gradie
 Tropp and Udell 2023 (the Nystroem preconditioner); Rudi, Carratino and Rosasco 2017 (Falkon).
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._blas import potrf, potrs
-from tunefree.learners.kernel.geometry import exact
+from tunefree._blas import potrs, trmm
+from tunefree.learners.kernel.geometry import exact, factored, parts_of
 from tunefree.learners.kernel.nystroem import Landmarks, accumulate
 
-_TILE, _PANEL = 512, 2048
+_TILE, _PANEL = 512, 1024
+# Up to so many leaders are solved for in one piece.
+_SOME = 256
 # What landmarks leave of a row's square, in the mean, times this is added to the leader's penalty.
 _TAIL = 2.0
 # The squared residual falls to such a share of what it was, not below.
@@ -57,36 +60,41 @@ class _Values(NamedTuple):
         return self.marks.values(A).T.astype(np.float64)
 
 
-def _wide(team, geometry, A, B):
+def _wide(team, geometry, A, B, sizes):
     """Kernel values of a tile, in double precision."""
     shape = len(A), len(B)
     values = team.memory(shape, np.dtype(np.float64), "wide")
-    values[:] = geometry.values(A, B, team.memory(shape, A.dtype))
+    values[:] = geometry.values(A, B, team.memory(shape, A.dtype), sizes)
     return values
 
 
-def times(geometry, A, B, V, team):
+def times(geometry, A, B, V, team, tile=_TILE):
     """The kernel values of rows of A with those of B, times V: shape (len(A), n_outputs)."""
+    b = geometry.kernel.sizes(B)
 
     def block(start):
-        rows, out = A[start : start + _TILE], 0.0
+        rows, out = A[start : start + tile], 0.0
+        a = geometry.kernel.sizes(rows)
         for i in range(0, len(B), _TILE):
-            out = out + _wide(team, geometry, rows, B[i : i + _TILE]) @ V[i : i + _TILE]
+            some = slice(i, i + _TILE)
+            out = out + _wide(team, geometry, rows, B[some], (a, b[some])) @ V[some]
         return out
 
-    return np.concatenate(team.map(block, range(0, len(A), _TILE)))
+    return np.concatenate(team.map(block, range(0, len(A), tile)))
 
 
 def symmetric(geometry, A, V, team):
     """The same of A with itself, by half the values."""
-    n = len(A)
+    n, sizes = len(A), geometry.kernel.sizes(A)
 
     def panel(start):
         out = np.zeros((n - start, V.shape[1]))
         for i in range(start, min(start + _PANEL, n), _TILE):
             rows = slice(i, i + _TILE)
             for j in range(i, n, _TILE):
-                K, columns = _wide(team, geometry, A[rows], A[j : j + _TILE]), slice(j, j + _TILE)
+                columns = slice(j, j + _TILE)
+                both = sizes[rows], sizes[columns]
+                K = _wide(team, geometry, A[rows], A[columns], both)
                 out[i - start : i - start + _TILE] += K @ V[columns]
                 if j > i:
                     out[j - start : j - start + _TILE] += K.T @ V[rows]
@@ -98,19 +106,34 @@ def symmetric(geometry, A, V, team):
     return total
 
 
-def _steps(marks, sums, rho, penalty, A, Y, weights, beta, fit, team):
+def _congruent(basis, M, team):
+    """Basis' M basis of a symmetric M."""
+
+    def turn(part, out):
+        out[:, part] = trmm(basis, np.array(M[part].T, order="F"))
+
+    for _ in range(2):
+        out = np.empty_like(M, order="F")
+        team.map(partial(turn, out=out), parts_of(len(M), _SOME))
+        M = out
+    return M
+
+
+def _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team):
     """Yield the squared residual after every step; `beta` and `fit`, which is K alpha, go on."""
     root = np.sqrt(weights)[:, None]
     unit = root / np.sqrt(weights.sum())
-    gram = marks.basis.T @ sums.centred()[0] @ marks.basis
-    gram[np.diag_indices_from(gram)] += rho
-    potrf(factor := np.asfortranarray(gram))
+    factor = np.array(products, order="F")
+    factor[np.diag_indices_from(factor)] += rho
+    factored(factor, team, _SOME)
+    few = max(-(-marks.size // 8), 64)  # rows a thread, of few
 
     def centred(V):
         return V - unit * (unit.T @ V)
 
     def led(R):
-        seen = marks.basis.T @ times(marks.geometry, marks.centers, A, root * R, team)
+        seen = times(marks.geometry, marks.centers, A, root * R, team, few)
+        seen = marks.basis.T @ seen
         known = marks.basis @ potrs(factor, seen)
         return R - centred(root * times(marks.geometry, A, marks.centers, known, team))
 
@@ -203,20 +226,23 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST):
     values = _Values(marks)
     sums = accumulate(values, rows, n, Y, weights, nothing, team)
     whole = weights[:n] @ (2.0 + 2.0 * geometry.slope * geometry.kernel.sizes(A[:n]))
-    second = marks.basis.T @ (sums.second + np.triu(sums.second, 1).T) @ marks.basis
-    rho = penalty + _TAIL * max(whole - np.trace(second), 0.0) / sums.total
+    products, cross = sums.centred()
+    products, mean = _congruent(marks.basis, products, team), marks.basis.T @ sums.first
+    seen = np.trace(products) + mean @ mean / sums.total
+    rho = penalty + _TAIL * max(whole - seen, 0.0) / sums.total
     root = np.sqrt(weights)[:, None]
     # From where landmarks alone come: their coefficients sum to nothing, as those of all rows do.
-    gram, cross = (marks.basis.T @ part for part in sums.centred())
-    gram = gram @ marks.basis + penalty * np.eye(marks.size)
-    alone = marks.basis @ np.linalg.solve(gram, cross)
+    factor = np.array(products, order="F")
+    factor[np.diag_indices_from(factor)] += penalty
+    factored(factor, team, _SOME)
+    alone = marks.basis @ potrs(factor, marks.basis.T @ cross)
     alone -= alone.mean(axis=0)
     fit, beta = times(geometry, A[:n], marks.centers, alone, team), np.zeros((n, k))
     beta[: len(alone)] = alone / root[: len(alone)]
     w, risk, looks, sizes = weights[n:], np.inf, 0, nothing
     known, level, before = np.zeros((held, k)), nothing, nothing
     for looks, now in enumerate(
-        _steps(marks, sums, rho, penalty, A[:n], Y[:n], weights[:n], beta, fit, team), 1
+        _steps(marks, products, rho, penalty, A[:n], Y[:n], weights[:n], beta, fit, team), 1
     ):
         if looks % _EACH and looks < most:
             continue
@@ -230,7 +256,9 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST):
     sums = sums.plus(accumulate(values, rows, len(A), Y, weights, nothing, team, n))
     said = known + level
     beta, fit = np.concatenate([beta, np.zeros((held, k))]), np.concatenate([fit, known])
-    for i, now in enumerate(_steps(marks, sums, rho, penalty, A, Y, weights, beta, fit, team), 1):
+    products = _congruent(marks.basis, sums.centred()[0], team)
+    steps = _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team)
+    for i, now in enumerate(steps, 1):
         if i >= looks or (now <= before).all():
             break
     return root * beta, weights @ (Y - fit) / sums.total, said

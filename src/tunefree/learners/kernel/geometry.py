@@ -27,8 +27,8 @@ from tunefree._array import Elsewhere
 from tunefree._blas import gemm, potrf, potri, potrs, trsm
 from tunefree._jit import REASSOCIATE, fast_exp, fast_exp32
 from tunefree._jit import kernel as compiled
-from tunefree.kernels import decay, mirror
-from tunefree.learners.kernel.blocked import ALONE
+from tunefree._threads import ALONE
+from tunefree.kernels import HALVED, decay, mirror
 
 # Spread of the logarithms of rates, and where targets stand for classes; the middles and the spread
 # of those of penalty and slope.
@@ -92,9 +92,9 @@ class Geometry(NamedTuple):
         """Rows in the units of the kernel, so that every rate is 1."""
         return Z * (self.rates ** (1.0 / self.kernel.power)).astype(Z.dtype)
 
-    def values(self, A, B, out=None):
-        """Kernel values of rows so shown, shape (n, m)."""
-        a, b = self.kernel.sizes(A), self.kernel.sizes(B)
+    def values(self, A, B, out=None, sizes=None):
+        """Kernel values of rows so shown, shape (n, m); `sizes` of both, if they are known."""
+        a, b = sizes or (self.kernel.sizes(A), self.kernel.sizes(B))
         D = self.kernel.distances(A, B, a, b, out)
         turn = _values32 if D.dtype == np.float32 else _values64
         turn(D, a, b, D.dtype.type(self.slope))
@@ -125,15 +125,28 @@ class Geometry(NamedTuple):
         return g("Add", g("Add", E, 1.0), g("Mul", lines, float(self.slope)))
 
 
-def _parts(n):
-    """Blocks of n rows for threads; up to `_WHOLE` rows are one."""
-    step = n if n <= _WHOLE else min(max(n // 8, 256), 1024)
+def parts_of(n, whole=_WHOLE):
+    """Blocks of n rows for threads; up to so many rows are one."""
+    step = n if n <= whole else min(max(n // 8, 256), 1024)
     return [slice(i, min(i + step, n)) for i in range(0, n, max(step, 1))]
 
 
-def _factor(A, team):
+def _stretches(kernel, A):
+    """Blocks of rows whose distances to all are made at once."""
+    return parts_of(len(A)) if kernel.power == 2 or A.shape[1] <= HALVED else [slice(None)]
+
+
+def gram(geometry, A, team):
+    """Kernel values of placed rows with themselves."""
+    K, parts = np.empty((len(A), len(A)), A.dtype), _stretches(geometry.kernel, A)
+    whole = len(parts) == 1
+    team.map(lambda part: geometry.values(A if whole else A[part], A, K[part]), parts)
+    return K
+
+
+def factored(A, team, whole=_WHOLE):
     """A becomes its lower Cholesky factor, block by block: what comes after one is for threads."""
-    parts = _parts(len(A))
+    parts = parts_of(len(A), whole)
     for i, part in enumerate(parts):
         if failed := potrf(A[part, part]):
             return failed
@@ -143,37 +156,52 @@ def _factor(A, team):
     return 0
 
 
+def _copied(K, team):
+    """A symmetric matrix in Fortran order."""
+    out = np.empty(K.shape, K.dtype, order="F")
+    team.map(lambda part: np.copyto(out[:, part], K[part].T), parts_of(len(K)))
+    return out
+
+
 def inverse(K, penalty, weights, last, team=ALONE):
     """The trailing block of the inverse of K + penalty diag(1 / weights), and its Cholesky factor.
 
     The block of the `last` rows needs no more of the inverse. None if rounding spoiled the factor.
     """
-    A = K.T.copy(order="F")  # symmetric
+    A = _copied(K, team)
     A[np.diag_indices_from(A)] += (penalty / weights).astype(A.dtype)
-    if _factor(A, team) or not np.isfinite(np.diagonal(A)).all():
+    if factored(A, team) or not np.isfinite(np.diagonal(A)).all():
         return None
     return _invert(np.array(A[-last:, -last:], order="F"), team), A
 
 
+def root_of(factor, team, whole=_WHOLE):
+    """The inverse of a lower Cholesky factor, by panels."""
+    n = len(factor)
+    root = np.zeros((n, n), factor.dtype, order="F")
+
+    def panel(part):
+        root[part, part] = np.eye(part.stop - part.start)
+        trsm(factor[part.start :, part.start :], root[part.start :, part], left=True)
+
+    team.map(panel, parts_of(n, whole))
+    return root
+
+
 def _invert(factor, team):
     """The inverse by the lower Cholesky factor, which is lost."""
-    n, parts = len(factor), _parts(len(factor))
+    parts = parts_of(len(factor))
     if len(parts) == 1:
         potri(factor)
     else:
-        root = np.zeros((n, n), factor.dtype, order="F")
-
-        def panel(part):
-            root[part, part] = np.eye(part.stop - part.start)
-            trsm(factor[part.start :, part.start :], root[part.start :, part], left=True)
+        root = root_of(factor, team)
 
         def product(part):
             below = slice(part.start, None)
             factor[part, : part.stop] = root[below, part].T @ root[below, : part.stop]
 
-        team.map(panel, parts)
         team.map(product, reversed(parts))
-    mirror(factor.T)
+    team.map(lambda part: mirror(factor.T, part.start, part.stop), parts)
     return factor
 
 
@@ -184,8 +212,8 @@ def _inverted(A, team=ALONE):
     """
     h = len(A) // 2
     if not _LEAF < len(A) <= _WHOLE:
-        F = np.array(A, order="F")
-        failed, size = _factor(F, team), np.diagonal(F).astype(np.float64)
+        F = np.array(A, order="F") if len(A) <= _LEAF else _copied(A, team)
+        failed, size = factored(F, team), np.diagonal(F).astype(np.float64)
         if failed or not np.isfinite(size).all():
             return None
         return _invert(F, team).T, 2.0 * np.log(size).sum()
@@ -230,9 +258,8 @@ class _Evidence:
 
     def __init__(self, kernel, Z, Y, weights, shared, labels=False, team=ALONE):
         self.kernel, self.Z, self.Y, self.weights, self.shared = kernel, Z, Y, weights, shared
-        self.labels, self.team, self.parts = labels, team, _parts(len(Z))
-        # Of rows among themselves, sums of differences are made for half of the pairs, at once.
-        self.stretches = self.parts if kernel.power == 2 else [slice(None)]
+        self.labels, self.team, self.parts = labels, team, parts_of(len(Z))
+        self.stretches = _stretches(kernel, Z)
         self.q = int(shared.max()) + 1
         # Indicators of classes are far from normal and no outputs of their own.
         self.outputs, self.spread = (1, _OF_LABELS) if labels else (Y.shape[1], _RATES)
@@ -253,7 +280,7 @@ class _Evidence:
             decay(D[part], 1.0, E[part])
             _mix(D[part], E[part], sizes[part], sizes, beta, K[part])
 
-        whole = len(self.parts) == 1
+        whole = len(self.stretches) == 1
         self.team.map(
             lambda part: kernel.distances(A if whole else A[part], A, sizes[part], sizes, D[part]),
             self.stretches,
@@ -274,8 +301,8 @@ class _Evidence:
         value = half * (np.log(size / (n * c)) + logdet / n)
         value += 0.5 * np.sum(np.square(away / self.spread)) + 0.5 * np.sum(np.square(weak))
         # Of G: the sums by the slope and by rows; times the kernel's derivative by D it is W.
-        W = alpha @ (alpha.T / -size)
-        row = np.empty(n)
+        W, row, negative = np.empty_like(D), np.empty(n), alpha.T / -size
+        self.team.map(lambda part: np.matmul(alpha[part], negative, out=W[part]), self.parts)
         diagonal = np.diagonal(W) + np.diagonal(inv) / n
         slope = np.empty_like(theta)
         slope[q] = half * g.penalty * float((diagonal / self.weights).sum()) + weak[0] / _WIDTH
@@ -284,8 +311,12 @@ class _Evidence:
             return _weigh(W[part], inv[part], D[part], E[part], sizes[part], sizes, beta, row[part])
 
         slope[q + 1] = half * g.slope * sum(self.team.map(weigh, self.parts)) + weak[1] / _WIDTH
-        columns = [slice(None)] if whole else [slice(j, j + 16) for j in range(0, A.shape[1], 16)]
-        spread = np.concatenate(self.team.map(lambda c: kernel.spread(A[:, c], W), columns))
+        if kernel.power == 2:
+            spread = sum(self.team.map(lambda part: kernel.spread_of(A, W, part), self.parts))
+        else:
+            step = 16 if len(self.parts) > 1 else A.shape[1]
+            columns = [slice(j, j + step) for j in range(0, A.shape[1], step)]
+            spread = np.concatenate(self.team.map(lambda c: kernel.spread(A[:, c], W), columns))
         each = 2.0 * half * (g.slope * kernel.spread_from_zero(A, row) - spread)
         slope[:q] = np.bincount(self.shared, each, q) + away / self.spread**2
         return value, slope
@@ -493,7 +524,7 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE, team=ALONE):
     penalty = geometry.penalty
     single = len(A) >= _MANY and penalty >= _SINGLE_MANY
     A = A.astype(np.float32 if single else np.float64, copy=False)
-    K = geometry.values(A, A)
+    K = gram(geometry, A, team)
     found = inverse(K, penalty, weights, held, team)
     while found is None:
         penalty *= 4.0

@@ -18,12 +18,17 @@ from scipy.linalg import solve_triangular
 
 from tunefree._array import elsewhere, here, moved
 from tunefree._blas import syrk, trmm
-from tunefree.learners.kernel.blocked import ALONE
+from tunefree._threads import ALONE
+from tunefree.learners.kernel.geometry import factored, gram, parts_of, root_of
 
 ALPHAS = np.logspace(-6.0, 3.0, 19)
 # Numbers in a block of kernel values at least, and its rows at least: as many as make products of
 # coordinates cost more than the addition of their sums.
 _BLOCK, _ROWS = 500_000, 1024
+# Up to so many landmarks are placed, and rows left out, in one piece.
+_WHOLE = 256
+# Steps in double precision after a solution in single precision.
+_STEPS = 2
 # Rows that are proposed as landmarks at once.
 _DRAWN = 64
 
@@ -116,18 +121,19 @@ class Solution(NamedTuple):
     coef: np.ndarray  # of the kernel values, of shape (m, n_alphas, n_outputs)
     intercept: np.ndarray  # of shape (n_alphas, n_outputs)
     left_out: np.ndarray  # predictions of the first rows by all others, (n, n_alphas, n_outputs)
+    rest: np.ndarray  # what is left of these rows' own residuals, of shape (n, n_alphas)
+    known: tuple  # eigenvalues and eigenvectors of the products of centred coordinates
 
 
-def place(centers, geometry):
+def place(centers, geometry, team=ALONE):
     """Landmarks with a basis in which their kernel is the identity."""
-    marks = Landmarks(centers, geometry, np.empty((0, 0)))
-    gram = marks.values(centers.astype(np.float64))
+    K = gram(geometry, centers.astype(np.float64), team)
     # The small ridge stands for equal or nearly equal landmarks.
-    gram[np.diag_indices_from(gram)] += 1e-9 * np.trace(gram)
-    lower = np.linalg.cholesky(gram)
-    return marks._replace(
-        basis=np.asfortranarray(solve_triangular(lower, np.eye(len(gram)), lower=True).T)
-    )
+    K[np.diag_indices_from(K)] += 1e-9 * np.trace(K)
+    lower = np.asfortranarray(K)
+    if factored(lower, team, _WHOLE):
+        raise np.linalg.LinAlgError("Landmarks have no kernel matrix that is positive.")
+    return Landmarks(centers, geometry, np.asfortranarray(root_of(lower, team, _WHOLE).T))
 
 
 def pivots(geometry, A, m, seed, block=_DRAWN):
@@ -234,8 +240,8 @@ def solve(
         shift = weights @ targets / weights.sum()
         make = _accumulate_there if elsewhere() else accumulate
         sums = make(marks, rows, n, targets, weights, shift, team)
-    (gram, cross), total = sums.centred(), sums.total
-    values, vectors = np.linalg.eigh(gram)
+    (products, cross), total = sums.centred(), sums.total
+    values, vectors = np.linalg.eigh(products)
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
     table = ((vectors.T @ cross)[:, None] * inverse[:, :, None]).reshape(len(cross), -1)
     shape, mean = (len(alphas), targets.shape[1]), sums.first / total @ vectors
@@ -248,15 +254,51 @@ def solve(
         w, y = weights[block, None], targets[block, None] - level
         np.square(F, out=F)
         # A row that its own fit passes through says nothing: its prediction is the mean's.
-        rest = np.maximum(1.0 - w * (F @ inverse) - w / total, 0.0)[:, :, None]
+        own = np.maximum(1.0 - w * (F @ inverse) - w / total, 0.0)
+        rest = own[:, :, None]
         # y - (y - fit) / rest, in place.
         fit -= y
         fit /= np.maximum(rest, 1e-8)
         fit += y
         fit *= rest > 1e-8
         fit += level
-        return fit
+        return fit, own
 
     most = n if most is None else min(most, n)
-    said = np.concatenate(team.map(left_out, _blocks(marks, most)))
-    return Solution(coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape), said)
+    told, own = zip(*team.map(left_out, parts_of(most, _WHOLE)), strict=True)
+    return Solution(
+        coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape),
+        np.concatenate(told), np.concatenate(own), (np.maximum(values, 0.0), vectors),
+    )  # fmt: skip
+
+
+def sharpened(marks, rows, n, targets, weights, found, i, team=ALONE):
+    """What solves for the i-th penalty, in double precision, and what it says of rows left out.
+
+    The solution `found` is one from products in single precision, the curvature of which will do
+    for steps of Newton.
+    """
+    coef, intercept, (values, vectors) = found.coef[:, i], found.intercept[i], found.known
+    total, kept = weights.sum(), len(found.rest)
+    blocks = [slice(a, min(a + _WHOLE, n)) for a in range(0, n, _WHOLE)]
+
+    def part(block):
+        K, w = marks.values(rows(block.start, block.stop)), weights[block]
+        gap = targets[block] - intercept - K @ coef
+        rest = w[:, None] * gap
+        return (K.T @ rest, w @ K, rest.sum(axis=0)), gap[: max(kept - block.start, 0)]
+
+    for _ in range(_STEPS):
+        sums: Any = 0.0, 0.0, 0.0
+        gaps = []
+        for parts, gap in team.each(part, blocks):
+            sums = [a + b for a, b in zip(sums, parts, strict=True)]
+            gaps.append(gap)
+        slope, first, rest = sums
+        slope = marks.basis.T @ (slope - np.outer(first, rest / total))
+        slope -= ALPHAS[i] * solve_triangular(marks.basis, coef)
+        step = marks.fold(vectors @ (vectors.T @ slope / (values + ALPHAS[i])[:, None]))
+        coef, intercept = coef + step, intercept + (rest - first @ step) / total
+    own = found.rest[:, i, None]
+    said = targets[:kept] - np.concatenate(gaps) / np.maximum(own, 1e-8)
+    return coef, intercept, np.where(own > 1e-8, said, found.left_out[:, i])

@@ -61,6 +61,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree._threads import team
 from tunefree.constraints import SchattenBall
 from tunefree.links import residuals
 from tunefree.potentials import Euclidean, Spectral
@@ -314,11 +315,9 @@ class Mirror(NamedTuple):
         return state._replace(sums=whole._replace(gradient=gradient))
 
     def scan(self, state, block):
-        """Add a block's residuals and gradients at the points on trial."""
-        sums = state.sums
-        for piece in block.pieces():
-            sums = sums.add(self._summed(state, piece))
-        return state._replace(sums=sums)
+        """Add a block's residuals and gradients at the points on trial, its pieces in threads."""
+        parts = team().each(lambda piece: self._summed(state, piece), block.pieces())
+        return state._replace(sums=reduce(Sums.add, parts, state.sums))
 
     def _summed(self, state, block):
         outputs = getattr(block.design, "outputs", 1)  # rows a sample, where these share weights
