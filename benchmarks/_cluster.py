@@ -244,8 +244,7 @@ def tables(data, turns=8, passes=4):
         f"\nBatch Reflectron on two workers, beside a fit of half the rows in each of two\n"
         f"processes without Dask: medians of {turns} turns of {passes} passes.\n"
         "CPU time is that of all processes; the client's, in whose process the scheduler is,\n"
-        "stands alone, too. MB: each worker gets a number a potential for each column that is not\n"
-        "empty there (of many; or all columns), and sends one.",
+        "stands alone, too. MB: each worker gets a number a column and potential, and sends one.",
         flush=True,
     )
     found = []
@@ -259,9 +258,7 @@ def tables(data, turns=8, passes=4):
             return cut(X[order], y[order], 2)
 
         turn = _beside(alone, collect, 2, turns, passes, potential)
-        wide = X.shape[1] > 1 << 17
-        held = sum(len(np.unique(X[h].indices)) if wide else X.shape[1] for h in halves)
-        moved = f"{2 * 8 * how * held / 1e6:.2g}"
+        moved = f"{4 * 8 * how * X.shape[1] / 1e6:.2g}"
         found.append((name, f"{X.shape[0]} x {X.shape[1]}", how, moved, *turn.row(0)))
     heads = ("data", "rows", "potentials", "MB", *_COLUMNS)
     table("Two workers and two independent processes", heads, found)

@@ -5,25 +5,21 @@ A round is a task for each partition, a tree of merges, a time limit, and state 
 
 import pickle
 import uuid
-from asyncio import run_coroutine_threadsafe
 from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as _FutureTimeout
 from copy import copy
 from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
 from dask.delayed import delayed
-from distributed import Actor, Client, default_client, wait
+from distributed import Client, default_client, wait
 from distributed import TimeoutError as _DistributedTimeout
 from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
 from tunefree._process import kept_memory, one_blas_thread
-from tunefree.designs import CSR
 from tunefree.estimators import base
 from tunefree.estimators.from_source import Sample
-from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Remote
 from tunefree.robust import FAR, odd_entries, screened, warn_of
 
@@ -32,9 +28,6 @@ _ASKED = 8  # workers that the client, or a worker, asks in a pass
 _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
 _FEWEST = 1000  # rows that are not worth a cut
 _TRIES = 20  # losses of workers that a pass survives
-_WORTH = 0.8  # of the columns: if more are not empty, all of them travel
-_GLANCE = 2.0  # seconds after which a pass looks whether its workers are still there
-_REACH = 3.0  # seconds in which a client reaches a worker, or has the scheduler pass messages on
 
 
 class Part(NamedTuple):
@@ -357,27 +350,21 @@ class Cluster:
         ]  # fmt: skip
 
     def dealt(self, futures):
-        """Futures of the partitions, dealt out to the workers' threads: where they lie, and evenly.
+        """Futures dealt out to the workers' threads, to those that hold them, and evenly.
 
-        A list of (worker or None, which of the futures a thread of it shall take). A thread keeps
-        what lies near as long as it has less than half a partition more than its share of the rows.
+        A list of (worker or None, which of the futures a thread of it shall take).
         """
         threads = {worker: [[] for _ in range(n)] for worker, n in self.client.nthreads().items()}
         threads = threads or {None: [[]]}  # all have died; another one may come
         hands = [hand for worker in threads.values() for hand in worker]
-        rows = [f.n_rows for f in self.facts]
+        fair = -(-len(futures) // len(hands))
         places, rest = self.client.who_has(futures), []
-
-        def load(hand):
-            return sum(rows[i] for i in hand)
-
         for i, future in enumerate(futures):
             near = [h for worker in places[future.key] for h in threads.get(worker, [])]
-            hand = min(near, key=load, default=rest)
-            full = hand is rest or (load(hand) + rows[i] / 2) * len(hands) > self.n_rows
-            (rest if full else hand).append(i)
-        for i in sorted(rest, key=lambda i: -rows[i]):
-            min(hands, key=load).append(i)
+            hand = min(near, key=len, default=None)
+            (rest if hand is None or len(hand) == fair else hand).append(i)
+        for i in rest:
+            min(hands, key=len).append(i)
         return [(worker, hand) for worker, dealt in threads.items() for hand in dealt if hand]
 
     def gather(self, futures, what, pending=None, names=None):
@@ -419,12 +406,11 @@ class Batches(Remote):
     They are dealt out evenly, and anew once a worker is lost. A worker is asked without the
     scheduler (by a Dask actor), which takes a fifth of the time that a task takes; what it asks for
     others it passes on, so that the client speaks with a few only. Only what a batch reads of the
-    learner's state, and what it changed in it, travels: of wide sparse rows, the columns that are
-    not empty where they lie. A `centre` is taken off the rows here, not by their designs.
+    learner's state, and what it changed in it, travels.
     """
 
-    def __init__(self, cluster, function, *arguments, centre=None):
-        self.cluster, self.centre, self._scanners = cluster, centre, []
+    def __init__(self, cluster, function, *arguments):
+        self.cluster, self._scanners = cluster, []
         worker_of = {i: worker for worker, hand in cluster.dealt(cluster.parts) for i in hand}
         at = [worker_of[i] for i in range(len(cluster.parts))]
         self.batches = cluster.each("batches", function, *arguments, at=at)
@@ -448,97 +434,48 @@ class Batches(Remote):
                 workers=actors[k][0], key=f"tunefree-scanner-{uuid.uuid4().hex[:12]}",
             )  # fmt: skip
         made = cluster.gather(futures, "dealing out", names=[", ".join(n) for _, n in actors])
-        near: Any = [_Near.of(actor, cluster.client) for actor in made[:_ASKED]]
-        columns = [asked.result(cluster.timeout) for asked in [a.touched() for a in near]]
-        self._scanners = list(zip(near, futures, actors, columns, strict=False))
-        self._kept = made, futures  # those that others ask live as long
+        self._scanners = list(zip(made, futures, actors, strict=True))
 
     def sweep(self, learner, state, epoch, on_block=None):
         """The state after all batches."""
+        asked: Any = getattr(learner, "asked", None)
+        known = state if asked is None else asked(state)
         for left in range(_TRIES, -1, -1):
             try:
                 if not self._scanners:
                     self._deal()
-                return self._swept(learner, state, epoch)
+                return self._swept(learner, state, known, epoch)
             except (OSError, RuntimeError) as problem:
                 lost = isinstance(problem, OSError) or "Actor" in str(problem)
                 if isinstance(problem, TimeoutError) or not lost or not left:
                     raise
                 self._scanners = []
 
-    def _swept(self, learner, state, epoch):
+    def _swept(self, learner, state, known, epoch):
         until = monotonic() + self.cluster.timeout
-        narrow = hasattr(learner, "narrowed")
-        known = learner.asked(state, self.centre) if narrow else state
-        asked, packed = [], _packed((learner, known))
-        for actor, *_, columns in self._scanners:
-            if columns is not None:
-                packed = _packed((learner, learner.narrowed(known, columns)))
-            asked.append(self._ask(actor, packed))
-        found = self._answers(asked, until, epoch)
-        if not narrow:
-            return state._replace(**_merged(_merge_changes, list(found), learner, state))
-        parts = zip((part["sums"] for part in found), (s[-1] for s in self._scanners), strict=True)
-        return learner.gathered(state, parts, self.centre)
-
-    def _answers(self, asked, until, epoch):
-        """What the scanners say, in their order."""
-        late = [(answer, at) for answer, (_, _, at, _) in zip(asked, self._scanners, strict=True)]
+        packed = _packed((learner, known))
+        asked = [actor.scan(*packed) for actor, _, _ in self._scanners[:_ASKED]]
+        found = []
         for answer in asked:
-            while True:
-                left = until - monotonic()
-                try:
-                    yield _unpacked(*answer.result(min(_GLANCE, max(0.0, left))))
-                    break
-                except (TimeoutError, _FutureTimeout):
-                    if answer.done():  # a scan's own
-                        raise
-                    if any(future.status == "error" for _, future, *_ in self._scanners):
-                        raise OSError("The scheduler has given up a worker.") from None
-                    if left > _GLANCE:
-                        continue
-                    late = [at for answer, at in late if not answer.done()]
-                    names = sorted((n for _, names in late for n in names), key=int)
-                    raise self.cluster.late(f"pass {epoch}", names, [w for w, _ in late]) from None
-
-    def _ask(self, actor, packed):
-        """A scan's future, in the client's event loop: a thread that waits for it costs little."""
-
-        async def ask():
-            return await actor.scan(*packed)
-
-        return run_coroutine_threadsafe(ask(), self.cluster.client.loop.asyncio_loop)
-
-
-class _Near(Actor):
-    """An actor that a client asks by itself, where it can reach the worker: half the way."""
-
-    @classmethod
-    def of(cls, actor, client):
-        """An actor so, or as it is where the scheduler must pass on what it is asked."""
-        near = cls(*actor.__reduce__()[1])
-        try:
-            reached: Any = client.rpc(near._address).identity
-            client.sync(reached, callback_timeout=_REACH)
-        except (OSError, TimeoutError, _DistributedTimeout):
-            return actor
-        return near
-
-    @property
-    def _worker_rpc(self):
-        return super()._worker_rpc if self._client is None else self._client.rpc(self._address)
+            try:
+                found.append(_unpacked(*answer.result(max(0.0, until - monotonic()))))
+            except (TimeoutError, _DistributedTimeout):
+                late = [
+                    at for done, (_, _, at) in zip(asked, self._scanners, strict=False)
+                    if not done.done()
+                ]  # fmt: skip
+                if not late:
+                    raise
+                names = sorted((n for _, names in late for n in names), key=int)
+                raise self.cluster.late(f"pass {epoch}", names, [w for w, _ in late]) from None
+        return state._replace(**_merged(_merge_changes, found, learner, state))
 
 
 class Scanner:
     """An actor that scans a worker's batches, a list for each of its threads, and asks others."""
 
     def __init__(self, hands, others):
-        self.hands, self.columns = (hands, None) if others else _narrowed(hands)
-        self.others = others
-
-    def touched(self):
-        """The columns of the states that it is given, and of its answers; None for all."""
-        return self.columns
+        self.hands, self.others = hands, others
 
     def scan(self, *packed):
         """What all of them change in the state; a learner and a state, and the answer, packed."""
@@ -550,29 +487,6 @@ class Scanner:
             found = [_scan(first, learner, state), *(hand.result() for hand in begun)]
         found += [_unpacked(*answer.result()) for answer in asked]
         return _packed(_merged(_merge_changes, found, learner, state))
-
-
-def _narrowed(hands):
-    """The same without the columns that are empty in all batches, and those that are not."""
-    batches = [batch for hand in hands for part in hand for batch in part]
-    designs: list[CSR] = [
-        b.design for b in batches if isinstance(b, Batch) and isinstance(b.design, CSR)
-    ]
-    if not designs or len(designs) < len(batches) or 8 * designs[0].n_columns < _SMALL:
-        return hands, None
-    seen = np.zeros(designs[0].n_columns, dtype=bool)
-    for design in designs:
-        seen[design.indices] = True
-    columns = np.flatnonzero(seen)
-    if len(columns) > _WORTH * len(seen):
-        return hands, None
-    place = np.cumsum(seen, dtype=designs[0].indices.dtype) - 1
-
-    def narrow(batch):
-        design = batch.design._replace(indices=place[batch.design.indices], n_columns=len(columns))
-        return batch._replace(design=design)
-
-    return [[[narrow(b) for b in batches] for batches in hand] for hand in hands], columns
 
 
 def _packed(value):
