@@ -69,7 +69,7 @@ def fit(
     few = slice(9000 if estimator.startswith("TuneFree") else 3000)
     getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more).fit(X[few], y[few])
     if converge:
-        full._FALL = 1e-4
+        full._FALL = full._DONE = 1e-4
     cpu, wall = time.process_time(), time.perf_counter()
     model.fit(X, y)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
