@@ -774,7 +774,7 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
     ----------
     kernel : {'rbf', 'laplacian', 'linear'}, default='rbf'
     loss : {'squared_error', 'log_loss'}, default='squared_error'
-        'log_loss' costs two to eleven times as much, and its probabilities are better where classes
+        'log_loss' costs several times as much, and its probabilities are better where classes
         are noisy. It wants all rows in memory.
     n_landmarks : int, 'auto' or 'all', default='auto'
     n_jobs : int or None, default=None
