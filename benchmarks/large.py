@@ -77,7 +77,7 @@ def fit(
     classify = hasattr(model, "classes_")
     risk = np.mean(said != t) if classify else np.mean(np.square(said - t)) / np.var(t)
     own = model.classes_ == t[:, None] if classify else None
-    logs = -np.log(model.predict_proba(Z)[own]).mean() if classify else None
+    logs = float(-np.log(model.predict_proba(Z)[own]).mean()) if classify else None
     models = getattr(model, "models_", [model])
     marks = max(len(m.dual_coef_) if hasattr(m, "dual_coef_") else 0 for m in models)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
