@@ -41,9 +41,9 @@ _ROUNDED = 3e-6
 _ASKED, _SLACK = 3000, 0.01
 _FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 # Steps at most, between two looks at the risk, and by how much it is to fall meanwhile; or the
-# squared residual, half of which the risk gains yet, is such a share of the squared errors; ten
-# times that of classes, which are told apart long before squares stop falling.
-_MOST, _EACH, _FALL, _DONE, _LABELS = 80, 4, 3e-3, 1e-2, 10.0
+# squared residual, some times which the risk gains yet, is such a share of the squared errors; a
+# hundred times that of classes, which are told apart long before squares stop falling.
+_MOST, _EACH, _FALL, _DONE, _LABELS = 80, 4, 3e-3, 1e-3, 100.0
 
 
 class _Values(NamedTuple):
