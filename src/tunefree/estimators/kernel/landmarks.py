@@ -475,7 +475,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if like is not None and near is not None and near.kernel == kernel:
             self.view_, self._spent = like.view_, like._spent
             return self.view_.show(X), near
-        wide = like is None and self.kernel == "rbf" and d >= _WIDE
+        wide = self.kernel == "rbf" and d >= _WIDE
         # Of many rows a few tell by which of several views they are to be shown.
         some = slice(_ALL if wide else n)
         given = like is not None and isinstance(like.view_, Coordinates)
@@ -500,7 +500,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             return best_view(kernel, heard, Y[:m], weights[:m], self._CLASSIFY, team)
 
         number, geometry = best()
-        if wide and not number and n > _ALL:
+        if wide and not number and n > _ALL and not given:
             views = [coordinates(X, weights)]
             shown = [views[0].show(X)]
             number, geometry = best()
