@@ -122,6 +122,9 @@ def test_components_turn_rows_and_change_no_distance():
 
 def test_constant_columns_have_no_component():
     assert components(np.ones((5, 3)), np.ones(5), 2).show(np.ones((2, 3))).shape == (2, 0)
+    wide, y = np.ones((30, 40)), RNG.normal(size=30)
+    model = LandmarkRegressor(random_state=0).fit(wide, y)
+    np.testing.assert_allclose(model.predict(wide), y.mean(), atol=1e-6)
 
 
 def test_evidence_says_which_view_a_kernel_wants():

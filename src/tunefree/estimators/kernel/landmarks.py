@@ -490,7 +490,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             m = n
         few, views = slice(rows_of(m) if wide else n), [self.view_]
         if wide:
-            views.append(components(X[some], weights[some], _WIDE))
+            turned = components(X[some], weights[some], _WIDE)
+            views += [turned] if turned.axes.size else []
         shown = [view.show(X[few]) for view in views]
 
         def best():
