@@ -142,6 +142,33 @@ def test_sparse_partitions(client):
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-9, atol=1e-10)
 
 
+def test_wide_sparse_rows_travel_as_the_columns_that_a_worker_has(client, monkeypatch):
+    """With a mean that is taken off the sums: the local fit."""
+    from dask import delayed
+
+    A = sparse.random_array((400, 200_000), density=1e-4, format="csr", rng=0)
+    first = np.arange(400), np.zeros(400, int)
+    mean = sparse.csr_array((np.random.default_rng(0).uniform(1.0, 2.0, 400), first), A.shape)
+    A = sparse.csr_array(A + mean)
+    y, asked = (A @ np.linspace(-1.0, 1.0, 200_000) > -0.9).astype(float), []
+    narrowed = Mirror.narrowed
+
+    def count(self, known, columns):
+        asked.append(len(columns))
+        return narrowed(self, known, columns)
+
+    monkeypatch.setattr(Mirror, "narrowed", count)
+    setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 4}
+    parts = [da.from_delayed(delayed(A[i : i + 200]), (200, 200_000), float, meta=A[:0])
+             for i in (0, 200)]  # fmt: skip
+    there = tfd.ReflectronRegressor("logistic", **setting).fit(
+        da.concatenate(parts), da.from_array(y, chunks=200)
+    )
+    local = tunefree.ReflectronRegressor("logistic", **setting).fit(A, y)
+    np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-8, atol=1e-11)
+    assert asked and max(asked) < 10_000
+
+
 def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     """The worker dies as it is asked for its part of a pass."""
     X, y = rows(2000)
@@ -157,10 +184,10 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
         dealt.append(len(self.batches))
         deal(self)
 
-    def strike(self, learner, state, known, epoch):
+    def strike(self, learner, known, epoch):
         if epoch == 7 and len(dealt) == 1:
             threading.Timer(0.001, os.kill, (pid, signal.SIGKILL)).start()
-        return swept(self, learner, state, known, epoch)
+        return swept(self, learner, known, epoch)
 
     monkeypatch.setattr(Batches, "_deal", count)
     monkeypatch.setattr(Batches, "_swept", strike)
@@ -187,6 +214,8 @@ def test_a_partition_of_more_than_a_share_is_cut(client):
     cluster = Cluster(da.from_array(X, chunks=(sizes, 3)), da.from_array(y, chunks=(sizes,)))
     assert [f.n_rows for f in cluster.even().facts] == [2750, 2750, 100, 400]
     assert cluster.names == [0, 0, 1, 2] and cluster.n_rows == 6000
+    loads = [sum(cluster.facts[i].n_rows for i in hand) for _, hand in cluster.dealt(cluster.parts)]
+    assert max(loads) <= 3250  # dealt by rows, not by partitions
     whole = cluster.gather(cluster.each("again", _same), "reading")
     assert np.concatenate([part.X for part in whole]).tobytes() == X.tobytes()
 
@@ -299,7 +328,7 @@ class _Stuck:
 def test_a_pass_that_hangs_names_the_partitions_of_its_worker(impatient):
     batches = Batches(impatient, _block)
     batches._deal()
-    late = next(names for _, _, (_, names) in batches._scanners if "3" in names)
+    late = next(names for _, _, (_, names), _ in batches._scanners if "3" in names)
     impatient.timeout = 2.0
     message = f"pass 0: no answer within 2 s from partition {', '.join(late)} [(]on tcp"
     with pytest.raises(TimeoutError, match=message):

@@ -18,8 +18,10 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, column_or_1d
 
 from tunefree._process import kept_memory, one_blas_thread
+from tunefree.designs import CSR
 from tunefree.estimators import base
 from tunefree.estimators.from_source import Sample
+from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Remote
 from tunefree.robust import FAR, odd_entries, screened, warn_of
 
@@ -28,6 +30,7 @@ _ASKED = 8  # workers that the client, or a worker, asks in a pass
 _SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
 _FEWEST = 1000  # rows that are not worth a cut
 _TRIES = 20  # losses of workers that a pass survives
+_WORTH = 0.8  # of the columns: if more are not empty, all of them travel
 
 
 class Part(NamedTuple):
@@ -350,21 +353,27 @@ class Cluster:
         ]  # fmt: skip
 
     def dealt(self, futures):
-        """Futures dealt out to the workers' threads, to those that hold them, and evenly.
+        """Futures of the partitions, dealt out to the workers' threads: where they lie, and evenly.
 
-        A list of (worker or None, which of the futures a thread of it shall take).
+        A list of (worker or None, which of the futures a thread of it shall take). A thread keeps
+        what lies near as long as it has less than half a partition more than its share of the rows.
         """
         threads = {worker: [[] for _ in range(n)] for worker, n in self.client.nthreads().items()}
         threads = threads or {None: [[]]}  # all have died; another one may come
         hands = [hand for worker in threads.values() for hand in worker]
-        fair = -(-len(futures) // len(hands))
+        rows = [f.n_rows for f in self.facts]
         places, rest = self.client.who_has(futures), []
+
+        def load(hand):
+            return sum(rows[i] for i in hand)
+
         for i, future in enumerate(futures):
             near = [h for worker in places[future.key] for h in threads.get(worker, [])]
-            hand = min(near, key=len, default=None)
-            (rest if hand is None or len(hand) == fair else hand).append(i)
-        for i in rest:
-            min(hands, key=len).append(i)
+            hand = min(near, key=load, default=rest)
+            full = hand is rest or (load(hand) + rows[i] / 2) * len(hands) > self.n_rows
+            (rest if full else hand).append(i)
+        for i in sorted(rest, key=lambda i: -rows[i]):
+            min(hands, key=load).append(i)
         return [(worker, hand) for worker, dealt in threads.items() for hand in dealt if hand]
 
     def gather(self, futures, what, pending=None, names=None):
@@ -406,11 +415,12 @@ class Batches(Remote):
     They are dealt out evenly, and anew once a worker is lost. A worker is asked without the
     scheduler (by a Dask actor), which takes a fifth of the time that a task takes; what it asks for
     others it passes on, so that the client speaks with a few only. Only what a batch reads of the
-    learner's state, and what it changed in it, travels.
+    learner's state, and what it changed in it, travels: of wide sparse rows, the columns that are
+    not empty where they lie. A `centre` is taken off the rows here, not by their designs.
     """
 
-    def __init__(self, cluster, function, *arguments):
-        self.cluster, self._scanners = cluster, []
+    def __init__(self, cluster, function, *arguments, centre=None):
+        self.cluster, self.centre, self._scanners = cluster, centre, []
         worker_of = {i: worker for worker, hand in cluster.dealt(cluster.parts) for i in hand}
         at = [worker_of[i] for i in range(len(cluster.parts))]
         self.batches = cluster.each("batches", function, *arguments, at=at)
@@ -430,52 +440,71 @@ class Batches(Remote):
             others = range(_ASKED * (k + 1), min(_ASKED * (k + 2), len(actors)))
             futures[k] = cluster.client.submit(
                 Scanner, [[self.batches[i] for i in hand] for hand in hands[actors[k][0]]],
-                [futures[j] for j in others], actor=True, pure=False,
+                [futures[j] for j in others], len(actors) <= _ASKED, actor=True, pure=False,
                 workers=actors[k][0], key=f"tunefree-scanner-{uuid.uuid4().hex[:12]}",
             )  # fmt: skip
         made = cluster.gather(futures, "dealing out", names=[", ".join(n) for _, n in actors])
-        self._scanners = list(zip(made, futures, actors, strict=True))
+        near = [actor.columns() for actor in made[:_ASKED]]
+        near = [asked.result(cluster.timeout) for asked in near] + [None] * len(made[_ASKED:])
+        self._scanners = list(zip(made, futures, actors, near, strict=True))
 
     def sweep(self, learner, state, epoch, on_block=None):
         """The state after all batches."""
-        asked: Any = getattr(learner, "asked", None)
-        known = state if asked is None else asked(state)
+        narrow = hasattr(learner, "narrowed")
+        known = learner.asked(state, self.centre) if narrow else state
         for left in range(_TRIES, -1, -1):
             try:
                 if not self._scanners:
                     self._deal()
-                return self._swept(learner, state, known, epoch)
+                found = self._swept(learner, known, epoch)
+                break
             except (OSError, RuntimeError) as problem:
                 lost = isinstance(problem, OSError) or "Actor" in str(problem)
                 if isinstance(problem, TimeoutError) or not lost or not left:
                     raise
                 self._scanners = []
+        parts, columns = zip(*found, strict=True)
+        if narrow:
+            sums = [part["sums"] for part in parts]
+            return learner.gathered(state, zip(sums, columns, strict=True), self.centre)
+        return state._replace(**_merged(_merge_changes, parts, learner, state))
 
-    def _swept(self, learner, state, known, epoch):
-        until = monotonic() + self.cluster.timeout
-        packed = _packed((learner, known))
-        asked = [actor.scan(*packed) for actor, _, _ in self._scanners[:_ASKED]]
-        found = []
-        for answer in asked:
+    def _swept(self, learner, known, epoch):
+        """What each scanner that is asked has changed, and its columns."""
+        until, packed, found = monotonic() + self.cluster.timeout, _packed((learner, known)), []
+        scanners = self._scanners[:_ASKED]
+        asked = [
+            actor.scan(*(
+                packed if at is None else _packed((learner, learner.narrowed(known, at)))
+            ))
+            for actor, *_, at in scanners
+        ]  # fmt: skip
+        for answer, (*_, columns) in zip(asked, scanners, strict=True):
             try:
-                found.append(_unpacked(*answer.result(max(0.0, until - monotonic()))))
+                part = _unpacked(*answer.result(max(0.0, until - monotonic())))
             except (TimeoutError, _DistributedTimeout):
                 late = [
-                    at for done, (_, _, at) in zip(asked, self._scanners, strict=False)
+                    at for done, (_, _, at, _) in zip(asked, scanners, strict=True)
                     if not done.done()
                 ]  # fmt: skip
                 if not late:
                     raise
                 names = sorted((n for _, names in late for n in names), key=int)
                 raise self.cluster.late(f"pass {epoch}", names, [w for w, _ in late]) from None
-        return state._replace(**_merged(_merge_changes, found, learner, state))
+            found.append((part, columns))
+        return found
 
 
 class Scanner:
     """An actor that scans a worker's batches, a list for each of its threads, and asks others."""
 
-    def __init__(self, hands, others):
-        self.hands, self.others = hands, others
+    def __init__(self, hands, others, narrow):
+        self.hands, self._columns = _narrowed(hands) if narrow else (hands, None)
+        self.others = others
+
+    def columns(self):
+        """Those of the states that it is given, and of its answers; None for all."""
+        return self._columns
 
     def scan(self, *packed):
         """What all of them change in the state; a learner and a state, and the answer, packed."""
@@ -487,6 +516,29 @@ class Scanner:
             found = [_scan(first, learner, state), *(hand.result() for hand in begun)]
         found += [_unpacked(*answer.result()) for answer in asked]
         return _packed(_merged(_merge_changes, found, learner, state))
+
+
+def _narrowed(hands):
+    """The same without the columns that are empty in all batches, and those that are not."""
+    batches = [batch for hand in hands for part in hand for batch in part]
+    designs: list[CSR] = [
+        b.design for b in batches if isinstance(b, Batch) and isinstance(b.design, CSR)
+    ]
+    if not designs or len(designs) < len(batches) or 8 * designs[0].n_columns < _SMALL:
+        return hands, None
+    seen = np.zeros(designs[0].n_columns, dtype=bool)
+    for design in designs:
+        seen[design.indices] = True
+    columns = np.flatnonzero(seen)
+    if len(columns) > _WORTH * len(seen):
+        return hands, None
+    place = np.cumsum(seen, dtype=designs[0].indices.dtype) - 1
+
+    def narrow(batch):
+        design = batch.design._replace(indices=place[batch.design.indices], n_columns=len(columns))
+        return batch._replace(design=design)
+
+    return [[[narrow(b) for b in batches] for batches in hand] for hand in hands], columns
 
 
 def _packed(value):

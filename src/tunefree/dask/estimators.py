@@ -267,8 +267,8 @@ def _batches(part, estimator, columns, seed):
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
     held = estimator._held(strata[rows], 1)
     size = X.nnz if sparse.issparse(X) else X.size
-    # Of rows with fewer entries than columns, sums would cost more than products.
-    step = max(1, max(PIECE, X.shape[1]) * len(weights) // max(1, size))
+    # Of rows with few entries for their columns, sums would cost more than products.
+    step = max(1, max(PIECE, 4 * X.shape[1] * sparse.issparse(X)) * len(weights) // max(1, size))
     return [
         Batch(columns.design(X[rows[p]]), targets[rows[p]], totals[p], held[p])
         for p in (slice(start, start + step) for start in range(0, len(rows), step))
@@ -301,7 +301,15 @@ def _fit_glm(self, cluster):
     columns = Columns.unchanged(cluster.n_columns)
     if self.standardize:
         columns = m.columns(self.fit_intercept)
-    source = Batches(cluster, _batches, worker, columns, seed_of(self.random_state))
+    units, centre = columns, None
+    sparse_rows = all(f.sparse for f in cluster.facts)
+    if sparse_rows and columns.centre.any() and not getattr(family, "tied", False):
+        # A mean is no number of a sparse row: it is taken off the sums.
+        centre, units = (
+            columns.centre / columns.scale,
+            columns._replace(centre=0.0 * columns.centre),
+        )
+    source = Batches(cluster, _batches, worker, units, seed_of(self.random_state), centre=centre)
     held = cluster.each("held", _held_weight, parts=source.batches)
     held = sum(cluster.gather(held, "holding out"))
     cluster.parts = None  # from here on the rows are in the learner's units

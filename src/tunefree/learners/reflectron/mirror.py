@@ -281,10 +281,38 @@ class Mirror(NamedTuple):
             patience=self.patience * np.array(way), half=worst,
         )  # fmt: skip
 
-    def asked(self, state):
-        """The state as far as `scan` reads it: what travels to where blocks lie."""
+    def asked(self, state, centre=None):
+        """The state as far as `scan` reads it: what travels to where blocks lie.
+
+        A `centre` is that of all rows, if their designs leave it to `gathered`.
+        """
         unread = dict.fromkeys(("now", "gradient", "offset_gradient", "best", "chain"))
-        return state._replace(trial=state.trial._replace(dual=None), **unread)
+        trial = state.trial._replace(dual=None)
+        if centre is not None:
+            trial = trial._replace(offset=trial.offset - trial.theta @ centre)
+        return state._replace(trial=trial, **unread)
+
+    def narrowed(self, asked, columns):
+        """The same for blocks that have some columns only."""
+        theta = np.take(asked.trial.theta, columns, axis=-1)
+        return asked._replace(trial=asked.trial._replace(theta=theta))
+
+    def gathered(self, state, parts, centre=None):
+        """Join `parts` as they come: (sums, their columns, or None if these are all)."""
+        whole, gradient = Sums(), 0.0
+        for part, columns in parts:
+            whole = whole.add(part._replace(gradient=0.0))
+            if not np.ndim(part.gradient):
+                continue
+            if not np.ndim(gradient):
+                gradient = np.zeros(state.trial.theta.shape)
+            at = slice(None) if columns is None else columns
+            for all_of, some in zip(_vectors(gradient), _vectors(part.gradient), strict=True):
+                all_of[at] += some
+        if centre is not None and np.ndim(gradient):
+            for vector, total in zip(_vectors(gradient), whole.offset.reshape(-1), strict=True):
+                vector -= total * centre
+        return state._replace(sums=whole._replace(gradient=gradient))
 
     def scan(self, state, block):
         """Add a block's residuals and gradients at the points on trial, its pieces in threads."""
@@ -515,6 +543,11 @@ def inner(a, b):
     """Inner products of the entries of the first axis."""
     n = len(a)
     return np.einsum("lx,lx->l", a.reshape(n, -1), b.reshape(n, -1))
+
+
+def _vectors(a):
+    """The vectors along the last axis."""
+    return a.reshape(-1, a.shape[-1])
 
 
 def _largest(a):
