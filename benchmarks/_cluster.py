@@ -228,7 +228,7 @@ def _fits(pipe, X, y, potential):
         return blocks(self, epoch)
 
     Batches.blocks = watched
-    tunefree.ReflectronRegressor(**settings(100_000, potential)).fit(X, y)
+    tunefree.ReflectronRegressor(**settings(100_000, potential), n_jobs=1).fit(X, y)
 
 
 def tables(data, turns=8, passes=4):
@@ -244,7 +244,7 @@ def tables(data, turns=8, passes=4):
     news = load("newsgroups", data)[2:4]
     print(
         f"\nBatch Reflectron on two workers, beside a fit of half the rows in each of two\n"
-        f"processes without Dask: medians of {turns} turns of {passes} passes.\n"
+        f"processes without Dask, a thread each: medians of {turns} turns of {passes} passes.\n"
         "CPU time is that of all processes; the client's, in whose process the scheduler is,\n"
         "stands alone, too. MB: each worker gets a number a potential for each column that is not\n"
         "empty there (of many; or all columns), and sends one.",
