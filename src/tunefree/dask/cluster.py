@@ -450,8 +450,8 @@ class Batches(Remote):
 
     def sweep(self, learner, state, epoch, on_block=None):
         """The state after all batches."""
-        narrow = hasattr(learner, "narrowed")
-        known = learner.asked(state, self.centre) if narrow else state
+        narrow: Any = learner if hasattr(learner, "narrowed") else None
+        known = narrow.asked(state, self.centre) if narrow else state
         for left in range(_TRIES, -1, -1):
             try:
                 if not self._scanners:
@@ -466,7 +466,7 @@ class Batches(Remote):
         parts, columns = zip(*found, strict=True)
         if narrow:
             sums = [part["sums"] for part in parts]
-            return learner.gathered(state, zip(sums, columns, strict=True), self.centre)
+            return narrow.gathered(state, zip(sums, columns, strict=True), self.centre)
         return state._replace(**_merged(_merge_changes, parts, learner, state))
 
     def _swept(self, learner, known, epoch):
