@@ -1,18 +1,16 @@
 """Data larger than memory: peak memory, reading speed, training beside peers, and kill -9.
 
-python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--flat-rows 10000] [--folder DIR]
-                           [--cluster-rows N] [--cluster-kills 20] [--data DIR] [--cluster]
+python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--folder DIR] [--cluster-rows N]
+                           [--cluster-kills 20] [--data DIR] [--cluster]
 
-`--gigabytes 0`, `--kills 0`, `--flat-rows 0` and `--cluster-rows 0` leave their parts out;
-`--cluster` leaves only the last one.
+`--gigabytes 0`, `--kills 0` and `--cluster-rows 0` leave their parts out; `--cluster` leaves
+only the last one.
 
 A libsvm file of the given size is made in DIR (a temporary folder by default) and deleted at the
 end. CPU seconds are those of the whole process and its threads; MB are 10^6 bytes of text. Reading
 is timed on the first gigabyte, the peers (scikit-learn, Vowpal Wabbit) on the first 200 MB.
 The kills interrupt a training on 40,000 rows of 2,000 columns at random moments, and resume it each
 time; it runs in a fork of a process that has all modules, so that it is learning that is hit.
-Kernels on landmarks and `TuneFree*` learn csv files of `--flat-rows` rows of 13 columns, and of ten
-and a hundred times as many.
 The last part (`_cluster.py`) is about Dask: speed-up, what a round costs, dying workers.
 """
 
@@ -60,8 +58,6 @@ def main():
             training(folder)
         if options.kills:
             killing(folder, options.kills)
-        if options.flat_rows:
-            flat(folder, options.flat_rows)
     if options.cluster_rows:
         from _cluster import run_part
 
@@ -72,7 +68,6 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--gigabytes", type=float, default=10.0)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--flat-rows", type=int, default=10_000)
     parser.add_argument("--folder", default=None)
     parser.add_argument("--cluster-rows", type=int, default=2_000_000, help="0: no Dask")
     parser.add_argument("--cluster-kills", type=int, default=20)
@@ -80,7 +75,7 @@ def arguments():
     parser.add_argument("--cluster", action="store_true", help="the part about Dask alone")
     options = parser.parse_args()
     if options.cluster:
-        options.gigabytes = options.kills = options.flat_rows = 0
+        options.gigabytes = options.kills = 0
     return options
 
 
@@ -154,12 +149,6 @@ def python(code, *arguments):
     return [sys.executable, "-c", PROLOGUE + code, *map(str, arguments)]
 
 
-# Kernels on 300 landmarks; `TuneFree*` as they are.
-FLAT_FITS = [
-    (f"{kind}{task}", settings)
-    for kind, settings in (("Landmark", {"n_landmarks": 300}), ("TuneFree", {}))
-    for task in ("Regressor", "Classifier")
-]
 READ = """
 import sys
 from tunefree.io.libsvm import blocks
@@ -246,41 +235,6 @@ def training(folder):
         ("", "MB", "wall s", "CPU s", "MB / s", "MB / CPU s", "peak MB"),
         rows,
     )
-
-
-FLAT = """
-import sys, tunefree
-kind, path, settings = sys.argv[1:]
-model = getattr(tunefree, kind)(random_state=0, **eval(settings))
-START = time.process_time()
-model.fit_source(tunefree.open_source(path, header=False))
-"""
-
-
-def friedman(path, rows, classify):
-    """Friedman's first function of 20 columns, or whether it is above its mean, as csv."""
-    rng = np.random.default_rng(0)
-    with open(path, "w") as file:
-        for start in range(0, rows, 10_000):
-            X = rng.random((min(10_000, rows - start), 20))
-            y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
-            y += 10 * X[:, 3] + 5 * X[:, 4] + rng.standard_normal(len(X))
-            y = (y > 14.4) if classify else y
-            np.savetxt(file, np.column_stack([X, y]), "%.4f", ",")
-
-
-def flat(folder, rows):
-    """Peak memory of `fit_source` on files of so many rows, ten and a hundred times as many."""
-    found = []
-    for kind, settings in FLAT_FITS:
-        for n in (1000, rows, 10 * rows, 100 * rows):  # the first for the compiler
-            friedman(folder / "flat.csv", n, kind.endswith("Classifier"))
-            size = (folder / "flat.csv").stat().st_size / 1e6
-            wall, cpu, peak = measured(python(FLAT, kind, "flat.csv", settings), folder)
-            if n > 1000:
-                found.append((kind, n, f"{size:.1f}", f"{wall:.1f}", f"{cpu:.1f}", f"{peak:.0f}"))
-    heads = ("fit_source of", "rows", "MB of text", "wall s", "CPU s", "peak MB")
-    table("Memory beside the size of a file, 20 columns", heads, found)
 
 
 def killing(folder, kills):
