@@ -100,7 +100,7 @@ def _pieces(geometry, A, B, V, team, rows, same=False):
         _seen(*known, start, stop, same, *memory, out)
         return out
 
-    return team.each(piece, range(0, len(A), rows))
+    return team.each(piece, range(0, len(A), rows), ahead=4)
 
 
 def times(geometry, A, B, V, team, rows=_ROWS):
