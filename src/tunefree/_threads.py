@@ -52,8 +52,8 @@ class Workers:
             return [function(item) for item in items]
         return list(self._pool.map(self._sent(function), items))
 
-    def each(self, function, items):
-        """Yield results in the order of the items, of which only a few wait at a time."""
+    def each(self, function, items, ahead=1):
+        """Yield results in the order of the items, of which only a few a thread wait at a time."""
         items = list(items)
         if self._pool is None or len(items) < 2:
             yield from map(function, items)
@@ -61,7 +61,7 @@ class Workers:
         waiting, function = deque(), self._sent(function)
         for item in items:
             waiting.append(self._pool.submit(function, item))
-            if len(waiting) > self._size:
+            if len(waiting) > ahead * self._size:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

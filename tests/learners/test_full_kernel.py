@@ -6,9 +6,10 @@ import pytest
 from tunefree import LandmarkRegressor
 from tunefree._threads import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
-from tunefree.learners.kernel.full import full, symmetric, times
+from tunefree.learners.kernel.full import full
 from tunefree.learners.kernel.geometry import Geometry, _inverted, inverse
 from tunefree.learners.kernel.nystroem import accumulate, pivots, place, solve
+from tunefree.learners.kernel.tiles import symmetric, times
 
 
 def problem(kernel, n=1300, k=2):
@@ -54,6 +55,18 @@ def test_threads_change_no_bit(kernel):
         for one, three in zip(found(ALONE), found(team), strict=True):
             np.testing.assert_array_equal(one, three)
     np.testing.assert_allclose(found(ALONE)[0], found(ALONE)[1], rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("kernel", [RBF(), Laplacian()])
+def test_products_by_tiles_are_those_of_the_matrix(kernel, k):
+    rng = np.random.default_rng(0)
+    A, V = rng.normal(size=(1300, 3)).astype(np.float32), rng.normal(size=(1300, k))
+    geometry = Geometry(kernel, np.ones(3), 0.1, 0.1)
+    K = geometry.values(A.astype(float), A.astype(float))
+    np.testing.assert_allclose(symmetric(geometry, A, V, ALONE), K @ V, atol=2e-4)
+    found = times(geometry, A[:300], A, V, ALONE, rows=70)
+    np.testing.assert_allclose(found, K[:300] @ V, atol=2e-4)
 
 
 def test_sums_of_parts_are_those_of_all():

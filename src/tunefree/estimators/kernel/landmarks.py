@@ -21,7 +21,7 @@ from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
-from tunefree.learners.kernel.full import full, leaders, scaled, times
+from tunefree.learners.kernel.full import full, leaders, scaled
 from tunefree.learners.kernel.geometry import (
     ROWS,
     best_view,
@@ -49,6 +49,7 @@ from tunefree.learners.kernel.nystroem import (
     sharpened,
     solve,
 )
+from tunefree.learners.kernel.tiles import times
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, share_of
 from tunefree.uncertainty.intervals import Residuals

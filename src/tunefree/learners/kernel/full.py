@@ -26,8 +26,8 @@ import numpy as np
 from tunefree._blas import potrs, trmm
 from tunefree.learners.kernel.geometry import SINGLE_MANY, exact, factored, parts_of
 from tunefree.learners.kernel.nystroem import Landmarks, accumulate
+from tunefree.learners.kernel.tiles import symmetric, times
 
-_TILE, _PANEL = 512, 1024
 # Up to so many leaders are solved for in one piece.
 _SOME = 256
 # What landmarks leave of a row's square, in the mean, times this is added to the leader's penalty.
@@ -64,54 +64,6 @@ class _Values(NamedTuple):
         return self.marks.values(A).T.astype(np.float64)
 
 
-def _tile(team, geometry, A, B, sizes, dtype):
-    """Kernel values of a tile, in the precision of what they are multiplied by."""
-    values = geometry.values(A, B, team.memory((len(A), len(B)), A.dtype), sizes)
-    if values.dtype == dtype:
-        return values
-    wide = team.memory(values.shape, dtype, "wide")
-    wide[:] = values
-    return wide
-
-
-def times(geometry, A, B, V, team, tile=_TILE):
-    """The kernel values of rows of A with those of B, times V: shape (len(A), n_outputs)."""
-    b = geometry.kernel.sizes(B)
-
-    def block(start):
-        rows, out = A[start : start + tile], 0.0
-        a = geometry.kernel.sizes(rows)
-        for i in range(0, len(B), _TILE):
-            some = slice(i, i + _TILE)
-            out = out + _tile(team, geometry, rows, B[some], (a, b[some]), V.dtype) @ V[some]
-        return out
-
-    return np.concatenate(team.map(block, range(0, len(A), tile)))
-
-
-def symmetric(geometry, A, V, team):
-    """The same of A with itself, by half the values."""
-    n, sizes = len(A), geometry.kernel.sizes(A)
-
-    def panel(start):
-        out = np.zeros((n - start, V.shape[1]))
-        for i in range(start, min(start + _PANEL, n), _TILE):
-            rows = slice(i, i + _TILE)
-            for j in range(i, n, _TILE):
-                columns = slice(j, j + _TILE)
-                both = sizes[rows], sizes[columns]
-                K = _tile(team, geometry, A[rows], A[columns], both, V.dtype)
-                out[i - start : i - start + _TILE] += K @ V[columns]
-                if j > i:
-                    out[j - start : j - start + _TILE] += K.T @ V[rows]
-        return out
-
-    total, starts = np.zeros(V.shape), range(0, n, _PANEL)
-    for start, found in zip(starts, team.each(panel, starts), strict=True):
-        total[start:] += found
-    return total
-
-
 def _congruent(basis, M, team):
     """Basis' M basis of a symmetric M."""
 
@@ -132,7 +84,7 @@ def _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team):
     factor = np.array(products, order="F")
     factor[np.diag_indices_from(factor)] += rho
     factored(factor, team, _SOME)
-    few = max(-(-marks.size // 8), 64)  # rows a thread, of few
+    few = max(-(-marks.size // 16), 64)  # rows a thread, of few
 
     def centred(V):
         return V - unit * (unit.T @ V)

@@ -22,8 +22,9 @@ from scipy.special import expit, softmax
 
 from tunefree._blas import potrf, potrs
 from tunefree._threads import ALONE
-from tunefree.learners.kernel.full import led_by, symmetric, times
+from tunefree.learners.kernel.full import led_by
 from tunefree.learners.kernel.nystroem import accumulate, blocks
+from tunefree.learners.kernel.tiles import symmetric, times
 
 # Steps and pairs at most; a line ends where its slope is such a share of what it was.
 _MOST, _PAIRS, _FLAT = 100, 10, 0.1

@@ -71,7 +71,7 @@ _GROWTH, _SHRINKAGE = 1.3, 0.5
 _STILL = 1e-14  # a relative move below this is rounding
 _MOST_SHRINKAGES = 200
 _SHARE_OF_START = 0.1
-_PIECE = 8192  # rows
+_PIECE = 4096  # rows
 # Of chains.
 _STIFF = 1.3  # c: below 2, as the steepest direction is steeper than those met
 _REACH, _LONGEST = 2.0, 30  # of the time before: as long a chain; steps
@@ -137,7 +137,7 @@ class Batch(NamedTuple):
     def pieces(self):
         """The same in stretches whose products and residuals stay in the cache."""
         n = len(self.targets)
-        if n < 2 * _PIECE:
+        if n < 4 * _PIECE:
             return [self]
         held = np.broadcast_to(self.held, n)
         return [
@@ -316,7 +316,7 @@ class Mirror(NamedTuple):
 
     def scan(self, state, block):
         """Add a block's residuals and gradients at the points on trial, its pieces in threads."""
-        parts = team().each(lambda piece: self._summed(state, piece), block.pieces())
+        parts = team().each(lambda piece: self._summed(state, piece), block.pieces(), ahead=4)
         return state._replace(sums=reduce(Sums.add, parts, state.sums))
 
     def _summed(self, state, block):
