@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import elsewhere, here
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, one_blas_thread
-from tunefree._threads import ALONE, workers
+from tunefree._threads import ALONE, n_threads, workers
+from tunefree.choose.plan import Limits
 from tunefree.choose.race import weighted_mean
 from tunefree.choose.risk import temperature
 from tunefree.columns import Coordinates, components, coordinates
@@ -49,6 +50,7 @@ from tunefree.learners.kernel.nystroem import (
     sharpened,
     solve,
 )
+from tunefree.learners.kernel.room import Room
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, share_of
 from tunefree.uncertainty.intervals import Residuals
@@ -71,6 +73,9 @@ _WIDE = 32
 _LEFT_OUT, _HELD = 2000, 1000
 # Features are held while the log loss is minimized up to so many bytes, beyond made anew.
 _HELD_BYTES = 1e9
+# Vectors of all rows' targets that squared errors and the log loss keep; under a limit of memory
+# there are so many landmarks, leaders or rows of the search at least.
+_VECTORS, _LOG_VECTORS, _LEAST = 20, 80, 64
 # Rounding may move a prediction by so much of the range of the targets; of so many landmarks on,
 # kernel values are in single precision if they move those of a few rows by a tenth of that.
 _PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
@@ -150,11 +155,13 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         kernel: str = "rbf",
         *,
         n_landmarks: int | str = "auto",
+        max_memory: float | str | None = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
     ):
         self.kernel = kernel
         self.n_landmarks = n_landmarks
+        self.max_memory = max_memory
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -241,12 +248,14 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
         weights = base.check_weights(sample_weight, X)
         check_memory(
-            4.0 * X.shape[0] * X.shape[1] * X.dtype.itemsize,
+            self._room(X).given,
             f"{type(self).__name__} holds rows as arrays: {X.shape[0]} x {X.shape[1]}",
             "Hash or select columns, or take PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
         )
         kept, X = weights > 0, X.toarray() if sparse.issparse(X) else X
-        X, weights = X[kept], weights[kept]
+        if not kept.all():
+            X = X[kept]
+        weights = weights[kept]
         targets, labels = self._encode(y[kept])
         held = None if held is None else held[kept]
         if groups is not None:
@@ -257,34 +266,68 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         targets = screened(targets, rows, ABSURD)
         held, groups = (None if part is None else part[rows] for part in (held, groups))
         given = np.arange(len(rows)) if held is None else np.argsort(rows[held], kind="stable")
-        with workers(self.n_jobs) as team:
+        room = self._room(X, targets.shape[1])
+        room.check(self._least(room), type(self).__name__)
+        with workers(min(n_threads(self.n_jobs), room.threads)) as team:
             fitted = self._solve(
-                X[rows], targets[rows], totals, like, held, groups, given, together, team, stream
-            )
+                X[rows], targets[rows], totals, like, held, groups, given, together, team, stream,
+                room,
+            )  # fmt: skip
         if held is not None:
             # The rows held, in the order in which they were given.
             self.held_values_, self.held_moves_ = fitted.left_out[given], fitted.moved
         self._finish(fitted, X.dtype)
         return self
 
-    def _solve(self, X, y, weights, like, held, groups, given, together, team, stream):
+    def _room(self, X, n_outputs=1):
+        """What the fit may take, and its shape, with a coordinate a column."""
+        (n, d), size = X.shape, X.dtype.itemsize
+        vectors = _LOG_VECTORS if self._logistic else _VECTORS
+        room = Room(n, d, d, n_outputs, size, vectors)
+        most = Limits(None, self.max_memory).given
+        return room if most is None else room._replace(bytes=most)
+
+    def _exact(self, room, held):
+        """Bytes of the solution by all rows' matrix, infinite beyond 8,000 of them."""
+        if room.n > _ALL or self.n_landmarks not in ("auto", "all"):
+            return np.inf
+        way = room.exact(room.n, held)
+        return max(way, room.matrix(8 if room.n < _MANY else 4)) if self._logistic else way
+
+    def _least(self, room):
+        """Bytes of the least way that the parameters leave open."""
+        m = self.n_landmarks
+        if self.kernel == "linear":
+            return room.landmarks(room.q)
+        few = min(room.n, _LEAST)
+        search = room.search(few)
+        whole = self._exact(room, _held(room.n))
+        if m == "all":
+            return max(search, min(whole, room.tiles(few) if room.n > _LEFT_OUT else np.inf))
+        return max(search, min(whole, room.landmarks(few if m == "auto" else min(m, room.n))))
+
+    def _solve(self, X, y, weights, like, held, groups, given, together, team, stream, room):
         n, share = len(X), weights / weights.sum()
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
         unit = np.where(unit > 0.0, unit, 1.0)
         Y = (y - level) / unit
         if held is None:
-            held = np.arange(n) >= (0 if n <= _LEFT_OUT else n - _HELD)
+            held = np.arange(n) >= n - _held(n)
         order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
         X, Y, weights, r = X[order], Y[order], weights[order], int(held.sum())
-        Z, geometry = self._seen(X, Y, weights, like, r, team)
+        Z, geometry = self._seen(X, Y, weights, like, r, team, room)
+        room = room._replace(q=Z.shape[1])
+        room.check(self._least(room), type(self).__name__)
         self.geometry_ = geometry
         A = Z if geometry is None else _placed(geometry, Z)
         exactly = geometry is not None and n <= _ALL and self.n_landmarks in ("auto", "all")
+        exactly = exactly and room.allows(self._exact(room, r))
         intercept, without = np.zeros(Y.shape[1]), None
         # The inverse of all rows is at hand where all are left out.
         most = 1000 if r == n or geometry is None else 200
         some = looked_at(n if exactly else _START, X.shape[1], most)
+        some = room.most(lambda rows: room.moves(rows, n), some)
         few = n - r + given[given < r][:some]
         if exactly:
             marks, whole = (
@@ -297,7 +340,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if groups is None:
                 without = inverse, (Y[-r:] - left_out)[few - n + r]
         else:
-            marks, coef, intercept, left_out = self._many(Z, A, Y, weights, r, team)
+            marks, coef, intercept, left_out = self._many(Z, A, Y, weights, r, team, room)
             if self.geometry_ is not geometry:
                 geometry, A = self.geometry_, _placed(self.geometry_, Z)
         ends = y.min(axis=0), y.max(axis=0)
@@ -306,7 +349,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             codes, unit = base.codes_of(Y * unit + level), np.ones(Y.shape[1])
             level, Y = _shares(codes, weights, Y.shape[1]), _own(codes, Y.shape[1])
             out = parts(Y, r, None if groups is None else groups[order])
-            space = self._space(marks, A, exactly, team)
+            space = self._space(marks, A, exactly, team, room)
             coef, left_out, self.alpha_ = learn(space, self.alpha_, Y, weights, level, out)
             left_out, without = left_out - level, None
             if geometry is None:
@@ -318,7 +361,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if not self._CLASSIFY:  # no farther beyond the sample than it is wide
                 ends = tuple(np.clip(stream[1], 2.0 * low - high, 2.0 * high - low))
             told = Told(self.classes_ if self._CLASSIFY else None, ends, level, unit)
-            found = self._solve_sums(stream[0], told, A, Y, weights, r, left_out)
+            found = self._solve_sums(stream[0], told, A, Y, weights, r, left_out, room)
             if found is not None:
                 (marks, coef, intercept, left_out), without = found, None
         self.landmarks_ = marks.alone()
@@ -344,7 +387,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             moved * unit, X[-r:][back],
         )  # fmt: skip
 
-    def _many(self, Z, A, Y, weights, held, team):
+    def _many(self, Z, A, Y, weights, held, team, room):
         """Landmarks or all rows, their coefficients, intercepts, and what is said of the last rows.
 
         Landmarks are the first rows: these are in the order of their hash.
@@ -357,9 +400,11 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if m not in ("auto", "all"):
             sizes = [min(int(m), n)]
         elif m == "auto":
-            top = affordable(n)
-            sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START]
+            top = room.most(room.landmarks, affordable(n))
+            sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START] or [top]
+        lead = room.most(room.tiles, leaders(n))
         all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
+        all_rows &= n > held and (m == "all" or lead >= min(_TRIED, leaders(n)))
         pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
         for m in [m for m in sizes if m <= _TOLD] or sizes if all_rows else sizes:
             marks = place(self._centers(A, m, pivoted), geometry, team)
@@ -373,9 +418,10 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if best is not None and not all_rows:
             self.alpha_ = alpha
             return self._sharpened(best)
-        geometry = scaled(geometry, A, Y, weights, n - held, team)
+        asked = room.most(lambda rows: room.exact(rows, rows / 2), n - held)
+        geometry = scaled(geometry, A, Y, weights, asked, team)
         A = _placed(geometry, Z).astype(np.float32)
-        marks = place(A[: leaders(n)], geometry, team)
+        marks = place(A[:lead], geometry, team)
         found = marks, A, Y, weights, geometry.penalty, held, team
         coef, intercept, said = full(*found, labels=self._CLASSIFY)
         risk = weights[-held:] @ np.square(said - Y[-held:]).sum(axis=1)
@@ -433,7 +479,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """Of what is known of landmarks what is learned, in double precision."""
         return found[0], *found[-1]()
 
-    def _space(self, marks, A, exactly, team):
+    def _space(self, marks, A, exactly, team, room):
         """Where the log loss is minimized: the landmarks' coordinates, or all rows."""
         geometry, n = self.geometry_, len(A)
         if geometry is not None and not marks.basis.size:
@@ -441,7 +487,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if exactly:
                 A = A.astype(np.float32 if n >= _MANY else np.float64, copy=False)
                 return OnMatrix(geometry.values(A, A))
-            return OnTiles(place(A[: leaders(n)], geometry), A, team)
+            lead = room.most(room.tiles, leaders(n))
+            return OnTiles(place(A[:lead], geometry), A, team)
         dtype: Any = np.float64 if geometry is None or n <= _ALL else np.float32
         if geometry is None:  # as kernels do, it has a constant
             marks, A = Columns(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
@@ -449,14 +496,15 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         def rows(start, stop):
             return A[start:stop].astype(dtype, copy=False)
 
-        return OnLandmarks(marks, rows, n, _HELD_BYTES / np.dtype(dtype).itemsize, team)
+        left = min(_HELD_BYTES, room.bytes - room.rows - room.landmarks(marks.size))
+        return OnLandmarks(marks, rows, n, left / np.dtype(dtype).itemsize, team)
 
-    def _solve_sums(self, rows, told, A, Y, weights, held, before):
+    def _solve_sums(self, rows, told, A, Y, weights, held, before, room):
         """Landmarks and their solution from sums over all rows; None if it is no better."""
         geometry, few = self.geometry_, slice(len(A) - held, None)
         marks, m = Columns(A.shape[1]), self.n_landmarks
         if geometry is not None:
-            m = affordable(rows.n_rows) if isinstance(m, str) else int(m)
+            m = room.most(room.landmarks, affordable(rows.n_rows)) if isinstance(m, str) else int(m)
             marks = place(A[: min(m, len(A))], geometry)
         sums = rows.total("features", _sums, Placed(self.view_, geometry), told, marks, merge=_plus)
         A, Y, weights = A[few], Y[few], weights[few]
@@ -468,7 +516,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         self.alpha_ = float(ALPHAS[i])
         return marks, found.coef[:, i], found.intercept[i], found.left_out[:, i]
 
-    def _seen(self, X, Y, weights, like, held, team):
+    def _seen(self, X, Y, weights, like, held, team, room):
         """Rows as the view shows them, and the geometry: those of `like`, or of most evidence."""
         (n, d), kernel, self._spent = X.shape, KERNELS[self.kernel], 0.0
         near = None if like is None else like.geometry_
@@ -488,6 +536,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         m = n - held
         if hidden := m == 0 or m < ROWS and not self._few_rows(n, d):
             m = n
+        if (some_rows := room.most(room.search, rows_of(m))) < rows_of(m):
+            m = some_rows if some_rows < ROWS else 4 * some_rows
         few, views = slice(rows_of(m) if wide else n), [self.view_]
         if wide:
             turned = components(X[some], weights[some], _WIDE)
@@ -565,6 +615,11 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _held(n):
+    """How many of n rows are left out to judge."""
+    return n if n <= _LEFT_OUT else _HELD
 
 
 def _placed(geometry, Z):
@@ -819,10 +874,14 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         *,
         loss: str = "squared_error",
         n_landmarks: int | str = "auto",
+        max_memory: float | str | None = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
     ):
-        super().__init__(kernel, n_landmarks=n_landmarks, n_jobs=n_jobs, random_state=random_state)
+        super().__init__(
+            kernel, n_landmarks=n_landmarks, max_memory=max_memory, n_jobs=n_jobs,
+            random_state=random_state,
+        )  # fmt: skip
         self.loss = loss
 
     @property

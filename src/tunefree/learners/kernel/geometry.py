@@ -557,7 +557,8 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE, team=ALONE):
     found = inverse(K, penalty, weights, held, team)
     while found is None:
         penalty *= 4.0
-        found = inverse(K.astype(np.float64), penalty, weights, held, team)
+        K = K.astype(np.float64, copy=False)
+        found = inverse(K, penalty, weights, held, team)
     corner, factor = found
     coef = potrs(factor, Y).astype(np.float64)
     gap = coef[-held:] / np.diagonal(corner)[:, None]
