@@ -294,6 +294,11 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         way = room.exact(room.n, held)
         return max(way, room.matrix(8 if room.n < _MANY else 4)) if self._logistic else way
 
+    def _marks(self, room):
+        """Bytes of landmarks, and of their features if the log loss holds them."""
+        held = 8.0 * room.n * self._logistic
+        return lambda m: room.landmarks(m) + min(held * m, _HELD_BYTES)
+
     def _least(self, room):
         """Bytes of the least way that the parameters leave open."""
         m = self.n_landmarks
@@ -400,9 +405,12 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if m not in ("auto", "all"):
             sizes = [min(int(m), n)]
         elif m == "auto":
-            top = room.most(room.landmarks, affordable(n))
+            top = room.most(self._marks(room), affordable(n))
             sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START] or [top]
-        lead = room.most(room.tiles, leaders(n))
+        # Landmarks wait, with what they were solved by, while all rows are.
+        last = max((m for m in sizes if m <= _TOLD), default=0)
+        later = room._replace(bytes=room.bytes - 16.0 * last**2)
+        lead = later.most(room.tiles, leaders(n))
         all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
         all_rows &= n > held and (m == "all" or lead >= min(_TRIED, leaders(n)))
         pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
@@ -418,7 +426,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if best is not None and not all_rows:
             self.alpha_ = alpha
             return self._sharpened(best)
-        asked = room.most(lambda rows: room.exact(rows, rows / 2), n - held)
+        asked = later.most(lambda rows: room.exact(rows, rows / 2), n - held)
         geometry = scaled(geometry, A, Y, weights, asked, team)
         A = _placed(geometry, Z).astype(np.float32)
         marks = place(A[:lead], geometry, team)

@@ -69,7 +69,8 @@ class Room(NamedTuple):
 
     def exact(self, n, held):
         """Of n rows' matrix and its factor, and of the inverse for the rows held and its root."""
-        return 16.0 * (n**2 + held**2)
+        products = 8.0 * self.threads * held * max(held / 8, 256)
+        return 16.0 * (n**2 + held**2) + products
 
     def matrix(self, size):
         """Of all rows' matrix, its factor for the log loss, an earlier one and what is copied."""
