@@ -22,6 +22,7 @@ from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
+from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.full import full, leaders, scaled, times
 from tunefree.learners.kernel.geometry import (
     ROWS,
@@ -50,6 +51,7 @@ from tunefree.learners.kernel.nystroem import (
     sharpened,
     solve,
 )
+from tunefree.learners.kernel.projection import CANDIDATES, CHECKED, asked_of, compress
 from tunefree.learners.kernel.room import Room
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, share_of
@@ -155,12 +157,14 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         kernel: str = "rbf",
         *,
         n_landmarks: int | str = "auto",
+        compress: bool | float | None = None,
         max_memory: float | str | None = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
     ):
         self.kernel = kernel
         self.n_landmarks = n_landmarks
+        self.compress = compress
         self.max_memory = max_memory
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -188,9 +192,42 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         -------
         self
         """
+        asked = asked_of(self.compress)
         self._learn(X, y, sample_weight)
         self._compare(X, y, sample_weight)
+        self._compress(asked, X, y, sample_weight)
         return self
+
+    def _compress(self, asked, X, y, sample_weight):
+        """Project the predictor onto fewer landmarks, if that is asked for."""
+        self.compression_ = None
+        if not asked or self.geometry_ is None:
+            return
+        real = not self._CLASSIFY
+        X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
+        weights = base.check_weights(sample_weight, X)
+        targets, labels = self._encode(y)
+        visits = hashed_visits(X, labels, weights, seed_of(self.random_state), affine=True)
+        rows, totals = (part[:CHECKED] for part in visits.unique())
+        room = self._room(X)
+        most = room.most(room.compression, CANDIDATES)
+        rows, totals = rows[:most], totals[:most]
+        A = Placed(self.view_, self.geometry_)(X[rows].astype(self.dual_coef_.dtype))
+        share, targets = totals / totals.sum(), targets[rows]
+        centers = self.landmarks_.centers.astype(A.dtype)
+        f = Expansion((self.geometry_,), centers, (self.dual_coef_,))
+        f, kept, self.compression_ = compress(
+            f, A, lambda values: float(share @ self._losses(values + self.intercept_, targets)),
+            **asked, candidates=most, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        self.landmarks_ = self.landmarks_._replace(centers=self.landmarks_.centers[kept])
+        width = np.ptp(f(A, self.n_jobs), axis=0)
+        self._single = self._rounds(A[:_SHOWN], f.coefs[0], width)
+        self.dual_coef_ = _rounded(f.coefs[0], X.dtype, width)
+
+    def _losses(self, values, targets):
+        """Abstract: the loss of every row that a compression watches."""
+        raise NotImplementedError
 
     def _compare(self, X, y, sample_weight):
         """Nothing: of classes, a subclass may know better."""
@@ -201,6 +238,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         View, geometry and landmarks are those of the sample, the coefficients those of all rows,
         unless they say less of sampled rows left out than the coefficients of the sample.
         """
+        asked = asked_of(self.compress)
         if sample is None:
             sample = rows.drawn(seed_of(self.random_state), _ALL, self._CLASSIFY)
         if self._logistic and not sample.whole:
@@ -211,6 +249,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         known = sample.X, sample.y, sample.weights
         self._learn(*known, like, stream=None if sample.whole else (rows, sample.ends))
         self._compare(*known)
+        self._compress(asked, *known)
         return self
 
     def _few_rows(self, n, d):
@@ -815,6 +854,9 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     def _columns_of(self, X):
         return base.check_rows(self, X)
 
+    def _losses(self, values, targets):
+        return np.square(values - targets).sum(axis=1)
+
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, within the range of those seen."""
         y = np.clip(self._scores(X), *self.range_)
@@ -882,13 +924,14 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         *,
         loss: str = "squared_error",
         n_landmarks: int | str = "auto",
+        compress: bool | float | None = None,
         max_memory: float | str | None = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
     ):
         super().__init__(
-            kernel, n_landmarks=n_landmarks, max_memory=max_memory, n_jobs=n_jobs,
-            random_state=random_state,
+            kernel, n_landmarks=n_landmarks, compress=compress, max_memory=max_memory,
+            n_jobs=n_jobs, random_state=random_state,
         )  # fmt: skip
         self.loss = loss
 
@@ -934,6 +977,9 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
             self.left_out_ = base.chances(p, codes, weights)
         self.dual_coef_ = _rounded(coef, dtype, 2.0 * a)
         self.intercept_ = intercept.astype(dtype)
+
+    def _losses(self, values, targets):
+        return _log_losses(values, base.codes_of(targets))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""

@@ -102,6 +102,10 @@ class Geometry(NamedTuple):
         turn(D, a, b, D.dtype.type(self.slope))
         return D
 
+    def gram(self, A, B):
+        """The same, by the name that `tunefree.kernels` have."""
+        return self.values(A, B)
+
     def there(self, A, B):
         """Kernel values of rows that live elsewhere with rows of NumPy; they live there."""
         xp, B, slope = A.space.xp, A._there(B), float(self.slope)

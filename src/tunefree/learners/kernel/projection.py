@@ -44,6 +44,8 @@ RIDGE = {"d": 1e-10, "f": 1e-6}
 CANDIDATES = 4096
 # The change of the loss, as a share of the loss of predicting zero, that compress=True allows.
 TOLERANCE = 1e-3
+# Rows of training on which a compression is judged.
+CHECKED = 4096
 # Numbers of landmarks that are tried grow by this factor.
 _FINER = 1.1
 # Kernel values of this many rows are held at a time; more rows are projected in several groups.
@@ -159,7 +161,30 @@ class Compression(NamedTuple):
     change: float  # root mean square of the predictor's change on these rows, relative to its own
 
 
-def compress(f, rows, loss, *, tolerance=None, count=None, support_rows=None, n_jobs=None):
+def asked_of(value):
+    """The tolerance or the number of landmarks that `compress=` stands for, none for None.
+
+    Examples
+    --------
+    >>> asked_of(True), asked_of(300)
+    ({'tolerance': 0.001}, {'count': 300})
+    """
+    if value is None or isinstance(value, bool | np.bool_):
+        return {"tolerance": TOLERANCE} if value else {}
+    if isinstance(value, float | np.floating) and 0.0 < value < 1.0:
+        return {"tolerance": float(value)}
+    if isinstance(value, int | np.integer) and value >= 1:
+        return {"count": int(value)}
+    raise ValueError(
+        f"compress={value!r} is none of: None, True, a tolerance between 0 and 1, a number of "
+        "landmarks (an integer from 1 on)."
+    )
+
+
+def compress(
+    f, rows, loss, *, tolerance=None, count=None, support_rows=None, candidates=CANDIDATES,
+    n_jobs=None,
+):  # fmt: skip
     """Project an expansion onto landmarks: a given number, or as few as keep the loss.
 
     With a tolerance the number is the smallest that was tried from which on the mean loss, a
@@ -170,7 +195,9 @@ def compress(f, rows, loss, *, tolerance=None, count=None, support_rows=None, n_
     """
     known = f.support if support_rows is None else support_rows
     m = f.support.shape[0]
-    q = min(m, CANDIDATES if count is None else max(CANDIDATES, 2 * count))
+    q = min(
+        m, candidates if count is None or candidates < CANDIDATES else max(candidates, 2 * count)
+    )
     at = np.arange(q) * m // max(q, 1)
     before = f(rows, n_jobs)
     asked, found = loss(before), _landmarks(f, known[at], at, count or q, n_jobs)

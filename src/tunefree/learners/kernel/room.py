@@ -86,6 +86,10 @@ class Room(NamedTuple):
         """Of all rows that m landmarks lead: theirs, and sums over rows that wait."""
         return self.landmarks(m) + 8.0 * self.n * self.k * (2 * self.threads + 1)
 
+    def compression(self, m):
+        """Of m candidates' matrix and basis, and of as many rows that judge."""
+        return 40.0 * m**2
+
     def moves(self, m, n):
         """Of m rows' kernel values with n, before and after columns are changed."""
         return 28.0 * m * n
