@@ -214,13 +214,13 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         rows, totals = rows[:most], totals[:most]
         A = Placed(self.view_, self.geometry_)(X[rows].astype(self.dual_coef_.dtype))
         share, targets = totals / totals.sum(), targets[rows]
-        centers = self.landmarks_.centers.astype(A.dtype)
-        f = Expansion((self.geometry_,), centers, (self.dual_coef_,))
+        marks: Any = self.landmarks_
+        f = Expansion((self.geometry_,), marks.centers.astype(A.dtype), (self.dual_coef_,))
         f, kept, self.compression_ = compress(
             f, A, lambda values: float(share @ self._losses(values + self.intercept_, targets)),
             **asked, candidates=most, n_jobs=self.n_jobs,
         )  # fmt: skip
-        self.landmarks_ = self.landmarks_._replace(centers=self.landmarks_.centers[kept])
+        self.landmarks_ = marks._replace(centers=marks.centers[kept])
         width = np.ptp(f(A, self.n_jobs), axis=0)
         self._single = self._rounds(A[:_SHOWN], f.coefs[0], width)
         self.dual_coef_ = _rounded(f.coefs[0], X.dtype, width)

@@ -28,7 +28,7 @@ several functions and kernels at once. The bound is ours, in the spirit of the P
 Keshet and Caputo, "Bounded kernel-based online learning", JMLR 2009), which projects single rows.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -161,7 +161,7 @@ class Compression(NamedTuple):
     change: float  # root mean square of the predictor's change on these rows, relative to its own
 
 
-def asked_of(value):
+def asked_of(value) -> dict[str, Any]:
     """The tolerance or the number of landmarks that `compress=` stands for, none for None.
 
     Examples
