@@ -745,6 +745,15 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
         'all' rows, by conjugate gradients beyond 8,000. 'auto': all of up to 8,000 distinct rows;
         beyond, twice as many landmarks as long as the risk on rows left out falls, and all rows if
         it does to the end (up to about 120,000 rows of 20 columns).
+    compress : None, True, float or int, default=None
+        Project the predictor onto a few landmarks after the fit: as few as change the mean loss of
+        (at most 4,096) rows of training by less than this share of that of the mean alone (True is
+        0.001), or a number of landmarks. `compression_` tells what it did.
+    max_memory : float, str or None, default=None
+        Bytes that the fit may take beside the data, or text such as '500MB'. What does not fit is
+        made smaller: all rows by conjugate gradients in place of their matrix, fewer leaders of
+        these, fewer landmarks, fewer rows of the search, two threads and one more for every GB. One
+        that is not needed changes nothing. None: 8,000 rows may take 1.2 GB, 4,000 landmarks 1 GB.
     n_jobs : int or None, default=None
         Threads of large fits and predictions, all by default; results do not depend on it.
     random_state : int, RandomState or None, default=None
@@ -769,6 +778,9 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     leave_one_out_risk_ : float
         Mean squared leave-one-out error, summed over targets (from 2,000 rows on, of 1,000 which
         the search has not seen).
+    compression_ : part or None
+        `n_support` and `n_landmarks`, the mean `loss_before` and `loss_after`, and the root mean
+        square of the `change` of what is said, relative to it; None without compression.
     left_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
         and sets rest on (docs/guide/sure.md).
@@ -778,6 +790,8 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     ------
     ValueError
         For NaN or infinity, or weights that are all zero.
+    MemoryError
+        Before work starts, if `max_memory` is too little for the least way; it tells what would do.
 
     References
     ----------
@@ -883,6 +897,9 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         'log_loss' costs several times as much, and its probabilities are better where classes
         are noisy. It wants all rows in memory.
     n_landmarks : int, 'auto' or 'all', default='auto'
+    compress : None, True, float or int, default=None
+        See `LandmarkRegressor`; the loss is the log loss, and nothing is said but classes' shares.
+    max_memory : float, str or None, default=None
     n_jobs : int or None, default=None
         See `LandmarkRegressor`.
     random_state : int, RandomState or None, default=None
@@ -893,7 +910,7 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_landmarks, n_outputs)
     intercept_ : ndarray of shape (n_outputs,)
-    view_, geometry_, landmarks_, relevance_, alpha_, leave_one_out_risk_
+    view_, geometry_, landmarks_, relevance_, alpha_, leave_one_out_risk_, compression_
         See `LandmarkRegressor`.
     left_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
@@ -904,6 +921,8 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
     ------
     ValueError
         For NaN or infinity, labels of one class, weights that are all zero.
+    MemoryError
+        See `LandmarkRegressor`.
 
     References
     ----------
