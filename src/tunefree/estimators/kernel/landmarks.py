@@ -51,7 +51,7 @@ from tunefree.learners.kernel.nystroem import (
     sharpened,
     solve,
 )
-from tunefree.learners.kernel.projection import CANDIDATES, CHECKED, asked_of, compress
+from tunefree.learners.kernel.projection import CHECKED, asked_of, compress
 from tunefree.learners.kernel.room import Room
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, share_of
@@ -210,7 +210,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         visits = hashed_visits(X, labels, weights, seed_of(self.random_state), affine=True)
         rows, totals = (part[:CHECKED] for part in visits.unique())
         room = self._room(X)
-        most = room.most(room.compression, CANDIDATES)
+        most = room.most(room.compression, max(len(self.dual_coef_), CHECKED))
         rows, totals = rows[:most], totals[:most]
         A = Placed(self.view_, self.geometry_)(X[rows].astype(self.dual_coef_.dtype))
         share, targets = totals / totals.sum(), targets[rows]
@@ -218,7 +218,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         f = Expansion((self.geometry_,), marks.centers.astype(A.dtype), (self.dual_coef_,))
         f, kept, self.compression_ = compress(
             f, A, lambda values: float(share @ self._losses(values + self.intercept_, targets)),
-            **asked, candidates=most, n_jobs=self.n_jobs,
+            **asked, most=most, n_jobs=self.n_jobs,
         )  # fmt: skip
         self.landmarks_ = marks._replace(centers=marks.centers[kept])
         width = np.ptp(f(A, self.n_jobs), axis=0)

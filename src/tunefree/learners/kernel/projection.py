@@ -182,22 +182,20 @@ def asked_of(value) -> dict[str, Any]:
 
 
 def compress(
-    f, rows, loss, *, tolerance=None, count=None, support_rows=None, candidates=CANDIDATES,
-    n_jobs=None,
+    f, rows, loss, *, tolerance=None, count=None, support_rows=None, most=None, n_jobs=None
 ):  # fmt: skip
     """Project an expansion onto landmarks: a given number, or as few as keep the loss.
 
     With a tolerance the number is the smallest that was tried from which on the mean loss, a
     function of the values on `rows`, stays within ``tolerance * loss(0)`` of that before; if there
     is none, the expansion is returned as it is. For a precomputed kernel `support_rows` are the
-    rows of kernel values of the support. Also gives the positions of the landmarks in the support,
-    in the order of importance, and a report.
+    rows of kernel values of the support; at most `most` rows are candidates. Also gives the
+    positions of the landmarks in the support, in the order of importance, and a report.
     """
     known = f.support if support_rows is None else support_rows
     m = f.support.shape[0]
-    q = min(
-        m, candidates if count is None or candidates < CANDIDATES else max(candidates, 2 * count)
-    )
+    q = CANDIDATES if count is None else max(CANDIDATES, 2 * count)
+    q = min(m, q if most is None else min(q, most))
     at = np.arange(q) * m // max(q, 1)
     before = f(rows, n_jobs)
     asked, found = loss(before), _landmarks(f, known[at], at, count or q, n_jobs)
