@@ -99,7 +99,8 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         """Refuse parameters that mean nothing; what is asked of the kernel."""
         self._scheme()
         check_passes(self.max_iter)
-        asked_of(self.compress)
+        if self.compress is not None:
+            asked_of(self.compress)
         return Recipe.of(self)
 
     @told

@@ -36,7 +36,7 @@ class Room(NamedTuple):
     --------
     >>> room = Room(5000, 10, 10, 1, 8, 20, 1e8)
     >>> room.allows(room.exact(5000, 1000)), room.most(room.landmarks, 4000)
-    (False, 850)
+    (False, 869)
     """
 
     n: int
