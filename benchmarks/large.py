@@ -10,6 +10,8 @@ risks    `LandmarkRegressor` on Friedman's first function of 13 columns (noise 1
 classes  `LandmarkClassifier` by the squared error and by the log loss on a9a and magic04
 race     `TuneFreeRegressor`, everything chosen, on the same tables
 mnist    `LandmarkClassifier` on MNIST
+memory   fits on half of --rows within limits of memory, and what they take beside the data
+compress predictions of fewer landmarks: microseconds of CPU a row, risks, what is said otherwise
 growth   fits on 1,000 to ten times --rows of 20 columns, and the exponent of the cost in the rows
 threads  wall seconds with one thread over those with two, the least of --times fits by turns, and
          whether the bits are equal; --fits has some of the fits
@@ -26,6 +28,7 @@ import resource
 import subprocess
 import sys
 import time
+import tracemalloc
 from functools import cache
 from pathlib import Path
 
@@ -38,7 +41,7 @@ from _tables import table
 from tunefree.learners.kernel import full
 
 TABLES = ("friedman", "kin40k", "protein")
-PARTS = ("risks", "classes", "race", "mnist", "growth", "threads")
+PARTS = ("risks", "classes", "race", "mnist", "memory", "compress", "growth", "threads")
 CLASSES = ("a9a", "magic04")
 COLUMNS = ["", "rows x columns", "landmarks", "test risk", "CPU s", "wall s", "MB"]
 
@@ -61,8 +64,9 @@ def main():
 
 
 def fit(
-    folder, data, rows, jobs, estimator="LandmarkRegressor", converge=False, columns=13, **more
-):
+    folder, data, rows, jobs, estimator="LandmarkRegressor", converge=False, columns=13,
+    trace=False, **more,
+):  # fmt: skip
     """Fit once small, for the compiler, and once; a dict of what is printed."""
     X, y, Z, t = load(folder, data, rows, columns)
     model = getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more)
@@ -70,10 +74,19 @@ def fit(
     getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more).fit(X[few], y[few])
     if converge:
         full._FALL = full._DONE = 1e-4
+    if trace:
+        tracemalloc.start()
     cpu, wall = time.process_time(), time.perf_counter()
     model.fit(X, y)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    said = model.predict(Z)
+    beside = tracemalloc.get_traced_memory()[1] / 1e6 if trace else None
+    tracemalloc.stop()
+    took = []
+    for _ in range(3):
+        start = time.process_time()
+        said = model.predict(Z)
+        took.append(1e6 * (time.process_time() - start) / len(Z))
+    change = getattr(getattr(model, "compression_", None), "change", 0.0)
     classify = hasattr(model, "classes_")
     risk = np.mean(said != t) if classify else np.mean(np.square(said - t)) / np.var(t)
     own = model.classes_ == t[:, None] if classify else None
@@ -84,7 +97,8 @@ def fit(
     said = getattr(model, "decision_function", model.predict)(Z)
     bits = hashlib.sha256(said.tobytes()).hexdigest()
     return {"shape": X.shape, "marks": marks, "risk": risk, "cpu": cpu, "wall": wall, "mb": peak,
-            "bits": bits, "log_loss": logs}  # fmt: skip
+            "bits": bits, "log_loss": logs, "beside": beside, "micros": min(took),
+            "change": change}  # fmt: skip
 
 
 def load(folder, data, rows, columns):
@@ -106,7 +120,7 @@ def load(folder, data, rows, columns):
         X, y, Z, t = found
         return (X.reshape(-1, 784).astype(np.float32)[:rows], y[:rows],
                 Z.reshape(-1, 784).astype(np.float32), t)  # fmt: skip
-    if data in CLASSES:
+    if data in (*CLASSES, "letter"):
         found = load_named(data, folder)
         X, Z = (getattr(A, "toarray", lambda A=A: A)() for A in (found.X_train, found.X_test))
         return X[:rows], found.y_train[:rows], Z, found.y_test
@@ -169,6 +183,33 @@ def mnist(options):
     """Ten classes of 784 columns."""
     found = apart(options, data="mnist", estimator="LandmarkClassifier")
     table("LandmarkClassifier", COLUMNS, [line("MNIST", found)])
+
+
+def memory(options):
+    """Limits, and what fits take beside the data."""
+    rows, n = [], options.rows // 2
+    for limit in ("200MB", "1GB", None):
+        found = apart(options, data="friedman", rows=n, max_memory=limit, trace=True)
+        rows.append((*line(f"friedman, {limit}", found), f"{found['beside']:.0f}"))
+    table("LandmarkRegressor within max_memory", [*COLUMNS, "beside the data"], rows)
+
+
+def compress(options):
+    """Fewer landmarks."""
+    rows = []
+    for data in ("kin40k", "magic04", "letter"):
+        kind = "Regressor" if data == "kin40k" else "Classifier"
+        for asked in (None, True, 0.01, 300):
+            found = apart(
+                options, data=data, rows=8000, estimator=f"Landmark{kind}", compress=asked
+            )
+            name, shape, marks, risk, *_ = line(f"{data}, compress={asked}", found)
+            last = found["log_loss"]
+            told = "" if last is None else f"{last:.4f}"
+            rows.append((name, shape, marks, risk, told, f"{found['change']:.1e}",
+                         f"{found['micros']:.1f}"))  # fmt: skip
+    columns = [*COLUMNS[:4], "log loss", "change", "microseconds a row"]
+    table("Landmark* with fewer landmarks", columns, rows)
 
 
 def growth(options):

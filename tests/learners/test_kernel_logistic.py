@@ -129,17 +129,17 @@ def test_rows_left_out_have_no_influence_on_what_is_said_of_them():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_are_near_the_true_ones(kernel, n_classes):
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(1200, 2))
+    X = rng.normal(size=(3500, 2))  # of 700 test rows the two differ by .008 either way, by chance
     scores = 3.0 * np.column_stack([X[:, 0], X[:, 1], -X.sum(axis=1)])[:, :n_classes]
     p = chances(scores)
-    y = (p.cumsum(axis=1) < rng.random((1200, 1))).sum(axis=1)
+    y = (p.cumsum(axis=1) < rng.random((3500, 1))).sum(axis=1)
     found = {}
     for loss in ("squared_error", "log_loss"):
         model = LandmarkClassifier(kernel, loss=loss, random_state=0).fit(X[:500], y[:500])
         found[loss] = log_loss(y[500:], model.predict_proba(X[500:]))
-        assert model.predict(X).shape == (1200,)
-    assert found["log_loss"] <= found["squared_error"] + 0.015
-    assert found["log_loss"] < log_loss(y[500:], p[500:]) + 0.06
+        assert model.predict(X).shape == (3500,)
+    assert found["log_loss"] < found["squared_error"]
+    assert found["log_loss"] < log_loss(y[500:], p[500:]) + 0.04
     low, high = model.risk_interval_
     assert low < high
 

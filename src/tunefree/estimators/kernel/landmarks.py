@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._array import elsewhere, here
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, one_blas_thread
-from tunefree._threads import ALONE, workers
+from tunefree._threads import ALONE, n_threads, workers
+from tunefree.choose.plan import Limits
 from tunefree.choose.race import weighted_mean
 from tunefree.choose.risk import temperature
 from tunefree.columns import Coordinates, components, coordinates
@@ -21,6 +22,7 @@ from tunefree.estimators.base import TellsCallbacks, told
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import KERNELS
+from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.kernel.full import full, leaders, scaled
 from tunefree.learners.kernel.geometry import (
     ROWS,
@@ -49,6 +51,8 @@ from tunefree.learners.kernel.nystroem import (
     sharpened,
     solve,
 )
+from tunefree.learners.kernel.projection import CHECKED, asked_of, compress
+from tunefree.learners.kernel.room import Room
 from tunefree.learners.kernel.tiles import times
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, screened, share_of
@@ -72,6 +76,9 @@ _WIDE = 32
 _LEFT_OUT, _HELD = 2000, 1000
 # Features are held while the log loss is minimized up to so many bytes, beyond made anew.
 _HELD_BYTES = 1e9
+# Vectors of all rows' targets that squared errors and the log loss keep; under a limit of memory
+# there are so many landmarks, leaders or rows of the search at least.
+_VECTORS, _LOG_VECTORS, _LEAST = 20, 80, 64
 # Rounding may move a prediction by so much of the range of the targets; of so many landmarks on,
 # kernel values are in single precision if they move those of a few rows by a tenth of that.
 _PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
@@ -151,11 +158,15 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         kernel: str = "rbf",
         *,
         n_landmarks: int | str = "auto",
+        compress: bool | float | None = None,
+        max_memory: float | str | None = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
     ):
         self.kernel = kernel
         self.n_landmarks = n_landmarks
+        self.compress = compress
+        self.max_memory = max_memory
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -182,9 +193,42 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         -------
         self
         """
+        asked = asked_of(self.compress)
         self._learn(X, y, sample_weight)
         self._compare(X, y, sample_weight)
+        self._compress(asked, X, y, sample_weight)
         return self
+
+    def _compress(self, asked, X, y, sample_weight):
+        """Project the predictor onto fewer landmarks, if that is asked for."""
+        self.compression_ = None
+        if not asked or self.geometry_ is None:
+            return
+        real = not self._CLASSIFY
+        X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
+        weights = base.check_weights(sample_weight, X)
+        targets, labels = self._encode(y)
+        visits = hashed_visits(X, labels, weights, seed_of(self.random_state), affine=True)
+        rows, totals = (part[:CHECKED] for part in visits.unique())
+        room = self._room(X)
+        most = room.most(room.compression, max(len(self.dual_coef_), CHECKED))
+        rows, totals = rows[:most], totals[:most]
+        A = Placed(self.view_, self.geometry_)(X[rows].astype(self.dual_coef_.dtype))
+        share, targets = totals / totals.sum(), targets[rows]
+        marks: Any = self.landmarks_
+        f = Expansion((self.geometry_,), marks.centers.astype(A.dtype), (self.dual_coef_,))
+        f, kept, self.compression_ = compress(
+            f, A, lambda values: float(share @ self._losses(values + self.intercept_, targets)),
+            **asked, most=most, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        self.landmarks_ = marks._replace(centers=marks.centers[kept])
+        width = np.ptp(f(A, self.n_jobs), axis=0)
+        self._single = self._rounds(A[:_SHOWN], f.coefs[0], width)
+        self.dual_coef_ = _rounded(f.coefs[0], X.dtype, width)
+
+    def _losses(self, values, targets):
+        """Abstract: the loss of every row that a compression watches."""
+        raise NotImplementedError
 
     def _compare(self, X, y, sample_weight):
         """Nothing: of classes, a subclass may know better."""
@@ -195,6 +239,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         View, geometry and landmarks are those of the sample, the coefficients those of all rows,
         unless they say less of sampled rows left out than the coefficients of the sample.
         """
+        asked = asked_of(self.compress)
         if sample is None:
             sample = rows.drawn(seed_of(self.random_state), _ALL, self._CLASSIFY)
         if self._logistic and not sample.whole:
@@ -205,6 +250,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         known = sample.X, sample.y, sample.weights
         self._learn(*known, like, stream=None if sample.whole else (rows, sample.ends))
         self._compare(*known)
+        self._compress(asked, *known)
         return self
 
     def _few_rows(self, n, d):
@@ -242,12 +288,14 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
         weights = base.check_weights(sample_weight, X)
         check_memory(
-            4.0 * X.shape[0] * X.shape[1] * X.dtype.itemsize,
+            self._room(X).given,
             f"{type(self).__name__} holds rows as arrays: {X.shape[0]} x {X.shape[1]}",
             "Hash or select columns, or take PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
         )
         kept, X = weights > 0, X.toarray() if sparse.issparse(X) else X
-        X, weights = X[kept], weights[kept]
+        if not kept.all():
+            X = X[kept]
+        weights = weights[kept]
         targets, labels = self._encode(y[kept])
         held = None if held is None else held[kept]
         if groups is not None:
@@ -258,34 +306,73 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         targets = screened(targets, rows, ABSURD)
         held, groups = (None if part is None else part[rows] for part in (held, groups))
         given = np.arange(len(rows)) if held is None else np.argsort(rows[held], kind="stable")
-        with workers(self.n_jobs) as team:
+        room = self._room(X, targets.shape[1])
+        room.check(self._least(room), type(self).__name__)
+        with workers(min(n_threads(self.n_jobs), room.threads)) as team:
             fitted = self._solve(
-                X[rows], targets[rows], totals, like, held, groups, given, together, team, stream
-            )
+                X[rows], targets[rows], totals, like, held, groups, given, together, team, stream,
+                room,
+            )  # fmt: skip
         if held is not None:
             # The rows held, in the order in which they were given.
             self.held_values_, self.held_moves_ = fitted.left_out[given], fitted.moved
         self._finish(fitted, X.dtype)
         return self
 
-    def _solve(self, X, y, weights, like, held, groups, given, together, team, stream):
+    def _room(self, X, n_outputs=1):
+        """What the fit may take, and its shape, with a coordinate a column."""
+        (n, d), size = X.shape, X.dtype.itemsize
+        vectors = _LOG_VECTORS if self._logistic else _VECTORS
+        room = Room(n, d, d, n_outputs, size, vectors)
+        most = Limits(None, self.max_memory).given
+        return room if most is None else room._replace(bytes=most)
+
+    def _exact(self, room, held):
+        """Bytes of the solution by all rows' matrix, infinite beyond 8,000 of them."""
+        if room.n > _ALL or self.n_landmarks not in ("auto", "all"):
+            return np.inf
+        way = room.exact(room.n, held)
+        return max(way, room.matrix(8 if room.n < _MANY else 4)) if self._logistic else way
+
+    def _marks(self, room):
+        """Bytes of landmarks, and of their features if the log loss holds them."""
+        held = 8.0 * room.n * self._logistic
+        return lambda m: room.landmarks(m) + min(held * m, _HELD_BYTES)
+
+    def _least(self, room):
+        """Bytes of the least way that the parameters leave open."""
+        m = self.n_landmarks
+        if self.kernel == "linear":
+            return room.landmarks(room.q)
+        few = min(room.n, _LEAST)
+        search = room.search(few)
+        whole = self._exact(room, _held(room.n))
+        if m == "all":
+            return max(search, min(whole, room.tiles(few) if room.n > _LEFT_OUT else np.inf))
+        return max(search, min(whole, room.landmarks(few if m == "auto" else min(m, room.n))))
+
+    def _solve(self, X, y, weights, like, held, groups, given, together, team, stream, room):
         n, share = len(X), weights / weights.sum()
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
         unit = np.where(unit > 0.0, unit, 1.0)
         Y = (y - level) / unit
         if held is None:
-            held = np.arange(n) >= (0 if n <= _LEFT_OUT else n - _HELD)
+            held = np.arange(n) >= n - _held(n)
         order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
         X, Y, weights, r = X[order], Y[order], weights[order], int(held.sum())
-        Z, geometry = self._seen(X, Y, weights, like, r, team)
+        Z, geometry = self._seen(X, Y, weights, like, r, team, room)
+        room = room._replace(q=Z.shape[1])
+        room.check(self._least(room), type(self).__name__)
         self.geometry_ = geometry
         A = Z if geometry is None else _placed(geometry, Z)
         exactly = geometry is not None and n <= _ALL and self.n_landmarks in ("auto", "all")
+        exactly = exactly and room.allows(self._exact(room, r))
         intercept, without = np.zeros(Y.shape[1]), None
         # The inverse of all rows is at hand where all are left out.
         most = 1000 if r == n or geometry is None else 200
         some = looked_at(n if exactly else _START, X.shape[1], most)
+        some = room.most(lambda rows: room.moves(rows, n), some)
         few = n - r + given[given < r][:some]
         if exactly:
             marks, whole = (
@@ -298,7 +385,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if groups is None:
                 without = inverse, (Y[-r:] - left_out)[few - n + r]
         else:
-            marks, coef, intercept, left_out = self._many(Z, A, Y, weights, r, team)
+            marks, coef, intercept, left_out = self._many(Z, A, Y, weights, r, team, room)
             if self.geometry_ is not geometry:
                 geometry, A = self.geometry_, _placed(self.geometry_, Z)
         ends = y.min(axis=0), y.max(axis=0)
@@ -307,7 +394,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             codes, unit = base.codes_of(Y * unit + level), np.ones(Y.shape[1])
             level, Y = _shares(codes, weights, Y.shape[1]), _own(codes, Y.shape[1])
             out = parts(Y, r, None if groups is None else groups[order])
-            space = self._space(marks, A, exactly, team)
+            space = self._space(marks, A, exactly, team, room)
             coef, left_out, self.alpha_ = learn(space, self.alpha_, Y, weights, level, out)
             left_out, without = left_out - level, None
             if geometry is None:
@@ -319,7 +406,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if not self._CLASSIFY:  # no farther beyond the sample than it is wide
                 ends = tuple(np.clip(stream[1], 2.0 * low - high, 2.0 * high - low))
             told = Told(self.classes_ if self._CLASSIFY else None, ends, level, unit)
-            found = self._solve_sums(stream[0], told, A, Y, weights, r, left_out)
+            found = self._solve_sums(stream[0], told, A, Y, weights, r, left_out, room)
             if found is not None:
                 (marks, coef, intercept, left_out), without = found, None
         self.landmarks_ = marks.alone()
@@ -345,7 +432,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             moved * unit, X[-r:][back],
         )  # fmt: skip
 
-    def _many(self, Z, A, Y, weights, held, team):
+    def _many(self, Z, A, Y, weights, held, team, room):
         """Landmarks or all rows, their coefficients, intercepts, and what is said of the last rows.
 
         Landmarks are the first rows: these are in the order of their hash.
@@ -358,9 +445,14 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if m not in ("auto", "all"):
             sizes = [min(int(m), n)]
         elif m == "auto":
-            top = affordable(n)
-            sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START]
+            top = room.most(self._marks(room), affordable(n))
+            sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START] or [top]
+        # Landmarks wait, with what they were solved by, while all rows are.
+        last = max((m for m in sizes if m <= _TOLD), default=0)
+        later = room._replace(bytes=room.bytes - 16.0 * last**2)
+        lead = later.most(room.tiles, leaders(n))
         all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
+        all_rows &= n > held and (m == "all" or lead >= min(_TRIED, leaders(n)))
         pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
         for m in [m for m in sizes if m <= _TOLD] or sizes if all_rows else sizes:
             marks = place(self._centers(A, m, pivoted), geometry, team)
@@ -374,9 +466,10 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if best is not None and not all_rows:
             self.alpha_ = alpha
             return self._sharpened(best)
-        geometry = scaled(geometry, A, Y, weights, n - held, team)
+        asked = later.most(lambda rows: room.exact(rows, rows / 2), n - held)
+        geometry = scaled(geometry, A, Y, weights, asked, team)
         A = _placed(geometry, Z).astype(np.float32)
-        marks = place(A[: leaders(n)], geometry, team)
+        marks = place(A[:lead], geometry, team)
         found = marks, A, Y, weights, geometry.penalty, held, team
         coef, intercept, said = full(*found, labels=self._CLASSIFY)
         risk = weights[-held:] @ np.square(said - Y[-held:]).sum(axis=1)
@@ -434,7 +527,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """Of what is known of landmarks what is learned, in double precision."""
         return found[0], *found[-1]()
 
-    def _space(self, marks, A, exactly, team):
+    def _space(self, marks, A, exactly, team, room):
         """Where the log loss is minimized: the landmarks' coordinates, or all rows."""
         geometry, n = self.geometry_, len(A)
         if geometry is not None and not marks.basis.size:
@@ -442,7 +535,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if exactly:
                 A = A.astype(np.float32 if n >= _MANY else np.float64, copy=False)
                 return OnMatrix(geometry.values(A, A))
-            return OnTiles(place(A[: leaders(n)], geometry), A, team)
+            lead = room.most(room.tiles, leaders(n))
+            return OnTiles(place(A[:lead], geometry), A, team)
         dtype: Any = np.float64 if geometry is None or n <= _ALL else np.float32
         if geometry is None:  # as kernels do, it has a constant
             marks, A = Columns(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
@@ -450,14 +544,15 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         def rows(start, stop):
             return A[start:stop].astype(dtype, copy=False)
 
-        return OnLandmarks(marks, rows, n, _HELD_BYTES / np.dtype(dtype).itemsize, team)
+        left = min(_HELD_BYTES, room.bytes - room.rows - room.landmarks(marks.size))
+        return OnLandmarks(marks, rows, n, left / np.dtype(dtype).itemsize, team)
 
-    def _solve_sums(self, rows, told, A, Y, weights, held, before):
+    def _solve_sums(self, rows, told, A, Y, weights, held, before, room):
         """Landmarks and their solution from sums over all rows; None if it is no better."""
         geometry, few = self.geometry_, slice(len(A) - held, None)
         marks, m = Columns(A.shape[1]), self.n_landmarks
         if geometry is not None:
-            m = affordable(rows.n_rows) if isinstance(m, str) else int(m)
+            m = room.most(room.landmarks, affordable(rows.n_rows)) if isinstance(m, str) else int(m)
             marks = place(A[: min(m, len(A))], geometry)
         sums = rows.total("features", _sums, Placed(self.view_, geometry), told, marks, merge=_plus)
         A, Y, weights = A[few], Y[few], weights[few]
@@ -469,7 +564,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         self.alpha_ = float(ALPHAS[i])
         return marks, found.coef[:, i], found.intercept[i], found.left_out[:, i]
 
-    def _seen(self, X, Y, weights, like, held, team):
+    def _seen(self, X, Y, weights, like, held, team, room):
         """Rows as the view shows them, and the geometry: those of `like`, or of most evidence."""
         (n, d), kernel, self._spent = X.shape, KERNELS[self.kernel], 0.0
         near = None if like is None else like.geometry_
@@ -489,6 +584,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         m = n - held
         if hidden := m == 0 or m < ROWS and not self._few_rows(n, d):
             m = n
+        if (some_rows := room.most(room.search, rows_of(m))) < rows_of(m):
+            m = some_rows if some_rows < ROWS else 4 * some_rows
         few, views = slice(rows_of(m) if wide else n), [self.view_]
         if wide:
             turned = components(X[some], weights[some], _WIDE)
@@ -568,6 +665,11 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         return tags
 
 
+def _held(n):
+    """How many of n rows are left out to judge."""
+    return n if n <= _LEFT_OUT else _HELD
+
+
 def _placed(geometry, Z):
     return np.ascontiguousarray(geometry.show(Z))
 
@@ -644,6 +746,15 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
         'all' rows, by conjugate gradients beyond 8,000. 'auto': all of up to 8,000 distinct rows;
         beyond, twice as many landmarks as long as the risk on rows left out falls, and all rows if
         it does to the end (up to about 120,000 rows of 20 columns).
+    compress : None, True, float or int, default=None
+        Project the predictor onto a few landmarks after the fit: as few as change the mean loss of
+        (at most 4,096) rows of training by less than this share of that of the mean alone (True is
+        0.001), or a number of landmarks. `compression_` tells what it did.
+    max_memory : float, str or None, default=None
+        Bytes that the fit may take beside the data, or text such as '500MB'. What does not fit is
+        made smaller: all rows by conjugate gradients in place of their matrix, fewer leaders of
+        these, fewer landmarks, fewer rows of the search, two threads and one more for every GB. One
+        that is not needed changes nothing. None: 8,000 rows may take 1.2 GB, 4,000 landmarks 1 GB.
     n_jobs : int or None, default=None
         Threads of large fits and predictions, all by default; results do not depend on it.
     random_state : int, RandomState or None, default=None
@@ -668,6 +779,9 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     leave_one_out_risk_ : float
         Mean squared leave-one-out error, summed over targets (from 2,000 rows on, of 1,000 which
         the search has not seen).
+    compression_ : part or None
+        `n_support` and `n_landmarks`, the mean `loss_before` and `loss_after`, and the root mean
+        square of the `change` of what is said, relative to it; None without compression.
     left_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
         and sets rest on (docs/guide/sure.md).
@@ -677,6 +791,8 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     ------
     ValueError
         For NaN or infinity, or weights that are all zero.
+    MemoryError
+        Before work starts, if `max_memory` is too little for the least way; it tells what would do.
 
     References
     ----------
@@ -753,6 +869,9 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     def _columns_of(self, X):
         return base.check_rows(self, X)
 
+    def _losses(self, values, targets):
+        return np.square(values - targets).sum(axis=1)
+
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, within the range of those seen."""
         y = np.clip(self._scores(X), *self.range_)
@@ -779,6 +898,9 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         'log_loss' costs several times as much, and its probabilities are better where classes
         are noisy. It wants all rows in memory.
     n_landmarks : int, 'auto' or 'all', default='auto'
+    compress : None, True, float or int, default=None
+        See `LandmarkRegressor`; the loss is the log loss, and nothing is said but classes' shares.
+    max_memory : float, str or None, default=None
     n_jobs : int or None, default=None
         See `LandmarkRegressor`.
     random_state : int, RandomState or None, default=None
@@ -789,7 +911,7 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_landmarks, n_outputs)
     intercept_ : ndarray of shape (n_outputs,)
-    view_, geometry_, landmarks_, relevance_, alpha_, leave_one_out_risk_
+    view_, geometry_, landmarks_, relevance_, alpha_, leave_one_out_risk_, compression_
         See `LandmarkRegressor`.
     left_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
@@ -800,6 +922,8 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
     ------
     ValueError
         For NaN or infinity, labels of one class, weights that are all zero.
+    MemoryError
+        See `LandmarkRegressor`.
 
     References
     ----------
@@ -820,10 +944,15 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         *,
         loss: str = "squared_error",
         n_landmarks: int | str = "auto",
+        compress: bool | float | None = None,
+        max_memory: float | str | None = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
     ):
-        super().__init__(kernel, n_landmarks=n_landmarks, n_jobs=n_jobs, random_state=random_state)
+        super().__init__(
+            kernel, n_landmarks=n_landmarks, compress=compress, max_memory=max_memory,
+            n_jobs=n_jobs, random_state=random_state,
+        )  # fmt: skip
         self.loss = loss
 
     @property
@@ -868,6 +997,9 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
             self.left_out_ = base.chances(p, codes, weights)
         self.dual_coef_ = _rounded(coef, dtype, 2.0 * a)
         self.intercept_ = intercept.astype(dtype)
+
+    def _losses(self, values, targets):
+        return _log_losses(values, base.codes_of(targets))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""

@@ -31,7 +31,7 @@ from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.blocked import Member
 from tunefree.learners.kernel.expansion import Expansion
-from tunefree.learners.kernel.projection import TOLERANCE, compress
+from tunefree.learners.kernel.projection import CHECKED, asked_of, compress
 from tunefree.learners.pistol.linear import SETTINGS, Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
@@ -45,21 +45,8 @@ _NAMED = ("paper", "theorem-1", "guaranteed", "global", "dowg")
 _STREAM = "Nothing is kept of a stream for a bound: use fit."
 # Rows are predicted in blocks of a multiple of this size.
 _ALIGNED = 16
-# Rows of training, evenly spaced in the order of learning, on which a compression is judged.
-_CHECKED = 4096
 # Fewer numbers than that (stored ones of sparse rows) cost two threads more than they save.
 _THREADED = 2_000_000
-
-
-def _check_compress(value):
-    """Refuse what is neither a tolerance nor a number of landmarks."""
-    share = isinstance(value, float | np.floating) and 0.0 < value < 1.0
-    whole = isinstance(value, int | np.integer) and value >= 1
-    if not (value is None or isinstance(value, bool | np.bool_) or share or whole):
-        raise ValueError(
-            f"compress={value!r} is none of: None, True, a tolerance between 0 and 1, a number of "
-            "landmarks (an integer from 1 on)."
-        )
 
 
 class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
@@ -112,7 +99,8 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         """Refuse parameters that mean nothing; what is asked of the kernel."""
         self._scheme()
         check_passes(self.max_iter)
-        _check_compress(self.compress)
+        if self.compress is not None:
+            asked_of(self.compress)
         return Recipe.of(self)
 
     @told
@@ -261,7 +249,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         if asked is None or asked is False or not f.support.shape[0]:
             return
         n = len(problem.stored)
-        at = np.arange(min(n, _CHECKED)) * n // min(n, _CHECKED)
+        at = np.arange(min(n, CHECKED)) * n // min(n, CHECKED)
         rows, support_rows = problem.X[problem.stored[at]], None
         if isinstance(f.kernels[0], Precomputed):
             order = np.argsort(problem.given)
@@ -270,12 +258,9 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         else:
             rows = self.coordinates_.show(rows)
         targets, share = problem.targets[at], problem.weights[at] / problem.weights[at].sum()
-        whole = isinstance(asked, int | np.integer) and not isinstance(asked, bool)
-        asked = TOLERANCE if asked is True else asked
         self.expansion_, kept, self.compression_ = compress(
             f, rows, lambda values: float(share @ self._log_losses(values, targets)),
-            **({"count": int(asked)} if whole else {"tolerance": float(asked)}),
-            support_rows=support_rows, n_jobs=self.n_jobs,
+            **asked_of(asked), support_rows=support_rows, n_jobs=self.n_jobs,
         )  # fmt: skip
         self.support_ = self.support_[kept]
 

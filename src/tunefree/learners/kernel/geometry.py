@@ -102,6 +102,10 @@ class Geometry(NamedTuple):
         turn(D, a, b, D.dtype.type(self.slope))
         return D
 
+    def gram(self, A, B):
+        """The same, by the name that `tunefree.kernels` have."""
+        return self.values(A, B)
+
     def there(self, A, B):
         """Kernel values of rows that live elsewhere with rows of NumPy; they live there."""
         xp, B, slope = A.space.xp, A._there(B), float(self.slope)
@@ -557,7 +561,8 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE, team=ALONE):
     found = inverse(K, penalty, weights, held, team)
     while found is None:
         penalty *= 4.0
-        found = inverse(K.astype(np.float64), penalty, weights, held, team)
+        K = K.astype(np.float64, copy=False)
+        found = inverse(K, penalty, weights, held, team)
     corner, factor = found
     coef = potrs(factor, Y).astype(np.float64)
     gap = coef[-held:] / np.diagonal(corner)[:, None]

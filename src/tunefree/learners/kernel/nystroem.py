@@ -184,9 +184,19 @@ def pivots(geometry, A, m, seed, block=_DRAWN):
     return found
 
 
+def _step(m, n):
+    """Rows of a block of m features."""
+    return max(1, _BLOCK // m, min(_ROWS, n))
+
+
+def cells(m, n):
+    """Numbers in a block of m features of n rows."""
+    return m * min(_step(m, n), n)
+
+
 def blocks(marks, n, start=0):
     """Blocks of the rows from `start` to n, the same for any number of threads."""
-    step = max(1, _BLOCK // marks.size, min(_ROWS, n))
+    step = _step(marks.size, n)
     return [slice(i, min(i + step, n)) for i in range(start, n, step)]
 
 

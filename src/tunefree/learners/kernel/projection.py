@@ -28,7 +28,7 @@ several functions and kernels at once. The bound is ours, in the spirit of the P
 Keshet and Caputo, "Bounded kernel-based online learning", JMLR 2009), which projects single rows.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -44,6 +44,8 @@ RIDGE = {"d": 1e-10, "f": 1e-6}
 CANDIDATES = 4096
 # The change of the loss, as a share of the loss of predicting zero, that compress=True allows.
 TOLERANCE = 1e-3
+# Rows of training on which a compression is judged.
+CHECKED = 4096
 # Numbers of landmarks that are tried grow by this factor.
 _FINER = 1.1
 # Kernel values of this many rows are held at a time; more rows are projected in several groups.
@@ -159,18 +161,41 @@ class Compression(NamedTuple):
     change: float  # root mean square of the predictor's change on these rows, relative to its own
 
 
-def compress(f, rows, loss, *, tolerance=None, count=None, support_rows=None, n_jobs=None):
+def asked_of(value) -> dict[str, Any]:
+    """The tolerance or the number of landmarks that `compress=` stands for, none for None.
+
+    Examples
+    --------
+    >>> asked_of(True), asked_of(300)
+    ({'tolerance': 0.001}, {'count': 300})
+    """
+    if value is None or isinstance(value, bool | np.bool_):
+        return {"tolerance": TOLERANCE} if value else {}
+    if isinstance(value, float | np.floating) and 0.0 < value < 1.0:
+        return {"tolerance": float(value)}
+    if isinstance(value, int | np.integer) and value >= 1:
+        return {"count": int(value)}
+    raise ValueError(
+        f"compress={value!r} is none of: None, True, a tolerance between 0 and 1, a number of "
+        "landmarks (an integer from 1 on)."
+    )
+
+
+def compress(
+    f, rows, loss, *, tolerance=None, count=None, support_rows=None, most=None, n_jobs=None
+):  # fmt: skip
     """Project an expansion onto landmarks: a given number, or as few as keep the loss.
 
     With a tolerance the number is the smallest that was tried from which on the mean loss, a
     function of the values on `rows`, stays within ``tolerance * loss(0)`` of that before; if there
     is none, the expansion is returned as it is. For a precomputed kernel `support_rows` are the
-    rows of kernel values of the support. Also gives the positions of the landmarks in the support,
-    in the order of importance, and a report.
+    rows of kernel values of the support; at most `most` rows are candidates. Also gives the
+    positions of the landmarks in the support, in the order of importance, and a report.
     """
     known = f.support if support_rows is None else support_rows
     m = f.support.shape[0]
-    q = min(m, CANDIDATES if count is None else max(CANDIDATES, 2 * count))
+    q = CANDIDATES if count is None else max(CANDIDATES, 2 * count)
+    q = min(m, q if most is None else min(q, most))
     at = np.arange(q) * m // max(q, 1)
     before = f(rows, n_jobs)
     asked, found = loss(before), _landmarks(f, known[at], at, count or q, n_jobs)
