@@ -25,7 +25,7 @@ def test_steps_end_at_the_direct_solution(kernel, monkeypatch):
     monkeypatch.setattr("tunefree.learners.kernel.full._FALL", -1.0)
     monkeypatch.setattr("tunefree.learners.kernel.full._DONE", 0.0)
     geometry, A, Y, w = problem(kernel)
-    coef, b, said = full(place(A[:300], geometry), A, Y, w, 0.1, 100, ALONE, most=24)
+    coef, b, said = full(A[:300], geometry, A, Y, w, 0.1, 100, ALONE, most=24)
 
     def direct(rows):
         B = A[rows].astype(float)

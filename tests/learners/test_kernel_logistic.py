@@ -40,7 +40,7 @@ def spaces(geometry, A, n_marks, team=ALONE, room=1e9):
     yield OnLandmarks(place(A[:n_marks], geometry), rows, len(A), room, team)
     yield OnMatrix(geometry.values(A, A))
     B = A.astype(np.float32)
-    yield OnTiles(place(B[:n_marks], geometry), B, team)
+    yield OnTiles(B[:n_marks], geometry, B, team)
 
 
 def solved(space, Y, w, b, enough=1e-13):

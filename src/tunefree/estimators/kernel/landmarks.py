@@ -450,9 +450,9 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         # Landmarks wait, with what they were solved by, while all rows are.
         last = max((m for m in sizes if m <= _TOLD), default=0)
         later = room._replace(bytes=room.bytes - 16.0 * last**2)
-        lead = later.most(room.tiles, leaders(n))
+        lead = later.most(room.tiles, leaders(n, 0.0))
         all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
-        all_rows &= n > held and (m == "all" or lead >= min(_TRIED, leaders(n)))
+        all_rows &= n > held and (m == "all" or lead >= min(_TRIED, n))
         pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
         for m in [m for m in sizes if m <= _TOLD] or sizes if all_rows else sizes:
             marks = place(self._centers(A, m, pivoted), geometry, team)
@@ -469,8 +469,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         asked = later.most(lambda rows: room.exact(rows, rows / 2), n - held)
         geometry = scaled(geometry, A, Y, weights, asked, team)
         A = _placed(geometry, Z).astype(np.float32)
-        marks = place(A[:lead], geometry, team)
-        found = marks, A, Y, weights, geometry.penalty, held, team
+        lead = min(lead, leaders(n, geometry.penalty))
+        found = A[:lead], geometry, A, Y, weights, geometry.penalty, held, team
         coef, intercept, said = full(*found, labels=self._CLASSIFY)
         risk = weights[-held:] @ np.square(said - Y[-held:]).sum(axis=1)
         if best is not None and not risk < best[4]:
@@ -535,8 +535,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if exactly:
                 A = A.astype(np.float32 if n >= _MANY else np.float64, copy=False)
                 return OnMatrix(geometry.values(A, A))
-            lead = room.most(room.tiles, leaders(n))
-            return OnTiles(place(A[:lead], geometry), A, team)
+            lead = room.most(room.tiles, leaders(n, 0.0))
+            return OnTiles(A[:lead], geometry, A, team)
         dtype: Any = np.float64 if geometry is None or n <= _ALL else np.float32
         if geometry is None:  # as kernels do, it has a constant
             marks, A = Columns(A.shape[1] + 1), np.column_stack([A, np.ones(n)])

@@ -6,102 +6,156 @@ solution with a free intercept has the coefficients :math:`\alpha = U \beta`, wh
 .. math:: (Q U K U Q + \lambda) \beta = Q U y.
 
 Conjugate gradients need products with K alone: tiles of kernel values, made anew in every step,
-serve both halves of the symmetric matrix and are gone before the next. Landmarks lead them: with
-their features :math:`\Phi` of all rows the steps go along
-:math:`(Q U \Phi \Phi^\top U Q + \rho)^{-1} r`,
-where :math:`\rho` stands for the penalty and for what landmarks leave of the kernel. Kernel values
+serve both halves of the symmetric matrix and are gone before the next. Landmarks and neighbours
+lead them: with landmarks' features :math:`\Phi` of all rows, and D the penalty and what landmarks
+leave of the kernel within blocks of neighbours, the steps go along
+:math:`Q (U \Phi^\top \Phi U + D)^{-1} r`. Kernel values
 are in single precision, sums in double; tiles have a fixed size, and sums a fixed order, so that
 results do not depend on the number of threads. Rows that are held judge the steps: they end when
 the risk there no longer falls. Then these rows are learned, too, from where the others are.
 
-Source: Avron, Clarkson and Woodruff 2017 (random features lead conjugate gradients); Frangella,
-Tropp and Udell 2023 (the Nystroem preconditioner); Rudi, Carratino and Rosasco 2017 (Falkon).
+Source: Avron, Clarkson and Woodruff 2017 (random features lead conjugate gradients); Rudi,
+Carratino and Rosasco 2017 (Falkon); Quinonero-Candela and Rasmussen 2005, section 7 (blocks beside
+landmarks, as an approximation).
 """
 
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tunefree._blas import potrs, trmm
-from tunefree.learners.kernel.geometry import SINGLE_MANY, exact, factored, parts_of
-from tunefree.learners.kernel.nystroem import Landmarks, accumulate
+from tunefree._blas import potrf, potrs, syrk, trmm, trsm
+from tunefree.learners.kernel.geometry import SINGLE_MANY, exact, factored
+from tunefree.learners.kernel.nystroem import Landmarks, place
 from tunefree.learners.kernel.tiles import symmetric, times
 
-# Up to so many leaders are solved for in one piece.
-_SOME = 256
-# What landmarks leave of a row's square, in the mean, times this is added to the leader's penalty.
-_TAIL = 2.0
+# Up to so many leaders are solved for in one piece; so many rows at most are a block of neighbours.
+_SOME, NEAR = 256, 512
 # The squared residual falls to such a share of what it was, not below.
 _SMALL = 1e-12
 # Kernel values in single precision want a penalty of so much, times the root of the rows.
 _ROUNDED = 3e-6
 # Rows that are asked for the penalty, and times what that of their evidence is tried. The largest
 # is taken that costs so much of the risk: twice the penalty saves a third of the steps.
-_ASKED, _SLACK = 3000, 0.01
+_ASKED, _SLACK = 2000, 0.01
 _FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 # Steps at most, between two looks at the risk, and by how much it is to fall meanwhile; or the
-# squared residual, some times which the risk gains yet, is such a share of the squared errors; a
-# hundred times that of classes, which are told apart long before squares stop falling.
-_MOST, _EACH, _FALL, _DONE, _LABELS = 80, 4, 3e-3, 1e-3, 100.0
+# squared residual, some times which the risk gains yet, is such a share of the squared errors;
+# forty times that of classes, which are told apart long before squares stop falling.
+_MOST, _EACH, _FALL, _DONE, _LABELS = 80, 4, 3e-3, 5e-3, 40.0
 
 
-class _Values(NamedTuple):
-    """Kernel values as features: the very numbers that steps multiply by.
+def lowered(M, penalty):
+    """The lower Cholesky factor of a matrix and a penalty: a larger one where rounding asks."""
+    while True:
+        A = np.array(M, order="F")
+        A[np.diag_indices_from(A)] += penalty
+        if not potrf(A) and np.isfinite(np.diagonal(A)).all():
+            return A
+        penalty *= 4.0
 
-    What leads them and what they see then agree in the digits that a small penalty needs.
+
+def neighbours(A, rows, most):
+    """Rows in blocks of at most so many near each other: halves by the column that varies most."""
+    if len(rows) <= most:
+        return [rows]
+    order = rows[np.argsort(A[rows, A[rows].var(axis=0).argmax()], kind="stable")]
+    half = len(rows) // 2
+    return [*neighbours(A, order[:half], most), *neighbours(A, order[half:], most)]
+
+
+class Leader(NamedTuple):
+    r"""What stands for the kernel matrix of weighted rows and a penalty, and is solved with.
+
+    Landmarks' features of the rows, and of what these leave blocks of neighbours:
+    :math:`U K U + \lambda \approx U \Phi^\top \Phi U + D`, which Woodbury's formula inverts.
     """
 
     marks: Landmarks
+    penalty: float
+    team: Any
+    A: np.ndarray  # the rows
+    root: np.ndarray  # U, of shape (n, 1)
+    near: tuple  # blocks: numbers of rows, and the lower factor of their part of D
+    products: np.ndarray  # 1 + Phi U D^-1 U Phi', the upper triangle
+    factor: np.ndarray  # its lower factor
 
-    @property
-    def size(self):
-        """How many features."""
-        return self.marks.size
+    @classmethod
+    def of(cls, centers, geometry, A, weights, penalty, team) -> Self:
+        """Of rows in single precision, with some of them as landmarks."""
+        # What landmarks say is not worth the digits below a tenth of their part of the penalty.
+        marks = place(centers, geometry, team, 0.1 * penalty * len(centers) / len(A))
+        products, root = np.asfortranarray(np.eye(marks.size)), np.zeros((0, 1))
+        return cls(marks, penalty, team, A[:0], root, (), products, products).plus(A, weights)
 
-    def features(self, A):
-        """Kernel values of placed rows, of shape (m, n)."""
-        return self.marks.values(A).T.astype(np.float64)
+    def plus(self, A, weights):
+        """Of more rows, after those that are known."""
+        marks, root, known = self.marks, np.sqrt(weights)[:, None], len(self.A)
+
+        def block(rows):
+            # The very numbers that steps multiply by, or small penalties miss digits.
+            B, u = A[rows], root[rows]
+            F = np.array(marks.values(B).T, dtype=np.float64, order="F")
+            F = trmm(marks.basis, F)
+            F *= u.T
+            lower = lowered(u * marks.geometry.values(B, B) * u.T - F.T @ F, self.penalty)
+            trsm(lower, F)
+            return lower, syrk(F, np.zeros((len(F), len(F)), order="F"))
+
+        blocks = neighbours(A, np.arange(known, len(A)), min(NEAR, marks.size))
+        near, products = list(self.near), self.products.copy(order="F")
+        for rows, (lower, found) in zip(blocks, self.team.each(block, blocks), strict=True):
+            near.append((rows, lower))
+            products += found
+        factor = np.asfortranarray(products.T)
+        factored(factor, self.team, _SOME)
+        return self._replace(A=A, root=root, near=tuple(near), products=products, factor=factor)
+
+    def first(self, R):
+        """What landmarks alone say: coefficients that sum to nothing, and values of all rows."""
+        coef = self._of_landmarks(self._of_blocks(R))
+        coef -= coef.mean(axis=0)
+        return coef, self._shown(coef)
+
+    def solve(self, R):
+        """The solution for right-hand sides of shape (n, k)."""
+        near = self._of_blocks(R)
+        return near - self._of_blocks(self.root * self._shown(self._of_landmarks(near)))
+
+    def _shown(self, coef):
+        return times(self.marks.geometry, self.A, self.marks.centers, coef, self.team)
+
+    def _of_landmarks(self, R):
+        marks = self.marks
+        few = max(-(-marks.size // 16), 64)  # rows a thread, of few
+        seen = times(marks.geometry, marks.centers, self.A, self.root * R, self.team, few)
+        return marks.basis @ potrs(self.factor, marks.basis.T @ seen)
+
+    def _of_blocks(self, R):
+        out = np.empty(R.shape)
+
+        def solve(block):
+            rows, lower = block
+            out[rows] = potrs(lower, R[rows])
+
+        self.team.map(solve, self.near)
+        return out
 
 
-def _congruent(basis, M, team):
-    """Basis' M basis of a symmetric M."""
-
-    def turn(part, out):
-        out[:, part] = trmm(basis, np.array(M[part].T, order="F"))
-
-    for _ in range(2):
-        out = np.empty_like(M, order="F")
-        team.map(partial(turn, out=out), parts_of(len(M), _SOME))
-        M = out
-    return M
-
-
-def _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team):
+def _steps(lead, Y, weights, beta, fit):
     """Yield the squared residual after every step; `beta` and `fit`, which is K alpha, go on."""
-    root = np.sqrt(weights)[:, None]
-    unit = root / np.sqrt(weights.sum())
-    factor = np.array(products, order="F")
-    factor[np.diag_indices_from(factor)] += rho
-    factored(factor, team, _SOME)
-    few = max(-(-marks.size // 16), 64)  # rows a thread, of few
+    A, penalty, team, root = lead.A, lead.penalty, lead.team, np.sqrt(weights)[:, None]
+    geometry, unit = lead.marks.geometry, root / np.sqrt(weights.sum())
 
     def centred(V):
         return V - unit * (unit.T @ V)
 
-    def led(R):
-        seen = times(marks.geometry, marks.centers, A, root * R, team, few)
-        seen = marks.basis.T @ seen
-        known = marks.basis @ potrs(factor, seen)
-        return R - centred(root * times(marks.geometry, A, marks.centers, known, team))
-
     R = centred(root * (Y - fit)) - penalty * beta
-    Z = led(R)
+    Z = centred(lead.solve(R))
     P, size, least = Z, (R * Z).sum(axis=0), _SMALL * np.square(R).sum()
     while True:
         # A large penalty forgives products in single precision, which are made in half the time.
         dtype = np.float32 if penalty >= SINGLE_MANY else np.float64
-        step = symmetric(marks.geometry, A, (root * P).astype(dtype), team)
+        step = symmetric(geometry, A, (root * P).astype(dtype), team)
         along = centred(root * step) + penalty * P
         bend = (P * along).sum(axis=0)
         # What is left is rounding, which may bend the function the wrong way.
@@ -112,7 +166,7 @@ def _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team):
         fit += far * step
         before, R = R, R - far * along
         yield np.square(R).sum(axis=0)
-        Z = led(R)
+        Z = centred(lead.solve(R))
         # This form of the next direction forgives that the leader is known to seven digits only.
         P = Z + np.maximum((Z * (R - before)).sum(axis=0) / size, 0.0) * P
         size = (R * Z).sum(axis=0)
@@ -120,37 +174,12 @@ def _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team):
         yield np.square(R).sum(axis=0)
 
 
-def _led(marks, A, Y, weights, team):
-    """Sums over rows that leaders see."""
-    values, nothing = _Values(marks), np.zeros(Y.shape[1])
-    return accumulate(values, lambda a, b: A[a:b], len(A), Y, weights, nothing, team)
+def leaders(n, penalty):
+    """How many landmarks lead: small penalties want many steps, and more landmarks make them few.
 
-
-def _seen(marks, sums, team):
-    """Products of leaders' coordinates less their means, with targets, and the sums."""
-    products, cross = sums.centred()
-    products = _congruent(marks.basis, products, team)
-    return products, marks.basis.T @ cross, marks.basis.T @ sums.first
-
-
-def _tail(marks, A, weights, products, first):
-    """What leaders leave of a row's square, in the mean, `_TAIL` times."""
-    whole = weights @ (2.0 + 2.0 * marks.geometry.slope * marks.geometry.kernel.sizes(A))
-    total = weights.sum()
-    return _TAIL * max(whole - np.trace(products) - first @ first / total, 0.0) / total
-
-
-def led_by(marks, A, weights, penalty, team):
-    """Products of leaders' features of weighted rows, and the penalty with what these leave."""
-    sums = _led(marks, A, np.zeros((len(A), 1)), weights, team)
-    products, _, first = _seen(marks, sums, team)
-    rho = penalty + _tail(marks, A, weights, products, first)
-    return products + np.outer(first, first / sums.total), rho
-
-
-def leaders(n):
-    """How many landmarks lead: their sums cost about what ten steps do."""
-    return int(min(4000, 12 * np.sqrt(n), n))
+    What they cost is what ten steps do, or three.
+    """
+    return int(min(4000, (12 if penalty < SINGLE_MANY else 6) * np.sqrt(n), n))
 
 
 def scaled(geometry, A, Y, weights, n, team):
@@ -186,13 +215,14 @@ def scaled(geometry, A, Y, weights, n, team):
     return best[2]
 
 
-def full(marks, A, Y, weights, penalty, held, team, most=_MOST, labels=False):
+def full(centers, geometry, A, Y, weights, penalty, held, team, most=_MOST, labels=False):
     """Coefficients of all rows, the intercepts, and what is said of the last `held` without them.
 
     Parameters
     ----------
-    marks : Landmarks
-        The first of the rows, with a basis.
+    centers : ndarray of float32 of shape (m, d)
+        The first of the rows, which lead.
+    geometry : Geometry
     A : ndarray of float32 of shape (n, d)
         Placed rows.
     Y : ndarray of shape (n, n_outputs)
@@ -211,43 +241,32 @@ def full(marks, A, Y, weights, penalty, held, team, most=_MOST, labels=False):
     intercept : ndarray of shape (n_outputs,)
     left_out : ndarray of shape (held, n_outputs)
     """
-    n, k, geometry = len(A) - held, Y.shape[1], marks.geometry
-    nothing = np.zeros(k)
+    n, k = len(A) - held, Y.shape[1]
     penalty = max(penalty, _ROUNDED * np.sqrt(len(A)))
-    sums = _led(marks, A[:n], Y[:n], weights[:n], team)
-    products, cross, first = _seen(marks, sums, team)
-    rho = penalty + _tail(marks, A[:n], weights[:n], products, first)
-    root = np.sqrt(weights)[:, None]
-    # From where landmarks alone come: their coefficients sum to nothing, as those of all rows do.
-    factor = np.array(products, order="F")
-    factor[np.diag_indices_from(factor)] += penalty
-    factored(factor, team, _SOME)
-    alone = marks.basis @ potrs(factor, cross)
-    alone -= alone.mean(axis=0)
-    fit, beta = times(geometry, A[:n], marks.centers, alone, team), np.zeros((n, k))
+    lead = Leader.of(centers, geometry, A[:n], weights[:n], penalty, team)
+    root, total = np.sqrt(weights)[:, None], weights[:n].sum()
+    alone, fit = lead.first(root[:n] * (Y[:n] - weights[:n] @ Y[:n] / total))
+    beta = np.zeros((n, k))
     beta[: len(alone)] = alone / root[: len(alone)]
+    nothing = np.zeros(k)
     w, risk, looks, sizes, enough = weights[n:], np.inf, 0, nothing, -1.0
     share = _DONE * _LABELS if labels else _DONE
     known, level, before = np.zeros((held, k)), nothing, nothing
-    for looks, now in enumerate(
-        _steps(marks, products, rho, penalty, A[:n], Y[:n], weights[:n], beta, fit, team), 1
-    ):
+    for looks, now in enumerate(_steps(lead, Y[:n], weights[:n], beta, fit), 1):
         done = now.sum() <= enough
         if not done and looks % _EACH and looks < most:
             continue
         before, sizes = sizes, now
-        level = weights[:n] @ (Y[:n] - fit) / sums.total
+        level = weights[:n] @ (Y[:n] - fit) / total
         known = times(geometry, A[n:], A[:n], root[:n] * beta, team)
         now = w @ np.square(known + level - Y[n:]).sum(axis=1) / w.sum()
         if done or looks >= most or now > risk * (1.0 - _FALL):
             break
-        risk, enough = now, share * now * sums.total
-    sums = sums.plus(_led(marks, A[n:], Y[n:], weights[n:], team))
+        risk, enough = now, share * now * total
     said = known + level
     beta, fit = np.concatenate([beta, np.zeros((held, k))]), np.concatenate([fit, known])
-    products = _seen(marks, sums, team)[0]
-    steps = _steps(marks, products, rho, penalty, A, Y, weights, beta, fit, team)
+    steps = _steps(lead.plus(A, weights), Y, weights, beta, fit)
     for i, now in enumerate(steps, 1):
         if i >= looks or (now <= before).all() or now.sum() <= enough:
             break
-    return root * beta, weights @ (Y - fit) / sums.total, said
+    return root * beta, weights @ (Y - fit) / weights.sum(), said

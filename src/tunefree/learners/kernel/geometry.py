@@ -463,7 +463,7 @@ def _median(kernel, A):
 
 def looked_at(n, n_columns, most=200):
     """How many rows tell how a predictor with n coefficients moves with each column."""
-    return int(min(max(_MOVES / max(n * n_columns, 1), 20), most))
+    return int(min(max(_MOVES / max(n * n_columns, 1), 10), most))
 
 
 def moves(geometry, A, rows, centers, coef, source: Any, columns, without=None):

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from tunefree._blas import potrf, potrs
+from tunefree._blas import potrs
 from tunefree._threads import ALONE
-from tunefree.learners.kernel.full import led_by
+from tunefree.learners.kernel.full import Leader, lowered
 from tunefree.learners.kernel.nystroem import accumulate, blocks
-from tunefree.learners.kernel.tiles import symmetric, times
+from tunefree.learners.kernel.tiles import symmetric
 
 # Steps and pairs at most; a line ends where its slope is such a share of what it was.
 _MOST, _PAIRS, _FLAT = 100, 10, 0.1
@@ -65,13 +65,9 @@ def _chances(scores):
 
 
 def _factor(gram, penalty):
-    """What solves with a matrix and a penalty: more of it where rounding asks for it."""
-    while True:
-        A = np.array(gram, order="F")
-        A[np.diag_indices_from(A)] += penalty
-        if not potrf(A) and np.isfinite(np.diagonal(A)).all():
-            return lambda q: potrs(A, q).astype(np.float64)
-        penalty *= 4.0
+    """What solves with a matrix and a penalty."""
+    A = lowered(gram, penalty)
+    return lambda q: potrs(A, q).astype(np.float64)
 
 
 class OnLandmarks:
@@ -151,27 +147,21 @@ class OnMatrix(_OnRows):
 class OnTiles(_OnRows):
     """Of many rows in single precision, by tiles of kernel values that landmarks lead."""
 
-    def __init__(self, marks, A, team=ALONE):
-        self.marks, self.A, self.team, self.size = marks, A, team, len(A)
+    def __init__(self, centers, geometry, A, team=ALONE):
+        self.centers, self.geometry, self.A = centers, geometry, A
+        self.team, self.size = team, len(A)
 
     def see(self, c):
         """Values on the rows."""
-        return symmetric(self.marks.geometry, self.A, c, self.team)
+        return symmetric(self.geometry, self.A, c, self.team)
 
     def leader(self, weights, penalty):
-        """The same by what landmarks see of the rows."""
-        marks, team = self.marks, self.team
-        geometry, basis = marks.geometry, marks.basis
+        """The same by landmarks and neighbours."""
         unit = weights.mean()
-        second, rho = led_by(marks, self.A, weights / unit, penalty / unit, team)
-        solved, rho = _factor(unit * second, unit * rho), unit * rho
-
-        def led(q):
-            seen = basis.T @ times(geometry, marks.centers, self.A, q, team)
-            known = times(geometry, self.A, marks.centers, basis @ solved(seen), team)
-            return (q - weights[:, None] * known) / rho
-
-        return led
+        weights = np.maximum(weights / unit, _LEAST)
+        given = self.centers, self.geometry, self.A, weights, penalty / unit, self.team
+        lead, root = Leader.of(*given), np.sqrt(weights)[:, None]
+        return lambda q: root * lead.solve(q / root) / unit
 
 
 def minimize(space, penalty, Y, weights, offset, led, c, enough=_ENOUGH, most=_MOST):

@@ -125,11 +125,11 @@ class Solution(NamedTuple):
     known: tuple  # eigenvalues and eigenvectors of the products of centred coordinates
 
 
-def place(centers, geometry, team=ALONE):
-    """Landmarks with a basis in which their kernel is the identity."""
+def place(centers, geometry, team=ALONE, ridge=0.0):
+    """Landmarks with a basis in which their kernel, with a ridge, is the identity."""
     K = gram(geometry, centers.astype(np.float64), team)
     # The small ridge stands for equal or nearly equal landmarks.
-    K[np.diag_indices_from(K)] += 1e-9 * np.trace(K)
+    K[np.diag_indices_from(K)] += max(ridge, 1e-9 * np.trace(K))
     lower = np.asfortranarray(K)
     if factored(lower, team, _WHOLE):
         raise np.linalg.LinAlgError("Landmarks have no kernel matrix that is positive.")

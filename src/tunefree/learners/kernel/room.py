@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tunefree._process import amount
+from tunefree.learners.kernel.full import NEAR
 from tunefree.learners.kernel.nystroem import cells
 
 # Threads that a limit counts with, and one more for so many bytes of it.
@@ -83,8 +84,10 @@ class Room(NamedTuple):
         return sums * m**2 + blocks + 310.0 * (m + 2000.0) * self.k
 
     def tiles(self, m):
-        """Of all rows that m landmarks lead: theirs, and sums over rows that wait."""
-        return self.landmarks(m) + 8.0 * self.n * self.k * (2 * self.threads + 1)
+        """Of all rows that m landmarks lead: theirs, blocks of rows, and sums that wait."""
+        near = min(NEAR, m)
+        blocks = 8.0 * near * (self.n + 4.0 * self.threads * near)
+        return self.landmarks(m) + blocks + 8.0 * self.n * self.k * (2 * self.threads + 1)
 
     def compression(self, m):
         """Of m candidates' matrix and basis, and of as many rows that judge."""
