@@ -6,7 +6,7 @@ import pytest
 from tunefree import LandmarkRegressor
 from tunefree._threads import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
-from tunefree.learners.kernel.full import full
+from tunefree.learners.kernel.full import Leader, full, neighbours
 from tunefree.learners.kernel.geometry import Geometry, _inverted, inverse
 from tunefree.learners.kernel.nystroem import accumulate, pivots, place, solve
 from tunefree.learners.kernel.tiles import symmetric, times
@@ -40,6 +40,37 @@ def test_steps_end_at_the_direct_solution(kernel, monkeypatch):
                                atol=1e-3)  # fmt: skip
     np.testing.assert_allclose(said, direct(slice(1200))[1200:], atol=1e-3)
     np.testing.assert_allclose(coef.sum(axis=0), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Laplacian()])
+@pytest.mark.parametrize("most", [60, 512])
+def test_leaders_and_neighbours_stand_for_the_matrix(kernel, most, monkeypatch):
+    """Within blocks it is the weighted kernel matrix, between them what landmarks say of it.
+
+    One block is the matrix itself; rows that come later make blocks of their own.
+    """
+    monkeypatch.setattr("tunefree.learners.kernel.full.NEAR", most)
+    geometry, A, _, w = problem(kernel, 300)
+    lead = Leader.of(A[:200], geometry, A[:260], w[:260], 0.5, ALONE).plus(A, w)
+    K = geometry.values(*[A.astype(float)] * 2)
+    u = np.sqrt(w)[:, None] * np.sqrt(w)
+    m = lead.marks.size
+    W = K[:m, :m] + 0.1 * 0.5 * m / 260 * np.eye(m)
+    near = u * (K[:, :m] @ np.linalg.solve(W, K[:m]))
+    sizes = [len(rows) for rows, _ in lead.near]
+    assert max(sizes) <= most and sorted(np.concatenate([r for r, _ in lead.near])) == [*range(300)]
+    for rows, _ in lead.near:
+        near[np.ix_(rows, rows)] = (u * K)[np.ix_(rows, rows)]
+    near[np.diag_indices(300)] += 0.5
+    R = np.random.default_rng(1).normal(size=(300, 2))
+    np.testing.assert_allclose(near @ lead.solve(R), R, atol=2e-3)
+
+
+def test_neighbours_are_near():
+    A = np.random.default_rng(0).uniform(size=(4000, 2)).astype(np.float32)
+    blocks = neighbours(A, np.arange(4000), 70)
+    assert max(len(rows) for rows in blocks) <= 70
+    assert np.mean([A[rows].std(axis=0) for rows in blocks]) < 0.2 * A.std()
 
 
 @pytest.mark.parametrize("kernel", [RBF(), Laplacian()])

@@ -386,6 +386,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
                 without = inverse, (Y[-r:] - left_out)[few - n + r]
         else:
             marks, coef, intercept, left_out = self._many(Z, A, Y, weights, r, team, room)
+            few = few[: looked_at(len(coef), X.shape[1], most)]
             if self.geometry_ is not geometry:
                 geometry, A = self.geometry_, _placed(self.geometry_, Z)
         ends = y.min(axis=0), y.max(axis=0)
