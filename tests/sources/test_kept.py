@@ -1,8 +1,12 @@
 """Text is parsed once, and nothing else is to be noticed of it."""
 
+import contextlib
 import os
+import re
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -108,3 +112,37 @@ def test_batch_learners_parse_once(tmp_path, monkeypatch):
     monkeypatch.setattr(source.reader, "_parsed", lambda *a: calls.append(a) or parse(*a))
     ReflectronRegressor("identity", max_iter=20).fit_source(source)
     assert len(calls) <= 2  # a look at the first rows, and all of them
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="the system does not tell")
+@pytest.mark.parametrize("kind", ["csv", "npy", "arrow"])
+def test_pages_that_were_read_do_not_stay_in_memory(tmp_path, kind):
+    path, rows = str(tmp_path / f"data.{kind}"), np.arange(2_100_000.0).reshape(-1, 3)
+    columns = pa.table(dict(zip("abc", rows.T, strict=True)))
+    if kind == "npy":
+        np.save(path, rows)
+    elif kind == "csv":
+        pyarrow.csv.write_csv(columns, path)
+    else:
+        with pa.ipc.new_file(path, columns.schema) as file:
+            file.write_table(columns)
+    source = open_source(path)
+    with source.parsed_once() if kind == "csv" else contextlib.nullcontext():
+        if kind == "csv":
+            assert sum(map(len, source.chunks())) == len(rows)
+            path = source.reader.kept.path
+        pieces = source.reader.pieces((), None)
+        for X, *_ in pieces:
+            last = X[-1, 0]
+            resident = mapped_kilobytes(path)
+        assert last == rows[-1, 0]
+        assert resident < os.path.getsize(path) / 2048
+
+
+def mapped_kilobytes(path):
+    """How much of the maps of a file is in memory."""
+    with open("/proc/self/smaps") as file:
+        text = file.read()
+    found = [part for part in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", text) if path in part]
+    assert found
+    return sum(int(re.search(r"\nRss: +(\d+) kB", part)[1]) for part in found)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tunefree.io.files import DataError, chunks, whole_lines
+from tunefree.io.files import DataError, chunks, forget, mapped, whole_lines
 from tunefree.io.tables import TARGET, WEIGHT, assign, sniff_delimiter
 
 _ENTRIES = 500_000
@@ -113,14 +113,16 @@ def frame_batches(path, format, start=0):
                 found = json.read_json(pyarrow.BufferReader(text), how)
                 yield from _skip(found.to_batches(), start)
         else:
-            with pyarrow.memory_map(os.fspath(path)) as mapped:
-                try:
-                    file = ipc.open_file(mapped)
-                    batches = (file.get_batch(i) for i in range(file.num_record_batches))
-                except pyarrow.ArrowInvalid:
-                    mapped.seek(0)
-                    batches = iter(ipc.open_stream(mapped))
-                yield from _skip(batches, start)
+            pages = mapped(os.fspath(path))
+            stored = pyarrow.py_buffer(pages)
+            try:
+                file = ipc.open_file(stored)
+                batches = (file.get_batch(i) for i in range(file.num_record_batches))
+            except pyarrow.ArrowInvalid:
+                batches = iter(ipc.open_stream(stored))
+            for batch in _skip(batches, start):
+                yield batch
+                forget(pages)
     except UnicodeDecodeError:
         raise DataError("the text is not UTF-8", path) from None
     except (pyarrow.ArrowException, OSError) as problem:
@@ -237,6 +239,7 @@ def _table(path, start, columns):
         y = None if target is None else block[:, target.position].astype(np.float64)
         w = None if weight is None else block[:, weight.position].astype(np.float64)
         yield np.ascontiguousarray(block[:, layout.features]), y, w, layout, first
+        forget(table.base)
 
 
 class _Member:

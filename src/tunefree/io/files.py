@@ -18,6 +18,7 @@ import gzip
 import hashlib
 import io
 import itertools
+import mmap
 import os
 import re
 import stat
@@ -307,6 +308,22 @@ def _unzip(pieces, size, path):
                 yield from iter(lambda: stream.read(size), b"")
     except (zipfile.BadZipFile, EOFError, zlib.error, RuntimeError, NotImplementedError) as problem:
         raise DataError(f"the zip archive cannot be read ({problem})", path) from None
+
+
+def forget(pages):
+    """Have the pages of a mapped file that were read leave memory; looked at, they are read again.
+
+    Where that cannot be said, they stay until the system wants their memory.
+    """
+    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
+
+
+def mapped(path):
+    """A file's bytes, which may be more than memory holds."""
+    with open(path, "rb") as file:
+        empty = os.fstat(file.fileno()).st_size == 0  # there is nothing to map
+        return b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def fingerprint(path, stop=None):

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from tunefree.io.files import forget, mapped
+
 # Free bytes a byte of text that are asked for: every entry of it takes 12, and 4 of text at least.
 _ROOM = 6
 
@@ -28,16 +30,16 @@ class Kept:
     def pieces(self, parse, place):
         """The blocks after a place: from the file if it is whole, else parsed."""
         try:
-            file = pa.memory_map(self.path)
+            pages = mapped(self.path)
         except FileNotFoundError:
             return parse(place) if place else self._written(parse(()))
         except OSError:
             return parse(place)
         with contextlib.suppress(pa.ArrowInvalid):
-            blocks = pa.ipc.open_file(file)
+            blocks = pa.ipc.open_file(pa.py_buffer(pages))
             if (blocks.schema.metadata or {}).get(b"identity") == self.identity:
-                return self._read(blocks, place)
-        file.close()  # of other data, or damaged
+                return self._read(blocks, place, pages)
+        pages = blocks = None  # of other data, or damaged: nothing is to hold the file
         os.unlink(self.path)
         return self.pieces(parse, place)
 
@@ -71,12 +73,14 @@ class Kept:
             return None
         return writer
 
-    def _read(self, blocks, place):
+    def _read(self, blocks, place, pages):
         first, places = 0, range(blocks.num_record_batches if place else 0)
         while first < len(places) and _place(blocks.get_batch(first)) != place:
             first += 1
         for k in range(first + bool(place), blocks.num_record_batches):
-            yield _unpacked(blocks.get_batch(k))
+            block = _unpacked(blocks.get_batch(k))
+            forget(pages)
+            yield block
 
 
 def _packed(X, y, weight, place):
