@@ -446,8 +446,9 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if m not in ("auto", "all"):
             sizes = [min(int(m), n)]
         elif m == "auto":
-            top = room.most(self._marks(room), affordable(n))
-            sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START] or [top]
+            top, most = affordable(n), room.most(self._marks(room), n)
+            sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START]
+            sizes = sorted({min(m, most) for m in sizes})
         # Landmarks wait, with what they were solved by, while all rows are.
         last = max((m for m in sizes if m <= _TOLD), default=0)
         later = room._replace(bytes=room.bytes - 16.0 * last**2)
