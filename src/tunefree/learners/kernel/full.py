@@ -46,12 +46,13 @@ _MOST, _EACH, _FALL, _DONE, _LABELS = 80, 4, 3e-3, 5e-3, 60.0
 
 def lowered(M, penalty):
     """The lower Cholesky factor of a matrix and a penalty: a larger one where rounding asks."""
-    while True:
+    while np.isfinite(penalty):
         A = np.array(M, order="F")
         A[np.diag_indices_from(A)] += penalty
         if not potrf(A) and np.isfinite(np.diagonal(A)).all():
             return A
         penalty *= 4.0
+    raise np.linalg.LinAlgError("A matrix of kernel values is not finite.")
 
 
 def neighbours(A, rows, most):
