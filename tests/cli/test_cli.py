@@ -428,6 +428,10 @@ def test_exposures_are_a_column_that_is_no_feature(here):
     )
     run("train", "n.csv", "n", *chosen, "1", "--no-header")
     assert predictions("n", "n.csv") == predictions("m", "c.csv")
+    ends = run("predict", "m", "c.csv", "--interval", "0.8").stdout.splitlines()[1:]
+    found = np.array([line.split(",") for line in ends], float)[:, 1:]
+    one = model.predict_interval(np.c_[x, x**2], 0.2, exposure=e)[1][..., 0]
+    np.testing.assert_allclose(found, one, rtol=1e-9)
     assert json.loads(run("eval", "m", "c.csv", "--json").stdout)["r2"] > 0.3
     for wrong, message in (
         ((*chosen, "years"), "there is no such"),

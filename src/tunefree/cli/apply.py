@@ -135,7 +135,7 @@ def run_predict(model, data, output, asked, id=None, **given):
     check_writable(output)
     estimator, notes = load(model)
     beside = notes.get("beside")
-    names, headed, said = _shape(estimator, model, asked, beside)
+    names, headed, said = _shape(estimator, model, asked)
     if id is not None:  # it is read as targets are
         given |= {"target": id, "target_type": str}
         names, headed = [str(id), *names], True
@@ -196,12 +196,10 @@ def _parquet(names, columns):
     return file.getvalue().to_pybytes()
 
 
-def _shape(estimator, model, asked, beside):
+def _shape(estimator, model, asked):
     """The names of the columns, whether text begins with them, and rows to columns of values."""
     words = {"proba": "probabilities", "interval": "intervals", "set": "sets"}
     asked = {name: value for name, value in asked.items() if value not in (None, False)}
-    if beside and "interval" in asked:
-        stop(f"{model} has columns of exposure or offset, and no intervals for these", USAGE)
     if len(asked) > 1:
         stop("ask for one of --proba, --interval and --set", USAGE)
     alpha = 0.0
@@ -216,8 +214,8 @@ def _shape(estimator, model, asked, beside):
             stop(f"{model} knows of no rows left out, and gives no {words[name]}", USAGE)
     classes = [_plain(label) for label in getattr(estimator, "classes_", np.empty(0)).tolist()]
 
-    def interval(X):
-        y, ends = estimator.predict_interval(X, alpha)
+    def interval(X, **known):
+        y, ends = estimator.predict_interval(X, alpha, **known)
         y = y.reshape(len(y), -1)
         ends = ends.reshape(*y.shape, 2)
         return np.concatenate([y[:, :, None], ends], axis=2).reshape(len(y), -1).T.tolist()

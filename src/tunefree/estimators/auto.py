@@ -668,6 +668,8 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
         groups, splits = None if groups is None else groups[rows], None
         if self.cv is not None and groups is not None:
             splits = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in groups.T]
+        # What is left out together: groups, or the part of `cv` that leaves a row out.
+        blocks = groups if splits is None else np.argmax(groups == 2, axis=1)
         shape, task = shape_of(X, n_outputs), score.task
         # Columns that stand for one of the user's change together.
         many = np.flatnonzero(np.bincount(table.sources_) > 1)
@@ -753,7 +755,8 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
         left_out = np.zeros((0, n_outputs))
         if joined is not None:
             left_out = joined.join([e.scores for e in chosen])
-        losses = self._know(left_out, X[held], y[held], totals[held], leader, score)
+        own = None if blocks is None else blocks[held]
+        losses = self._know(left_out, X[held], y[held], totals[held], leader, score, own)
         self.risk_interval_, self.risk_interval_kind_ = risk.left_out(
             losses, totals[held], bounded=task == "classification", once=len(held) < shape.n
         )
@@ -795,7 +798,7 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
         words += [f"Not on all: {', '.join(told[False])}."] * bool(told[False])
         self.report_ = self.report_._replace(reason=" ".join([self.report_.reason, *words]))
 
-    def _know(self, scores, X, y, weights, leader, score):
+    def _know(self, scores, X, y, weights, leader, score, groups):
         """Abstract: keep what the stack said of rows left out; gives its losses there."""
         raise NotImplementedError
 
@@ -1282,7 +1285,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         self._cross_fit(X, y, sample_weight)
         return self
 
-    def _know(self, scores, X, y, weights, leader, score):
+    def _know(self, scores, X, y, weights, leader, score, groups):
         self.calibration_ = None
         if scores.shape[1] > 1:
             self.calibration_ = calibrated(scores, y, weights)
@@ -1466,11 +1469,13 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         self._cross_fit(X, y, sample_weight)
         return self
 
-    def _know(self, scores, X, y, weights, leader, score):
+    def _know(self, scores, X, y, weights, leader, score, groups):
         said, y = np.clip(scores, *self.range_), y.reshape(scores.shape)
-        view = getattr(leader, "view_", None)
+        known = {"view": getattr(leader, "view_", None), "groups": groups}
+        if groups is not None and self.cv is None:
+            known["n_groups"] = len(np.unique(groups))
         self.left_out_ = tuple(
-            Residuals.of(said[:, j], y[:, j], weights, X, view) for j in range(y.shape[1])
+            Residuals.of(said[:, j], y[:, j], weights, X, **known) for j in range(y.shape[1])
         )
         if not len(y):
             return np.empty(0)

@@ -184,6 +184,9 @@ class TellsCallbacks(Threaded, CallbackSupportMixin):
     def _told(self):
         return vars(self).get("_telling", _SILENT)
 
+    def _after_fit(self, X, y, sample_weight):
+        """Nothing: for subclasses that have something to add to a fit."""
+
 
 _SILENT = Silent()
 
@@ -207,10 +210,15 @@ def told(fit):
 
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
+        given = named.bind(self, *args, **kwargs).arguments
         with unharmed(self):
-            if not getattr(self, "_skl_callbacks", None):
-                return fit(self, *args, **kwargs)
-            return aloud(self, named.bind(self, *args, **kwargs).arguments, *args, **kwargs)
+            if getattr(self, "_skl_callbacks", None):
+                aloud(self, given, *args, **kwargs)
+            else:
+                fit(self, *args, **kwargs)
+            if "y" in given:
+                self._after_fit(given["X"], given["y"], given.get("sample_weight"))
+        return self
 
     return guarded
 
@@ -554,11 +562,11 @@ def probabilities(scores, joint):
     return p / p.sum(axis=1, keepdims=True)
 
 
-def foretold(said, targets, weights, ends=None):
+def foretold(said, targets, weights, ends=None, unit=None):
     """`Foretold` of the last rows; predictions lie within the ends that new ones have."""
     said = said if ends is None else np.clip(said, *np.reshape(ends, (2, -1)))
-    kept = (np.array(a[-_LEFT_OUT:], dtype=np.float64) for a in (said, targets, weights))
-    return Foretold(*kept)
+    every = (said, targets, weights) if unit is None else (said, targets, weights, unit)
+    return Foretold(*(np.array(a[-_LEFT_OUT:], dtype=np.float64) for a in every))
 
 
 def chances(p, codes, weights, **stream):

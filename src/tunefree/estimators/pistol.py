@@ -56,6 +56,7 @@ from tunefree.losses import (
 )
 from tunefree.protocols import Average, AverageWithin, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import ABSURD, DELTA, Guard, column_caps, screened, share_of
+from tunefree.uncertainty.inference import Law
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
 MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
@@ -835,7 +836,7 @@ class PiSTOLClassifier(
             raise ValueError(f"No interval is sound for loss={self.loss!r}: it has corners.")
         if len(self.classes_) > 2:
             raise ValueError("Intervals are of two classes: give one class against the rest.")
-        return Binomial(), LINKS["logistic"], (y == self.classes_[1]).astype(float)[:, None]
+        return Law(Binomial(), LINKS["logistic"]), (y == self.classes_[1]).astype(float)
 
     def _foretold(self, run):
         progress = run.state.progress
@@ -1193,7 +1194,7 @@ class PiSTOLRegressor(
     def _estimand(self, y):
         if make_loss(self.loss, "regression") != make_loss("squared", "regression"):
             raise ValueError(f"No interval is sound for loss={self.loss!r}: give loss='squared'.")
-        return Normal(), LINKS["identity"], y
+        return Law(Normal(), LINKS["identity"]), y
 
     def _foretold(self, run):
         (said, targets, weights), scale = vars(self).pop("_said"), run.scale

@@ -35,6 +35,7 @@ from tunefree.learners.sgd.stream import StreamSGD
 from tunefree.links import LINKS
 from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed, TargetLike
 from tunefree.robust import ends_of, guarded, reach_of, share_of, within_reach
+from tunefree.uncertainty.inference import Law
 
 # A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
 MOST_KEPT = 2e7
@@ -425,7 +426,7 @@ class AveragedSGDRegressor(
         self._publish(weights[:-1].T[:, :, None], weights[-1][:, None])
 
     def _estimand(self, y):
-        return Normal(), LINKS["identity"], y
+        return Law(Normal(), LINKS["identity"]), y
 
     def _validation(self, X_val, y_val):
         if y_val is None:

@@ -5,24 +5,30 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from tunefree.engine.order import row_hash
 from tunefree.estimators import base
 from tunefree.estimators.turns import Threaded
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
-from tunefree.uncertainty.inference import Summary, inferred, table
+from tunefree.uncertainty.inference import Law, Summary, inferred, table
 from tunefree.uncertainty.intervals import (
     Chances,
     Foretold,
+    allowance,
+    atoms,
     intervals,
     plus_interval,
     plus_set,
     rates,
 )
 
+# Of so many rows the final predictions of atoms are compared with the held-out ones.
+_MOST_ROWS = 5000
 NOTHING = (
     "This {} knows of no row left out, or predicted before it was learned: give more rows to "
     "`fit`, or a share of them to hold out."
@@ -121,15 +127,56 @@ class PredictsIntervals(Threaded):
         ValueError
             If nothing is known of rows left out, or alpha is not between 0 and 1.
         """
-        alphas, parts, y = rates(alpha), self._parts(), self.predict(X)
-        said = y.reshape(len(y), -1)
+        return self._intervals(X, self.predict(X), alpha, joint)
+
+    def _intervals(self, X, y, alpha, joint, unit=1.0):
+        """Intervals about predictions; `unit` are the rows' standard deviations, up to a factor."""
+        alphas, parts, said = rates(alpha), self._parts(), y.reshape(len(y), -1)
         copies = getattr(self, "copies_", None)
         if copies:
             out = self._plus(X, copies, said.shape, alphas, joint)
         else:
-            out = intervals(parts, said, self._sigma(X, said), alphas, joint)
+            out = intervals(parts, said, unit * self._sigma(X, said), alphas, joint)
         out = self._possible(out)
         return y, out[:, 0] if y.ndim == 1 else out
+
+    def _after_fit(self, X, y, sample_weight):
+        """Make intervals allow for atoms: by what the final model predicts for their rows."""
+        known, targets = vars(self).get("left_out_"), np.asarray(y).reshape(len(y), -1)
+        values = [atoms(column) for column in targets.T]
+        # Pearson residuals of one value differ with the exposure: they have no atoms.
+        scaled = getattr(known, "unit", None) is not None
+        if known is None or scaled or not any(map(len, values)):
+            return
+        of_atoms = [np.isin(*pair) for pair in zip(targets.T, values, strict=True)]
+        rows = np.any(of_atoms, axis=0)
+        if sample_weight is not None:
+            rows &= np.asarray(sample_weight) > 0
+        rows = self._few_rows_of(X, np.flatnonzero(rows))
+        final = self.predict(_safe_indexing(X, rows)).reshape(len(rows), -1)
+        if isinstance(known, Foretold):
+            pairs = list(zip(known.said.T, known.targets.T, strict=True))
+        else:
+            pairs = [(part.targets - part.residuals, part.targets) for part in known]
+        extra = [
+            allowance(*pair, final[:, j], targets[rows, j], values[j])
+            for j, pair in enumerate(pairs)
+        ]
+        if isinstance(known, Foretold):
+            self.left_out_ = known._replace(allowance=np.stack(extra, axis=1))
+        else:
+            self.left_out_ = tuple(
+                part._replace(allowance=one) for part, one in zip(known, extra, strict=True)
+            )
+
+    def _few_rows_of(self, X, rows):
+        """At most 5,000 of the rows where predictions are dear, whatever their order."""
+        if len(rows) <= _MOST_ROWS:
+            return rows
+        columns = self._columns_of(_safe_indexing(X, rows))
+        if columns is None:
+            return rows
+        return rows[np.argsort(row_hash(columns, 0), kind="stable")[:_MOST_ROWS]]
 
     def _parts(self):
         """`Residuals` of every target; those of `Foretold` are worked out once."""
@@ -255,21 +302,33 @@ class TellsCoefficients:
 
     fit_intercept: bool
 
-    def _estimand(self, y):
-        """Abstract: family, link and targets (n, k); a ValueError where nothing is sound."""
+    def _estimand(self, y: np.ndarray) -> tuple[Law, np.ndarray]:
+        """Abstract: the law, and targets (n, k); a ValueError where nothing is sound."""
         raise NotImplementedError
 
-    def _inferred(self, X, y, sample_weight):
+    def _estimand_of_rows(self, y, exposure, offset):
+        """`_estimand` of rows with an exposure or an offset, for estimators that take these."""
+        if exposure is not None or offset is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes no exposure= or offset=: ReflectronRegressor does."
+            )
+        return self._estimand(y)
+
+    def _inference_columns(self, X: Any, weights: np.ndarray) -> tuple[Any, list[str]]:
+        """Rows as the columns that have coefficients, and the names of these."""
+        return base.check_rows(self, X), [str(name) for name in _check_feature_names_in(self)]
+
+    def _inferred(self, X, y, sample_weight, exposure, offset):
+        """What `inferred` finds for every target, and the names of the columns."""
         check_is_fitted(self)
-        X = base.check_rows(self, X)
-        family, link, targets = self._estimand(np.asarray(y))
-        targets = np.asarray(targets, dtype=np.float64).reshape(len(y), -1)
-        if len(targets) != X.shape[0]:
-            raise ValueError(f"y has {len(targets)} rows, and X has {X.shape[0]}.")
+        if len(y) != X.shape[0]:
+            raise ValueError(f"y has {len(y)} rows, and X has {X.shape[0]}.")
         weights = base.check_weights(sample_weight, X)
-        names = [str(name) for name in _check_feature_names_in(self)]
-        law = family, link, bool(self.fit_intercept), names
-        return [inferred(X, column, weights, *law) for column in targets.T], names
+        X, names = self._inference_columns(X, weights)
+        law, targets = self._estimand_of_rows(np.asarray(y), exposure, offset)
+        targets = np.asarray(targets, dtype=np.float64).reshape(len(y), -1)
+        intercept = bool(self.fit_intercept)
+        return [inferred(X, one, weights, law, intercept, names) for one in targets.T], names
 
     def coef_interval(
         self,
@@ -277,6 +336,9 @@ class TellsCoefficients:
         y: TargetLike,
         alpha: float = 0.05,
         sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients of the best linear predictor of the loss, and intervals for them.
 
@@ -286,30 +348,36 @@ class TellsCoefficients:
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features)
+        X : frame, array-like or CSR of shape (n_samples, n_features)
+            As for `fit`. Of a column of categories every level has a coefficient but the most
+            frequent one, the reference (of equally frequent ones the first by name).
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         alpha : float, default=0.05
             The share of samples whose interval may miss.
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions, others sampling weights.
+        exposure, offset : array-like of shape (n_samples,), optional
+            As in `fit`, for estimators that take them there.
 
         Returns
         -------
-        center : ndarray of shape (n_features,) or (n_targets, n_features)
-        intervals : ndarray of shape (n_features, 2) or (n_targets, n_features, 2)
+        center : ndarray of shape (n_columns,) or (n_targets, n_columns)
+        intervals : ndarray of shape (n_columns, 2) or (n_targets, n_columns, 2)
+            In the order of the rows of `summary`.
 
         Raises
         ------
         ValueError
             Where none is sound: fewer than three rows a column, separable classes, columns that
-            depend on each other, corners in the loss, constraints, learned links, several classes.
+            depend on each other, corners in the loss, constraints, learned links, several classes;
+            a model fitted with an exposure or an offset that is not given here.
 
         References
         ----------
         White 1980; MacKinnon and White 1985 (HC3).
         """
         alpha = float(rates(alpha)[0])
-        found, names = self._inferred(X, y, sample_weight)
+        found, names = self._inferred(X, y, sample_weight, exposure, offset)
         tables = [table(*one, names, alpha, "") for one in found]
         center = np.stack([t.coef[: len(names)] for t in tables])
         ends = np.stack([np.stack([t.low, t.high], axis=1)[: len(names)] for t in tables])
@@ -321,12 +389,15 @@ class TellsCoefficients:
         y: TargetLike,
         alpha: float = 0.05,
         sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Summary:
         """The table of coefficients: estimate, standard error, t, p-value and interval.
 
         Parameters
         ----------
-        X, y, alpha, sample_weight
+        X, y, alpha, sample_weight, exposure, offset
             See `coef_interval`.
 
         Returns
@@ -335,7 +406,7 @@ class TellsCoefficients:
             Text when printed, `to_frame()` for pandas; the last row of a target is its intercept.
         """
         alpha = float(rates(alpha)[0])
-        found, names = self._inferred(X, y, sample_weight)
+        found, names = self._inferred(X, y, sample_weight, exposure, offset)
         rows = [*names, "intercept"][: len(found[0][0])]
         note = (
             f"Minimum of the loss over {found[0][2]:.0f} rows without a penalty (not coef_); "

@@ -79,17 +79,57 @@ class Summary(NamedTuple):
     __str__ = __repr__
 
 
-def inferred(X, y, weights, family, link, intercept, names):
+class Law(NamedTuple):
+    r"""The law of one output: E[y | x] = exposure * u(s + offset) at the index s = <beta, x> + b.
+
+    `score` and `slope` are of targets per unit of exposure; a row counts as much as its exposure.
+    """
+
+    family: Any
+    link: Any
+    exposure: Any = None  # shape (n,)
+    offset: Any = None  # shape (n,)
+
+    def only(self, rows):
+        """The law of some of the rows."""
+        exposure, offset = (None if a is None else a[rows] for a in self[2:])
+        return self._replace(exposure=exposure, offset=offset)
+
+    def score(self, s, y):
+        """Half the slope of the deviance in the index, shape (n,)."""
+        s = s if self.offset is None else s + self.offset
+        if isinstance(self.family, Matching):
+            score = np.asarray(self.link.mean(s)) - y
+        else:
+            score = self.family.score(self.link, s, self.family.clipped(self.link.mean(s)), y)
+        return score if self.exposure is None else self.exposure * score
+
+    def slope(self, s, y):
+        """The slope of the score in the index, by a central difference."""
+        step = 1e-5 * np.maximum(1.0, np.abs(s)) * max(float(np.std(s)), 1e-3)
+        return (self.score(s + step, y) - self.score(s - step, y)) / (2.0 * step)
+
+    def start(self, y, weights):
+        """The intercept to start from: about the best constant, or 0 where none is known."""
+        mean = np.average(y, weights=weights if self.exposure is None else weights * self.exposure)
+        low, high = getattr(self.link, "range", (-np.inf, np.inf))
+        if not (low < mean < high and hasattr(self.link, "inverse")):
+            return 0.0
+        index = float(np.asarray(self.link.inverse(np.array([mean])))[0])
+        return index if self.offset is None else index - np.average(self.offset, weights=weights)
+
+
+def inferred(X, y, weights, law, intercept, names):
     """Coefficients, the last of which is the intercept, and their covariance, of one output.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n, d)
     y : ndarray of shape (n,)
+        Targets per unit of exposure.
     weights : ndarray of shape (n,)
         Whole ones are repetitions, others sampling weights.
-    family : part of `tunefree.families`
-    link : part of `tunefree.links`
+    law : Law
     intercept : bool
     names : list of str
         Of the columns.
@@ -112,12 +152,12 @@ def inferred(X, y, weights, family, link, intercept, names):
     >>> from tunefree.links import Identity
     >>> x, rng = np.linspace(-1, 1, 50)[:, None], np.random.default_rng(0)
     >>> y = 2.0 * x[:, 0] + rng.normal(size=50)
-    >>> coef, V, n = inferred(x, y, np.ones(50), Normal(), Identity(), True, ["x"])
+    >>> coef, V, n = inferred(x, y, np.ones(50), Law(Normal(), Identity()), True, ["x"])
     >>> bool(abs(coef[0] - 2.0) < 3 * np.sqrt(V[0, 0]))
     True
     """
     kept = weights > 0.0
-    X, y, weights = X[kept], y[kept], weights[kept]
+    X, y, weights, law = X[kept], y[kept], weights[kept], law.only(kept)
     whole = bool((weights == np.round(weights)).all())
     n, d = float(weights.sum()) if whole else float(len(y)), X.shape[1]
     if _SHARE * (d + intercept) >= n:
@@ -128,8 +168,8 @@ def inferred(X, y, weights, family, link, intercept, names):
     if len(y) * d > _MOST_CELLS:
         raise ValueError(f"{len(y)} rows of {d} columns are too many: give a sample of the rows.")
     A, center, scale = _standard(X, weights, intercept, names)
-    beta, s = _newton(A, y, weights, family, link, names)
-    score, slope = _score(family, link, s, y), _slope(family, link, s, y)
+    beta, s = _newton(A, y, weights, law, names)
+    score, slope = law.score(s, y), law.slope(s, y)
     bread = np.linalg.inv(A.T @ ((weights * slope)[:, None] * A))
     leverage = slope * np.einsum("ij,jk,ik->i", A, bread, A) * (1.0 if whole else weights)
     size = score / np.maximum(1.0 - leverage, 1e-8)
@@ -172,40 +212,26 @@ def _direction(weights, names, most=4):
     return " ".join(f"{weights[j]:+.2g} {names[j]}" for j in order)
 
 
-def _score(family, link, s, y):
-    if isinstance(family, Matching):
-        return np.asarray(link.mean(s)) - y
-    return family.score(link, s, family.clipped(link.mean(s)), y)
-
-
-def _slope(family, link, s, y):
-    """The slope of the score in the index, by a central difference."""
-    step = 1e-5 * np.maximum(1.0, np.abs(s)) * max(float(np.std(s)), 1e-3)
-    return (_score(family, link, s + step, y) - _score(family, link, s - step, y)) / (2.0 * step)
-
-
-def _newton(A, y, weights, family, link, names):
+def _newton(A, y, weights, law, names):
     """Parameters of standardised columns, and the indices, where the weighted score vanishes."""
     beta, share = np.zeros(A.shape[1]), weights / weights.sum()
-    mean = np.array([share @ y])
-    low, high = getattr(link, "range", (-np.inf, np.inf))
-    # A column of ones is the intercept: begin at the best constant.
-    if (A[:, -1] == 1.0).all() and low < mean[0] < high and hasattr(link, "inverse"):
-        beta[-1] = float(np.asarray(link.inverse(mean))[0])
+    if (A[:, -1] == 1.0).all():  # the intercept
+        beta[-1] = law.start(y, weights)
     s, size = A @ beta, np.inf
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for _ in range(_MOST_STEPS):
-            slope, score = _slope(family, link, s, y), share * _score(family, link, s, y)
+            slope, score = law.slope(s, y), share * law.score(s, y)
             curved = np.maximum(slope, 1e-3 * np.maximum(slope.max(), 1e-300))
             step = np.linalg.solve(A.T @ ((share * curved)[:, None] * A), A.T @ score)
             size = float(np.abs(A @ step).max())
             # Indices move by at most 4 deviations of a logistic at once.
-            limit = 4.0 * max(1.0, float(np.std(y))) if _is_real(link) else 4.0
+            limit = 4.0 * max(1.0, float(np.std(y))) if _is_real(law.link) else 4.0
             beta = beta - step * min(1.0, limit / max(size, 1e-300))
             s = A @ beta
             if size <= _SETTLED * max(1.0, float(np.abs(s).max())) or not np.isfinite(size):
                 break
-    classes = set(np.unique(y).tolist()) == {0.0, 1.0}
+    bounded = np.isfinite(getattr(law.link, "range", (-np.inf, np.inf))).all()
+    classes = bounded and set(np.unique(y).tolist()) == {0.0, 1.0}
     if classes and np.isfinite(s).all():
         middle = (s > 0.0) == (y == 1.0)
         if middle.all():

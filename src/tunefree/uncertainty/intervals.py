@@ -10,10 +10,20 @@ that left the rows out at hand, each with a scale of its own rows, CV+ covers at
 .. math:: 1 - 2\alpha - \min\{2 (1 - 1/K) / (n/K + 1), (1 - K/n) / (K + 1)\}.
 
 The scale is a ridge regression of log(|r| + .05 median|r|) on at most 100 landmarks, of the
-prediction alone or with the columns, with bandwidth and penalty by leave-one-out.
+prediction alone or with the columns, with bandwidth and penalty by leave-one-out (with groups:
+by folds of whole groups).
+
+Many targets may have one value, an atom. Then the scores of its rows are nearly equal, and an
+interval may end just beside the atom, because the final model predicts a little else than the
+models that left rows out. So the scores of these rows are raised by how far the predictions of the
+atom's rows have moved, quantile by quantile (`allowance`).
+
+Rows of a group are one draw: with G groups the rank is that of (1 - alpha)(G + 1) of G, as in
+hierarchical conformal prediction.
 
 Source: Vovk, Gammerman and Shafer 2005; Lei et al. 2018 (local scale); Barber et al. 2021 (CV+);
-Romano, Sesia and Candes 2020 (sets by CV+, APS); Sadinle, Lei and Wasserman 2019 (LAC).
+Romano, Sesia and Candes 2020 (sets by CV+, APS); Sadinle, Lei and Wasserman 2019 (LAC); Dunn,
+Wasserman and Ramdas 2022 (groups). The allowance for atoms is this library's.
 """
 
 import warnings
@@ -33,6 +43,12 @@ _BANDS, _MARKS, _FLOOR, _CUT = (0.5, 1.0, 2.0), 100, 0.05, 0.005
 _FEWEST = 40
 # What the choice of a scale and of sides is judged at.
 _ALPHA = 0.1
+# A value that so large a share of the targets has is an atom.
+_ATOM = 0.02
+_NEAR = 1e-6  # of the targets' range: targets that have been in other units are equal to that
+# Of Pearson residuals: rows a bin of predictions, at least, and bins.
+_A_BIN, _MOST_BINS = 100, 5
+_FOLDS = 10  # of groups, for the local scale
 _ROWS = 2048  # rows shown to a scale together
 _NUMBERS = 4e6  # ends of intervals held together
 
@@ -58,24 +74,78 @@ def effective(weights):
     return float(weights.sum() ** 2 / np.square(weights).sum())
 
 
-def quantiles(scores, weights, alphas):
+def quantiles(scores, weights, alphas, n_groups=None):
     """The least scores with a share of (1 - alpha)(n + 1) / n of the weight at or below them.
 
-    Infinite, with a warning, where rows are fewer than 1 / alpha - 1.
+    n counts the rows, or the groups if there are any. Infinite, with a warning, where n is below
+    1 / alpha - 1.
 
     >>> quantiles(np.arange(1.0, 20.0), np.ones(19), np.array([0.1, 0.05]))
     array([18., 19.])
     """
-    n, order = effective(weights), np.argsort(scores, kind="stable")
+    n, order = n_groups or effective(weights), np.argsort(scores, kind="stable")
     total = np.append(np.cumsum(weights[order]) * (n / max(weights.sum(), 1e-300)), np.inf)
     place = np.searchsorted(total, (1.0 - alphas) * (n + 1.0) * (1.0 - 1e-12))
     if (place == len(scores)).any():
         warnings.warn(
-            f"{n:.0f} rows left out are fewer than 1 / alpha - 1 at alpha={alphas.min():g}: there "
-            "is no limit to what may come.",
+            f"{n:.0f} {'groups' if n_groups else 'rows'} left out are fewer than 1 / alpha - 1 at "
+            f"alpha={alphas.min():g}: there is no limit to what may come.",
             stacklevel=4,
         )
     return np.append(scores[order], np.inf)[place]
+
+
+def in_order(groups):
+    """Groups by the numbers 0, 1, 2 ... in the order of their first rows.
+
+    >>> in_order(np.array(["b", "a", "b", "c"]))
+    array([0, 1, 0, 2])
+    """
+    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes]
+
+
+def atoms(y):
+    """The values that at least 2 % of the targets have, and more than one of them.
+
+    >>> atoms(np.array([0.0, 0.0, 0.0, 1.5, 2.5]))
+    array([0.])
+    """
+    values, counts = np.unique(y, return_counts=True)
+    return values[(counts >= _ATOM * len(y)) & (counts > 1)]
+
+
+def allowance(held_out, y, final, known, values):
+    """How far predictions of the rows of each atom have moved from the held-out to the final ones.
+
+    Parameters
+    ----------
+    held_out, y : ndarray of shape (n,)
+        Held-out predictions, and targets.
+    final, known : ndarray of shape (n_final,)
+        Predictions of the final model, and the targets of these rows.
+    values : ndarray of shape (n_atoms,)
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        For a row of an atom the distance of its prediction from the final prediction of the same
+        rank within the atom, and a little for rounding; 0 for other rows.
+
+    Examples
+    --------
+    >>> y, values = np.array([0.0, 0.0, 7.0]), np.array([0.0])
+    >>> allowance(np.array([0.1, 0.2, 6.0]), y, np.array([0.1, 0.4, 5.0]), y, values).round(3)
+    array([0. , 0.2, 0. ])
+    """
+    out, near = np.zeros(len(y)), _NEAR * np.ptp(y)
+    for value in values:
+        rows = np.flatnonzero(np.abs(y - value) <= near)
+        order = rows[np.argsort(held_out[rows], kind="stable")]
+        ranks = (np.arange(len(rows)) + 0.5) / max(len(rows), 1)
+        moved = np.quantile(final[np.abs(known - value) <= near], ranks, method="hazen")
+        out[order] = np.abs(moved - held_out[order]) + near
+    return out
 
 
 def interval_score(low, high, y, alpha):
@@ -95,6 +165,33 @@ class Constant(NamedTuple):
     def of(self, said, X):
         """The scale of rows: predictions of shape (n,)."""
         return np.full(len(said), self.value)
+
+
+class Binned(NamedTuple):
+    """The scale 1, with quantiles of their own for the predictions between each two cuts.
+
+    Attributes
+    ----------
+    cuts : ndarray of shape (n_bins - 1,)
+    bins : ndarray of int of shape (n,)
+        The bin of each row left out.
+    """
+
+    cuts: np.ndarray
+    bins: np.ndarray
+
+    @classmethod
+    def by(cls, said, weights):
+        """Bins of equal weight, of at least 100 rows each."""
+        n_bins = int(np.clip(effective(weights) // _A_BIN, 1, _MOST_BINS))
+        order = np.argsort(said, kind="stable")
+        mass = np.cumsum(weights[order]) / weights.sum()
+        cuts = said[order][np.searchsorted(mass, np.arange(1, n_bins) / n_bins)]
+        return cls(cuts, np.searchsorted(cuts, said))
+
+    def of(self, said, X):
+        """The scale of rows."""
+        return np.ones(len(said))
 
 
 class Local(NamedTuple):
@@ -140,8 +237,8 @@ class Local(NamedTuple):
         return np.hstack([self.view.show(X), z])
 
 
-def _local(view, said, residuals, weights, X):
-    """A local scale, and its leave-one-out values."""
+def _local(view, said, residuals, weights, X, groups=None):
+    """A local scale, and its values for rows, or whole groups, that it has not seen."""
     share, size = weights / weights.sum(), np.abs(residuals)
     logs = np.log(size + _FLOOR * np.median(size) + 1e-300)[:, None]
     own = coordinates(said[:, None], weights)
@@ -152,8 +249,12 @@ def _local(view, said, residuals, weights, X):
         geometry = Geometry(RBF(), np.full(q, 0.5 / (q * band**2)), 1e-3, 0.0)
         A = geometry.show(Z)
         marks = place(A[:_MARKS], geometry)
-        found = solve(marks, lambda a, b, A=A: A[a:b].astype(float), len(A), logs, weights)
-        told = found.left_out[:, :, 0]
+        found, told = _log_scale(marks, A, logs, weights)
+        folds = np.empty(0) if groups is None else groups % _FOLDS
+        for fold in np.unique(folds):
+            out = folds == fold
+            if not out.all():
+                told[out] = _log_scale(marks, A, logs, np.where(out, 0.0, weights))[1][out]
         risk = share @ np.square(told - logs)
         i = int(np.argmin(risk))
         if best is None or risk[i] < best[0]:
@@ -167,19 +268,33 @@ def _local(view, said, residuals, weights, X):
     return scale, np.exp(np.clip(told, *ends))
 
 
+def _log_scale(marks, A, logs, weights):
+    """Ridge regressions of the logarithms, and their leave-one-out values (n, n_penalties).
+
+    Rows of weight 0 have the values of the fit, which has not seen them.
+    """
+    found = solve(marks, lambda a, b: A[a:b].astype(float), len(A), logs, weights)
+    return found, found.left_out[:, :, 0]
+
+
 class Residuals(NamedTuple):
     """What is known of rows left out, of one target.
 
     Attributes
     ----------
     residuals : ndarray of shape (n,)
-        Targets less what was said of them.
+        Targets less what was predicted, in units of the rows.
     sigma : ndarray of shape (n,)
         The scale as the others have it.
     weights : ndarray of shape (n,)
-    scale : Constant or Local
+    scale : Constant, Local or Binned
     two_sided : bool
         Whether either end has a quantile of its own.
+    targets : ndarray of shape (n,)
+    allowance : ndarray of shape (n,)
+        What is added to the residuals' size (`allowance`).
+    n_groups : int or None
+        How many groups the rows are of.
     """
 
     residuals: np.ndarray
@@ -187,38 +302,53 @@ class Residuals(NamedTuple):
     weights: np.ndarray
     scale: Any
     two_sided: bool = False
+    targets: Any = None
+    allowance: Any = 0.0
+    n_groups: int | None = None
 
     def scores(self):
         """Absolute residuals in units of the scale."""
-        return np.abs(self.residuals) / self.sigma
+        return (np.abs(self.residuals) + self.allowance) / self.sigma
 
     @classmethod
-    def of(cls, said, y, weights, X=None, view=None):
+    def of(cls, said, y, weights, X=None, view=None, *, groups=None, n_groups=None, unit=None):
         """Of predictions of rows left out; a local scale or two sides only where they pay.
 
-        That is where the interval score of these rows gains more than a standard error.
+        That is where the interval score of these rows gains more than a standard error. The local
+        scale leaves rows of equal `groups` out together. With a `unit`, the standard deviations
+        that a family has, up to a factor, residuals are Pearson's, with quantiles for each bin.
         """
         said, y = (np.asarray(a, dtype=np.float64) for a in (said, y))
+        if unit is not None:
+            scale = Binned.by(said, weights)
+            several = len(y) >= _FEWEST
+            return cls((y - said) / unit, scale.of(said, None), weights, scale, several, y)
         residuals = y - said
         size = float(np.average(np.abs(residuals), weights=weights)) if len(y) else 1.0
         plain = Constant(size or 1.0)
-        best = cls(residuals, plain.of(said, None), weights, plain)
+        groups = None if groups is None else in_order(groups)
+        best = cls(residuals, plain.of(said, None), weights, plain, False, y)
         if len(y) < _FEWEST or not residuals.any():
-            return best
+            return best._replace(n_groups=n_groups)
         cost = best._costs()
         varied = np.ptp(said) > 1e-9 * np.abs(said).max()
         for seen in ((None,) if view is None else (None, view)) if varied else ():
-            scale, sigma = _local(seen, said, residuals, weights, X)
+            scale, sigma = _local(seen, said, residuals, weights, X, groups)
             local = best._replace(sigma=sigma, scale=scale)
-            best, cost = local._better(best, cost, 1.0 if best.scale is plain else 0.0)
-        return best._replace(two_sided=True)._better(best, cost, 1.0)[0]
+            errors = 1.0 if best.scale is plain else 0.0
+            best, cost = local._better(best, cost, errors, groups)
+        best, _ = best._replace(two_sided=True)._better(best, cost, 1.0, groups)
+        return best._replace(n_groups=n_groups)
 
-    def _better(self, best, cost, errors):
+    def _better(self, best, cost, errors, groups=None):
         """Itself and its costs if these are lower by so many standard errors, else the best."""
         own = self._costs()
         gain, share = cost - own, self.weights / self.weights.sum()
         mean = share @ gain
-        error = np.sqrt(np.square(share * (gain - mean)).sum())
+        parts = share * (gain - mean)
+        if groups is not None:
+            parts = np.bincount(groups, parts)
+        error = np.sqrt(np.square(parts).sum())
         return (self, own) if mean > errors * error else (best, cost)
 
     def _costs(self):
@@ -228,14 +358,38 @@ class Residuals(NamedTuple):
         ends = (self.sigma * low[0], self.sigma * high[0])
         return interval_score(*ends, self.residuals, _ALPHA)
 
-    def ends(self, alphas):
-        """The ends of an interval of scale 1 about 0: two arrays of shape (n_alpha,)."""
+    def ends(self, alphas, said=None):
+        """The ends of an interval of scale 1 about 0: two arrays of shape (n_alpha,).
+
+        With bins they depend on the predictions `said`, and have shape (n, n_alpha).
+        """
+        every = self._ends_of(slice(None), alphas)
+        if said is None or not isinstance(self.scale, Binned):
+            return every
+        low, high = (np.tile(end, (len(said), 1)) for end in every)
+        place = np.searchsorted(self.scale.cuts, said)
+        for b in range(len(self.scale.cuts) + 1):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                own = self._ends_of(self.scale.bins == b, alphas)
+            rows = place == b  # a bin of too few rows has the ends of all
+            low[rows], high[rows] = (
+                np.where(np.isfinite(end), end, whole)
+                for end, whole in zip(own, every, strict=True)
+            )
+        return low, high
+
+    def _ends_of(self, rows, alphas):
+        """The ends by some of the rows."""
+        weights = self.weights[rows]
         if not self.two_sided:
-            reach = quantiles(self.scores(), self.weights, alphas)
+            reach = quantiles(self.scores()[rows], weights, alphas, self.n_groups)
             return -reach, reach
-        scores = self.residuals / self.sigma
+        above = ((self.allowance + self.residuals) / self.sigma)[rows]
+        below = ((self.allowance - self.residuals) / self.sigma)[rows]
         half = 0.5 * alphas
-        low, high = quantiles(-scores, self.weights, half), quantiles(scores, self.weights, half)
+        low = quantiles(below, weights, half, self.n_groups)
+        high = quantiles(above, weights, half, self.n_groups)
         return np.minimum(-low, high), high
 
 
@@ -246,11 +400,17 @@ class Foretold(NamedTuple):
     ----------
     said, targets : ndarray of shape (n, n_targets)
     weights : ndarray of shape (n,)
+    unit : ndarray of shape (n, n_targets) or None
+        Standard deviations of the targets as a family has them, up to a factor.
+    allowance : ndarray of shape (n, n_targets) or None
+        See `Residuals`.
     """
 
     said: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
+    unit: Any = None
+    allowance: Any = None
 
     @classmethod
     def of_residuals(cls, parts):
@@ -260,8 +420,14 @@ class Foretold(NamedTuple):
 
     def parts(self):
         """`Residuals` of every target."""
-        columns = zip(self.said.T, self.targets.T, strict=True)
-        return tuple(Residuals.of(said, y, self.weights) for said, y in columns)
+        out = []
+        for j, (said, y) in enumerate(zip(self.said.T, self.targets.T, strict=True)):
+            unit = None if self.unit is None else self.unit[:, j]
+            part = Residuals.of(said, y, self.weights, unit=unit)
+            if self.allowance is not None:
+                part = part._replace(allowance=self.allowance[:, j])
+            out.append(part)
+        return tuple(out)
 
     def losses(self):
         """Squared errors, of several targets their mean in units of variances."""
@@ -283,9 +449,9 @@ def intervals(parts, y, sigma, alphas, joint=False):
     out, reach = np.empty((*y.shape, 2, len(alphas))), np.empty(0)
     if joint:
         scores = np.max([p.scores() for p in parts], axis=0)
-        reach = quantiles(scores, parts[0].weights, alphas)
+        reach = quantiles(scores, parts[0].weights, alphas, parts[0].n_groups)
     for j, part in enumerate(parts):
-        low, high = (-reach, reach) if joint else part.ends(alphas)
+        low, high = (-reach, reach) if joint else part.ends(alphas, y[:, j])
         said, unit = y[:, j, None].astype(np.float64), sigma[:, j, None]
         out[:, j, 0], out[:, j, 1] = said + unit * low, said + unit * high
     return out

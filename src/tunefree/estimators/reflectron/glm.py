@@ -35,6 +35,7 @@ from tunefree.estimators.reflectron.problem import (
     Score,
     Survey,
     Surveyed,
+    Terms,
     bound,
     check_theorems,
     check_weight,
@@ -47,6 +48,7 @@ from tunefree.estimators.reflectron.problem import (
     link_range,
     scheme_of,
     taken,
+    with_indicators,
     with_steps,
 )
 from tunefree.estimators.reflectron.rounds import Rounds, entered, left_out
@@ -70,6 +72,7 @@ from tunefree.protocols import (
     TargetLike,
 )
 from tunefree.robust import ends_of, guarded, reach_of, share_of, within_reach
+from tunefree.uncertainty.inference import Law
 
 # Fewer distinct rows than this are too few to hold any out.
 _FEWEST_ROWS = 2
@@ -197,7 +200,7 @@ def _documented(cls):
     return cls
 
 
-class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
+class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
     """What the estimators share. They have the targets, and `_source_targets`."""
 
     _ON_DEMAND = (
@@ -305,14 +308,15 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
 
     # ---------------------------------------------------------------- rows in memory
 
-    def _fit(self, X, targets, weights, strata, validation, offset=None, law=None):
+    def _fit(self, X, targets, weights, strata, validation, offset=None, law=None, exposure=None):
         """Learn from checked rows; `strata` numbers groups to hold out the same share of.
 
-        `offset` is added to the margins of rows; `law` has family and link, where these are known.
+        `offset` is added to the margins of rows; `law` has family and link, where these are known;
+        `exposure` is what targets and weights are per unit of, or None.
         """
         self.left_out_ = None
         with workers(self.n_jobs if SPACE.get() is None else 1):
-            problem = self._problem(X, targets, weights, strata, validation, offset, law)
+            problem = self._problem(X, targets, weights, strata, validation, offset, law, exposure)
             if self.solver == "batch":
                 self._fit_batch(problem)
             elif self.solver == "stochastic":
@@ -320,7 +324,7 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
             else:
                 self._fit_flow(problem)
 
-    def _problem(self, X, targets, weights, strata, validation, offset, law):
+    def _problem(self, X, targets, weights, strata, validation, offset, law, exposure=None):
         (family, link), configurations, scheme = self._check(self.solver == "batch", targets, law)
         if self.solver == "stochastic":
             link = _of_steps(link)
@@ -334,10 +338,13 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         given, kept = (X, targets), weights > 0.0
         if not kept.all():
             X, targets, weights, strata = X[kept], targets[kept], weights[kept], strata[kept]
-            offset = None if offset is None else offset[kept]
+            offset, exposure = (None if a is None else a[kept] for a in (offset, exposure))
         seed = seed_of(self.random_state)
         told = targets if offset is None else np.column_stack([targets, offset])
         visits = hashed_visits(X, told, weights, seed)
+        terms = None
+        if exposure is not None or offset is not None:
+            terms = Terms.of(X, told, weights, seed, visits.unique()[0], exposure)
         rows, weights = visits.unique()
         if self.standardize:
             X, targets = guarded(X, targets, rows, given)
@@ -357,7 +364,7 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
             held = self._held(strata[rows], splits)
         problem = Problem(
             link, configurations, scheme, X, targets, visits, rows, weights, held, validation, seed,
-            family, None if offset is None else offset[rows],
+            family, None if offset is None else offset[rows], terms,
         )  # fmt: skip
         self._check_choice(problem.choosing, len(rows), configurations)
         return problem
@@ -392,21 +399,21 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         # Of the rows held out, or of those given to choose on, which all members have not seen.
         batch = batches[-1]
         held = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
-        known = problem.offset is None and not np.ndim(getattr(self.family_, "levels", 0))
-        if len(held) and known:
+        if len(held) and not np.ndim(getattr(self.family_, "levels", 0)):
             s = left_out(learner, state, batch)[held]
             now = batch.design.apply(np.ascontiguousarray(fitted.theta.T)) + fitted.offset
-            self.left_out_ = self._foretold(s, batch, held, now)
+            self.left_out_ = self._foretold(s, batch, held, now, problem.terms)
 
-    def _foretold(self, s, batch, held, now):
+    def _foretold(self, s, batch, held, now, terms):
         """What indices say of rows left out, for a subclass that wants to know.
 
-        `held` are their places in the batch, and `now` are the fitted indices of all of it.
+        `held` are their places in the batch, `now` are the fitted indices of all of it, and `terms`
+        the rows as they were given with an exposure or an offset.
         """
 
     def _smooth(self, y):
-        """Family, link and targets that coefficients are inferred of."""
-        for name in ("constraint_", "feature_map_", "categories_"):
+        """The law and the targets that coefficients are inferred of."""
+        for name in ("constraint_", "feature_map_"):
             if vars(self).get(name) is not None:
                 raise ValueError(f"No interval is sound for coefficients under {name[:-1]}=.")
         family, link = self.family_, self.link_
@@ -417,7 +424,14 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
                 f"{type(link).__name__}: it wants one smooth index a target, and a link that was "
                 "not learned."
             )
-        return family, link, family.targets(y)
+        return Law(family, link), family.targets(y)
+
+    def _inference_columns(self, X, weights):
+        rows, names = super()._inference_columns(self._coded(X), weights)
+        known = vars(self).get("categories_")
+        if known is None:
+            return rows, names
+        return with_indicators(rows, names, known, weights, self.fit_intercept)
 
     def _weight_of(self, family, link, offset=None):
         """The weight of residuals by which steps and flows learn a family."""
@@ -928,7 +942,7 @@ def _is_named(estimator):
 
 @_documented
 class ReflectronRegressor(
-    TellsRisk, TellsCoefficients, PredictsIntervals, RegressorMixin, MultiOutputMixin, Reflectron
+    TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, Reflectron
 ):
     r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with no step size to choose.
 
@@ -1069,6 +1083,8 @@ class ReflectronRegressor(
         seen = targets + 1.0 if of_counts and np.all(targets == np.floor(targets)) else targets
         law = family, link = self._law(seen)
         self._check(self.solver == "batch", law=law)
+        given = {"exposure": exposure, "offset": offset}
+        self.row_terms_ = tuple(name for name, values in given.items() if values is not None)
         offset = _of_rows(offset, X, "offset")
         targets, weights, offset = _rates(family, link, targets, weights, exposure, offset)
         if isinstance(family, Matching):
@@ -1085,7 +1101,8 @@ class ReflectronRegressor(
             y_val = np.asarray(y_val, dtype=np.float64).reshape(X_val.shape[0], -1)
             validation = X_val, family.targets(y_val), np.ones(X_val.shape[0])
         self._flat = np.ndim(y) == 1
-        self._fit(X, targets, weights, np.zeros(len(targets)), validation, offset, law)
+        over = None if family.exposure != "rate" else _of_rows(exposure, X, "exposure")
+        self._fit(X, targets, weights, np.zeros(len(targets)), validation, offset, law, over)
         return self
 
     @available_if(_is_named)
@@ -1164,7 +1181,7 @@ class ReflectronRegressor(
             mean = mean * _of_rows(exposure, margins, "exposure", positive=True)[:, None]
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
-    def _foretold(self, s, batch, held, now):
+    def _foretold(self, s, batch, held, now, terms):
         family, link, y, w = self.family_, self.link_, batch.targets[held], batch.weights[held]
         said = family.predicted(link, s)
         if self.range_ is not None:
@@ -1178,7 +1195,17 @@ class ReflectronRegressor(
             share = share_of(said - mean, y - mean, w, losses)
             if (share < 1.0).any() and self.fit_intercept:
                 said = self._temper(share, target_margin(link, mean[0]), s)
-        return base.foretold(said, y, w, self.range_)
+        if terms is None:
+            return base.foretold(said, y, w, self.range_)
+        rows, at = terms.within(held)
+        exposure, w = terms.exposure[rows, None], terms.weights[rows]
+        said, y = exposure * said[at], exposure * y[at]
+        return base.foretold(said, y, w, unit=self._deviation(said, exposure))
+
+    def _deviation(self, mean, exposure):
+        """The standard deviation of targets of these means, up to a factor: Pearson's unit."""
+        rate = self.family_.clipped(mean / exposure)
+        return np.sqrt(exposure * self.family_.variance(rate))
 
     def _temper(self, share, null, s):
         """Go back to the null model, but for a share of the way; what is said of indices then."""
@@ -1189,11 +1216,82 @@ class ReflectronRegressor(
         self.intercept_ = (intercept[0] if flat else intercept).astype(dtype)
         return self.family_.predicted(self.link_, null + share * (s - null))
 
-    def _possible(self, ends):
-        return np.clip(ends, *self.family_.range)
+    def predict_interval(
+        self,
+        X: MatrixLike,
+        alpha: float | ArrayLike = 0.1,
+        *,
+        joint: bool = False,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predictions, and intervals that hold the target in 1 - alpha of new rows.
 
-    def _estimand(self, y):
-        return self._smooth(y)
+        With an exposure or an offset they are of the targets over it, such as counts, and their
+        width follows the standard deviation that the family has there (Pearson residuals).
+
+        Parameters
+        ----------
+        X : as for `predict`
+        alpha : float or array-like of shape (n_alpha,), default=0.1
+            The share of targets that may lie outside.
+        joint : bool, default=False
+            With several targets: all of a row's lie within in 1 - alpha of rows.
+        exposure, offset : array-like of shape (n_samples,), optional
+            As in `fit`: given here if they were given there.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        intervals : ndarray of shape (n_samples, 2, n_alpha) or (n_samples, n_targets, 2, n_alpha)
+            Infinite, with a warning, where rows left out are fewer than 1 / alpha - 1.
+
+        Raises
+        ------
+        ValueError
+            If nothing is known of rows left out, alpha is not between 0 and 1, or an exposure or
+            an offset was given to `fit` and not here, or here and not there.
+        """
+        self._check_terms(exposure, offset)
+        terms = vars(self).get("row_terms_", ())
+        for name, values in (("exposure", exposure), ("offset", offset)):
+            if values is not None and name not in terms:
+                raise ValueError(
+                    f"This {type(self).__name__} was fitted without {name}=: so are its intervals."
+                )
+        y = self.predict(X, exposure, offset)
+        if not terms:
+            return self._intervals(X, y, alpha, joint)
+        over: Any = 1.0
+        if exposure is not None and self.family_.exposure == "rate":
+            over = np.asarray(exposure, dtype=np.float64).reshape(-1, 1)
+        unit = self._deviation(y.reshape(len(y), -1).astype(np.float64), over)
+        most = self.family_.range[1] * np.reshape(over, (-1, 1, 1, 1))
+        y, ends = self._intervals(X, y, alpha, joint, unit)
+        ends = np.minimum(ends.reshape(len(y), -1, 2, ends.shape[-1]), most).reshape(ends.shape)
+        return y, ends
+
+    def _possible(self, ends):
+        low, high = self.family_.range
+        return np.clip(ends, low, np.inf if vars(self).get("row_terms_") else high)
+
+    def _check_terms(self, exposure, offset):
+        """Refuse rows without the exposure or the offset that the model was fitted with."""
+        given = {"exposure": exposure, "offset": offset}
+        for name in vars(self).get("row_terms_", ()):
+            if given[name] is None:
+                raise ValueError(
+                    f"This {type(self).__name__} was fitted with {name}=: give {name}= of these "
+                    "rows, too."
+                )
+
+    def _estimand_of_rows(self, y, exposure, offset):
+        self._check_terms(exposure, offset)
+        law, targets = self._smooth(np.asarray(y, dtype=np.float64).reshape(len(y), -1))
+        ones, offset = np.ones(len(y)), _of_rows(offset, targets, "offset")
+        targets, exposures, offset = _rates(*law[:2], targets, ones, exposure, offset)
+        law.family.check(targets)
+        return law._replace(exposure=exposures, offset=offset), targets
 
     def score(
         self,
@@ -1265,9 +1363,7 @@ def _has_probabilities(estimator):
 
 
 @_documented
-class ReflectronClassifier(
-    TellsRisk, TellsCoefficients, PredictsSets, base.LabelsByDecisions, Reflectron
-):
+class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Reflectron):
     r"""Linear classification through a link, with no step size and no penalty to choose.
 
     Two classes are one output whose mean is the probability of the second; more are a softmax over
@@ -1552,7 +1648,7 @@ class ReflectronClassifier(
         codes = np.searchsorted(self.classes_, y)
         return self._smooth(self._targets(codes, self.classes_))
 
-    def _foretold(self, s, batch, held, now):
+    def _foretold(self, s, batch, held, now, terms):
         targets, weights = batch.targets[held], batch.weights[held]
         if not (hasattr(self.family_, "probabilities") or np.isfinite(self._levels()).all()):
             return None

@@ -15,6 +15,7 @@ from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
 from tunefree.designs import CSR, Categorical, Centred, Dense, Split
+from tunefree.engine.order import content_hash
 from tunefree.estimators.base import canonical
 from tunefree.estimators.from_source import Reread, Sample
 from tunefree.families import Matching
@@ -57,6 +58,7 @@ class Problem(NamedTuple):
     seed: int
     family: Any = None
     offset: Any = None  # of the margins of the distinct rows
+    terms: Any = None  # `Terms` of rows with an exposure or an offset
 
     @property
     def choosing(self):
@@ -67,6 +69,42 @@ class Problem(NamedTuple):
     def members(self):
         """One that learns from all rows, and one for each share held out."""
         return 1 + max(0, self.held.max())
+
+
+class Terms(NamedTuple):
+    """Rows as they were given with an exposure or an offset, before equal ones were merged.
+
+    Attributes
+    ----------
+    place : ndarray of int of shape (n,)
+        The distinct row that each has become part of.
+    exposure : ndarray of shape (n,)
+        What its target is a rate of; 1 where targets are none.
+    weights : ndarray of shape (n,)
+        Without the exposure.
+    """
+
+    place: np.ndarray
+    exposure: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, X, targets, weights, seed, distinct, exposure):
+        """Of rows, of which some are the `distinct` ones; weights hold the exposure."""
+        exposure = np.ones(len(targets)) if exposure is None else exposure
+        keys = content_hash(X, targets, seed)[1]
+        order = np.argsort(keys[distinct])
+        place = order[np.searchsorted(keys[distinct], keys, sorter=order)]
+        return cls(place, exposure, weights / exposure)
+
+    def within(self, held):
+        """Of distinct rows: the rows that they are of, and the place of each among them."""
+        places = np.full(self.place.max() + 1, -1)
+        places[held] = np.arange(len(held))
+        at = places[self.place]
+        rows = np.lexsort((self.exposure, at))
+        rows = rows[at[rows] >= 0]
+        return rows, at[rows]
 
 
 class Fitted(NamedTuple):
@@ -402,6 +440,37 @@ class Levels(NamedTuple):
         """The group of every column of the design: of a level, that of its siblings."""
         few = n_columns - len(self.codes)
         return (*range(few), *np.repeat(np.arange(few, n_columns), self.sizes).tolist())
+
+
+def with_indicators(X, names, categories, weights, intercept):
+    """Rows with a 0-1 column for every level but the reference, and the columns' names.
+
+    The reference is the level of the largest weight, of equal ones the first. Rows without a value
+    are a level of their own. Levels without a row have no column. Without an intercept the first
+    column of categories has no reference.
+
+    Examples
+    --------
+    >>> X, levels = np.array([[0.0], [1.0], [1.0]]), [np.array(["u", "v"])]
+    >>> with_indicators(X, ["a"], levels, np.ones(3), True)
+    (array([[1.],
+           [0.],
+           [0.]]), ['a[u]'])
+    """
+    levels: Any = Levels.of(categories)
+    columns = list(levels.numbers(X).T)
+    kept = [name for name, known in zip(names, categories, strict=True) if known is None]
+    for place in levels.codes:
+        known = [*(str(level) for level in categories[place]), "missing"]
+        codes = np.where(X[:, place] < 0.0, len(known) - 1, X[:, place]).astype(int)
+        total = np.bincount(codes, weights, minlength=len(known))
+        is_first = place == levels.codes[0]
+        reference = None if is_first and not intercept else int(np.argmax(total))
+        for code in np.flatnonzero(total > 0.0):
+            if code != reference:
+                columns.append((codes == code).astype(np.float64))
+                kept.append(f"{names[place]}[{known[code]}]")
+    return np.column_stack(columns) if columns else np.empty((len(X), 0)), kept
 
 
 class Columns(NamedTuple):
