@@ -313,17 +313,25 @@ def digest(value):
 
 
 def environment():
-    """What last digits depend on."""
+    """What last digits depend on: versions, the processor, and the kernels BLAS has for it."""
+    import llvmlite.binding
     import numba
     import scipy
     import sklearn
+    from threadpoolctl import threadpool_info
 
     versions = {m.__name__: m.__version__ for m in (np, scipy, sklearn, numba)}
     cpu = ""
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
-    return versions | {"cpu": cpu or platform.processor(), "machine": platform.machine()}
+    blas = sorted({pool["architecture"] for pool in threadpool_info() if "architecture" in pool})
+    return versions | {
+        "cpu": cpu or platform.processor(),
+        "machine": platform.machine(),
+        "target": llvmlite.binding.get_host_cpu_name(),
+        "blas": ", ".join(blas),
+    }
 
 
 def record(only=""):
