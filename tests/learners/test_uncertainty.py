@@ -211,7 +211,7 @@ def test_risk_intervals_cover(p):
 
 
 def test_the_mean_of_skewed_losses_is_covered():
-    """Squares of normal errors: 20 rows show little of their tail; 1.96 errors cover .87."""
+    """Squares of normal errors: from 20 rows 1.96 standard errors cover .87."""
     rng, held = np.random.default_rng(0), 0
     for _ in range(1000):
         low, high = risk.skewed(rng.normal(size=20) ** 2, np.ones(20))
