@@ -488,7 +488,7 @@ class _Table:
         """Yield (kind, values, absent) of every column: floats, or text as an array of objects."""
         for j in range(self.shape[1]):
             if self.is_frame:
-                raw = _series(self.X, j)
+                raw = series(self.X, j)
             else:
                 raw = self.X[:, [j]].toarray()[:, 0] if self.is_sparse else self.X[:, j]
             name = str(self.names[j]) if self.names is not None else f"column {j}"
@@ -504,7 +504,7 @@ def _all_single(frame):
     return len(kinds) > 0 and all(kinds)
 
 
-def _series(frame, j):
+def series(frame, j):
     """A frame's column as an array; what is missing is None, NaN or NaT."""
     if hasattr(frame, "column_names"):
         return _arrow(frame.column(j))

@@ -196,6 +196,20 @@ def test_sparse_rows_and_frames_are_the_same_rows(fitted):
         np.testing.assert_allclose(dense, stored, rtol=1e-6)
 
 
+def test_the_risk_of_few_rows_is_covered_where_a_search_saw_them():
+    """Rates of columns were chosen by the rows left out, whose errors are too small then."""
+    held = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, new = rng.normal(size=(60, 5)), rng.normal(size=(2000, 5))
+        y = X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.5 * rng.normal(size=60)
+        model = tunefree.LandmarkRegressor(random_state=0).fit(X, y)
+        truth = new[:, 0] + np.sin(2.0 * new[:, 1])
+        low, high = model.risk_interval_
+        held += low <= np.mean((model.predict(new) - truth) ** 2) + 0.25 <= high
+    assert held / 40 >= 0.85
+
+
 def test_the_report_and_the_leaderboard_say_how_sure_they_are(fitted):
     for name in ("TuneFreeRegressor", "TuneFreeClassifier"):
         model = fitted[name]

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tunefree.learners.mixture.betting import log_wealth, prior
+
 # Members and mixers of `StreamClassifier` and `StreamRegressor`, and what clipping at log-odds of
 # 12 costs a row.
 _MEMBERS, _MIXERS, _CLIPPED = 20, 15, math.log1p(math.exp(-12.0))
@@ -110,20 +112,24 @@ def stream_path_regret(
 def stream_coverage(rows: int, alpha: float, *, largest: float, unit: float) -> tuple[float, float]:
     r"""Between which shares of misses the intervals of a stream must lie.
 
-    T KL(M / T || alpha) <= log(1 + (1 - alpha) T D / u) + log(T) / 2 + log 2 for scores in [0, D]
-    in any order: the bettor's wealth cannot exceed its initial one by more than (1 - alpha) D / u a
-    row, and is that of the best fixed bet but for the price of Krichevsky and Trofimov.
+    For scores in [0, D] in any order the bettor's wealth is at most 1 + (1 - alpha) T D / (5 q u),
+    q the ratio of the quantile 1 - alpha of |N(0, 1)| to its median; and it is a function of T and
+    of the number of misses, large where their share is far from alpha
+    (`tunefree.learners.mixture.betting`).
 
     Parameters
     ----------
     rows : int
-        T: those after the first 64.
+        T: those after the first 64. Of numbers, rows whose target was refused as an outlier count,
+        but for those before the 64th that was not.
     alpha : float
         The share of misses asked for.
     largest : float
-        D: the largest score.
+        D: the largest score. Of numbers a score is the distance of the target from the answer in
+        units of the answer's scale, refused targets included: one of 10^6 makes D about 10^6. Only
+        the logarithm of D counts. Of classes a score is at most 1.
     unit : float
-        u: the median of the first 64 scores.
+        u: the median of the first 64 scores of targets that were not refused.
 
     Returns
     -------
@@ -139,26 +145,20 @@ def stream_coverage(rows: int, alpha: float, *, largest: float, unit: float) -> 
     --------
     >>> low, high = stream_coverage(10_000, 0.1, largest=10.0, unit=1.0)
     >>> round(low, 3), round(high, 3)
-    (0.083, 0.118)
+    (0.086, 0.114)
     """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha={alpha!r} is not within (0, 1).")
-    budget = math.log1p((1.0 - alpha) * rows * largest / unit) + 0.5 * math.log(rows) + math.log(2)
+    most = math.log1p((1.0 - alpha) * rows * largest / (unit * prior(alpha)[2]))
 
     def edge(far):
         near = alpha
         for _ in range(200):
             middle = 0.5 * (near + far)
-            if rows * _divergence(middle, alpha) <= budget:
+            if log_wealth(rows * middle, rows, alpha) <= most:
                 near = middle
             else:
                 far = middle
         return near
 
     return edge(0.0), edge(1.0)
-
-
-def _divergence(p, q):
-    """KL(p || q) of two coins."""
-    one = p * math.log(p / q) if p > 0.0 else 0.0
-    return one + ((1.0 - p) * math.log((1.0 - p) / (1.0 - q)) if p < 1.0 else 0.0)

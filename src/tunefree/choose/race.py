@@ -303,6 +303,11 @@ def finished(entries):
     return [e for e in entries if e.status == "finished" and len(e.losses)]
 
 
+def searched(entries):
+    """Give the most q / (2 n) for q parameters that a search fitted to the n rows left out."""
+    return max(getattr(e.fitted and e.fitted.model, "_spent", 0.0) for e in entries)
+
+
 def _pays(entries, weights):
     """Whether a kernel beat the best linear candidate by a standard error."""
     best = {}
@@ -422,8 +427,7 @@ def stack(entries, y, weights, score):
         first = [e for e in entries if e.status == "finished"] or entries
         return None, first[:1], "There were too few rows to compare: the cheapest is taken."
     rows = heard[0].rows
-    spent = max(getattr(e.fitted and e.fitted.model, "_spent", 0.0) for e in heard)
-    joined = score.stack([e.scores for e in heard], y[rows], weights[rows], spent)
+    joined = score.stack([e.scores for e in heard], y[rows], weights[rows], searched(heard))
     order = [i for i in np.argsort(-joined.shares, kind="stable") if joined.shares[i] > 0.0]
     order = order or [int(np.argmin([weights[rows] @ e.second for e in heard]))]
     parts = ", ".join(f"{heard[i].candidate.name!r} {joined.shares[i]:.0%}" for i in order)

@@ -36,6 +36,7 @@ from tunefree.choose.race import (
     pilot_rows,
     price,
     race,
+    searched,
     stack,
     unwarned,
     wants_all_rows,
@@ -758,8 +759,9 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
         own = None if blocks is None else blocks[held]
         losses = self._know(left_out, X[held], y[held], totals[held], leader, score, own)
         self.risk_interval_, self.risk_interval_kind_ = risk.left_out(
-            losses, totals[held], bounded=task == "classification", once=len(held) < shape.n
-        )
+            losses, totals[held], bounded=task == "classification", once=len(held) < shape.n,
+            spent=searched(chosen),
+        )  # fmt: skip
         last = f"Fitted again on all rows: {', '.join(again)}." if again else ""
         self.plan_ = plan
         self.report_ = Report(
@@ -922,7 +924,7 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """`relevances_` by scikit-learn's name: free of units, shape (n_features_in_,), sum 1."""
+        """`relevances_` by scikit-learn's name: free of units, shape (n_features,), sum 1."""
         return self.relevances_
 
     @property
@@ -1046,6 +1048,7 @@ def _leaderboard(entries, chosen, weights, shape, task):
                     weights[e.rows],
                     bounded=task == "classification",
                     once=len(e.losses) < shape.n,
+                    spent=searched([e]),
                 )[0],
                 **score,
                 "share": chosen.get(e.candidate.name, 0.0),
@@ -1157,7 +1160,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         The log-odds are the offsets plus the weighted sum of the models' log-odds.
     relevances_ : ndarray of shape (n_features,)
         How much each column counts for the predictor, free of units; they sum to 1.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (n_features,)
         The same by scikit-learn's name.
     coef_, coef_names_, intercept_ : ndarray
         Where every model of the stack is linear: coefficients of the columns that `table_` makes,

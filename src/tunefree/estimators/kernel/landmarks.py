@@ -257,6 +257,10 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """Whether leave-one-out errors of rows that were searched tell too little."""
         return self.kernel != "linear" and n < min(_FEW, _RATED * d)
 
+    def _followed(self, n):
+        """Of n rows left out: their values hide about half of what the rates have followed."""
+        return 0.5 * len(np.unique(self.view_.rate)) / n
+
     def _believed(self, fitted, step, ahead, losses=None):
         """`share_of` the left-out values, which of few rows tell too little."""
         few = self._few_rows(*fitted.rows.shape)
@@ -606,8 +610,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             shown = [views[0].show(X)]
             number, geometry = best()
         self.view_ = views[number]
-        if hidden:  # left-out values hide about half of what the rates have followed
-            self._spent = 0.5 * len(np.unique(self.view_.rate)) / n
+        if hidden:
+            self._spent = self._followed(n)
         Z = shown[number]
         return Z if len(Z) == n else self.view_.show(X), geometry
 
@@ -839,6 +843,12 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
         intercept = intercept.astype(self.range_.dtype)
         self.intercept_ = intercept[0] if self._flat else intercept
         self._know(mean + share * (said - mean), targets[rows], totals, X[rows])
+
+    def _searched(self):
+        n, linear = len(self.left_out_[0].residuals), self.kernel == "linear"
+        if linear or n >= ROWS or self._few_rows(n, self.n_features_in_):
+            return 0.0
+        return self._followed(n)
 
     def _know(self, said, targets, weights, X):
         """Keep what was said of rows left out."""

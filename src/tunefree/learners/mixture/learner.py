@@ -48,8 +48,12 @@ N_MIXERS = _B + _S
 CLIP = 12.0
 _MOST_VARIANCE, _LEAST_CURVATURE = 100.0, 1e-4
 # Entries so many standard deviations off are missing, until they keep coming: each in a row allows
-# four times more. A column of n < 16 entries allows 10^(16 / n) times more.
+# four times more. A column of n < 16 entries allows 10^(16 / n) times more. A target that is taken
+# makes up for most of one refused: what is half of the targets is learned in the end.
 _FAR, _PATIENCE, _YOUNG = 30.0, 4.0, 16.0
+_MADE_UP = 0.9
+# Up to so many rows a column, real answers are on their way from the mean.
+_STEADY = 8.0
 # Where the latest 64 entries of a column have spread a hundred times less than all, its scale has
 # changed: it begins anew with theirs.
 _BLOCK, _SMALL = 64.0, 1e-4
@@ -62,13 +66,13 @@ WHOLE, DIAGONAL, SPARSE = 0, 1, 2
 MOST_WHOLE = 32
 
 # The head of the state: rows, mean squared norm of rows, mean curvature of the loss, mean squared
-# norm of what members say; weight, mean, squares and strikes in a row of targets, their unit and
+# norm of what members say; weight, mean, squares and strikes of targets, their unit and
 # their range; cumulative loss of the answers, what was wrong, rows with an entry struck; of the
-# trace its points, its stride.
+# trace its points, its stride; targets refused.
 (
     T, NORM, CURVATURE, ENERGY, Y_N, Y_MEAN, Y_SQUARES, Y_STRIKES, CENTRE, UNIT, LOW, HIGH, LOSS,
-    WRONG, STRUCK, POINTS, STRIDE,
-) = range(17)  # fmt: skip
+    WRONG, STRUCK, POINTS, STRIDE, REFUSED,
+) = range(18)  # fmt: skip
 _HEAD = 20
 # Points of the trace and what each holds: rows, half-life, what was wrong, loss, members' losses.
 MOST_POINTS, POINT = 256, 4 + N_MEMBERS
@@ -453,7 +457,20 @@ def _mix(s, at, work):
         for a in range(N_MIXERS):
             line = mixed + a * w
             total += s[at[FINAL] + a] * (work[line + 1] ** 2 + (work[line] - work[answer]) ** 2)
+        work[answer] = _steady(s, at, work[answer])
         work[answer + 1] = np.sqrt(total)
+
+
+@kernel
+def _steady(s, at, said):
+    """A real answer, nearer to the mean while there are few rows a column.
+
+    Filters then go through any targets, and none of them has lost enough to tell.
+    """
+    n, d, mean = s[T], at[D_], s[Y_MEAN]
+    if at[FORM] != WHOLE or n >= _STEADY * d:
+        return said
+    return mean + n**2 / (n**2 + 0.5 * d**2) * (said - mean)
 
 
 # --- score: mixers learn by what was said ---------------------------------------------------------
@@ -554,11 +571,9 @@ def _score(s, at, work, code, y, weight, given):
             for k in range(N_MEMBERS):
                 stack[k] += slope * (said[k] - centre)
     if real:
-        gap = y - work[answer]
         for a in range(N_MIXERS):
             _spread(s, at, N_MEMBERS + a, y - work[mixed + a * w], weight)
-        s[WRONG] += weight * gap**2
-        bet(s, at[BETS], abs(gap) / work[answer + 1])
+        _judge(s, at, work, y, weight, True)
         return
     best = 0
     if m == 1:
@@ -568,6 +583,20 @@ def _score(s, at, work, code, y, weight, given):
     s[WRONG] += weight * (best != code)
     s[CURVATURE] += (_flat(work, answer, m) - s[CURVATURE]) / (t + 1.0)
     bet(s, at[BETS], 1.0 - _chance(work, answer, m, code))
+
+
+@kernel
+def _judge(s, at, work, y, weight, learned):
+    """Count the error of a real answer, and tell the bettors.
+
+    A target that is refused tells them nothing of the unit of scores; afterwards it is bet on as
+    any other, and its interval may miss it.
+    """
+    answer = at[MIXED] + 2 * N_MIXERS
+    gap = min(abs(y - work[answer]), _HUGE)
+    s[WRONG] += weight * gap**2
+    if learned or radius(s, at[BETS], 0) < np.inf:
+        bet(s, at[BETS], gap / work[answer + 1])
 
 
 @kernel
@@ -734,8 +763,9 @@ def _take_target(s, at, y, weight):
     if _far(y - mean, count, square, s[Y_STRIKES]):
         s[Y_STRIKES] += 1.0
         s[STRUCK] += 1.0
+        s[REFUSED] += 1.0
         return False
-    s[Y_STRIKES] = 0.0
+    s[Y_STRIKES] = max(s[Y_STRIKES] - _MADE_UP, 0.0)
     s[LOW] = y if count == 0.0 else min(s[LOW], y)
     s[HIGH] = y if count == 0.0 else max(s[HIGH], y)
     s[Y_N] = count + weight
@@ -785,7 +815,8 @@ def _note(s, at, trace):
     if s[T] % s[STRIDE] != 0.0:
         return
     n = int(s[POINTS])
-    trace[n, 0], trace[n, 1], trace[n, 2], trace[n, 3] = s[T], half_life(s, at), s[WRONG], s[LOSS]
+    trace[n, 0], trace[n, 1] = s[T] + s[REFUSED], half_life(s, at)
+    trace[n, 2], trace[n, 3] = s[WRONG], s[LOSS]
     for k in range(N_MEMBERS):
         trace[n, 4 + k] = s[at[LOSSES] + k]
     n += 1
@@ -865,7 +896,8 @@ def run_rows(
         n, norm = 0, 0.0
         for turn in range(0 if before else 1, 2):  # one call: the compiler writes out each
             now = turn == 1
-            s, store = state if now else past[int(state[T]) % past.shape[0]], now and learn
+            answered = int(state[T] + state[REFUSED])
+            s, store = state if now else past[answered % past.shape[0]], now and learn
             say = not now or not (before or learn and given)
             n, norm = _ask(
                 s, at, memory, columns, values, first, stop, weight if store else 1.0, store, say,
@@ -886,6 +918,7 @@ def run_rows(
         if at[REAL]:
             centre, unit = state[CENTRE], state[UNIT]
             if not _take_target(state, at, y, weight):
+                _judge(state, at, work, y, weight, False)
                 continue
             if unit != state[UNIT] or centre != state[CENTRE]:
                 _think(state, at, memory, where, work, z, n, norm)
@@ -999,7 +1032,7 @@ class Mixture:
             and (self.real or self.form != WHOLE
                  or 0 <= self.memory[-2].min() <= self.memory[-2].max() < self.width)
             and self.trace.shape == (MOST_POINTS, POINT) and 0 <= s[POINTS] < MOST_POINTS
-            and s[STRIDE] >= 1.0 and 0.0 <= s[T] < 2.0**53
+            and s[STRIDE] >= 1.0 and 0.0 <= s[T] < 2.0**53 and 0.0 <= s[REFUSED] < 2.0**53
             and all(0.0 <= x[self.at[BETS]] < 2.0**53 for x in (s, *self.past))
             and all(x[self.at[BETS]] < 64 or x[self.at[BETS] + 1] > 0.0 for x in (s, *self.past))
         )  # fmt: skip
@@ -1018,6 +1051,11 @@ class Mixture:
     def rows(self):
         """How many rows were learned."""
         return int(self.state[T])
+
+    @property
+    def answered(self):
+        """How many rows had a target, learned or refused."""
+        return int(self.state[T] + self.state[REFUSED])
 
     @property
     def width(self):
