@@ -59,7 +59,11 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # like
 @pytest.mark.skipif(os.name != "posix", reason="limits of files' sizes are those of POSIX")
 def test_a_full_disk_keeps_no_kernels_and_stops_no_fit(tmp_path):
     kept = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    for before, hits in ((FULL, 0), ("", 0), (FULL, 1)):  # the second process keeps what it compiles
+    for before, hits in (
+        (FULL, 0),
+        ("", 0),
+        (FULL, 1),
+    ):  # the second one keeps its kernel
         done = subprocess.run(
             [sys.executable, "-c", before + PROGRAM], capture_output=True, text=True, env=kept
         )

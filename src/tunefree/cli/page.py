@@ -198,7 +198,8 @@ def _svg(draw, title, height=3.2, mathematics=False):
     from cycler import cycler
 
     look: Any = dict.fromkeys((*ink, "ytick.color"), _INK) | {
-        "text.parse_math": mathematics, "svg.hashsalt": "tunefree", "svg.fonttype": "none", "figure.facecolor": "none",
+        "text.parse_math": mathematics,
+        "svg.hashsalt": "tunefree", "svg.fonttype": "none", "figure.facecolor": "none",
         "axes.facecolor": "none", "legend.frameon": False, "legend.fontsize": 8, "font.size": 9,
         "axes.spines.top": False, "axes.spines.right": False,
         "axes.formatter.limits": (-4, 5), "axes.prop_cycle": cycler(color=COLOURS),

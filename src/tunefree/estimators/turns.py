@@ -150,11 +150,12 @@ class Threaded:
 
     def __getstate__(self):
         """The state between two fits or chunks; it is a copy where later chunks would change it."""
+        estimator: Any = self
         with alone(self):
             state: Any = super().__getstate__()
             if not hasattr(self, "partial_fit"):
                 return state.copy()
-            parameters: Any = self.get_params(deep=False)
+            parameters = estimator.get_params(deep=False)
             learned = {k: v for k, v in state.items() if k not in parameters}
             return state | copy.deepcopy(learned, {id(self): self})
 
