@@ -925,7 +925,7 @@ _LATE_BYTES = 1 << 28
 
 def _has_form(array, shape):
     """Whether it is an array as kernels take them."""
-    is_array = type(array) is np.ndarray and array.dtype == float
+    is_array = isinstance(array, np.ndarray) and array.dtype == float
     return is_array and array.shape == shape and array.flags.c_contiguous
 
 
