@@ -7,7 +7,7 @@ import pytest
 
 from tunefree import PiSTOLRegressor
 from tunefree.io.files import write_atomically
-from tunefree.io.model import save_model
+from tunefree.io.model import ModelError, save_model
 
 
 @contextlib.contextmanager
@@ -44,6 +44,22 @@ def test_a_failure_half_way_keeps_the_old_file(tmp_path):
         write_atomically(path, pieces())
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_that_came_out_damaged_does_not_replace_the_old_one(tmp_path, monkeypatch):
+    path, sync = tmp_path / "model", os.fsync
+    path.write_bytes(b"old")
+
+    def damaging(handle):
+        os.pwrite(handle, b"?", 1000)
+        sync(handle)
+
+    model = PiSTOLRegressor().fit([[1.0], [2.0]], [1.0, 2.0])
+    monkeypatch.setattr(os, "fsync", damaging)
+    with pytest.raises(ModelError, match="is as it was"):
+        save_model(model, path)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model"]
 
 
 def test_permissions_and_links_survive(tmp_path):

@@ -49,6 +49,29 @@ def test_read_only_folders_keep_kernels_in_a_temporary_one(sealed):
     assert _run(sealed, temporary) == 1  # the second process loads what the first compiled
 
 
+FULL = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # like a full disk
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of files' sizes are those of POSIX")
+def test_a_full_disk_keeps_no_kernels_and_stops_no_fit(tmp_path):
+    kept = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for before, hits in (
+        (FULL, 0),
+        ("", 0),
+        (FULL, 1),
+    ):  # the second one keeps its kernel
+        done = subprocess.run(
+            [sys.executable, "-c", before + PROGRAM], capture_output=True, text=True, env=kept
+        )
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout) == hits
+    assert not list(tmp_path.rglob("*.tmp.*"))
+
+
 @pytest.mark.skipif(os.name != "posix", reason="owners and modes of folders are those of POSIX")
 def test_a_folder_that_others_can_write_to_is_not_trusted(sealed):
     folder = sealed / "temporary" / f"tunefree-kernels-{os.getuid()}"

@@ -378,6 +378,34 @@ def test_hostile_files_are_rejected_without_running_or_allocating_anything(saved
     assert peak < 50_000_000
 
 
+def test_what_is_mentioned_often_is_decoded_once(saved):
+    header, data = header_of(saved)
+    n, last = 10**6, str(10**6)
+    entry = {"dtype": "U8", "shape": [n], "data_offsets": [len(data), len(data) + n]}
+    header["arrays"][last], data = entry, data + bytes(n)
+    mentions = [{"bytes": 10**6}] * 1000
+    header["model"]["estimator"][2]["x_"] = mentions
+    saved.write_bytes(forge(header | {"notes": {"dict": {"x": mentions}}}, data))
+    tracemalloc.start()
+    for tell in (load_model, describe_model):
+        tell(saved)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * n
+
+
+def test_no_byte_of_a_file_belongs_to_two_arrays(saved):
+    header, data = header_of(saved)
+    first = header["arrays"]["0"]
+    for copy, mention in (("1000", {"array": 1000}), ("0", {"array": [0, "T"]})):
+        header["arrays"][copy] = first
+        header["model"]["estimator"][2]["x_"] = [{"array": 0}, mention]
+        header["model"]["estimator"][2]["y_"] = [{"array": int(n)} for n in header["arrays"]]
+        saved.write_bytes(forge(header, data))
+        with pytest.raises(ModelError, match="arrays overlap"):
+            load_model(saved)
+
+
 def test_another_version_is_named(saved):
     header, data = header_of(saved)
     saved.write_bytes(forge(header, data))

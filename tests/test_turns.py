@@ -107,3 +107,74 @@ def test_a_failed_refit_leaves_the_model_that_was():
         assert {n: v for n, v in vars(model).items() if n.endswith("_")}.keys() == before.keys()
         assert all(vars(model)[n] is v for n, v in before.items())
         assert model.predict(X[:5]).dtype == y.dtype
+
+
+def by_file(model, path):
+    tunefree.save_model(model, path, learner=True)
+    return tunefree.load_model(path)
+
+
+COPIES = {
+    "file": by_file,
+    "pickle": lambda model, path: pickle.loads(pickle.dumps(model)),
+    "deepcopy": lambda model, path: copy.deepcopy(model),
+}
+
+
+def copied_within(monkeypatch, place, act, model, path, how):
+    """A copy that another thread asks for when `act` has come to a method of the model's class."""
+    inside, done, copies = threading.Event(), threading.Event(), []
+    cls, name, when = place
+    work = getattr(cls, name)
+
+    def hooked(self, *args, **kwargs):
+        out = work(self, *args, **kwargs)
+        if self is model and when(*args):
+            inside.set()
+            done.wait(0.5)  # time for the other thread, which has to wait for this one
+        return out
+
+    monkeypatch.setattr(cls, name, hooked, raising=False)
+
+    def save():
+        assert inside.wait(20)
+        copies.append(COPIES[how](model, path))
+        done.set()
+
+    in_threads(act, save)
+    monkeypatch.undo()
+    return copies[0]
+
+
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("name", ["StreamClassifier", "StreamRegressor"])
+def test_what_is_saved_within_a_chunk_is_whole(tmp_path, monkeypatch, name, how):
+    rows, y = [dict(enumerate(row)) for row in X[:40].tolist()], (TARGETS[:40] > 0).astype(int)
+    model = stream(name).partial_fit(rows[:20], y[:20])
+    whole = model.predict(rows).tobytes(), stream(name).partial_fit(rows, y).predict(rows).tobytes()
+    place = type(model), "_learn_row", lambda x, *_: x == rows[30]
+    again = copied_within(
+        monkeypatch, place, lambda: model.partial_fit(rows[20:], y[20:]), model, tmp_path / "m", how
+    )
+    assert again.predict(rows).tobytes() in whole
+    assert again.mixture_.rows in (20, 40)
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_what_is_saved_within_a_fit_is_whole(tmp_path, monkeypatch, how):
+    model = tunefree.PiSTOLRegressor(random_state=0).fit(X, TARGETS)
+    other = tunefree.PiSTOLRegressor(random_state=0).fit(X, 5.0 - TARGETS)
+    whole = [m.predict(X).tobytes() for m in (model, other)]
+    place = type(model), "__setattr__", lambda name, *_: name == "coef_"
+    again = copied_within(
+        monkeypatch, place, lambda: model.fit(X, 5.0 - TARGETS), model, tmp_path / "m", how
+    )
+    assert again.predict(X).tobytes() in whole
+
+
+def test_a_copy_shares_its_learner_and_a_pickle_does_not():
+    model = tunefree.StreamRegressor().partial_fit(X, TARGETS)
+    assert copy.copy(model).mixture_ is model.mixture_
+    state = model.__getstate__()
+    model.partial_fit(X, TARGETS)
+    assert state["mixture_"].rows == len(X) < model.mixture_.rows

@@ -22,6 +22,24 @@ from sklearn.utils._array_api import (
 SPACE: Any = ContextVar("space", default=None)
 
 
+def check_frame(X):
+    """Refuse a table whose rows are yet to be read, and one whose names do not tell its columns.
+
+    Raises
+    ------
+    TypeError
+        X is a LazyFrame of polars.
+    ValueError
+        Two columns have the same name.
+    """
+    if hasattr(X, "collect_schema") and hasattr(X, "collect"):
+        raise TypeError(f"X is a {type(X).__name__}, which holds no rows yet: give X.collect().")
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X has {names.count(twice)} columns named {twice!r}: give each its own.")
+
+
 class Space(NamedTuple):
     """A namespace of arrays and a device."""
 

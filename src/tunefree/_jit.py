@@ -17,6 +17,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def _cached(function, fastmath) -> Any:
     In this order: ``NUMBA_CACHE_DIR``; ``__pycache__`` beside the module; the user's cache folder;
     ``tunefree-kernels-<user>`` in the temporary folder; nowhere (each process compiles anew).
     Numba knows the first three and raises where none can be written to, as in a read-only
-    container without a home.
+    container without a home. What does not fit on the disk is not kept.
     """
     compiled = _compiler(function, fastmath)
     try:
@@ -111,9 +112,16 @@ def _cached(function, fastmath) -> Any:
         try:
             compiled.enable_caching()
         except RuntimeError:  # a temporary folder that is full, or read-only, too
-            pass
+            return compiled
         finally:
             _config.CACHE_DIR = asked
+    keep = compiled._cache.save_overload
+
+    def keep_if_it_fits(*args):
+        with suppress(OSError):  # a full disk, say: the next process compiles anew
+            keep(*args)
+
+    compiled._cache.save_overload = keep_if_it_fits
     return compiled
 
 

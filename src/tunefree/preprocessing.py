@@ -28,6 +28,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from tunefree._array import check_frame
 from tunefree._parameters import check_values
 from tunefree.protocols import MatrixLike
 
@@ -449,6 +450,7 @@ class _Table:
     """Columns of a frame or array; ``plain`` is the whole, if it is nothing but numbers."""
 
     def __init__(self, estimator, X, reset):
+        check_frame(X)
         self.is_sparse, self.plain, self.dtype = sparse.issparse(X), None, np.dtype(np.float64)
         self.is_frame = hasattr(X, "columns") and not self.is_sparse
         if self.is_frame:

@@ -4,6 +4,8 @@ import bz2
 import csv
 import gzip
 import json
+import subprocess
+import sys
 import zipfile
 from importlib import import_module
 
@@ -300,3 +302,37 @@ def test_packed_files_and_json_lines_are_read(here, packed):
 def test_a_bad_row_names_the_option_that_leaves_it_out(here):
     (here / "bad.csv").write_text("a,y\n1,2\n1,2,3\n")
     assert "(--on-bad-row skip leaves such rows out)" in run("train", "bad.csv", "m", code=3).stderr
+
+
+BAD_LINES = {
+    "null": 1, "\nnull\n" + '{"a": 1, "y": 2}': 2, '{"a": 1, "y": 2}\nnull': 2,
+    '{"a": 1, "y": 2} {"a": 2, "y": 3}': 1, '{"a": 1, "y": 2} null': 1, '{} null': 1,
+    '{"a":\n1, "y": 2}': 1, "[1, 2]": 1, '{"a": 1, "y": 2}\n3': 2, '{"a": 1, "a": 2, "y": 2}': 1,
+    '{"a": 1, "y": 2}}': 1, '{"a": "\x01", "y": 2}': 1,
+}  # fmt: skip
+READ_BAD_LINES = """
+import json, sys
+from tunefree.io import read
+from tunefree.io.files import DataError
+from tunefree.io.mixed import read_mixed
+from tunefree.io.records import records
+for text in json.loads(sys.argv[1]):
+    for reader in (read, read_mixed, lambda text, format: list(records(text, format))):
+        try:
+            reader([text.encode()], format="jsonl")
+            print("read", flush=True)
+        except DataError as error:
+            print(json.dumps([error.line, str(error)]), flush=True)
+"""
+
+
+def test_a_line_of_json_is_one_object_for_all_readers():
+    """In a process of its own: pyarrow would end the interpreter at a null."""
+    command = [sys.executable, "-c", READ_BAD_LINES, json.dumps(list(BAD_LINES))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line for line, _ in found] == [line for line in BAD_LINES.values() for _ in range(3)]
+    for first, second, third in zip(found[::3], found[1::3], found[2::3], strict=True):
+        assert first == second == third
+        assert " object at 0x" not in first[1]

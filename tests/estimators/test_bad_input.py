@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
+from tunefree.io.model import public_estimators
 
 NAMES = ["classifier dense", "regressor dense"]
 BAD = [np.nan, np.inf, -np.inf]
@@ -156,3 +157,23 @@ def test_no_prediction_before_a_fit(name):
     model, X, _ = case(name)
     with pytest.raises(NotFittedError):
         model.predict(X)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(set(public_estimators()) - {"DynamicsReflectron"}))
+def test_a_table_with_a_name_twice_or_without_rows_is_refused_in_words(name):
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    y = rows[:, 0] if name.endswith("Regressor") else (rows[:, 0] > 0).astype(int)
+    frame, twice = (pd.DataFrame(rows, columns=list(names)) for names in ("abc", "aba"))
+    lazy = type("LazyFrame", (), {"collect": None, "collect_schema": None})()
+    make = public_estimators()[name]
+    fitted = make().fit(frame, np.c_[y, y] if name == "SharedReflectron" else y)
+    ask = getattr(fitted, "predict", getattr(fitted, "transform", None))
+    calls = [lambda X: make().fit(X, y), ask]
+    if hasattr(make, "partial_fit") and "Regressor" not in name:
+        calls.append(lambda X: make().partial_fit(X, y, classes=[0, 1]))
+    for call in calls:
+        with pytest.raises(ValueError, match="2 columns named 'a'"):
+            call(twice)
+        with pytest.raises(TypeError, match="LazyFrame.*collect"):
+            call(lazy)

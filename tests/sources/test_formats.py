@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tunefree import open_source
 from tunefree.io import DataError, Skipped, read
 
 RNG = np.random.default_rng(0)
@@ -133,3 +134,12 @@ def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path):
         file.truncate(50_000)
     with pytest.raises(DataError, match="shrank while it was read: 50000 of 600000 bytes"):
         list(pieces)
+
+
+def test_a_libsvm_file_of_labels_alone_has_no_features(tmp_path):
+    path = tmp_path / "labels.libsvm"
+    path.write_text("1\n-1\n" * 10)
+    assert read(str(path)).X.shape == (20, 0)
+    with pytest.raises(DataError, match="labels.libsvm: the file has no features"):
+        list(open_source(str(path)).chunks())
+    assert next(iter(open_source(str(path), n_features=3).chunks())).X.shape == (20, 3)

@@ -61,6 +61,8 @@ _MOST = 20  # columns with the largest weights, classes told one by one
 # Importances: rows, and how often each column is shuffled; more columns take too long.
 _ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS, _MOST_LEVELS = 500, 3, 50, 4, 10
 _MOST_CURVES, _MOST_REPEATED, _MOST_CELLS, _ALPHA = 6, 1e6, 1e8, 0.1
+# What no page may hold, and a terminal may obey: C0 but for tabs and ends of lines, DEL and C1.
+_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?%?")
 _TITLES = {
     "accuracy": "accuracy", "error": "error rate", "log_loss": "log loss",
@@ -90,7 +92,8 @@ def write_page(output, model, estimator, notes, data, seen, scores):
         if seen is None:
             seen, where = _left_out(estimator), "left out of training"
         title, body = _body(model, estimator, notes, where, seen, scores)
-        write_atomically(output, [_PAGE.format(title=escape(title), body=body).encode()])
+        page = _CONTROL.sub("\ufffd", _PAGE.format(title=escape(title), body=body))
+        write_atomically(output, [page.encode(errors="replace")])
     note(f"wrote {output}")
 
 
@@ -178,8 +181,11 @@ def _grid(head, rows, chosen=(), bar=None):
     return f"<div class=scroll><table>{thead}<tbody>{body}</tbody></table></div>"
 
 
-def _svg(draw, title, height=3.2):
-    """What `draw` draws into axes, as a named SVG within HTML; nothing without matplotlib."""
+def _svg(draw, title, height=3.2, mathematics=False):
+    """What `draw` draws into axes, as a named SVG within HTML; nothing without matplotlib.
+
+    Between dollars text is `mathematics` only where there is none from a file, but powers of ten.
+    """
     if importlib.util.find_spec("matplotlib") is None:
         return ""
     from matplotlib import rc_context
@@ -192,6 +198,7 @@ def _svg(draw, title, height=3.2):
     from cycler import cycler
 
     look: Any = dict.fromkeys((*ink, "ytick.color"), _INK) | {
+        "text.parse_math": mathematics,
         "svg.hashsalt": "tunefree", "svg.fonttype": "none", "figure.facecolor": "none",
         "axes.facecolor": "none", "legend.frameon": False, "legend.fontsize": 8, "font.size": 9,
         "axes.spines.top": False, "axes.spines.right": False,
@@ -427,7 +434,6 @@ def _thresholds(estimator, seen, labels, y):
     def roc(ax):
         for (_, name, own, score), look in zip(curves, looks, strict=True):
             auc = roc_auc_score(own, score, **weigh)
-            name = name.replace("$", r"\$")
             ax.plot(*roc_curve(own, score, **weigh)[:2], label=f"{name}: area {auc:.3f}", **look)
         ax.plot([0, 1], [0, 1], color="0.5", linewidth=0.8, linestyle=(0, (1, 3)))
         ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
@@ -436,7 +442,7 @@ def _thresholds(estimator, seen, labels, y):
     def pr(ax):
         for (_, name, own, score), look in zip(curves, looks, strict=True):
             precision, recall, _ = precision_recall_curve(own, score, **weigh)
-            area, name = average_precision_score(own, score, **weigh), name.replace("$", r"\$")
+            area = average_precision_score(own, score, **weigh)
             ax.plot(recall, precision, label=f"{name}: {area:.3f}", drawstyle="steps-post", **look)
         ax.set(xlabel="recall", ylabel="precision", ylim=(0, 1.05), aspect="equal")
         ax.legend(title="average precision", title_fontsize=8)
@@ -623,13 +629,13 @@ def _effect(estimator, X, j, names):
         display = PartialDependenceDisplay.from_estimator(
             estimator, X[np.asarray(known)], [j], ax=ax,
             categorical_features=[j] if text else None, grid_resolution=20, target=target,
-            feature_names=[name.replace("$", r"\$") for name in names],
+            feature_names=names,
         )  # fmt: skip
         for one in display.axes_.ravel():
             if text:  # bars begin at 0
                 low, high = one.get_ylim()
                 one.set_ylim(min(low, 0.0), max(high, 0.0))
-            one.set(ylabel=f"mean {said}".replace("$", r"\$"))
+            one.set(ylabel=f"mean {said}")
 
     return _svg(plot, f"Partial effect of {names[j]} on the {said}", 2.8)
 
@@ -665,7 +671,7 @@ def _leaderboard(estimator):
     drawn = _drawings(_svg(
         lambda ax: LeaderboardDisplay.from_estimator(estimator, ax=ax),
         "Candidates by their risk on rows left out" if report else "Candidates by their risk",
-        1.0 + 0.25 * min(len(board), 15),
+        1.0 + 0.25 * min(len(board), 15), mathematics=True,
     ))  # fmt: skip
     if report is None:
         head = [name.replace("_", " ") for name in board[0]]
@@ -700,5 +706,6 @@ def _curves(estimator):
         return []
     text = "<p class=note>Every row was predicted before it was learned.</p>"
     rows = display.xlabel == "rows seen"
-    drawn = _svg(display.plot, f"{display.ylabel} over {display.xlabel}".capitalize())
+    title = f"{display.ylabel} over {display.xlabel}".capitalize()
+    drawn = _svg(display.plot, title, mathematics=True)
     return [(f"Risk over {display.xlabel}", (text if rows else "") + _drawings(drawn))]

@@ -25,7 +25,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from tunefree._array import Elsewhere, checked, entered, here, is_foreign, space_of
+from tunefree._array import Elsewhere, check_frame, checked, entered, here, is_foreign, space_of
 from tunefree._jit import kernel
 from tunefree._parameters import check_values
 from tunefree._process import interruptible, one_blas_thread
@@ -328,6 +328,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes."""
     if isinstance(X, Elsewhere):
         return checked(X, estimator.n_features_in_)
+    check_frame(X)
     X = validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True,
@@ -345,6 +346,7 @@ def check_rows_and_targets(
     numeric: bool = False,
 ) -> tuple[Any, Any]:
     """`check_rows`, with targets of the same length."""
+    check_frame(X)
     X, y = validate_data(
         estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True, multi_output=multi_output, y_numeric=numeric,

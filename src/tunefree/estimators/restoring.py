@@ -12,7 +12,7 @@ from scipy import sparse
 from tunefree.choose.portfolio import Member, Portfolio, PortfolioState
 from tunefree.choose.risk import N_SLOTS
 from tunefree.columns import RunningMoments, View
-from tunefree.engine.stream import Stream
+from tunefree.engine.stream import FIRST, Stream
 from tunefree.estimators.targets import Extent, TargetScale
 from tunefree.learners.sgd.stream import StreamSGD, StreamState
 from tunefree.robust import Guard
@@ -164,6 +164,7 @@ def check_stream(stream, n_columns, n_outputs):
         If it does not fit together.
     """
     require(type(stream.seen) is int and stream.seen >= 0)
+    require(stream.state is not None or stream.seen < FIRST)  # held back until there are so many
     for X, targets, weights in stream.pending:
         require(X.shape == (len(weights), n_columns) and targets.shape == (len(weights), n_outputs))
         require(sparse.issparse(X) == stream.sparse and weights.ndim == 1)

@@ -19,8 +19,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tunefree._array import check_frame
 from tunefree.bounds.stream import stream_mixing
 from tunefree.estimators import base
+from tunefree.estimators.restoring import require
 from tunefree.estimators.turns import Threaded
 from tunefree.learners.mixture.betting import ALPHAS
 from tunefree.learners.mixture.learner import (
@@ -83,6 +85,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
         """Rows of numbers as CSR has them; `reset` begins a stream."""
         if not reset and self.columns_ is not None:
             raise ValueError("This stream has rows with names: give a list of dicts.")
+        check_frame(X)
         targets: dict[str, Any] = {} if y is None else {"y": y, "y_numeric": self._REAL}
         checked = validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=base.FLOATS, order="C",
@@ -273,6 +276,18 @@ class LearnsByMixture(Threaded, BaseEstimator):
     def __getstate__(self):
         state: Any = super().__getstate__()
         return {k: v for k, v in state.items() if k not in ("_by_name", "_by_label")}
+
+    def _check_learner(self):
+        """Refuse what was read from a file if its parts do not fit together."""
+        mixture, columns, named = self.mixture_, self.columns_, vars(self).get("feature_names_in_")
+        require(type(mixture) is Mixture and len(mixture.at) > 0)  # making `at` checks the rest
+        require(mixture.real == self._REAL and vars(self).get("n_features_in_", 0) == mixture.d)
+        require(named is None or len(named) == mixture.d)
+        if columns is not None:
+            require(type(columns) is list and len(set(columns)) == len(columns) <= mixture.d)
+        if not self._REAL:
+            k, codes = len(getattr(self, "classes_", [])), getattr(self, "codes_", [])
+            require(sorted(codes) == list(range(k)) and mixture.m == (k if k > 2 else 1))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -3,8 +3,10 @@
 A fit (or a chunk of a stream) holds its estimator's lock. What other threads ask meanwhile is
 answered from the attributes as they were before it, or, where these have yet to be read out of
 the learner that is at work, after it. An answer during which a fit begins or ends is given again.
+Saving, pickling and copying wait until the fit or the chunk is over, and take the whole state.
 """
 
+import copy
 import functools
 import os
 import threading
@@ -145,6 +147,28 @@ class Threaded:
                 setattr(cls, name, _learning(method))
             elif callable(method) and name in _ANSWERS:
                 setattr(cls, name, (_in_turn if cls._ONE_BY_ONE else _answering)(method))
+
+    def __getstate__(self):
+        """The state between two fits or chunks; it is a copy where later chunks would change it."""
+        estimator: Any = self
+        with alone(self):
+            state: Any = super().__getstate__()
+            if not hasattr(self, "partial_fit"):
+                return state.copy()
+            parameters = estimator.get_params(deep=False)
+            learned = {k: v for k, v in state.items() if k not in parameters}
+            return state | copy.deepcopy(learned, {id(self): self})
+
+    def _alone(self):
+        """What `tunefree.io.model` saves it in."""
+        return alone(self)
+
+    def __copy__(self):
+        """A shallow copy, which shares its learner."""
+        other = object.__new__(type(self))
+        with alone(self):
+            vars(other).update(vars(self))
+        return other
 
     def _reads_on_demand(self, attributes):
         """Whether some fitted attributes are yet to be read out of the learner."""

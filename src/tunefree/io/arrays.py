@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tunefree.io.files import DataError, chunks, forget, mapped, whole_lines
+from tunefree.io.files import (
+    DataError,
+    chunks,
+    decoded,
+    forget,
+    json_row,
+    mapped,
+    name_of,
+    whole_lines,
+)
 from tunefree.io.tables import TARGET, WEIGHT, assign, sniff_delimiter
 
 _ENTRIES = 500_000
@@ -86,8 +95,9 @@ def frame_batches(path, format, start=0):
     They begin with row `start`. A "csv" file is delimited text that pyarrow reads.
     """
     import pyarrow
-    from pyarrow import csv, ipc, json, parquet
+    from pyarrow import csv, ipc, parquet
 
+    name = name_of(path)
     try:
         if format == "parquet":
             with parquet.ParquetFile(os.fspath(path)) as file:
@@ -107,11 +117,7 @@ def frame_batches(path, format, start=0):
             with csv.open_csv(os.fspath(path), above, how) as file:
                 yield from _skip(file, start)
         elif format == "jsonl":
-            text = b"".join(chunks(path))
-            if text.strip():
-                how = json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
-                found = json.read_json(pyarrow.BufferReader(text), how)
-                yield from _skip(found.to_batches(), start)
+            yield from _skip(_json_batches(b"".join(whole_lines(chunks(path))), name), start)
         else:
             pages = mapped(os.fspath(path))
             stored = pyarrow.py_buffer(pages)
@@ -124,12 +130,39 @@ def frame_batches(path, format, start=0):
                 yield batch
                 forget(pages)
     except UnicodeDecodeError:
-        raise DataError("the text is not UTF-8", path) from None
+        raise DataError("the text is not UTF-8", name) from None
     except (pyarrow.ArrowException, OSError) as problem:
         if isinstance(problem, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         words = str(problem).split("\n")[0]
-        raise DataError(f"pyarrow cannot read it as {format}: {words}", path) from None
+        raise DataError(f"pyarrow cannot read it as {format}: {words}", name) from None
+
+
+def _json_batches(text, path):
+    """The batches of JSON lines: pyarrow reads them if each line is an object, as it must be.
+
+    What begins with null, say, would end the interpreter there.
+    """
+    import pyarrow
+    from pyarrow import json
+
+    lines = [line.strip() for line in text.split(b"\n")]
+    n_rows = len(lines) - lines.count(b"")
+    if not n_rows:
+        return []
+    how = json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
+    problem = pyarrow.ArrowInvalid("there are lines of several values")
+    if all(line[:1] + line[-1:] in (b"", b"{}") for line in lines):
+        try:
+            table = json.read_json(pyarrow.BufferReader(text), how)
+            if table.num_rows == n_rows:
+                return table.to_batches()
+        except pyarrow.ArrowInvalid as found:
+            problem = found
+    for number, line in enumerate(lines, 1):
+        if line:
+            json_row(decoded(line), (path, number))
+    raise problem
 
 
 def _skip(batches, start):

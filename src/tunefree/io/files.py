@@ -18,6 +18,7 @@ import gzip
 import hashlib
 import io
 import itertools
+import json
 import mmap
 import os
 import re
@@ -404,10 +405,36 @@ def placed_lines(source, place=(0, 1)):
         start, line = after
 
 
-def write_atomically(path, pieces):
+def json_row(line, here):
+    r"""A line of JSON lines: one object, whose names differ, on one line; `here` is its place.
+
+    >>> json_row('{"a": null}', ("rows.jsonl", 1))
+    {'a': None}
+    >>> json_row("null", ("rows.jsonl", 2))
+    Traceback (most recent call last):
+        ...
+    tunefree.io.files.DataError: rows.jsonl:2: not a JSON object: 'null'
+    """
+    try:
+        row = json.loads(line, object_pairs_hook=_distinct)
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"not one JSON object ({problem})", *here) from None
+    if not isinstance(row, dict):
+        raise DataError(f"not a JSON object: {shown(line)}", *here)
+    return row
+
+
+def _distinct(pairs):
+    if len(row := dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice")
+    return row
+
+
+def write_atomically(path, pieces, check=lambda path: None):
     """Write pieces so that at any moment the old content or all of the new is there.
 
-    If the pieces raise, nothing is changed. A device or a pipe is written directly.
+    If the pieces raise, or `check` of the new file's path, nothing is changed. A device or a pipe
+    is written directly.
     """
     path = os.path.realpath(path)  # replace what a link points to, not the link
     if os.path.exists(path) and not os.path.isfile(path):
@@ -421,6 +448,7 @@ def write_atomically(path, pieces):
             file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
+        check(temporary)
         os.chmod(temporary, _mode(path))
         os.replace(temporary, path)
     except BaseException:

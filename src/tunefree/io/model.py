@@ -55,7 +55,7 @@ from sklearn.utils.validation import check_is_fitted
 import tunefree
 from tunefree import _parts
 from tunefree._version import __version__
-from tunefree.io.files import write_atomically
+from tunefree.io.files import CHUNK, write_atomically
 
 FORMAT = 2
 _VERSIONS = {"tunefree": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
@@ -90,6 +90,8 @@ def save_model(
 ) -> None:
     """Write a fitted estimator to a file, whole or not at all.
 
+    Where other threads fit the estimator, it waits until a fit or a chunk is over.
+
     Parameters
     ----------
     estimator : estimator of `tunefree`
@@ -108,7 +110,8 @@ def save_model(
     NotFittedError
         There is nothing to predict with yet.
     ModelError
-        An attribute cannot be stored (a function, say); the message names it.
+        An attribute cannot be stored (a function, say); the message names it. Or what was written
+        is not what was to be: then an existing file stays as it was, too.
     OSError
         The file cannot be written. An existing file stays as it was.
 
@@ -126,6 +129,11 @@ def save_model(
     name = type(estimator).__name__
     if public_estimators().get(name) is not type(estimator):
         raise ModelError(f"only estimators of tunefree can be saved, not {name_type(estimator)}")
+    with getattr(estimator, "_alone", contextlib.nullcontext)():
+        _save(estimator, name, path, learner, notes)
+
+
+def _save(estimator, name, path, learner, notes):
     check_is_fitted(estimator)
     width = getattr(estimator, "n_features_in_", None)
     facts = {"n_features": width, "notes": notes or {}, "model": estimator}
@@ -408,7 +416,31 @@ def _write(path, header, encoder):
     for piece in data:
         digest.update(piece)
     head = head.replace(b"0" * 64, digest.hexdigest().encode(), 1)
-    write_atomically(path, [head, *data])
+    write_atomically(path, [head, *data], _check_written)
+
+
+def _check_written(path):
+    """Refuse a file that did not come out as it was to be: its old content is not replaced."""
+    with open(path, "rb") as stream:
+        found = _HEAD.match(stream.read(256))
+        stream.seek(0)
+        if found is None or not _is_whole(found, iter(lambda: stream.read(CHUNK), b"")):
+            raise ModelError(
+                "what was written differs from the model: it was changed meanwhile, or the disk is "
+                "damaged; the file that was there, if any, is as it was"
+            )
+
+
+def _is_whole(found, pieces):
+    """Whether pieces have the checksum that stands in the head `found`, itself taken as zeros."""
+    digest, (start, stop) = hashlib.sha256(), found.span(3)
+    for piece in pieces:
+        zeros = b"0" * (stop - start)
+        digest.update(piece[:start])
+        digest.update(zeros)
+        digest.update(piece[stop:])
+        start = stop = 0  # the head is in the first piece
+    return digest.hexdigest().encode() == found[3]
 
 
 class Decoder:
@@ -422,6 +454,7 @@ class Decoder:
 
     def __init__(self, data, table):
         self._data, self._table, self._arrays = data, table, {}
+        self._left = len(data)  # bytes that arrays may yet take: each byte belongs to one of them
         self._estimators, self._classes = public_estimators(), _known_classes()
 
     def decode(self, value) -> Any:
@@ -440,7 +473,7 @@ class Decoder:
         if kind == "dict":
             return self._items(content)
         if kind == "bytes":
-            return self._array(content).tobytes()
+            return self._array(content, np.ndarray.tobytes)
         if kind == "array":
             return self._array(content)
         if kind == "scalar":
@@ -510,21 +543,22 @@ class Decoder:
         if not set(learner) <= set(getattr(cls, "_LEARNER", ())):
             raise ValueError(f"{cls.__name__} has no such learner")
         vars(estimator).update(learner)
-        if learner:
+        if learner or "mixture_" in fitted:
             estimator._check_learner()
         return estimator
 
-    def _array(self, spec):
-        """An array, the same one every time."""
+    def _array(self, spec, change=None):
+        """An array, or what `change` makes of it: the same object every time."""
         number, form = (spec[0], _checked(spec[1], str)) if type(spec) is list else (spec, None)
-        if (_natural(number), form) not in self._arrays:
+        key = _natural(number), form, change
+        if key not in self._arrays:
             array = self._copied(self._table[str(number)])
             if form == "T":
                 array = array.T
             elif form is not None:
                 array = _viewed(array, form)
-            self._arrays[number, form] = array
-        return self._arrays[number, form]
+            self._arrays[key] = array if change is None else change(array)
+        return self._arrays[key]
 
     def _copied(self, entry):
         """Copy a tensor out of the data, after checking that it lies inside them."""
@@ -534,6 +568,9 @@ class Decoder:
         (start, stop), count = map(_natural, entry["data_offsets"]), math.prod(shape)
         if stop > len(self._data) or stop - start != count * kind.itemsize:
             raise ValueError("an array reaches beyond the data")
+        self._left -= stop - start
+        if self._left < 0:
+            raise ValueError("arrays overlap")
         array = np.frombuffer(self._data[start:stop], kind)
         if kind.kind == "b" and np.any(array.view(np.uint8) > 1):
             raise ValueError("a truth value other than 0 and 1")
@@ -598,10 +635,7 @@ def _read(path):
             raise ModelError(f"{path} is truncated or damaged: {actual} bytes instead of {size}")
         stream.seek(0)
         content = memoryview(stream.read())
-    check = hashlib.sha256(content[: found.start(3)])
-    check.update(b"0" * 64)
-    check.update(content[found.end(3) :])
-    if check.hexdigest().encode() != digest:
+    if not _is_whole(found, [content]):
         raise ModelError(f"{path} is damaged: its checksum is wrong")
     with _damage(path):
         table = json.loads(bytes(content[8 : 8 + length]), object_pairs_hook=_unique)

@@ -5,13 +5,12 @@ that is not there is None, too. A place is a byte of the content and the number 
 `tunefree.io.files`: reading goes on from there.
 """
 
-import json
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tunefree.io.cells import MISSING
-from tunefree.io.files import DataError, decoded, name_of, placed_lines
+from tunefree.io.files import DataError, decoded, json_row, name_of, placed_lines
 from tunefree.io.tables import TARGET, WEIGHT, Layout, cell_spans, plan, unnamed
 
 _MISSING = set(MISSING.to_pylist())
@@ -155,12 +154,7 @@ class _Json:
         self.layout, self.target = layout, target
 
     def __call__(self, line, here):
-        try:
-            row = json.loads(line)
-        except ValueError as problem:
-            raise DataError(f"not JSON ({problem})", *here) from None
-        if not isinstance(row, dict):
-            raise DataError("not a JSON object", *here)
+        row = json_row(line, here)
         if not self.layout:
             named = next((name for name in _TARGETS if name in row), None)
             self.layout[:] = [self.target or named or next(reversed(row), "")]

@@ -105,7 +105,7 @@ class Libsvm(_Text):
         options = {"zero_based": self.zero_based, "labelled": self.labelled}
         options["n_features"] = None if self.cut else self.n_features
         known: Any = self.n_features
-        width, self.ignored = known or 0, 0
+        width, self.ignored, block = known or 0, 0, None
         for block, after in libsvm_blocks(
             self._open(look=False), skipped=skipped, place=place or _START, **options
         ):
@@ -121,6 +121,8 @@ class Libsvm(_Text):
                 cut, width = X[:, :known], known
                 self.ignored, X = self.ignored + X.nnz - cut.nnz, cut
             yield X, block.labels if self.labelled else None, None, after
+        if block is not None and not width and not place:
+            raise DataError("the file has no features", self.name)
 
 
 class Csv(_Text):

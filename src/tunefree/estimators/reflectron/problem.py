@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from tunefree import averaging
+from tunefree._array import check_frame
 from tunefree._process import one_blas_thread
 from tunefree._threads import team
 from tunefree.bounds import reflectron_step
@@ -330,6 +331,7 @@ def coded(frame, categories=None):
     >>> coded(pd.DataFrame({"a": ["u", "v", "u"], "b": [1.0, 2.0, 3.0]}))[1]
     [array(['u', 'v'], dtype=object), None]
     """
+    check_frame(frame)
     if not (hasattr(frame, "columns") and hasattr(frame, "dtypes")):
         return frame, None
     found, columns = [], {}

@@ -25,8 +25,8 @@ and Campolongo and Orabona 2020 (implicit updates), West and Harrison 1997 (dyna
 import numpy as np
 
 from tunefree._jit import REASSOCIATE, fast_exp, kernel
+from tunefree.learners.mixture.betting import FIRST, bet, radius
 from tunefree.learners.mixture.betting import SIZE as _BET_SIZE
-from tunefree.learners.mixture.betting import bet, radius
 
 # Members: the filters' drifts, then the gradient learners' rates; then how narrow the votes of the
 # latest rows are.
@@ -956,6 +956,18 @@ _NONE, _NO_COLUMNS = np.empty((0, 0)), np.empty(0, dtype=np.int64)
 _LATE_BYTES = 1 << 28
 
 
+def _has_form(array, shape):
+    """Whether it is an array as kernels take them."""
+    is_array = isinstance(array, np.ndarray) and array.dtype == float
+    return is_array and array.shape == shape and array.flags.c_contiguous
+
+
+def _bets_fit(bets):
+    """Whether bettors who wait for their unit have room for the next score."""
+    rows, unit = bets[:2]
+    return 0.0 <= rows < 2.0**53 and (rows < FIRST or unit > 0.0)
+
+
 class Mixture:
     """The learner of one stream: its state, the states of late answers, and its trace.
 
@@ -1011,41 +1023,50 @@ class Mixture:
         if name == "work":
             self.work = np.full(self.at[WORK], -1.0)
             return self.work
-        self.at = layout(self.d, self.m, self.form, self.real)
+        at = layout(self.d, self.m, self.form, self.real)
         if "state" in self.__dict__:
-            self._check()
-        return self.at
+            self._check(int(at[SIZE]))
+        self.at = at  # only now: what is refused once is refused again
+        return at
 
     def __getstate__(self):
         return {name: self.__dict__[name] for name in self._SAVED}
 
-    def _check(self):
-        """Refuse a state read from a file that kernels would stumble over."""
-        s, size = self.state, int(self.at[SIZE])
+    def _check(self, size):
+        """Refuse a state, perhaps of a forged file, that kernels would read beyond its end."""
+        d, m, heads = self.d, self.m, (self.state, *self.past)
+        arrays = {
+            "state": (size,),
+            "past": (len(self.past), size) if len(self.past) else (0, 0),
+            "memory": self._room(len(self.past)).shape,
+            "trace": (MOST_POINTS, POINT),
+        }
         sound = (
-            min(self.d, self.m) >= 0 and self.m >= 1 and s.shape == (size,) and s.dtype == float
-            and self.past.dtype == self.memory.dtype == self.trace.dtype == float
-            and self.past.ndim == 2
-            and (not len(self.past) or self.past.shape[1] == size)
-            and self.memory.shape == self._room(len(self.past)).shape
+            type(d) is type(m) is type(self.form) is int
+            and type(self.real) is bool
+            and self.form in (WHOLE, DIAGONAL, SPARSE)
+            and 0 <= d <= size
+            and 1 <= m <= (1 if self.real else size)
+            and all(_has_form(getattr(self, name), shape) for name, shape in arrays.items())
             and np.isfinite(self.memory).all()
-            and (self.real or self.form != WHOLE
-                 or 0 <= self.memory[-2].min() <= self.memory[-2].max() < self.width)
-            and self.trace.shape == (MOST_POINTS, POINT) and 0 <= s[POINTS] < MOST_POINTS
-            and s[STRIDE] >= 1.0 and 0.0 <= s[T] < 2.0**53 and 0.0 <= s[REFUSED] < 2.0**53
-            and all(0.0 <= x[self.at[BETS]] < 2.0**53 for x in (s, *self.past))
-            and all(x[self.at[BETS]] < 64 or x[self.at[BETS] + 1] > 0.0 for x in (s, *self.past))
-        )  # fmt: skip
+            and self._votes_for_classes()
+            and 0 <= self.state[POINTS] < MOST_POINTS
+            and self.state[STRIDE] >= 1.0
+            and all(0.0 <= head[i] < 2.0**53 for head in heads for i in (T, REFUSED))
+            and all(_bets_fit(head[size - _BET_SIZE :]) for head in heads)
+        )
         if not sound:
             raise ValueError("its learner does not fit together")
-        for name in (
-            "state",
-            "past",
-            "memory",
-            "trace",
-        ):  # what a memory map holds may be read-only
+        for name in arrays:  # what a memory map holds may be read-only
             if not getattr(self, name).flags.writeable:
                 setattr(self, name, getattr(self, name).copy())
+
+    def _votes_for_classes(self):
+        """Whether the latest rows are of classes that there are."""
+        if self.real or self.form != WHOLE:
+            return True
+        codes = self.memory[-2]
+        return 0 <= codes.min() <= codes.max() < self.width
 
     @property
     def rows(self):
