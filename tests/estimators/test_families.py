@@ -201,6 +201,46 @@ def test_a_link_is_learned_and_kept(tmp_path):
     assert auto.score(X, counts) > true.score(X, counts) - 0.01
 
 
+SHAPES = {  # of the mean, and the share of its variance that may be missed
+    "one step": (lambda s: 1.0 * (s > 0.0), 0.06),
+    "two steps": (lambda s: 0.5 * (s > -0.5) + 0.5 * (s > 0.8) + 0.05 * s, 0.03),
+    "cube": (lambda s: s**3, 0.01),
+    "kink": (lambda s: np.where(s > 0.3, 3.0 * (s - 0.3), 0.2 * (s - 0.3)), 5e-4),
+    "tanh": (lambda s: np.tanh(2.0 * s), 3e-4),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_links_that_jump_or_are_smooth_are_learned(name):
+    shape, missed = SHAPES[name]
+    risks = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        rows, theta = rng.normal(size=(6000, 8)), rng.normal(size=8)
+        mean = shape(rows @ theta / np.linalg.norm(theta))
+        y = mean[:2000] + 0.05 * mean.std() * rng.normal(size=2000)
+        told = glm("normal", "learned").fit(rows[:2000], y).predict(rows[2000:])
+        risks.append(np.mean((told - mean[2000:]) ** 2) / mean.var())
+    assert np.mean(risks) < missed
+
+
+def test_no_correction_is_tried_beyond_one_that_held_out_rows_do_not_confirm(monkeypatch):
+    y = 1.0 * (X[:, 0] > 0.0) + 0.05 * np.random.default_rng(0).normal(size=1500)
+    tried, most = rounds.Rounds._tried, []
+
+    def watched(self, *arguments):
+        found = tried(self, *arguments)
+        assert (np.diff([risk for risk, *_ in found]) < 0.0).all()
+        most.append(len(found))
+        return found
+
+    monkeypatch.setattr(rounds.Rounds, "_tried", watched)
+    monkeypatch.setattr(rounds, "_LINKS", 20)
+    model = glm("normal", "learned").fit(X, y)
+    assert np.mean((model.predict(X) - (X[:, 0] > 0.0)) ** 2) < 0.02
+    assert 1 < max(most) < 20
+
+
 def test_onnx_has_learned_links_and_classes():
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
