@@ -524,11 +524,14 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
         every, n_splits = self._shares(len(strata), n_splits)
         if not n_splits:
             return np.full(len(strata), NONE)
-        # Every so many-th row, counted through one stratum after another. The first member
-        # learns from all rows.
-        turn = np.empty(len(strata), int)
-        turn[np.argsort(strata, kind="stable")] = np.arange(len(strata)) % every
-        return _members(turn, n_splits)
+        # The first member learns from all rows.
+        return _members(self._turns(strata) % every, n_splits)
+
+    def _turns(self, strata):
+        """Rows counted through one stratum after another: every so many-th is held out."""
+        turns = np.empty(len(strata), int)
+        turns[np.argsort(strata, kind="stable")] = np.arange(len(strata))
+        return turns
 
     def _start(self, law, columns, batch, members):
         """Parameters and intercepts to start from, in the units of the columns."""
@@ -787,6 +790,12 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
             warnings.warn(
                 "Every step of this stream diverged, and what is predicted is the targets' mean "
                 "so far: give smaller steps, or targets in units in which they are near 1.",
+                ConvergenceWarning, stacklevel=2,
+            )  # fmt: skip
+        elif halving.beaten(runs[0]):
+            warnings.warn(
+                "The targets' mean would have predicted this stream better than every step did: "
+                "give smaller steps, or rows in random order.",
                 ConvergenceWarning, stacklevel=2,
             )  # fmt: skip
         if self._stream.is_open:
