@@ -918,7 +918,7 @@ def _rates(family, link, targets, weights, exposure, offset):
 
 def _grades_of(y):
     """The grades of an ordered categorical, from the lowest to the highest; else None."""
-    dtype = getattr(y, "dtype", None)
+    dtype: Any = getattr(y, "dtype", None)
     if type(dtype).__name__ == "Enum" or getattr(dtype, "ordered", False):
         return np.asarray(dtype.categories)
     return None
