@@ -916,10 +916,12 @@ class CoverageDisplay(_Display):
         slices : int, default=8
         ax : matplotlib Axes, optional
         """
+        from tunefree.estimators.base import places_of
+
         y = np.asarray(y)
         if hasattr(estimator, "classes_"):
             _, sets = estimator.predict_set(X, alpha=alpha)
-            inside, own = sets[np.arange(len(y)), np.searchsorted(estimator.classes_, y), 0], y
+            inside, own = sets[np.arange(len(y)), places_of(estimator.classes_, y), 0], y
         else:
             own, ends = estimator.predict_interval(X, alpha=alpha)
             inside = (ends[:, 0, 0] <= y) & (y <= ends[:, 1, 0])
@@ -1016,11 +1018,13 @@ class ReliabilityDisplay(_Display):
         **line
             Passed to the line.
         """
+        from tunefree.estimators.base import places_of
+
         check_is_fitted(estimator)
         if X is None:
             p, codes = estimator.left_out_.p, estimator.left_out_.codes
         else:
-            p, codes = estimator.predict_proba(X), np.searchsorted(estimator.classes_, y)
+            p, codes = estimator.predict_proba(X), places_of(estimator.classes_, y)
         own = codes == np.arange(p.shape[1])[output]
         return cls.from_predictions(own, p[:, output], bins=bins, ax=ax, **line)
 

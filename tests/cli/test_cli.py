@@ -446,7 +446,6 @@ def test_the_reflectrons_link_and_potential_are_options(here):
     run("train", "kinds.csv", "m", "--estimator", "reflectron", *shape)
     assert load_model("m").link_ == LINKS["probit"]
     assert load_model("m").potential_ == POTENTIALS["p_norm"]
-    run("train", "kinds.csv", "o", "--estimator", "reflectron", "--family", "ordinal")
     run("train", "data.csv", "h", "--estimator", "reflectron", "--family", "huber")
     assert "deviance" in json.loads(run("eval", "h", "data.csv", "--json").stdout)
     for wrong, message in (
@@ -457,6 +456,24 @@ def test_the_reflectrons_link_and_potential_are_options(here):
     ):
         result = run("train", "kinds.csv", "m", *wrong, code=2)
         assert message in result.stderr
+
+
+def test_grades_of_text_have_the_order_that_they_are_given(here):
+    grades = ["low", "mid", "high"]
+    y = np.array(grades)[np.digitize(VALUES, [2.0, 4.0])]
+    (here / "grades.csv").write_text(csv_text(frame(grade=y)))
+    chosen = ("--estimator", "reflectron", "--family", "ordinal", "--passes", 40)
+    order = ("--categories", "low, mid,high")
+    run("train", "grades.csv", "m", *chosen, *order)
+    assert load_model("m").classes_.tolist() == grades
+    assert predictions("m", "grades.csv") == load_model("m").predict(ROWS).tolist()
+    p = load_model("m").predict_proba(ROWS)[np.arange(len(y)), np.digitize(VALUES, [2.0, 4.0])]
+    shown = json.loads(run("eval", "m", "grades.csv", "--json").stdout)
+    assert np.isclose(shown["log_loss"], -np.mean(np.log(p)), rtol=1e-6)
+    refused = run("train", "grades.csv", "o", *chosen, code=3).stderr
+    assert "--categories low,mid,high" in refused
+    for wrong in (order, (*chosen[:2], *order)):
+        assert "is for --" in run("train", "grades.csv", "o", *wrong, code=2).stderr
 
 
 @pytest.mark.parametrize("solver", ["sgd", "exact"])

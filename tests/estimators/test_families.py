@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from scipy import sparse
 from sklearn import metrics
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -62,8 +63,11 @@ def checks():
                for family in ("binomial", "multinomial", "ordinal")]  # fmt: skip
     for j, model in enumerate(models):
         for i, (estimator, check) in enumerate(estimator_checks_generator(model)):
+            name = getattr(check, "func", check).__name__
+            # It gives names without an order.
+            if model.family == "ordinal" and name == "check_classifiers_classes":
+                continue
             if i % 5 == j % 5:
-                name = getattr(check, "func", check).__name__
                 yield pytest.param(estimator, check, id=f"{model.family}-{name}-{i}")
 
 
@@ -201,6 +205,46 @@ def test_a_link_is_learned_and_kept(tmp_path):
     assert auto.score(X, counts) > true.score(X, counts) - 0.01
 
 
+SHAPES = {  # of the mean, and the share of its variance that may be missed
+    "one step": (lambda s: 1.0 * (s > 0.0), 0.06),
+    "two steps": (lambda s: 0.5 * (s > -0.5) + 0.5 * (s > 0.8) + 0.05 * s, 0.03),
+    "cube": (lambda s: s**3, 0.01),
+    "kink": (lambda s: np.where(s > 0.3, 3.0 * (s - 0.3), 0.2 * (s - 0.3)), 5e-4),
+    "tanh": (lambda s: np.tanh(2.0 * s), 3e-4),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_links_that_jump_or_are_smooth_are_learned(name):
+    shape, missed = SHAPES[name]
+    risks = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        rows, theta = rng.normal(size=(6000, 8)), rng.normal(size=8)
+        mean = shape(rows @ theta / np.linalg.norm(theta))
+        y = mean[:2000] + 0.05 * mean.std() * rng.normal(size=2000)
+        told = glm("normal", "learned").fit(rows[:2000], y).predict(rows[2000:])
+        risks.append(np.mean((told - mean[2000:]) ** 2) / mean.var())
+    assert np.mean(risks) < missed
+
+
+def test_no_correction_is_tried_beyond_one_that_held_out_rows_do_not_confirm(monkeypatch):
+    y = 1.0 * (X[:, 0] > 0.0) + 0.05 * np.random.default_rng(0).normal(size=1500)
+    tried, most = rounds.Rounds._tried, []
+
+    def watched(self, *arguments):
+        found = tried(self, *arguments)
+        assert (np.diff([risk for risk, *_ in found]) < 0.0).all()
+        most.append(len(found))
+        return found
+
+    monkeypatch.setattr(rounds.Rounds, "_tried", watched)
+    monkeypatch.setattr(rounds, "_LINKS", 20)
+    model = glm("normal", "learned").fit(X, y)
+    assert np.mean((model.predict(X) - (X[:, 0] > 0.0)) ** 2) < 0.02
+    assert 1 < max(most) < 20
+
+
 def test_onnx_has_learned_links_and_classes():
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
@@ -224,7 +268,8 @@ def test_ordered_classes_and_a_softmax():
     rng = np.random.default_rng(7)
     cuts = np.array([-1.0, 0.5, 2.0])
     grades = np.array(["a", "b", "c", "d"])[np.digitize(3.0 * ETA + rng.logistic(size=1500), cuts)]
-    ordinal = ReflectronClassifier(family="ordinal", random_state=0).fit(X, grades)
+    ordinal = ReflectronClassifier(family="ordinal", categories=list("abcd"), random_state=0)
+    ordinal.fit(X, grades)
     assert ordinal.family_ == Ordinal() and ordinal.coef_.shape == (1, 4)
     assert np.abs(ordinal.coef_[0] - 3.0 * THETA).max() < 0.25
     assert np.abs(np.sort(1.2 - ordinal.intercept_) - cuts).max() < 0.3
@@ -239,6 +284,71 @@ def test_ordered_classes_and_a_softmax():
                               model.predict(X))  # fmt: skip
     two = ReflectronClassifier(family="ordinal", random_state=0).fit(X, grades > "b")
     assert two.family_ == FAMILIES["binomial"] and two.decision_function(X).shape == (1500,)
+
+
+GRADES = ["low", "mid", "high"]
+
+
+def _graded():
+    """Grades of rows, and the same as numbers."""
+    codes = np.digitize(3.0 * ETA + np.random.default_rng(9).logistic(size=1500), [0.0, 2.0])
+    return np.array(GRADES)[codes], codes
+
+
+@pytest.mark.parametrize("form", ["categories", "pandas", "series", "polars", "source"])
+def test_ordered_grades_keep_their_order(form, tmp_path):
+    grades, codes = _graded()
+    kind = pd.CategoricalDtype([*GRADES, "never"], ordered=True)
+    model = ReflectronClassifier(family="ordinal", random_state=0, max_iter=60)
+    if form in ("categories", "source"):
+        model.set_params(categories=[*GRADES, "never"])
+    if form == "source":
+        numbers = sklearn.clone(model).set_params(categories=None).fit_source((X, codes))
+        model = sklearn.clone(model).fit_source((X, grades))
+    else:
+        y = {
+            "categories": grades,
+            "pandas": pd.Categorical(grades, dtype=kind),
+            "series": pd.Series(grades, dtype=kind),
+        }
+        if form == "polars":
+            polars = pytest.importorskip("polars")
+            y["polars"] = polars.Series(grades, dtype=polars.Enum([*GRADES, "never"]))
+        numbers = ReflectronClassifier(family="ordinal", random_state=0, max_iter=60).fit(X, codes)
+        model.fit(X, y[form], X_val=None)
+    assert model.classes_.tolist() == GRADES
+    np.testing.assert_array_equal(model.predict_proba(X), numbers.predict_proba(X))
+    np.testing.assert_array_equal(model.predict(X), np.array(GRADES)[numbers.predict(X)])
+    assert model.score(X, grades) == numbers.score(X, codes)
+    save_model(model, tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert again.classes_.tolist() == GRADES and again.categories == model.categories
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    if form == "categories":
+        held = sklearn.clone(model).fit(
+            X[:1000], grades[:1000], X_val=X[1000:], y_val=grades[1000:]
+        )
+        same = sklearn.clone(numbers).fit(
+            X[:1000], codes[:1000], X_val=X[1000:], y_val=codes[1000:]
+        )
+        np.testing.assert_array_equal(held.coef_, same.coef_)
+
+
+@pytest.mark.parametrize(
+    "options, change, message",
+    [
+        ({}, lambda y: y, "text without an order .*categories="),
+        ({}, lambda y: pd.Categorical(y), "text without an order"),
+        ({"categories": ["low", "high"]}, lambda y: y, "lacks 'mid', which y has"),
+        ({"categories": [*GRADES, "low"]}, lambda y: y, "names a grade twice"),
+        ({"categories": GRADES, "family": "auto"}, lambda y: y, "wants family='ordinal'"),
+    ],
+)
+def test_grades_without_an_order_are_refused(options, change, message):
+    grades, _ = _graded()
+    model = ReflectronClassifier(**{"family": "ordinal", **options})
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, change(grades))
 
 
 def test_categories_are_columns_of_no_ones():

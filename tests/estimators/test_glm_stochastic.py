@@ -1,6 +1,7 @@
 """The Reflectron's stochastic form, its streams, and features behind the estimators."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,10 +13,20 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree import ReflectronClassifier, ReflectronRegressor, load_model, save_model
-from tunefree.constraints import Box, L1Ball, LpBall
+from tunefree.constraints import (
+    CONSTRAINTS,
+    Bounds,
+    Box,
+    L1Ball,
+    L2Ball,
+    LpBall,
+    NuclearBall,
+    SchattenBall,
+    Simplex,
+)
 from tunefree.kernels import RBF
 from tunefree.links import Logistic
-from tunefree.potentials import Euclidean, Hypentropy, PNorm
+from tunefree.potentials import POTENTIALS, Euclidean, Grouped, Hypentropy, PNorm, Spectral
 
 
 @pytest.mark.filterwarnings("default")
@@ -339,6 +350,29 @@ def test_a_stream_that_diverged_predicts_the_mean_and_says_so(link):
         assert not free.set_params(weight=model.weight).partial_fit(X, y).coef_.any()
 
 
+@pytest.mark.parametrize("link", ["identity", "logistic"])
+@pytest.mark.parametrize(
+    "potential",
+    [Hypentropy(1.0), Hypentropy(1e2), Hypentropy(1e6), Spectral(Hypentropy(1e2)),
+     Grouped(Hypentropy(1e2))],
+)  # fmt: skip
+def test_streams_learn_with_a_hypentropy_of_any_beta(link, potential):
+    X, y, _ = _problem(1100, 60)
+    y = y if link == "logistic" else 0.3 + X[:, 0] - 0.5 * X[:, 1]
+    stream = ReflectronRegressor(link, potential).partial_fit(X, y)
+    assert np.mean((stream.predict(X) - y) ** 2) < 0.15 * np.var(y)
+
+
+def test_a_stream_that_the_mean_would_have_predicted_better_says_so():
+    """Means within ends are never far off: coins, by steps that are far too long."""
+    rng = np.random.default_rng(0)
+    X, coins = rng.uniform(-1, 1, (2000, 10)), rng.integers(0, 2, 2000)
+    ReflectronRegressor("logistic").partial_fit(X, coins).predict(X)  # has nothing to say
+    stream = ReflectronRegressor("logistic", "euclidean", step=1e3)
+    with pytest.warns(ConvergenceWarning, match="mean would have predicted this stream better"):
+        stream.partial_fit(X, coins).predict(X)
+
+
 def test_a_model_file_keeps_rows_that_wait_for_the_unit(tmp_path):
     X, y, _ = _problem(100, 6)
     for rows in (X, sparse.csr_array(X)):
@@ -365,19 +399,48 @@ def test_late_classes_may_come_while_rows_wait():
 # --- Several outputs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("per_output", [False, True])
-@pytest.mark.parametrize("size", [1, 5])
-def test_an_inactive_constraint_changes_nothing(per_output, size):
-    X, y, _ = _problem(500, 10, outputs=2)
-    potential, step = PNorm(1.5), 0.5
-    parameters = {"potential": potential, "step": step, "per_output": per_output}
-    free, within = (
-        ReflectronRegressor(
-            constraint=c, batch_size=size, **{"link": "logistic", **parameters}
-        ).partial_fit(X, y)
-        for c in (None, LpBall(1.5, 1e9))
-    )
-    assert np.abs(free.coef_ - within.coef_).max() <= 1e-10 * np.abs(free.coef_).max()
+# Constraints that never bind; of the simplex that is for the entropy, which lives there.
+LOOSE = {
+    "l1": L1Ball(1e9), "l2": L2Ball(1e9), "lp": LpBall(1.5, 1e9), "box": Box(-1e9, 1e9),
+    "bounds": Bounds(-1e9, 1e9), "nuclear": NuclearBall(1e9), "schatten": SchattenBall(1.5, 1e9),
+    "simplex": Simplex(),
+}  # fmt: skip
+
+
+def _forms(**parameters):
+    """Coefficients in every form of use, of rows whose unit is far from 1."""
+    X, y, _ = _problem(80, 4, outputs=2)
+    X = 30.0 * X
+    given = {"link": "logistic", "max_iter": 3, "random_state": 0, **parameters}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return {
+            "fit": ReflectronRegressor(**given).fit(X, y).coef_,
+            "passes": ReflectronRegressor(solver="stochastic", **given).fit(X, y).coef_,
+            "stream": ReflectronRegressor(**given).partial_fit(X, y).coef_,
+            "batches": ReflectronRegressor(batch_size=7, **given).partial_fit(X, y).coef_,
+            "source": ReflectronRegressor(**given).fit_source((X, y)).coef_,
+        }
+
+
+@cache
+def _free(potential, per_output):
+    return _forms(potential=potential, per_output=per_output)
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+@pytest.mark.parametrize("potential", POTENTIALS)
+def test_a_constraint_that_never_binds_changes_nothing(potential, constraint):
+    if constraint not in LOOSE or (constraint == "simplex" and potential != "entropy"):
+        return
+    per_output = constraint == "lp"
+    try:
+        within = _forms(potential=potential, constraint=LOOSE[constraint], per_output=per_output)
+    except ValueError as refused:
+        assert "no rule to project" in str(refused)
+        return
+    for form, free in _free(potential, per_output).items():
+        assert np.abs(within[form] - free).max() <= 1e-9 * np.abs(free).max(), form
 
 
 def test_outputs_are_one_matrix_unless_each_is_on_its_own():

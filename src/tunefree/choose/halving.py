@@ -27,12 +27,15 @@ _FIRST_HALVING = 1024
 _FIRST_ROWS, _MOST_ROWS = 64, 1024
 # A run this many times worse than one that has learned nothing has diverged.
 HOPELESS = 100.0
+# Where means have two ends nothing is that bad: so many times worse than the mean is worth a word.
+_BEATEN = 1.5
 
 
 class Pace(NamedTuple):
     """How long a run's steps are: `fixed`, or numerator / C^2 up to `most`.
 
-    C is the longest row so far in the norm of the `exponent`; an intercept adds `extra` to C^2.
+    C^2 is the largest of a row so far: its squared norm of the `exponent`, and `euclidean` times
+    its squared Euclidean norm; an intercept adds `extra`.
     """
 
     fixed: float | None
@@ -40,6 +43,7 @@ class Pace(NamedTuple):
     exponent: float = 2.0
     extra: float = 0.0
     most: float = np.inf
+    euclidean: float = 0.0
 
     def steps(self, X, longest):
         """Steps for rows, and the length of the longest row so far."""
@@ -47,7 +51,10 @@ class Pace(NamedTuple):
         if self.fixed is not None:
             return np.full(n, self.fixed), longest
         design = CSR.from_scipy(X) if sparse.issparse(X) else Dense(X)
-        norms = np.maximum.accumulate(np.r_[longest, design.norms(self.exponent)])[1:]
+        norms = design.norms(self.exponent)
+        if self.euclidean:
+            norms = np.hypot(norms, np.sqrt(self.euclidean) * design.norms(2.0))
+        norms = np.maximum.accumulate(np.r_[longest, norms])[1:]
         square = norms.astype(float) ** 2 + self.extra
         steps = np.divide(self.numerator, square, out=np.zeros(n), where=square > 0.0)
         return np.minimum(steps, self.most), float(norms[-1])
@@ -117,11 +124,8 @@ class Halving(NamedTuple):
 
     def take(self, X, targets, weights):
         """The runs after more rows of a stream, which may have to wait."""
-        learner, start = self.runs[0].learner, self.start
-        offset = np.zeros(self.n_outputs())
-        if start is not None and start[1] is not None:
-            offset = start[1]
-        blank = learner.link.mean(offset) - targets
+        start = self.start
+        blank = self.runs[0].learner.link.mean(np.zeros(self.n_outputs())) - targets
         with np.errstate(over="ignore"):
             lines = (
                 np.stack([np.ones_like(targets), targets, blank**2], axis=1)
@@ -151,6 +155,15 @@ class Halving(NamedTuple):
         """Whether a run predicts far worse than one that had learned nothing."""
         weight, _, squares = self.tally
         return not run.risk() <= HOPELESS * squares.sum() / max(weight[0], 1e-300)
+
+    def beaten(self, run):
+        """Whether the targets' mean predicts better than a run of means that have two ends."""
+        weight, sums, squares = self.tally / max(self.tally[0, 0], 1e-300)
+        link = run.learner.link
+        if self.seen < _FIRST_HALVING or not np.isfinite(getattr(link, "range", np.inf)).all():
+            return False
+        gap = sums - weight * link.mean(np.zeros(len(sums)))
+        return run.risk() > _BEATEN * np.sum(squares - gap**2) > 0.0
 
     def constant(self):
         """The predictor of the targets' mean: parameters and intercepts."""

@@ -117,6 +117,13 @@ def train(
             "binomial, huber, quantile, ordinal, ..., auto (default: numbers, or classes)"
         ),
     ] = None,
+    categories: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW,...,HIGH",
+            help="of --family ordinal: grades that are text, from the lowest to the highest",
+        ),
+    ] = None,
     exposure: Annotated[
         str | None,
         typer.Option(
@@ -228,7 +235,12 @@ def train(
                 str(estimator),
                 seed,
                 passes,
-                {"link": link, "potential": potential, "family": family},
+                {
+                    "link": link,
+                    "potential": potential,
+                    "family": family,
+                    "categories": categories,
+                },
                 categorical or [],
                 {
                     "compress": compress,

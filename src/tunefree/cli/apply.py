@@ -283,7 +283,9 @@ class Scores:
                     cost = self.family.deviance(so, self.family.clipped(told))[:, 0]
                 costs["deviance"] = np.minimum(cost, _MOST)
         else:
-            place = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
+            from tunefree.estimators.base import places_of
+
+            place = places_of(self.classes, y)
             known = self.classes[place] == y
             self.strangers += int(np.count_nonzero(~known))
             costs = {"error": y != predicted}

@@ -506,7 +506,9 @@ def _sure(estimator, seen):
     words = f"{verb}(X, alpha={_ALPHA}) for {len(kept)} of these rows. "
     drawn = ""
     if verb == "predict_set":
-        place = np.minimum(np.searchsorted(estimator.classes_, y), len(estimator.classes_) - 1)
+        from tunefree.estimators.base import places_of
+
+        place = places_of(estimator.classes_, y)
         inside = ends[np.arange(len(y)), place, 0] & (estimator.classes_[place] == y)
         size = ends[:, :, 0].sum(axis=1)
         words += f"Sets hold {size.mean():.3g} classes in the mean; "

@@ -151,16 +151,17 @@ def _choices():
         "link": ("reflectron", [*LINKS.names(), "auto", "learned"]),
         "family": ("reflectron", ["auto", *FAMILIES.names()]),
         "potential": ("reflectron", ["auto", *POTENTIALS.names()]),
+        "categories": ("reflectron", []),
     }
 
 
 class Maker(NamedTuple):
     """What the user said of the estimator.
 
-    `parts` holds names: link, potential and family; `categorical` columns of the file; `limits`
-    what is said of auto alone: compress, budget, max_memory and scoring. `beside` names columns
-    that are no features: exposure and offset, which predictions need, groups and id, which they do
-    not.
+    `parts` holds names: link, potential, family and its categories; `categorical` columns of the
+    file; `limits` what is said of auto alone: compress, budget, max_memory and scoring. `beside`
+    names columns that are no features: exposure and offset, which predictions need, groups and id,
+    which they do not.
     """
 
     name: str
@@ -189,8 +190,12 @@ class Maker(NamedTuple):
             home, known = _choices()[option]
             if name != home:
                 stop(f"--{option} is for --estimator {home}", USAGE)
-            if value not in known:
+            if known and value not in known:
                 stop(f"--{option} {value} is none of {', '.join(known)}", USAGE)
+        if "categories" in parts:
+            if parts.get("family") != "ordinal" or task == "regression":
+                stop("--categories is for --family ordinal --task classification", USAGE)
+            parts["categories"] = [grade.strip() for grade in parts["categories"].split(",")]
         if "groups" in self.beside and name != "auto":
             stop("--groups is for --estimator auto", USAGE)
         for option in self.needed:

@@ -205,6 +205,10 @@ class Bounds:
         """Whether a point is in the set."""
         return bool((theta >= self.low).all() and (theta <= self.high).all())
 
+    def scaled(self, factor: float) -> "Bounds":
+        """The set times a factor."""
+        return Bounds(*(np.asarray(b) * factor for b in (self.low, self.high)))
+
 
 def Monotone(signs: Any) -> Bounds:
     """Coefficients of given signs: 1 never falls with the column, -1 never rises, 0 is free.

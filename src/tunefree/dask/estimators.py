@@ -239,7 +239,7 @@ def _numbers(part, estimator):
     if not is_classifier(estimator):
         targets = part.y.reshape(len(part.y), -1).astype(np.float64)
         return estimator._law()[0].targets(targets), np.zeros(len(part.y))
-    codes = np.searchsorted(estimator.classes_, part.y)
+    codes = base.places_of(estimator.classes_, part.y)
     return estimator._targets(codes, estimator.classes_), codes
 
 

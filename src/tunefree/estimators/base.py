@@ -419,6 +419,21 @@ def encode_labels(y, fewest=1):
     return classes, codes
 
 
+def places_of(classes, y):
+    """The class number of every label; classes may have an order of their own.
+
+    A label that is no class has the number of some class: compare.
+
+    Examples
+    --------
+    >>> places_of(np.array(["low", "high"]), ["high", "low"])
+    array([1, 0])
+    """
+    order = np.argsort(classes, kind="stable")
+    place = np.searchsorted(classes, y, sorter=order)
+    return order[np.minimum(place, len(order) - 1)]
+
+
 def balanced(class_weight, classes, codes, weights):
     """Weights times the class weights; 'balanced' counts the weighted rows of each class."""
     if class_weight is None:
@@ -508,7 +523,7 @@ def validation(estimator, X_val, y_val):
     X, y = check_rows(estimator, X_val), np.asarray(y_val)
     if len(y) != X.shape[0] or not np.isin(y, estimator.classes_).all():
         raise ValueError("y_val must have a label of the training classes for each row.")
-    codes = np.searchsorted(estimator.classes_, y)
+    codes = places_of(estimator.classes_, y)
 
     def validate(coef, intercept):
         return float(np.mean(chosen(X @ coef + intercept) != codes))

@@ -274,7 +274,7 @@ class PredictsSets(Threaded):
         """Probabilities of a copy, which may have seen fewer classes."""
         told = copy.predict_proba(X)
         out = np.zeros((len(told), len(self.classes_)))
-        out[:, np.searchsorted(self.classes_, copy.classes_)] = told
+        out[:, base.places_of(self.classes_, copy.classes_)] = told
         return out
 
     @available_if(lambda self: callable(self.predict_proba))

@@ -59,7 +59,7 @@ from tunefree.estimators.sure import (
     TellsCoefficients,
     TellsRisk,
 )
-from tunefree.families import FAMILIES, OF_CLASSES, Family, Matching, family_of
+from tunefree.families import FAMILIES, OF_CLASSES, Family, Matching, Ordinal, family_of
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
 from tunefree.links import LINKS, Exp, check_increasing, target_margin
 from tunefree.potentials import Euclidean
@@ -803,6 +803,12 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
                 "so far: give smaller steps, or targets in units in which they are near 1.",
                 ConvergenceWarning, stacklevel=2,
             )  # fmt: skip
+        elif halving.beaten(runs[0]):
+            warnings.warn(
+                "The targets' mean would have predicted this stream better than every step did: "
+                "give smaller steps, or rows in random order.",
+                ConvergenceWarning, stacklevel=2,
+            )  # fmt: skip
         if self._stream.is_open:
             theta, offset = theta[:-1], offset[:-1]
         self._predict_with(theta, offset, Columns.unchanged(self.n_features_in_), self._dtype)
@@ -919,6 +925,14 @@ def _rates(family, link, targets, weights, exposure, offset):
     if not isinstance(link, Exp):
         raise ValueError(f"An exposure of family={family!r} wants link='log', not {link!r}.")
     return targets, weights, np.log(exposure) + (0.0 if offset is None else offset)
+
+
+def _grades_of(y):
+    """The grades of an ordered categorical, from the lowest to the highest; else None."""
+    dtype: Any = getattr(y, "dtype", None)
+    if type(dtype).__name__ == "Enum" or getattr(dtype, "ordered", False):
+        return np.asarray(dtype.categories)
+    return None
 
 
 def _members(turns, n_splits):
@@ -1375,12 +1389,16 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
     {parameters}
     class_weight : dict, 'balanced' or None, default=None
         Weights of the classes; 'balanced' takes a stream's row by the counts up to it.
+    categories : array-like or None, default=None
+        Of family='ordinal', the grades from the lowest to the highest. None takes the order of an
+        ordered categorical (pandas, polars Enum) and that of numbers; other text is refused.
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
+        Sorted; of family='ordinal' from the lowest grade to the highest.
     class_count_ : ndarray of shape (n_classes,)
         The weight of the rows of each class.
     {fitted}
@@ -1434,6 +1452,7 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
         class_weight: Any = None,
         family: Any = "auto",
         n_jobs: int | None = None,
+        categories: ArrayLike | None = None,
     ):
         super().__init__(
             link, potential, constraint, step=step, weight=weight, feature_map=feature_map,
@@ -1444,6 +1463,7 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
             per_output=per_output, family=family, n_jobs=n_jobs,
         )  # fmt: skip
         self.class_weight = class_weight
+        self.categories = categories
 
     def __getattr__(self, name):
         if name == "partial_fit":  # why it is not available
@@ -1500,10 +1520,12 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
         """
         self._check(self.solver == "batch")
         X, self.categories_ = coded(X)
+        grades = _grades_of(y)
         X, y = base.check_rows_and_targets(self, X, y)
         weights = base.check_weights(sample_weight, X)
         base.encode_labels(y[weights > 0.0], fewest=2)
-        classes, codes = base.encode_labels(y)
+        classes = self._in_order(base.encode_labels(y)[0], grades)
+        codes = base.places_of(classes, y)
         counts = np.bincount(codes, weights)
         weights = base.balanced(self.class_weight, classes, codes, weights)
         validation = None
@@ -1511,7 +1533,7 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
             X_val, y_val = _validation_rows(self, X_val, y_val), np.asarray(y_val)
             if not np.isin(y_val, classes).all():
                 raise ValueError("y_val has classes that y has not.")
-            y_val = self._targets(np.searchsorted(classes, y_val), classes)
+            y_val = self._targets(base.places_of(classes, y_val), classes)
             validation = X_val, y_val, np.ones(X_val.shape[0])
         self.classes_, self.class_count_ = classes, counts
         targets, law = self._targets(codes, classes), self._law(classes)
@@ -1577,10 +1599,35 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
                 f"{rows.source.name} has only one class ({survey.classes[0]}): a classifier needs "
                 "rows of at least two."
             )
-        self.classes_ = known
+        self.classes_ = known = self._in_order(known)
         each = self._targets(np.arange(len(known)), known)
-        sums = survey.sums @ each[np.searchsorted(known, survey.classes)]
-        return lambda y: each[np.searchsorted(known, y)], sums
+        sums = survey.sums @ each[base.places_of(known, survey.classes)]
+        return lambda y: each[base.places_of(known, y)], sums
+
+    def _in_order(self, classes, grades=None):
+        """Sorted classes; of family='ordinal' in the order of `categories`, or else of `grades`."""
+        if not isinstance(self._law()[0], Ordinal):
+            if self.categories is not None:
+                raise ValueError("categories= is the order of grades: it wants family='ordinal'.")
+            return classes
+        if self.categories is not None:
+            grades = np.asarray(self.categories)
+        if grades is None:
+            if len(classes) > 2 and isinstance(classes[0], str):
+                raise ValueError(
+                    f"y has text without an order ({', '.join(classes[:5])}): give categories=, "
+                    "all grades from the lowest to the highest (in the shell --categories "
+                    "low,mid,high), or y as an ordered categorical (pandas.CategoricalDtype(..., "
+                    "ordered=True), polars.Enum)."
+                )
+            return classes
+        if len(np.unique(grades)) < len(grades):
+            raise ValueError(f"categories={grades.tolist()} names a grade twice.")
+        ranks = {grade: rank for rank, grade in enumerate(grades.tolist())}
+        for grade in classes.tolist():
+            if grade not in ranks:
+                raise ValueError(f"categories={grades.tolist()} lacks {grade!r}, which y has.")
+        return classes[np.argsort([ranks[grade] for grade in classes.tolist()])]
 
     def _more_outputs(self, stream, known, every):
         """Outputs for classes that come late, each from the one that has seen none of its rows."""
@@ -1645,7 +1692,7 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
         return self._chances(self._margins(X)).astype(self.coef_.dtype, copy=False)
 
     def _estimand(self, y):
-        codes = np.searchsorted(self.classes_, y)
+        codes = base.places_of(self.classes_, y)
         return self._smooth(self._targets(codes, self.classes_))
 
     def _foretold(self, s, batch, held, now, terms):

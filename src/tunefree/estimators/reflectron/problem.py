@@ -271,23 +271,38 @@ def bound(configurations, design, weights, total=None):
     )
 
 
+def _beta(potential):
+    """The beta of a hypentropy of entries, groups or singular values; 0 of other potentials."""
+    of = getattr(potential, "of", getattr(potential, "base", potential))
+    return float(getattr(of, "beta", 0.0))
+
+
+def intercept_step(potential, intercept):
+    """How many times as long as the duals' the steps of an intercept are; 0 without one."""
+    return max(1.0, _beta(potential)) * float(intercept)
+
+
 def paced(configuration, rule, d, k=1):
     """(Configuration, pace) for each multiple of an automatic stochastic step, else for the one."""
-    sigma, exponent = _geometry(configuration, d, k)
     step, link, weight = configuration.step, rule.link, rule.weight
     if isinstance(step, float):
         return [(configuration, Pace(step))]
     bound = link.bound() if hasattr(link, "bound") else 1.0
     largest = 1.0 if weight is None or callable(weight) else bound
-    extra = float(rule.intercept)
+    extra = intercept_step(configuration.potential, rule.intercept)
     if step is None:
-        # Where nothing is known about the geometry, the multiples have to find the step.
+        # A constraint that does not bind changes nothing, so the step is that of none. Where
+        # nothing is known about the geometry, the multiples have to find it.
+        sigma, exponent = _geometry(configuration._replace(constraint=None), d, k)
         known = sigma if sigma is not None and sigma > 0.0 else 1.0
         base = reflectron_step(1.0, bound, convexity=known, weight=largest, theorem="5.2")
+        # A hypentropy's parameters move hypot(x, beta) times as far as their duals.
+        pace = Pace(None, base, exponent, extra, euclidean=_beta(configuration.potential))
         return [
-            (configuration._replace(step=f"auto x {m:g}"), Pace(None, m * base, exponent, extra))
+            (configuration._replace(step=f"auto x {m:g}"), pace._replace(numerator=m * base))
             for m in MULTIPLES
         ]
+    sigma, exponent = _geometry(configuration, d, k)
     base = reflectron_step(
         1.0, bound, convexity=min(sigma, 1.0) if rule.intercept else sigma, weight=largest,
         theorem="4.1" if step == "theorem-4.1" else "5.2",

@@ -13,6 +13,7 @@ index alternates with the step); the rest is this library's.
 """
 
 import warnings
+from itertools import islice, product
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -36,9 +37,10 @@ _HASTE, _COARSE, _LAST, _SAFE = 15, 10, 5, 0.5
 # Rounds of what a family learns, and of a link; a link is worth another that explains so much more.
 _ROUNDS, _MOST_ROUNDS, _WORTH = 2, 4, 1e-3
 _MOST_PASSES = 150  # of a round
-# Knots of a learned link, and rows for each.
-_CORRECTIONS, _POINTS = 5, 2000
-_KNOTS, _ROWS_A_KNOT = (1, 2, 3, 4, 6, 9, 14, 20), 10
+# A learned link is fitted to so many means of rows at most, each of at least so many rows.
+_POINTS, _FEWEST_POINTS, _ROWS_A_POINT = 2000, 20, 5
+# Its knots, rows for each, and how many links are tried: the first fit and its corrections.
+_KNOTS, _ROWS_A_KNOT, _LINKS = (2, 3, 4, 6, 9, 14, 20), 10, 5
 
 
 def _risen(values, weights):
@@ -49,31 +51,46 @@ def _risen(values, weights):
 
 
 def together(s, y, weights):
-    """Indices in order with their targets and weights; many rows as means of their neighbours."""
+    """Indices in order with their targets and weights: means of neighbours, unless rows are few."""
     s, y, w = np.broadcast_arrays(s, y, weights)
     order = np.argsort(s, axis=None, kind="stable")
     s, y, w = (a.reshape(-1)[order] for a in (s, y, w))
-    if len(s) <= 2 * _POINTS:
+    points = min(_POINTS, len(s) // _ROWS_A_POINT)
+    if points < _FEWEST_POINTS:
         return s, y, w
-    starts = np.linspace(0, len(s), _POINTS, endpoint=False).astype(int)
+    starts = np.linspace(0, len(s), points, endpoint=False).astype(int)
     total = np.add.reduceat(w, starts)
     kept = total > 0.0
     return *(np.add.reduceat(w * a, starts)[kept] / total[kept] for a in (s, y)), total[kept]
 
 
-def monotone(base, family, s, y, weights, n_knots):
-    """The increasing link of so many knots, or fewer, by which indices s have the means y.
+def _stretches(y, w, n_knots, by_rise):
+    """The stretch of every point, of so many of equal weight, or of equal weight and rise."""
+    share = (np.cumsum(w) - 0.5 * w) / w.sum()
+    if by_rise:
+        fitted = isotonic_regression(y, sample_weight=w)
+        rise = fitted[-1] - fitted[0]
+        if rise > 0.0:
+            share = 0.5 * (share + (fitted - fitted[0]) / rise)
+    return np.minimum((n_knots * share).astype(int), n_knots - 1)
 
-    One knot is the link of the base. Rows in order of s are cut in stretches of equal weight;
-    monotone regression (pool adjacent violators) of their mean targets gives the knots, which then
-    move until stretches have these means (a mean of means is not the mean's). None where fewer than
-    two remain.
+
+def monotone(base, family, points, n_knots, by_rise=False):
+    """Yield increasing links of so many knots, or fewer, by which indices s have the means y.
+
+    `points` are indices, means and weights, in order of the index (`together`). One knot is the
+    link of the base. The points are cut in stretches of equal weight; monotone regression (pool
+    adjacent violators) of their mean targets gives the knots. `by_rise` counts the rise of the
+    points' monotone regression as much as their weight: knots are close where targets jump. Every
+    further link is a correction of the one before: knots move by what its means of the stretches
+    miss (a mean of means is not the mean's). Corrections can diverge, so choose their number on
+    held-out rows. Nothing where fewer than two knots remain.
     """
-    s, y, w = together(s, y, weights)
+    s, y, w = points
     if n_knots == 1:
-        return Learned.through(base, *[(s[0], s[-1] + 1.0)] * 2)
-    mass = np.cumsum(w)
-    place = np.minimum((n_knots * (mass - 0.5 * w) / mass[-1]).astype(int), n_knots - 1)
+        yield Learned.through(base, *[(s[0], s[-1] + 1.0)] * 2)
+        return
+    place = _stretches(y, w, n_knots, by_rise)
     total = np.bincount(place, w, n_knots)
     kept = total > 0.0
     mean = np.bincount(place, w * y, n_knots)[kept] / total[kept]
@@ -83,25 +100,24 @@ def monotone(base, family, s, y, weights, n_knots):
     block = np.cumsum(np.diff(mean, prepend=mean[0]) > 0.0)
     inside = np.flatnonzero((mean > low) & (mean < high))
     if not len(inside):
-        return None
+        return
     block = np.clip(block, block[inside[0]], block[inside[-1]])
-    block = (block - block[0])[np.cumsum(kept)[place] - 1]  # of every row
+    block = (block - block[0])[np.cumsum(kept)[place] - 1]  # of every point
     sums = np.bincount(block, w)
     index, mean = (np.bincount(block, w * a) / sums for a in (s, y))
     values = aim = np.asarray(base.inverse(mean), dtype=float)
-    link = None
-    for _ in range(_CORRECTIONS):
+    for _ in range(_LINKS):
         fresh = np.diff(index, prepend=-np.inf) > 1e-9 * (index[-1] - index[0])
         fresh &= np.diff(values, prepend=-np.inf) > 0.0
         if fresh.sum() < 2:
-            return link
+            return
         link = Learned.through(base, index[fresh], values[fresh])
+        yield link
         with np.errstate(all="ignore"):
             told = base.inverse(np.bincount(block, w * link.mean(s)) / sums)
         if not np.isfinite(told).all():
-            return link
+            return
         values = _risen(values + (aim - told), sums)
-    return link
 
 
 def entered(model, learner, shape, offset, k):
@@ -146,11 +162,11 @@ def left_out(learner, state, batch):
     return s[np.arange(len(s)), np.maximum(batch.held, 0)]
 
 
-def _gain(before, after, weights):
-    """By how much costs have fallen in the mean, and the standard error of that."""
-    gain = before - after
+def _is_better(costs, others, weights):
+    """Whether costs are lower than others in the mean, by more than a standard error."""
+    gain = others - costs
     mean = weights @ gain / weights.sum()
-    return mean, np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
+    return mean > np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
 
 
 class Rounds:
@@ -299,29 +315,46 @@ class Rounds:
                  for link, (_, (s, y, _)) in zip(links, folds, strict=True)]  # fmt: skip
         return np.concatenate(costs), np.concatenate([test[2] for _, test in folds])
 
-    def _link_for(self, state):
-        """The learned link of these coefficients, or None, and deviances of rows left out."""
-        family, base = self.learner.family, getattr(self.learner.link, "base", self.learner.link)
-        folds, found = self._folds(self.learner, state), []
-        points = [together(s, y, w[:, None]) for (s, y, w), _ in folds]
-        for n_knots in _KNOTS:
-            if n_knots > 2 and n_knots * _ROWS_A_KNOT > len(self.batches[0].targets):
+    def _tried(self, base, folds, points, shape):
+        """Links of a shape: (left-out risk, deviances, shape, how many links came before).
+
+        They end where a correction no longer lowers the risk.
+        """
+        courses = [monotone(base, self.learner.family, each, *shape) for each in points]
+        tried = []
+        for before, links in enumerate(zip(*courses, strict=False)):
+            costs, weights = self._risks(folds, links)
+            risk = weights @ costs / weights.sum()
+            if tried and not risk < tried[-1][0]:
                 break
-            links = [monotone(base, family, s, y, w, n_knots) for s, y, w in points]
-            if all(link is not None for link in links):
-                costs, weights = self._risks(folds, links)
-                found.append((weights @ costs / weights.sum(), n_knots, costs))
-        if not found:
+            tried.append((risk, costs, shape, before))
+        return tried
+
+    def _link_for(self, state, now=None):
+        """The learned link of these coefficients, or None; its left-out risk and deviances.
+
+        It has the shape of the base, unless another is better by a standard error; the link `now`,
+        by which the coefficients were learned, stays if it is better by as much.
+        """
+        family, base = self.learner.family, getattr(self.learner.link, "base", self.learner.link)
+        folds, batch = self._folds(self.learner, state), self.batches[0]
+        points = [together(s, y, w[:, None]) for (s, y, w), _ in folds]
+        stays, weights = self._risks(folds, [now or base] * len(folds))
+        knots = [k for k in _KNOTS if k == 2 or k * _ROWS_A_KNOT <= len(batch.targets)]
+        kept = None
+        for shapes in ([(1, False)], product(knots, [False]), product(knots, [True])):
+            tried = [each for shape in shapes for each in self._tried(base, folds, points, shape)]
+            best = min(tried, key=lambda each: each[0], default=None)
+            if best and (not kept or _is_better(best[1], kept[1], weights)):
+                kept = best
+        if not kept:
             return None, np.inf, None
-        best = min(found, key=lambda each: each[0])
-        # The base, unless another is better by a standard error.
-        mean, error = _gain(found[0][2], best[2], weights)
-        each = best if mean > error else found[0]
-        batch = self.batches[0]
-        link = monotone(
-            base, family, self._left_out(state), batch.targets, batch.weights[:, None], each[1]
-        )
-        return link, each[0], each[2]
+        risk, costs, shape, before = kept
+        if now is not None and _is_better(stays, costs, weights):
+            return now, weights @ stays / weights.sum(), stays
+        points = together(self._left_out(state), batch.targets, batch.weights[:, None])
+        links = list(islice(monotone(base, family, points, *shape), before + 1))
+        return links[-1] if links else None, risk, costs
 
     def _linked(self, state):
         """The state after the best closed form was found, or a link learned, or both."""
@@ -349,7 +382,7 @@ class Rounds:
         best = learner, state, link, risk, found
         for _ in range(_MOST_ROUNDS if link is not None else 0):
             after = self._go_on(state, link=link)
-            link, risk, found = self._link_for(after)
+            link, risk, found = self._link_for(after, link)
             if link is None or not risk < best[3]:
                 break
             worth = risk < best[3] * (1.0 - _WORTH)
@@ -358,8 +391,7 @@ class Rounds:
                 break
         learner, state, link, _, found = best
         if link is not None and self.link == "auto":
-            mean, error = _gain(closed[2], found, weights)
-            if not mean > error:
+            if not _is_better(found, closed[2], weights):
                 learner, state, link = closed[0], closed[1], None
         self.learner = learner if link is None else learner._replace(link=link)
         return state

@@ -9,7 +9,7 @@ from tunefree.choose.halving import HOPELESS, Halving, Run, better_half
 from tunefree.constraints.rules import is_separable
 from tunefree.engine.order import Visits
 from tunefree.engine.run import Rows, run
-from tunefree.estimators.reflectron.problem import Fitted, paced
+from tunefree.estimators.reflectron.problem import Fitted, intercept_step, paced
 from tunefree.estimators.restoring import require, same_form
 from tunefree.learners.reflectron.mirror import NONE
 from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, stochastic
@@ -39,8 +39,9 @@ class Rule(NamedTuple):
                 own = configuration._replace(constraint=configuration.constraint.scaled(u))
             shown = paced(configuration, self, d, k)
             for (spelt, _), (scaled, pace) in zip(shown, paced(own, self, d, k), strict=True):
+                longer = intercept_step(configuration.potential, self.intercept)
                 learner = stochastic(
-                    self.link, scaled, self.scheme, self.weight, self.intercept, d, self.size
+                    self.link, scaled, self.scheme, self.weight, longer, d, self.size
                 )
                 runs.append(Run(spelt, learner, None, pace, float(u)))
         return runs

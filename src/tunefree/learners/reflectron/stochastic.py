@@ -138,8 +138,7 @@ def _scan(
                     _add(scale, g, stat(part, new, c, ref))
                     coords[j, k] = c
                     dual[j, k] = new
-            if intercept:
-                offset[k] -= r[k]
+            offset[k] -= intercept * r[k]
         for g in range(n_groups):
             total = scale[g, TOTAL] + scale[g, REST]
             scale[g, PEAK] = max(scale[g, PEAK], total)
@@ -190,7 +189,7 @@ class Lazy(NamedTuple):
     configuration: Any
     scheme: Any
     weight: Any = None
-    intercept: bool = True
+    intercept: float = 1.0  # how much longer its steps are; 0 has none
 
     def init(self, d, k=1, theta=None, offset=None):
         """The state before the first row; theta (k, d) and offset (k,) are where to start."""
@@ -284,7 +283,7 @@ class MiniBatches(NamedTuple):
     configuration: Any
     scheme: Any
     weight: Any = None
-    intercept: bool = True
+    intercept: float = 1.0  # how much longer its steps are; 0 has none
     size: int = 1
 
     def init(self, d, k=1, theta=None, offset=None):
@@ -343,7 +342,7 @@ class MiniBatches(NamedTuple):
         if not (np.isfinite(theta).all() and np.isfinite(r).all()):
             clock[RISK] = np.inf
             return state
-        offset = state.offset - r.sum(axis=0) if self.intercept else state.offset
+        offset = state.offset - self.intercept * r.sum(axis=0)
         return state._replace(dual=dual, theta=theta, offset=offset)
 
     def outputs(self, state, index, sign, ends):
