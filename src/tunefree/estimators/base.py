@@ -54,6 +54,10 @@ _METHODS = (
 FLOATS = [np.float64, np.float32]
 # The largest value to learn from.
 HUGE = 1e150
+# How many times one row may weigh all others, or an ordinary row of a stream.
+WEIGHTS_APART = 1e10
+# Rows that weigh less than this share of the mean weight do not count.
+_LOST = 1e-15
 # Tasks below a fit: of more passes several make up one, since the stock progress bar adds up all
 # finished tasks at the end of each.
 _MOST = 1000
@@ -382,14 +386,36 @@ def take(X, rows):
     return canonical(sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)[rows])
 
 
-def check_weights(sample_weight, X):
-    """Weights as float64, one a row; None means 1."""
+def check_weights(sample_weight, X, *, stream=False):
+    """Weights as float64, one a row; None means 1.
+
+    Their unit is free, but for those of a `stream`, where an ordinary row weighs 1.
+    """
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError(
             "All entries of sample_weight are zero: there is no row to learn from. "
             "Give at least one row a positive weight."
         )
+    if sample_weight is None:
+        return weights
+    most, least = weights.max(), weights[weights > 0.0].min()
+    if stream and not 1.0 / WEIGHTS_APART <= least <= most <= WEIGHTS_APART:
+        raise ValueError(
+            f"sample_weight has weights from {least:g} to {most:g}. In a stream an ordinary row "
+            f"weighs 1: give weights from {1.0 / WEIGHTS_APART:g} to {WEIGHTS_APART:g}, or 0 to "
+            "rows that are not to count."
+        )
+    if not 1e-100 < most < 1e100:  # a power of two: no digit changes
+        weights = np.ldexp(weights, -int(np.frexp(most)[1]))
+    others = np.delete(weights, np.argmax(weights)).sum()
+    if not stream and 0.0 < others < weights.max() / WEIGHTS_APART:
+        raise ValueError(
+            f"sample_weight gives one row the weight {most:g}, more than {WEIGHTS_APART:g} times "
+            "that of all others together: they would be lost in rounding. Limit the largest."
+        )
+    if least < _LOST * most:  # 0 is the same to rounding, and divides nothing
+        weights = np.where(weights < _LOST * weights.mean(), 0.0, weights)
     return weights
 
 

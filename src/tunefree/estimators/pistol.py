@@ -303,7 +303,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstima
         """The part that `loss` names; None for the members' own."""
         raise NotImplementedError
 
-    def _rows(self, X, y, sample_weight, reset):
+    def _rows(self, X, y, sample_weight, reset, stream=False):
         """Rows, targets and weights, checked."""
         raise NotImplementedError
 
@@ -673,10 +673,10 @@ class PiSTOLClassifier(
     def _guarded(self):
         return self.setting == "auto"
 
-    def _rows(self, X, y, sample_weight, reset):
+    def _rows(self, X, y, sample_weight, reset, stream=False):
         X, y = base.check_rows_and_targets(self, X, y, reset=reset)
         self._dtype = X.dtype.name
-        return X, y, base.check_weights(sample_weight, X)
+        return X, y, base.check_weights(sample_weight, X, stream=stream)
 
     def _problem(self, X, y, weights, warm):
         classes, codes = base.encode_labels(y, fewest=1 if warm else 2)
@@ -777,7 +777,7 @@ class PiSTOLClassifier(
     def _learn_chunk(self, X, y, classes, sample_weight):
         self._check()
         stream = self._going_on()
-        X, y, weights = self._rows(X, y, sample_weight, reset=stream is None)
+        X, y, weights = self._rows(X, y, sample_weight, stream is None, stream=True)
         known: Any = getattr(self, "classes_", None)
         every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         if stream is None:
@@ -1010,11 +1010,11 @@ class PiSTOLRegressor(
     def _guarded(self):
         return self.cap is not None
 
-    def _rows(self, X, y, sample_weight, reset):
+    def _rows(self, X, y, sample_weight, reset, stream=False):
         X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        return X, targets, base.check_weights(sample_weight, X)
+        return X, targets, base.check_weights(sample_weight, X, stream=stream)
 
     def _problem(self, X, y, weights, warm):
         dense = is_dense(X)
@@ -1129,7 +1129,7 @@ class PiSTOLRegressor(
     def _learn_chunk(self, X, y, sample_weight):
         self._check()
         stream = self._going_on()
-        X, targets, weights = self._rows(X, y, sample_weight, reset=stream is None)
+        X, targets, weights = self._rows(X, y, sample_weight, stream is None, stream=True)
         stream = stream or self._open_stream(X)
         known = stream.n_outputs()
         if known not in (None, targets.shape[1]):

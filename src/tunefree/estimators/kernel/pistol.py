@@ -604,7 +604,7 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
         """
         recipe, old = self._check(), getattr(self, "_stream", None)
         X, y = base.check_rows_and_targets(self, X, y, reset=old is None)
-        weights = base.check_weights(sample_weight, X)
+        weights = base.check_weights(sample_weight, X, stream=True)
         known: Any = None if old is None else self.classes_
         every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         stream = self._opened(recipe, X)
@@ -883,7 +883,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         """
         recipe, fresh = self._check(), getattr(self, "_stream", None) is None
         X, y = base.check_rows_and_targets(self, X, y, reset=fresh, multi_output=True, numeric=True)
-        weights = base.check_weights(sample_weight, X)
+        weights = base.check_weights(sample_weight, X, stream=True)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         stream = self._opened(recipe, X, partial(Standard.of, tails=self._tails))
         known = stream.n_outputs()

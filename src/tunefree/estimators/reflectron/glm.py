@@ -1111,7 +1111,7 @@ class ReflectronRegressor(
         """
         reset = "link_" not in vars(self)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
-        weights = base.check_weights(sample_weight, X)
+        weights = base.check_weights(sample_weight, X, stream=True)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         self._learn(X, targets, weights, np.ndim(y) == 1)
         return self
@@ -1454,7 +1454,7 @@ class ReflectronClassifier(
         """
         reset = "link_" not in vars(self)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset)
-        weights = base.check_weights(sample_weight, X)
+        weights = base.check_weights(sample_weight, X, stream=True)
         known: Any = None if reset else self.classes_
         stream = None if reset else self._stream
         is_open = classes is None if reset else stream is not None and stream.is_open
