@@ -126,7 +126,14 @@ def test_weights_of_any_size_are_learned_or_refused(estimator):
 def test_weights_of_a_stream_are_measured_by_1(name, weight):
     model, X, y = case(name)
     model.partial_fit(X, y)
-    refuse(model, "partial_fit", "sample_weight has weights", X, y, sample_weight=np.full(len(y), weight))
+    refuse(
+        model,
+        "partial_fit",
+        "sample_weight has weights",
+        X,
+        y,
+        sample_weight=np.full(len(y), weight),
+    )
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -20,6 +20,7 @@ from tunefree.averaging import Polynomial, scheme_of
 from tunefree.bounds.pistol import run_regret
 from tunefree.choose.portfolio import Member, Portfolio
 from tunefree.choose.risk import recent_rows, rms, temperature
+from tunefree.choose.stack import share_of_classes, shares_as_scores
 from tunefree.columns import ViewSet, moments
 from tunefree.engine.order import Visits, visits_of
 from tunefree.engine.run import run
@@ -826,8 +827,17 @@ class PiSTOLClassifier(
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
         targets = targets[:, : predicted.shape[1]]
         a = temperature(predicted, targets, weights)
-        self._said = a * predicted, targets, weights
-        return a * coef, a * intercept
+        coef, intercept, said = a * coef, a * intercept, a * predicted
+        if problem is not None and self.fit_intercept:
+            every = base.codes_of(problem.targets[problem.rows])
+            null = shares_as_scores(every, problem.totals, said.shape[1])
+            p, prior = (base.probabilities(each, joint=True) for each in (said, null[None]))
+            share = share_of_classes(p, prior[0], base.codes_of(targets), weights)
+            if share < 1.0:
+                intercept, said = (null + share * (each - null) for each in (intercept, said))
+                coef = share * coef
+        self._said = said, targets, weights
+        return coef, intercept
 
     def _estimand(self, y):
         smooth = (Logistic(), Multinomial())

@@ -18,6 +18,8 @@ from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product
 from tunefree._threads import workers
+from tunefree.choose.risk import temperature
+from tunefree.choose.stack import share_of_classes
 from tunefree.constraints.rules import is_odd
 from tunefree.designs import Dense
 from tunefree.engine.order import given_visits, hashed_visits, row_hash
@@ -403,6 +405,15 @@ class Reflectron(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
 
         `held` are their places in the batch, and `now` are the fitted indices of all of it.
         """
+
+    def _temper(self, share, null, s):
+        """Go back to the null model, but for a share of the way; what is said of indices then."""
+        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        coef, intercept = coef * share[:, None], null + share * (intercept - null)
+        dtype, flat = self.coef_.dtype, self.coef_.ndim == 1
+        self.coef_ = (coef[0] if flat else coef).astype(dtype)
+        self.intercept_ = (intercept[0] if flat else intercept).astype(dtype)
+        return self.family_.predicted(self.link_, null + share * (s - null))
 
     def _smooth(self, y):
         """Family, link and targets that coefficients are inferred of."""
@@ -1180,15 +1191,6 @@ class ReflectronRegressor(
                 said = self._temper(share, target_margin(link, mean[0]), s)
         return base.foretold(said, y, w, self.range_)
 
-    def _temper(self, share, null, s):
-        """Go back to the null model, but for a share of the way; what is said of indices then."""
-        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
-        coef, intercept = coef * share[:, None], null + share * (intercept - null)
-        dtype, flat = self.coef_.dtype, self.coef_.ndim == 1
-        self.coef_ = (coef[0] if flat else coef).astype(dtype)
-        self.intercept_ = (intercept[0] if flat else intercept).astype(dtype)
-        return self.family_.predicted(self.link_, null + share * (s - null))
-
     def _possible(self, ends):
         return np.clip(ends, *self.family_.range)
 
@@ -1558,7 +1560,18 @@ class ReflectronClassifier(
             return None
         each = self._targets(np.arange(len(self.classes_)), self.classes_)
         same = [(targets == row).all(axis=1) for row in each]
-        return base.chances(self._chances(s), np.argmax(same, axis=0), weights)
+        p, codes = self._chances(s), np.argmax(same, axis=0)
+        mean = batch.weights @ batch.targets / batch.weights.sum()
+        free = self.fit_intercept and vars(self).get("constraint_") is None
+        if free and hasattr(self.link_, "inverse"):
+            null = target_margin(self.link_, mean)
+            share = share_of_classes(p, self._chances(null[None])[0], codes, weights)
+            if share < 1.0:
+                signs = base.signs(codes, len(self.classes_))
+                share *= min(temperature(s - null, signs, weights), 1.0)
+                self._temper(np.full(len(null), share), null, s)
+                p = self._chances(null + share * (s - null))
+        return base.chances(p, codes, weights)
 
     def _chances(self, margins):
         """Probabilities from indices."""
