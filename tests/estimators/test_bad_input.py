@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import case, stored
+from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 
@@ -213,3 +214,11 @@ def test_no_prediction_before_a_fit(name):
     model, X, _ = case(name)
     with pytest.raises(NotFittedError):
         model.predict(X)
+
+
+@pytest.mark.parametrize("estimator", [tunefree.TuneFreeClassifier, PiSTOLClassifier])
+def test_more_columns_than_the_memory_holds_are_refused_before_work_starts(estimator):
+    """A line of libsvm with one index of two billion once ended in "Unable to allocate"."""
+    X = sparse.csr_array(([1.0, 1.0], ([0, 1], [0, 2**31 - 2])), shape=(8, 2**31 - 1))
+    with pytest.raises(MemoryError, match="sparse rows of 2147483647 columns takes about"):
+        estimator().fit(X, np.arange(8) % 2)

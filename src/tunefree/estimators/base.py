@@ -28,7 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from tunefree._array import Elsewhere, checked, entered, here, is_foreign, space_of
 from tunefree._jit import kernel
 from tunefree._parameters import check_values
-from tunefree._process import interruptible, one_blas_thread
+from tunefree._process import check_memory, interruptible, one_blas_thread
 from tunefree.engine.run import run
 from tunefree.estimators.restoring import check_learner
 from tunefree.estimators.turns import Threaded, alone, fitting
@@ -62,6 +62,8 @@ _LOST = 1e-15
 # finished tasks at the end of each.
 _MOST = 1000
 _TINY = np.finfo(float).tiny
+# What the least of learners takes for a column of sparse rows, in bytes.
+_COLUMN_BYTES = 250.0
 # The most rows left out, and probabilities of theirs, that are kept.
 _LEFT_OUT, _CHANCES = 5000, 2_000_000
 
@@ -341,12 +343,23 @@ def check_rows_and_targets(
     numeric: bool = False,
 ) -> tuple[Any, Any]:
     """`check_rows`, with targets of the same length."""
+    check_columns(X)
     X, y = validate_data(
         estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True, multi_output=multi_output, y_numeric=numeric,
     )  # fmt: skip
     check_size(X)
     return canonical(X), y
+
+
+def check_columns(X):
+    """Refuse sparse rows with more columns than the memory holds coefficients of."""
+    if sparse.issparse(X) and X.ndim == 2:
+        check_memory(
+            _COLUMN_BYTES * X.shape[1],
+            f"A fit on sparse rows of {X.shape[1]} columns",
+            "Hash the columns, or number those that occur anew.",
+        )
 
 
 def check_size(X):
