@@ -985,7 +985,8 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         Only where there are few rows a rate, as in `LandmarkRegressor`.
         """
         X, y = base.check_rows_and_targets(self, X, y)
-        if not self._few_rows(*X.shape):
+        n, d = X.shape
+        if not self._few_rows(n, d):
             return
         weights = base.check_weights(sample_weight, X)
         codes = np.searchsorted(self.classes_, y)
