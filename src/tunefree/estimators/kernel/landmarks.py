@@ -1002,7 +1002,7 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
             model = clone(self)._learn(X[rows], y[rows], totals, held=held, together=None)
             said[held] = model.held_values_ / model._slope
         slope = temperature(said, targets, totals)
-        null = shares_as_scores(codes[rows], totals, said.shape[1])
+        null = shares_as_scores(codes[rows], totals, targets.shape[1])
         p, prior = (base.probabilities(each, joint=True) for each in (slope * said, null[None]))
         share = share_of_classes(p, prior[0], codes[rows], totals)
         less = share * min(slope / self._slope, 1.0)
