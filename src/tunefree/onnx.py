@@ -254,9 +254,8 @@ def _scores(g, estimator, X, name):
             for k, c in zip(f.kernels, f.coefs, strict=True)
         ]
         out = terms[0] if len(terms) == 1 else g("Sum", *terms)
-        if not hasattr(estimator, "scale_"):
-            return out
-        out = g("Mul", out, estimator.scale_.astype(np.float64))  # targets in their own units
+        if hasattr(estimator, "scale_"):  # targets in their own units
+            out = g("Mul", out, estimator.scale_.astype(np.float64))
         return g("Add", out, np.atleast_1d(estimator.intercept_).astype(np.float64))
     if hasattr(estimator, "landmarks_"):
         X = _shown(g, (estimator.view_,), X)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.special import stdtrit
 
 from tunefree._array import Elsewhere
 from tunefree._jit import kernel
@@ -47,6 +48,8 @@ _SHARE = 0.02
 # A row does not decide alone: one that carries so many times its part of the constant's loss, and
 # such a part of it all.
 _HEAVY, _LOADED = 10.0, 0.1
+# Two standard errors, as a probability; so few rows tell nothing of a choice.
+_SURE, _FEWEST = 0.97725, 6
 # The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time, rows
 # with a clipped entry.
 ROWS, STRUCK, LARGEST, MARKED, CLIPPED = 0, 1, 2, 3, 4
@@ -501,9 +504,10 @@ def ends_of(said, fitted, targets, weights, rows=slice(None)):
 def share_of(step, ahead, weights, losses=None, spent=0.0):
     r"""How far to go from the constant to what was learned, between 0 and 1, for every target.
 
-    All the way where rows left out gain by it two standard errors or more. Else the least squares
-    share b of the step, which lies below it by its uncertainty (James and Stein): :math:`b (1 -
-    1/t^2)_+`, t being b in standard errors. Distinct rows count: the unit of weights is free.
+    All the way where rows left out gain by it two standard errors or more (of few rows more, by
+    Student's law). Else the least squares share b of the step, which lies below it by its
+    uncertainty (James and Stein): :math:`b (1 - 1/t^2)_+`, t being b in standard errors. Distinct
+    rows count: the unit of weights is free.
 
     No few rows decide: those that each carry a tenth of the constant's loss, and ten times their
     part of it, are left out until there are none, and the least share holds.
@@ -519,17 +523,20 @@ def share_of(step, ahead, weights, losses=None, spent=0.0):
         The constant's, and those of what was learned; squared errors by default.
     spent : float, default=0
         Degrees of freedom a row: of noise that was fitted or searched, steps follow it by so much
-        of its variance (Mallows; or nats of log-loss), which speaks for nothing.
+        of its variance (Mallows; or nats of log-loss), which speaks for nothing. It is at least
+        one degree for all rows but six, of the variance that the step leaves: a penalty, a pass
+        or a slope was chosen on these rows, and six rows tell nothing.
 
     Examples
     --------
-    >>> y, w = np.array([[1.0], [-1.0], [2.0], [-2.0]]), np.ones(4)
-    >>> share_of(0.5 * y, y, w), share_of(4 * y, y, w), share_of(-y, y, w)
+    >>> y, w = np.tile([[1.0], [-1.0], [2.0], [-2.0]], (5, 1)), np.ones(20)
+    >>> share_of(0.5 * y, y, w), share_of(4 * y, y, w).round(2), share_of(-y, y, w)
     (array([1.]), array([0.25]), array([0.]))
     """
     null, told = losses or (np.square(ahead), np.square(ahead - step))
     null, told = np.broadcast_to(null, step.shape), np.broadcast_to(told, step.shape)
     carried = weights[:, None] * null
+    spent = np.maximum(spent, _noise(step, ahead, weights) / max(len(step) - _FEWEST, 1))
     gain = null - told - 2.0 * spent * (1.0 if losses else carried.sum(axis=0) / weights.sum())
     share, part = _share(step, ahead, weights, gain, spent), _HEAVY * weights / weights.sum()
     part = np.maximum(part, _LOADED)
@@ -539,10 +546,18 @@ def share_of(step, ahead, weights, losses=None, spent=0.0):
             rest &= ~heavy
             some = _share(
                 step[rest, j : j + 1], ahead[rest, j : j + 1], weights[rest],
-                gain[rest, j : j + 1], spent,
+                gain[rest, j : j + 1], spent[j : j + 1],
             )  # fmt: skip
             share[j] = min(share[j], some[0])
     return share if len(step) > 1 else 0.0 * share  # of one row there is no standard error
+
+
+def _noise(step, ahead, weights):
+    """The part of the targets' squares that no multiple of the step takes away, of every target."""
+    whole, square = weights @ np.square(ahead), weights @ np.square(step)
+    along = np.maximum(weights @ (step * ahead), 0.0)
+    taken = np.square(along) / np.maximum(square * whole, 1e-300)
+    return np.clip(1.0 - taken, 0.0, 1.0)
 
 
 def _share(step, ahead, weights, gain, spent):
@@ -555,7 +570,8 @@ def _share(step, ahead, weights, gain, spent):
         best = (weights @ (step * ahead) - followed) / square
         noise = np.square(weights) @ np.square(step * (ahead - best * step)) + followed**2
         some = np.clip(best - noise / np.square(square) / best, 0.0, 1.0)
-    return np.where((mean > 0.0) & (mean >= 2.0 * error), 1.0, np.where(best > 0.0, some, 0.0))
+    sure = float(stdtrit(max(len(step) - 1, 1), _SURE))
+    return np.where((mean > 0.0) & (mean >= sure * error), 1.0, np.where(best > 0.0, some, 0.0))
 
 
 def few_beyond(y, weights):

@@ -1,14 +1,17 @@
 """Bad input: a sentence that names the argument, and a fitted model left as it was."""
 
 import pickle
+from inspect import signature
 
 import numpy as np
 import pandas as pd
 import pytest
 from cases import case, stored
-from sklearn.base import clone
+from scipy import sparse
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 
+import tunefree
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
 from tunefree.io.model import public_estimators
 
@@ -78,6 +81,61 @@ def test_weights_must_be_finite_and_not_negative(fitted, verb, value, match):
     refuse(model, verb, match, X, y, sample_weight=weights)
     refuse(model, verb, "(?i)sample.weight", X, y, sample_weight=np.zeros(len(y)))
     refuse(model, verb, "sample_weight", X, y, sample_weight=np.ones(len(y) - 1))
+
+
+PUBLIC = [getattr(tunefree, name) for name in tunefree.__all__]
+WEIGHED = [
+    one
+    for one in PUBLIC
+    if hasattr(one, "predict") and "sample_weight" in signature(one.fit).parameters
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("estimator", WEIGHED, ids=lambda one: one.__name__)
+def test_weights_of_any_size_are_learned_or_refused(estimator):
+    """A light row counts as none, a heavy one is fitted, the unit is free, absurd ones are named.
+
+    Weights below a billionth of the mean once made NaN, loops without end or errors of algebra.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    real = X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=60)
+    classify = is_classifier(estimator())
+    y = (real > 0.0).astype(int) if classify else real
+    seed = {"random_state": 0} if "random_state" in signature(estimator).parameters else {}
+
+    def fitted(weights):
+        return estimator(**seed).fit(X, y, sample_weight=weights).predict(X)
+
+    def weighed(first, others=1.0):
+        return np.append(first, np.full(59, others))
+
+    same = np.testing.assert_array_equal if classify else np.testing.assert_allclose
+    same(fitted(weighed(1e-300)), fitted(weighed(0.0)))
+    same(fitted(weighed(1e308, 1e308)), fitted(np.ones(60)), **({} if classify else {"rtol": 1e-6}))
+    heavy = fitted(weighed(1e11))
+    assert np.isfinite(heavy).all()
+    if estimator is not tunefree.SharedReflectron:  # whose link cannot say what is below 0
+        np.testing.assert_allclose(heavy[0], y[0], atol=1e-6)
+    for weights in (weighed(1e15), weighed(1e300), weighed(1.0, 1e-300)):
+        with pytest.raises(ValueError, match="sample_weight gives one row the weight"):
+            fitted(weights)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("weight", [1e-300, 1e15, 1e300])
+def test_weights_of_a_stream_are_measured_by_1(name, weight):
+    model, X, y = case(name)
+    model.partial_fit(X, y)
+    refuse(
+        model,
+        "partial_fit",
+        "sample_weight has weights",
+        X,
+        y,
+        sample_weight=np.full(len(y), weight),
+    )
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -177,3 +235,11 @@ def test_a_table_with_a_name_twice_or_without_rows_is_refused_in_words(name):
             call(twice)
         with pytest.raises(TypeError, match="LazyFrame.*collect"):
             call(lazy)
+
+
+@pytest.mark.parametrize("estimator", [tunefree.TuneFreeClassifier, PiSTOLClassifier])
+def test_more_columns_than_the_memory_holds_are_refused_before_work_starts(estimator):
+    """A line of libsvm with one index of two billion once ended in "Unable to allocate"."""
+    X = sparse.csr_array(([1.0, 1.0], ([0, 1], [0, 2**31 - 2])), shape=(8, 2**31 - 1))
+    with pytest.raises(MemoryError, match="sparse rows of 2147483647 columns takes about"):
+        estimator().fit(X, np.arange(8) % 2)

@@ -3,12 +3,21 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.metrics import log_loss
 
 import tunefree
 from tunefree.robust import ends_of, share_of, within_reach
 
 LINEAR = ["AveragedSGDRegressor", "ReflectronRegressor"]
 REGRESSORS = [*LINEAR, "LandmarkRegressor", "KernelPiSTOLRegressor", "PiSTOLRegressor"]
+
+CLASSIFIERS = [
+    "PiSTOLClassifier",
+    "KernelPiSTOLClassifier",
+    "LandmarkClassifier",
+    "ReflectronClassifier",
+    "TuneFreeClassifier",
+]
 
 
 def fitted(name, X, y):
@@ -66,6 +75,34 @@ def test_rare_classes_are_not_found_everywhere():
     y = np.arange(1300) % 300 == 7
     for name in ("LandmarkClassifier", "TuneFreeClassifier"):
         assert not fitted(name, X[:300], y[:300]).predict(X[300:]).any()
+
+
+def noise(n, d, positives, seed):
+    """Rows and labels that have nothing to do with each other, and 1,000 more."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n + 1000, d)), rng.random(n + 1000) < positives / n
+    y[:n] = rng.permutation(n) < positives
+    return X, y
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_noise_is_not_learned_by_classes(name):
+    """Log-losses on new rows over those of the classes' shares, in the mean of some draws."""
+    for n, d, positives, most in ((200, 4, 2, 1.1), (100, 10, 5, 1.1), (8, 4, 4, 1.7)):
+        ratios = []
+        for seed in range(6):
+            X, y = noise(n, d, positives, seed)
+            p = fitted(name, X[:n], y[:n]).predict_proba(X[n:])
+            ratios.append(log_loss(y[n:], p) / log_loss(y[n:], np.full(1000, positives / n)))
+        assert np.mean(ratios) < most, (n, d, positives)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_signal_in_few_rows_is_learned(name):
+    X = np.random.default_rng(0).normal(size=(1060, 3))
+    y = X[:, 0] + 0.3 * X[:, 1] > 0.0
+    p = fitted(name, X[:60], y[:60]).predict_proba(X[60:])
+    assert log_loss(y[60:], p) < 0.45
 
 
 def test_shares_of_noise_are_small_and_of_a_signal_one():

@@ -70,7 +70,11 @@ def test_intervals_hold_rows_of_new_groups(noise):
     found = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        A, effect, group = rng.normal(size=(60, 3)), rng.normal(size=60), np.repeat(np.arange(60), 5)
+        A, effect, group = (
+            rng.normal(size=(60, 3)),
+            rng.normal(size=60),
+            np.repeat(np.arange(60), 5),
+        )
         X = A[group] + noise * rng.normal(size=(300, 3))
         y = A[group, 0] + effect[group] + 0.1 * rng.normal(size=300)
         new = rng.normal(size=(1000, 3))

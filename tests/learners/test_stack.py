@@ -46,6 +46,19 @@ def test_noise_and_copies_stay_out():
     assert found.shares.tolist() == [1.0, 0.0]
 
 
+def test_a_tie_makes_one():
+    """Of two candidates that gain less than a thousandth together the first is taken."""
+    rng = np.random.default_rng(0)
+    n = 100_000
+    truth = rng.normal(size=(n, 1))
+    y = (rng.random(n) < expit(2.0 * truth[:, 0])).astype(int)
+    near = [truth + 0.03 * rng.normal(size=(n, 1)) for _ in range(2)]
+    real = truth + rng.normal(size=(n, 1))
+    assert stack_classes(near, y, np.ones(n)).shares.tolist() == [1.0, 0.0]
+    found = stack_targets(near, real, np.ones(n), np.ones(1))
+    assert found.shares.tolist() == [1.0, 0.0]
+
+
 def test_targets_of_any_origin_and_unit():
     rng = np.random.default_rng(0)
     y = rng.normal(size=(300, 2))

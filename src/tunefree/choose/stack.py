@@ -3,9 +3,9 @@ r"""Stacking: models joined by what they said of rows that they had not learned.
 Classes: log-odds :math:`\sum_k a_k F_k(x) + b` with :math:`a_k \ge 0` of least log-loss on the
 scores left out, plus :math:`10^{-3} |b|^2`. Targets: :math:`m + \sum_k a_k (F_k(x) - m)` about
 their mean m, with :math:`a_k \ge 0` of least squared error. A model stays out if the others lose
-less than a quarter of a standard error without it, and the sum goes from the constant only as far
-as `robust.share_of` says. The mean of what is then left of targets is added where it is larger than
-its standard error, so that sums are kept.
+less than a quarter of a standard error, or a thousandth, without it, and the sum goes from the
+constant only as far as `robust.share_of` says. The mean of what is then left of targets is added
+where it is larger than its standard error, so that sums are kept.
 
 Source: Wolpert 1992 (stacked generalization); Breiman 1996 (non-negative weights).
 """
@@ -21,7 +21,8 @@ from tunefree.robust import share_of
 _OFFSETS = 1e-3
 # Logarithms of the weights' ends, in units of one over the scores' size.
 _ENDS = (-7.0, 7.0)
-_NEGLIGIBLE = 0.25  # standard errors
+# A gain up to so many standard errors, or such a part of the loss, is none.
+_NEGLIGIBLE, _TIED = 0.25, 1e-3
 
 
 class Stack(NamedTuple):
@@ -112,9 +113,7 @@ def stack_classes(scores, codes, weights, *, whole=True, spent=0.0):
     stack = _pruned(fit, scores, weights)
     if whole:
         return stack
-    prior = share @ np.eye(width)[codes]
-    logs = np.log(np.maximum(prior, 0.5 / len(codes)))
-    null = logs[-1:] - logs[:1] if scores[0].shape[1] == 1 else logs
+    null = shares_as_scores(codes, weights, scores[0].shape[1])
     return _believed(stack, scores, null, codes, weights, spent)
 
 
@@ -197,15 +196,49 @@ def stack_means(predictions, targets, weights, family):
 def _believed(stack, scores, null, codes, weights, spent):
     """The stack of classes, on its way from the log-odds of their shares."""
     joined = stack.join(scores)
-    losses = [log_losses(np.tile(null, (len(codes), 1)), codes), stack.losses]
     prior, p = (softmax(_both(each), axis=1) for each in (null[None], joined))
-    ahead = np.eye(p.shape[1])[codes] - prior
-    losses = [np.repeat(loss[:, None], p.shape[1], axis=1) for loss in losses]
-    way = share_of(p - prior, ahead, weights, losses, spent).min()
+    way = share_of_classes(p, prior[0], codes, weights, spent)
     if way == 1.0:
         return stack
     losses = log_losses(null + way * (joined - null), codes)
     return Stack(way * stack.weights, null + way * (stack.offsets - null), stack.shares, losses)
+
+
+def share_of_classes(p, prior, codes, weights, spent=0.0):
+    """How far to go from constant probabilities to those of rows left out, between 0 and 1.
+
+    By `robust.share_of` of all classes, with log-losses as if two more rows had been of every
+    class in equal parts: few rows do not support certainty.
+
+    Parameters
+    ----------
+    p, prior : ndarray of shape (n, n_classes) and (n_classes,)
+    codes : ndarray of int of shape (n,)
+    weights : ndarray of shape (n,)
+    spent : float, default=0
+
+    Returns
+    -------
+    float
+    """
+    n, width = p.shape
+    aims = (n * np.eye(width)[codes] + 2.0 / width) / (n + 2.0)
+    logs = (np.log(np.maximum(each, 1e-300)) for each in (prior, p))
+    losses = [-(aims * each).sum(axis=1, keepdims=True) for each in logs]
+    # The classes of a row are one step, of its length, and targets count along it.
+    step = np.linalg.norm(p - prior, axis=1, keepdims=True)
+    along = ((p - prior) * (aims - prior)).sum(axis=1, keepdims=True) / np.maximum(step, 1e-300)
+    return float(share_of(step, along, weights, losses, spent)[0])
+
+
+def shares_as_scores(codes, weights, width):
+    """Log-odds of the classes' shares, of shape (width,): 1 for two classes.
+
+    No share is below half a row.
+    """
+    counts = np.bincount(codes, weights, minlength=max(width, 2)) / weights.sum()
+    logs = np.log(np.maximum(counts, 0.5 / len(codes)))
+    return logs[1:] - logs[:1] if width == 1 else logs
 
 
 def _both(scores):
@@ -220,14 +253,15 @@ def least_mean(targets):
 
 
 def _pruned(fit, scores, weights):
-    """Fit; leave out what the others hardly miss, the least share first."""
+    """Fit; leave out what the others hardly miss, the least share first, of equal ones the last."""
     kept = list(range(len(scores)))
     a, b, shares, losses = fit(scores)
-    for i in np.argsort(shares)[:-1].tolist():
+    for i in sorted(kept, key=lambda i: (round(float(shares[i]), 1), -i))[:-1]:
         rest = [j for j in kept if j != i]
         less = fit([scores[j] for j in rest])
         gain, error = _mean(less[-1] - losses, weights)
-        if shares[kept.index(i)] == 0.0 or gain <= _NEGLIGIBLE * error:
+        least = max(_NEGLIGIBLE * error, _TIED * _mean(losses, weights)[0])
+        if shares[kept.index(i)] == 0.0 or gain <= least:
             kept, (a, b, shares, losses) = rest, less
     out = np.zeros((2, len(scores)))
     out[:, kept] = a, shares

@@ -225,7 +225,7 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     total = visit_weights(total)
     copies = np.minimum(np.ceil(total), _MAX_VISITS).astype(np.int64)
     each = total / copies
-    repeats = np.ceil(each - 1e-9).astype(np.int64)
+    repeats = np.maximum(np.ceil(each - 1e-9), 1.0).astype(np.int64)
     copy = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
     salted = np.repeat(keys, copies) + copy.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return Visits(

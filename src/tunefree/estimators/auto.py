@@ -626,6 +626,7 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
             isinstance(self.cross_fit, int | np.integer) and self.cross_fit >= 2
         ):
             raise ValueError(f"cross_fit={self.cross_fit!r} is no number of copies from 2 on.")
+        base.check_columns(X)
         table = TablePreprocessor(categorical_features=self.categorical_features)
         table.fit(X, sample_weight=sample_weight)
         Z, y = base.check_rows_and_targets(self, table.transform(X), y, **checks)

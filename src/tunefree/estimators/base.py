@@ -28,7 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from tunefree._array import Elsewhere, check_frame, checked, entered, here, is_foreign, space_of
 from tunefree._jit import kernel
 from tunefree._parameters import check_values
-from tunefree._process import interruptible, one_blas_thread
+from tunefree._process import check_memory, interruptible, one_blas_thread
 from tunefree.engine.run import run
 from tunefree.estimators.restoring import check_learner
 from tunefree.estimators.turns import Threaded, alone, fitting
@@ -54,10 +54,16 @@ _METHODS = (
 FLOATS = [np.float64, np.float32]
 # The largest value to learn from.
 HUGE = 1e150
+# How many times one row may weigh all others, or an ordinary row of a stream.
+WEIGHTS_APART = 1e10
+# Rows that weigh less than this share of the mean weight do not count.
+_LOST = 1e-15
 # Tasks below a fit: of more passes several make up one, since the stock progress bar adds up all
 # finished tasks at the end of each.
 _MOST = 1000
 _TINY = np.finfo(float).tiny
+# What the least of learners takes for a column of sparse rows, in bytes.
+_COLUMN_BYTES = 250.0
 # The most rows left out, and probabilities of theirs, that are kept.
 _LEFT_OUT, _CHANCES = 5000, 2_000_000
 
@@ -347,12 +353,23 @@ def check_rows_and_targets(
 ) -> tuple[Any, Any]:
     """`check_rows`, with targets of the same length."""
     check_frame(X)
+    check_columns(X)
     X, y = validate_data(
         estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True, multi_output=multi_output, y_numeric=numeric,
     )  # fmt: skip
     check_size(X)
     return canonical(X), y
+
+
+def check_columns(X):
+    """Refuse sparse rows with more columns than the memory holds coefficients of."""
+    if sparse.issparse(X) and X.ndim == 2:
+        check_memory(
+            _COLUMN_BYTES * X.shape[1],
+            f"A fit on sparse rows of {X.shape[1]} columns",
+            "Hash the columns, or number those that occur anew.",
+        )
 
 
 def check_size(X):
@@ -392,14 +409,36 @@ def take(X, rows):
     return canonical(sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)[rows])
 
 
-def check_weights(sample_weight, X):
-    """Weights as float64, one a row; None means 1."""
+def check_weights(sample_weight, X, *, stream=False):
+    """Weights as float64, one a row; None means 1.
+
+    Their unit is free, but for those of a `stream`, where an ordinary row weighs 1.
+    """
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError(
             "All entries of sample_weight are zero: there is no row to learn from. "
             "Give at least one row a positive weight."
         )
+    if sample_weight is None:
+        return weights
+    most, least = weights.max(), weights[weights > 0.0].min()
+    if stream and not 1.0 / WEIGHTS_APART <= least <= most <= WEIGHTS_APART:
+        raise ValueError(
+            f"sample_weight has weights from {least:g} to {most:g}. In a stream an ordinary row "
+            f"weighs 1: give weights from {1.0 / WEIGHTS_APART:g} to {WEIGHTS_APART:g}, or 0 to "
+            "rows that are not to count."
+        )
+    if not 1e-100 < most < 1e100:  # a power of two: no digit changes
+        weights = np.ldexp(weights, -int(np.frexp(most)[1]))
+    others = np.delete(weights, np.argmax(weights)).sum()
+    if not stream and 0.0 < others < weights.max() / WEIGHTS_APART:
+        raise ValueError(
+            f"sample_weight gives one row the weight {most:g}, more than {WEIGHTS_APART:g} times "
+            "that of all others together: they would be lost in rounding. Limit the largest."
+        )
+    if least < _LOST * most:  # 0 is the same to rounding, and divides nothing
+        weights = np.where(weights < _LOST * weights.mean(), 0.0, weights)
     return weights
 
 

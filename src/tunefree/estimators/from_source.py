@@ -305,6 +305,10 @@ class Reread:
             weights = np.asarray(chunk.weight, dtype=np.float64)
             if weights.min(initial=0.0) < 0.0:
                 raise ValueError(f"{self.source.name} has a row whose weight is negative.")
+            if weights.max(initial=0.0) > base.HUGE:
+                raise ValueError(
+                    f"{self.source.name} has a row whose weight is above {base.HUGE:g}."
+                )
             kept = weights > 0.0
             if kept.any():
                 yield base.take(X, np.flatnonzero(kept)), y[kept], weights[kept]

@@ -20,6 +20,7 @@ from tunefree.averaging import Polynomial, scheme_of
 from tunefree.bounds.pistol import run_regret
 from tunefree.choose.portfolio import Member, Portfolio
 from tunefree.choose.risk import recent_rows, rms, temperature
+from tunefree.choose.stack import share_of_classes, shares_as_scores
 from tunefree.columns import ViewSet, moments
 from tunefree.engine.order import Visits, visits_of
 from tunefree.engine.run import run
@@ -304,7 +305,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstima
         """The part that `loss` names; None for the members' own."""
         raise NotImplementedError
 
-    def _rows(self, X, y, sample_weight, reset):
+    def _rows(self, X, y, sample_weight, reset, stream=False):
         """Rows, targets and weights, checked."""
         raise NotImplementedError
 
@@ -674,10 +675,10 @@ class PiSTOLClassifier(
     def _guarded(self):
         return self.setting == "auto"
 
-    def _rows(self, X, y, sample_weight, reset):
+    def _rows(self, X, y, sample_weight, reset, stream=False):
         X, y = base.check_rows_and_targets(self, X, y, reset=reset)
         self._dtype = X.dtype.name
-        return X, y, base.check_weights(sample_weight, X)
+        return X, y, base.check_weights(sample_weight, X, stream=stream)
 
     def _problem(self, X, y, weights, warm):
         classes, codes = base.encode_labels(y, fewest=1 if warm else 2)
@@ -778,7 +779,7 @@ class PiSTOLClassifier(
     def _learn_chunk(self, X, y, classes, sample_weight):
         self._check()
         stream = self._going_on()
-        X, y, weights = self._rows(X, y, sample_weight, reset=stream is None)
+        X, y, weights = self._rows(X, y, sample_weight, stream is None, stream=True)
         known: Any = getattr(self, "classes_", None)
         every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         if stream is None:
@@ -827,8 +828,17 @@ class PiSTOLClassifier(
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
         targets = targets[:, : predicted.shape[1]]
         a = temperature(predicted, targets, weights)
-        self._said = a * predicted, targets, weights
-        return a * coef, a * intercept
+        coef, intercept, said = a * coef, a * intercept, a * predicted
+        if problem is not None and self.fit_intercept:
+            every = base.codes_of(problem.targets[problem.rows])
+            null = shares_as_scores(every, problem.totals, said.shape[1])
+            p, prior = (base.probabilities(each, joint=True) for each in (said, null[None]))
+            share = share_of_classes(p, prior[0], base.codes_of(targets), weights)
+            if share < 1.0:
+                intercept, said = (null + share * (each - null) for each in (intercept, said))
+                coef = share * coef
+        self._said = said, targets, weights
+        return coef, intercept
 
     def _estimand(self, y):
         smooth = (Logistic(), Multinomial())
@@ -1011,11 +1021,11 @@ class PiSTOLRegressor(
     def _guarded(self):
         return self.cap is not None
 
-    def _rows(self, X, y, sample_weight, reset):
+    def _rows(self, X, y, sample_weight, reset, stream=False):
         X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        return X, targets, base.check_weights(sample_weight, X)
+        return X, targets, base.check_weights(sample_weight, X, stream=stream)
 
     def _problem(self, X, y, weights, warm):
         dense = is_dense(X)
@@ -1130,7 +1140,7 @@ class PiSTOLRegressor(
     def _learn_chunk(self, X, y, sample_weight):
         self._check()
         stream = self._going_on()
-        X, targets, weights = self._rows(X, y, sample_weight, reset=stream is None)
+        X, targets, weights = self._rows(X, y, sample_weight, stream is None, stream=True)
         stream = stream or self._open_stream(X)
         known = stream.n_outputs()
         if known not in (None, targets.shape[1]):

@@ -384,7 +384,7 @@ class AveragedSGDRegressor(
         X, y = base.check_rows_and_targets(
             self, X, y, reset=stream is None and not fitted, multi_output=True, numeric=True
         )
-        weights = base.check_weights(sample_weight, X)
+        weights = base.check_weights(sample_weight, X, stream=True)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         learner = StreamSGD()
         if stream is None:

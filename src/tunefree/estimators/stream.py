@@ -255,11 +255,13 @@ class LearnsByMixture(Threaded, BaseEstimator):
         """
         if y is None:
             self._told(key)
-        else:
-            self._learn_row(x, y, w, key)
+            return
+        if not 0.0 <= w <= base.WEIGHTS_APART:
+            raise ValueError(f"w={w!r} is no weight from 0 to {base.WEIGHTS_APART:g}.")
+        self._learn_row(x, y, w, key)
 
     def _learn_records(self, X, y, sample_weight):
-        weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
+        weights = base.check_weights(sample_weight, np.empty((len(X), 1)), stream=True)
         y = np.asarray(y, dtype=float if self._REAL else None)
         if len(y) != len(X):
             raise ValueError(f"y has {len(y)} rows, and X has {len(X)}.")
@@ -512,7 +514,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind not in ("binary", "multiclass"):
             raise ValueError(f"Unknown label type: {kind}. Only binary and multiclass are taken.")
-        weights = base.check_weights(sample_weight, np.empty((len(y), 1)))
+        weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
         self._expect(np.unique([] if classes is None else classes).tolist())
         found, first, codes = np.unique(y, return_index=True, return_inverse=True)
         labels = found.tolist()
@@ -726,7 +728,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
             return self._learn_records(X, y, sample_weight)
         rows, y = self._matrix(X, not self._ready, y)
         y = _own(y)
-        weights = base.check_weights(sample_weight, np.empty((len(y), 1)))
+        weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
         self.mixture_.learn(rows, targets=y, weights=weights)
         return self
 

@@ -15,6 +15,7 @@ from tunefree._threads import ALONE, n_threads, workers
 from tunefree.choose.plan import Limits
 from tunefree.choose.race import weighted_mean
 from tunefree.choose.risk import temperature
+from tunefree.choose.stack import share_of_classes, shares_as_scores
 from tunefree.columns import Coordinates, components, coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
@@ -36,7 +37,6 @@ from tunefree.learners.kernel.logistic import (
     OnLandmarks,
     OnMatrix,
     OnTiles,
-    curvature,
     learn,
     losses,
     parts,
@@ -261,13 +261,6 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """Of n rows left out: their values hide about half of what the rates have followed."""
         return 0.5 * len(np.unique(self.view_.rate)) / n
 
-    def _believed(self, fitted, step, ahead, losses=None):
-        """`share_of` the left-out values, which of few rows tell too little."""
-        few = self._few_rows(*fitted.rows.shape)
-        if few:
-            return np.ones(step.shape[1])
-        return share_of(step, ahead, fitted.weights, losses, self._spent)
-
     def _learn(
         self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=(),
         stream: Any = None,
@@ -397,7 +390,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         targets = Y[-r:] * unit + level
         if self._logistic:
             codes, unit = base.codes_of(Y * unit + level), np.ones(Y.shape[1])
-            level, Y = _shares(codes, weights, Y.shape[1]), _own(codes, Y.shape[1])
+            level, Y = shares_as_scores(codes, weights, Y.shape[1]), _own(codes, Y.shape[1])
             out = parts(Y, r, None if groups is None else groups[order])
             space = self._space(marks, A, exactly, team, room)
             coef, left_out, self.alpha_ = learn(space, self.alpha_, Y, weights, level, out)
@@ -688,13 +681,6 @@ def _best(marks, rows, n, Y, weights, held, team=ALONE, sums=None):
     return found, i, float(risk[i])
 
 
-def _shares(codes, weights, k):
-    """Log-odds of the classes' shares, one column for two classes."""
-    counts = np.bincount(codes, weights, minlength=max(k, 2)) / weights.sum()
-    logs = np.log(np.maximum(counts, 0.5 / len(codes)))
-    return logs[1:] - logs[:1] if k == 1 else logs
-
-
 def _own(codes, k):
     """1 for the class of each output, else 0."""
     return (codes[:, None] == (np.ones(1) if k == 1 else np.arange(k))).astype(np.float64)
@@ -868,7 +854,9 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
         if "held_values_" not in vars(self):
             y, weights = fitted.targets, fitted.weights
             mean, said = np.average(y, axis=0, weights=weights), np.clip(fitted.left_out, low, high)
-            share = self._believed(fitted, said - mean, y - mean)
+            share = np.ones(len(mean))
+            if not self._few_rows(*fitted.rows.shape):  # else `_compare` tells
+                share = share_of(said - mean, y - mean, weights, spent=self._spent)
             coef, intercept = (
                 coef * share,
                 np.where(share < 1.0, mean + share * (intercept - mean), intercept),
@@ -978,7 +966,7 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         return base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
 
     def _finish(self, fitted, dtype):
-        a = temperature(fitted.left_out, fitted.targets, fitted.weights)
+        a = self._slope = temperature(fitted.left_out, fitted.targets, fitted.weights)
         if hasattr(self, "held_values_"):
             self.held_values_, self.held_moves_ = a * self.held_values_, a * self.held_moves_
             coef, intercept = a * fitted.coef, a * fitted.intercept
@@ -988,20 +976,11 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
                 fitted.weights,
                 a * fitted.left_out,
             )
-            null = _shares(codes, weights, said.shape[1])
-            losses = [
-                np.broadcast_to(_log_losses(scores, codes)[:, None], said.shape)
-                for scores in (null[None], said)
-            ]
-            if self._logistic:  # in units of the loss's curvature there
-                p = base.probabilities(null[None], joint=True)[0]
-                unit = np.sqrt(curvature(p[None, -len(null) :]))
-                step = (said - null) * unit
-                ahead = (_own(codes, len(null)) - p[-len(null) :]) / unit
-            else:
-                level = np.average(fitted.targets, axis=0, weights=weights)
-                step, ahead = fitted.left_out - level, fitted.targets - level
-            share = self._believed(fitted, step, ahead, losses).min()
+            null = shares_as_scores(codes, weights, said.shape[1])
+            p, prior = (base.probabilities(each, joint=True) for each in (said, null[None]))
+            share = 1.0
+            if not self._few_rows(*fitted.rows.shape):  # else `_compare` tells
+                share = share_of_classes(p, prior[0], codes, weights, self._spent)
             coef, intercept = a * share * fitted.coef, a * fitted.intercept
             if share < 1.0:
                 intercept, said = (null + share * (s - null) for s in (intercept, said))
@@ -1009,6 +988,38 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
             self.left_out_ = base.chances(p, codes, weights)
         self.dual_coef_ = _rounded(coef, dtype, 2.0 * a)
         self.intercept_ = intercept.astype(dtype)
+
+    def _compare(self, X, y, sample_weight):
+        """Go back towards the classes' shares as far as folds ask for it.
+
+        Only where there are few rows a rate, as in `LandmarkRegressor`.
+        """
+        X, y = base.check_rows_and_targets(self, X, y)
+        n, d = X.shape
+        if not self._few_rows(n, d):
+            return
+        weights = base.check_weights(sample_weight, X)
+        codes = np.searchsorted(self.classes_, y)
+        labels = codes[:, None].astype(float)
+        visits = hashed_visits(X, labels, weights, seed_of(self.random_state), affine=True)
+        rows, totals = visits.unique()
+        turn = np.empty(len(rows), dtype=np.int64)
+        turn[np.argsort(codes[rows], kind="stable")] = np.arange(len(rows)) % _FOLDS
+        targets = base.signs(codes[rows], len(self.classes_))
+        said = np.zeros(targets.shape)
+        for fold in np.unique(turn):
+            held = turn == fold
+            model = clone(self)._learn(X[rows], y[rows], totals, held=held, together=None)
+            said[held] = model.held_values_ / model._slope
+        slope = temperature(said, targets, totals)
+        null = shares_as_scores(codes[rows], totals, targets.shape[1])
+        p, prior = (base.probabilities(each, joint=True) for each in (slope * said, null[None]))
+        share = share_of_classes(p, prior[0], codes[rows], totals)
+        less = share * min(slope / self._slope, 1.0)
+        self.dual_coef_ = (less * self.dual_coef_).astype(self.dual_coef_.dtype)
+        self.intercept_ = ((1.0 - share) * null + less * self.intercept_).astype(X.dtype)
+        p = base.probabilities(null + share * (slope * said - null), joint=True)
+        self.left_out_ = base.chances(p, codes[rows], totals)
 
     def _losses(self, values, targets):
         return _log_losses(values, base.codes_of(targets))

@@ -19,6 +19,7 @@ from tunefree.averaging import AVERAGES, Polynomial, scheme_of
 from tunefree.averaging import within as placed
 from tunefree.bounds.pistol import run_regret
 from tunefree.choose.risk import temperature
+from tunefree.choose.stack import share_of_classes, shares_as_scores
 from tunefree.choose.tournament import Alone, HoldOut, Rivals, read_outs
 from tunefree.engine.order import visits_of
 from tunefree.engine.run import run
@@ -342,6 +343,7 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
         return (decisions.argmax(axis=1) != targets.argmax(axis=1)).astype(float)
 
     def _log_losses(self, values, targets):
+        values = values + getattr(self, "intercept_", 0.0)
         if targets.shape[1] == 1:
             return np.logaddexp(0.0, -targets[:, 0] * values[:, 0])
         own = np.take_along_axis(values, targets.argmax(axis=1)[:, None], axis=1)[:, 0]
@@ -363,6 +365,7 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         scores = self._values(X)
+        scores += np.asarray(getattr(self, "intercept_", 0.0), dtype=scores.dtype)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
@@ -455,6 +458,8 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
         The weight of the rows of each class.
     dual_coef_ : ndarray of shape (n_bandwidths, n_outputs, n_support)
         Coefficients of the support rows, one output for two classes.
+    intercept_ : ndarray of shape (n_outputs,)
+        A part of the log-odds of the classes' shares: 0 where held-out rows support the rest.
     gamma_ : ndarray of shape (n_bandwidths,)
         Bandwidths in the coordinates of learning.
     support_ : ndarray of shape (n_support,)
@@ -504,7 +509,7 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
     True
     """
 
-    _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "regret_")
+    _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "regret_", "intercept_")
 
     def __init__(
         self,
@@ -568,13 +573,25 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
         return super()._rivals(learner) if self.setting == "auto" else [learner]
 
     def _foretold(self, outcome, factor):
-        p = base.probabilities(factor * outcome.decisions, joint=True)
+        p = base.probabilities(factor * outcome.decisions + self.intercept_, joint=True)
         return base.chances(p, base.codes_of(outcome.targets), outcome.weights)
 
     def _finish(self, engine, outcome):
         self.regret_, (_, f, y, weights, _) = _regret(engine), outcome
         a = temperature(f, y, weights, margin=1.0) if self.calibrate else 1.0
-        return a, a * f
+        null = vars(self).pop("_null")
+        if self.calibrate and self.setting == "auto" and self.average == "auto":
+            p, prior = (base.probabilities(each, joint=True) for each in (a * f, null[None]))
+            share = share_of_classes(p, prior[0], base.codes_of(y), weights)
+        else:
+            share = 1.0
+        self.intercept_ = (1.0 - share) * null
+        return share * a, share * a * f + self.intercept_
+
+    def _encode(self, y, kept, weights):
+        signs, codes, weights = super()._encode(y, kept, weights)
+        self._null = shares_as_scores(codes[:, 0].astype(int), weights, signs.shape[1])
+        return signs, codes, weights
 
     @base.all_or_nothing
     def partial_fit(
@@ -604,7 +621,7 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
         """
         recipe, old = self._check(), getattr(self, "_stream", None)
         X, y = base.check_rows_and_targets(self, X, y, reset=old is None)
-        weights = base.check_weights(sample_weight, X)
+        weights = base.check_weights(sample_weight, X, stream=True)
         known: Any = None if old is None else self.classes_
         every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         stream = self._opened(recipe, X)
@@ -620,6 +637,7 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
         ready = self._stream.caught_up(self.n_jobs)
         reading, self.regret_ = ready.read(), _STREAM
         _, f, y, weights, *_ = reading
+        self.intercept_ = np.zeros(f.shape[1])
         self._publish_reading(ready, reading, temperature(f, y, weights) if self.calibrate else 1.0)
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
@@ -883,7 +901,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         """
         recipe, fresh = self._check(), getattr(self, "_stream", None) is None
         X, y = base.check_rows_and_targets(self, X, y, reset=fresh, multi_output=True, numeric=True)
-        weights = base.check_weights(sample_weight, X)
+        weights = base.check_weights(sample_weight, X, stream=True)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         stream = self._opened(recipe, X, partial(Standard.of, tails=self._tails))
         known = stream.n_outputs()

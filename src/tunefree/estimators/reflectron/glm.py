@@ -18,6 +18,8 @@ from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product
 from tunefree._threads import workers
+from tunefree.choose.risk import temperature
+from tunefree.choose.stack import share_of_classes
 from tunefree.constraints.rules import is_odd
 from tunefree.designs import Dense
 from tunefree.engine.order import given_visits, hashed_visits, row_hash
@@ -410,6 +412,15 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
         `held` are their places in the batch, `now` are the fitted indices of all of it, and `terms`
         the rows as they were given with an exposure or an offset.
         """
+
+    def _temper(self, share, null, s):
+        """Go back to the null model, but for a share of the way; what is said of indices then."""
+        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        coef, intercept = coef * share[:, None], null + share * (intercept - null)
+        dtype, flat = self.coef_.dtype, self.coef_.ndim == 1
+        self.coef_ = (coef[0] if flat else coef).astype(dtype)
+        self.intercept_ = (intercept[0] if flat else intercept).astype(dtype)
+        return self.family_.predicted(self.link_, null + share * (s - null))
 
     def _smooth(self, y):
         """The law and the targets that coefficients are inferred of."""
@@ -1142,7 +1153,7 @@ class ReflectronRegressor(
         """
         reset = "link_" not in vars(self)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
-        weights = base.check_weights(sample_weight, X)
+        weights = base.check_weights(sample_weight, X, stream=True)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         self._learn(X, targets, weights, np.ndim(y) == 1)
         return self
@@ -1220,15 +1231,6 @@ class ReflectronRegressor(
         """The standard deviation of targets of these means, up to a factor: Pearson's unit."""
         rate = self.family_.clipped(mean / exposure)
         return np.sqrt(exposure * self.family_.variance(rate))
-
-    def _temper(self, share, null, s):
-        """Go back to the null model, but for a share of the way; what is said of indices then."""
-        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
-        coef, intercept = coef * share[:, None], null + share * (intercept - null)
-        dtype, flat = self.coef_.dtype, self.coef_.ndim == 1
-        self.coef_ = (coef[0] if flat else coef).astype(dtype)
-        self.intercept_ = (intercept[0] if flat else intercept).astype(dtype)
-        return self.family_.predicted(self.link_, null + share * (s - null))
 
     def predict_interval(
         self,
@@ -1572,7 +1574,7 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
         """
         reset = "link_" not in vars(self)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset)
-        weights = base.check_weights(sample_weight, X)
+        weights = base.check_weights(sample_weight, X, stream=True)
         known: Any = None if reset else self.classes_
         stream = None if reset else self._stream
         is_open = classes is None if reset else stream is not None and stream.is_open
@@ -1701,7 +1703,18 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
             return None
         each = self._targets(np.arange(len(self.classes_)), self.classes_)
         same = [(targets == row).all(axis=1) for row in each]
-        return base.chances(self._chances(s), np.argmax(same, axis=0), weights)
+        p, codes = self._chances(s), np.argmax(same, axis=0)
+        mean = batch.weights @ batch.targets / batch.weights.sum()
+        free = self.fit_intercept and vars(self).get("constraint_") is None
+        if free and hasattr(self.link_, "inverse"):
+            null = target_margin(self.link_, mean)
+            share = share_of_classes(p, self._chances(null[None])[0], codes, weights)
+            if share < 1.0:
+                signs = base.signs(codes, len(self.classes_))
+                share *= min(temperature(s - null, signs, weights), 1.0)
+                self._temper(np.full(len(null), share), null, s)
+                p = self._chances(null + share * (s - null))
+        return base.chances(p, codes, weights)
 
     def _chances(self, margins):
         """Probabilities from indices."""

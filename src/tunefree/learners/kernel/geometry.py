@@ -561,6 +561,8 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE, team=ALONE):
     found = inverse(K, penalty, weights, held, team)
     while found is None:
         penalty *= 4.0
+        if not np.isfinite(penalty):
+            raise np.linalg.LinAlgError("A matrix of kernel values is not finite.")
         K = K.astype(np.float64, copy=False)
         found = inverse(K, penalty, weights, held, team)
     corner, factor = found

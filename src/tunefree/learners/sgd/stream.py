@@ -100,7 +100,10 @@ def _scan(design, rows, targets, importance, log, weights, sums, masses, largest
                 risks[c] += importance[t] * (error + gap[c] / masses[c]) ** 2
             if clock[LARGEST_NORM] == 0.0:
                 continue
-            a = importance[t] * error / (2.0 * clock[LARGEST_NORM])
+            rate = importance[t] / (2.0 * clock[LARGEST_NORM])
+            if rate * norm > 1.0:  # a heavy row is fitted, not overshot
+                rate = 1.0 / norm
+            a = rate * error
             for p in range(n):
                 j, v = index(design, i, p), entry(design, i, p)
                 if v != 0.0:
