@@ -17,6 +17,7 @@ from tunefree.estimators.reflectron.glm import Reflectron
 from tunefree.learners.reflectron.mirror import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
+from tunefree.uncertainty.intervals import in_order
 
 # What potential='auto' tries together: no bias, and towards low rank by several degrees.
 AUTO = (Euclidean(), Spectral(PNorm(1.1)),
@@ -28,7 +29,19 @@ _RHO_WITHIN, _RHO_TOL, _RHO_PASSES = 1.0, 1e-3, 500
 _RANK_SHARE = 0.99
 
 
-class _Chained(Reflectron):
+# When to stop is chosen by tenths of the trajectories in turn, with twice the patience: the risk of
+# few trajectories may fall again after a first least value.
+_SHARE, _TURNS, _PATIENCE = 0.1, 10, 2
+
+
+class _OfPairs(Reflectron):
+    def _turns(self, strata):
+        """The number of each pair's trajectory, if there are several, by their first pairs."""
+        several = strata.min() < strata.max()
+        return in_order(strata) if several else super()._turns(strata)
+
+
+class _Chained(_OfPairs):
     def _mirror(self, *arguments):
         return Chained(*super()._mirror(*arguments))
 
@@ -40,8 +53,9 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         \qquad\text{or}\qquad \dot x = \rho x + u(\Theta x + b)
 
     Theta is learned by the Reflectron from pairs of successive states. A spectral potential leads
-    to matrices of low rank among those that fit, in place of a penalty or a rank; pairs held out
-    choose which potential, and when to stop.
+    to matrices of low rank among those that fit, in place of a penalty or a rank. Pairs held out
+    choose which potential. Where there are several trajectories, whole ones held out choose when to
+    stop: states of one trajectory are too much alike to judge by.
 
     Parameters
     ----------
@@ -67,7 +81,8 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
     init : array-like of shape (n_features, n_features), optional
         A prior guess of Theta to start from.
     validation_fraction : float in [0, 1) or 'auto', default='auto'
-        Share of the pairs held out; 'auto' is a fifth.
+        Share of the pairs held out; 'auto' is a fifth, and with several trajectories tenths of
+        these in turn, to choose when to stop.
     n_splits : int or 'auto', default=1
         How many disjoint shares are held out in turn.
     patience : int, default=50
@@ -188,23 +203,24 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
                 raise ValueError(f"{name}={value!r} is neither None nor a number.")
         if self.dt is not None and not self.dt > 0.0:
             raise ValueError(f"dt={self.dt!r} is not positive.")
-        now, after = self._pairs(X, mask)
+        now, after, trajectory = self._pairs(X, mask)
         seed, passes = seed_of(self.random_state), 0
         potential = list(AUTO) if _is_auto(self.potential) else self.potential
 
-        def learn(rho, potential, most):
+        def learn(rho, potential, most, groups=None, **other):
             plain = isinstance(self.step, str) and self.step == "plain"
-            inner = (Reflectron if plain else _Chained)(
+            inner = (_OfPairs if plain else _Chained)(
                 self.link, potential, self.constraint, step="auto" if plain else self.step,
                 init=self.init,
                 validation_fraction=self.validation_fraction, n_splits=self.n_splits,
                 patience=self.patience, tol=self.tol, max_iter=most,
                 fit_intercept=self.fit_intercept, standardize=False, random_state=seed,
-            )  # fmt: skip
+            ).set_params(**other)  # fmt: skip
             n = len(now)
+            groups = np.zeros(n) if groups is None else groups
             centre = self._centre(now)
             with np.errstate(over="ignore", invalid="ignore"):  # trials that are rejected
-                inner._fit(now - centre, after - rho * now, np.ones(n), np.zeros(n), None)
+                inner._fit(now - centre, after - rho * now, np.ones(n), groups, None)
             inner.intercept_ = inner.intercept_ - inner.coef_ @ centre
             nonlocal passes
             passes += inner.n_iter_
@@ -222,9 +238,15 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         inner = learn(self.rho_, potential, self.max_iter)
         if self.validation_fraction != 0.0:
             _warn_unsettled(inner.trace_["held_risk"], self.max_iter, self.patience, self.tol)
-        for name in ("coef_", "intercept_", "potential_", "constraint_", "link_", "trace_",
-                     "leaderboard_"):  # fmt: skip
+        board = inner.leaderboard_
+        if self.validation_fraction == "auto" and trajectory.min() < trajectory.max():
+            inner = learn(
+                self.rho_, inner.potential_, self.max_iter, trajectory, constraint=inner.constraint_,
+                validation_fraction=_SHARE, n_splits=_TURNS, patience=_PATIENCE * self.patience,
+            )  # fmt: skip
+        for name in ("coef_", "intercept_", "potential_", "constraint_", "link_", "trace_"):
             setattr(self, name, getattr(inner, name))
+        self.leaderboard_ = board
         self.n_iter_ = passes
         self.spectrum_ = np.linalg.svd(self.coef_, compute_uv=False)
         share = np.cumsum(self.spectrum_.astype(float) ** 2)
@@ -232,7 +254,7 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         return self
 
     def _pairs(self, X, mask):
-        """States, and the states (or derivatives) that belong to them."""
+        """States, the states (or derivatives) that belong to them, and their trajectories."""
         lists = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 2
         if lists:
             lengths, rows = [len(x) for x in X], np.concatenate([np.asarray(x) for x in X])
@@ -268,9 +290,9 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
                 f"X has no {reach + 1} successive states that were observed: nothing to learn from."
             )
         if self.dt is None:
-            return rows[first], rows[first + 1].astype(np.float64)
+            return rows[first], rows[first + 1].astype(np.float64), number[first]
         slope = (rows[first + 2].astype(np.float64) - rows[first]) / (2.0 * self.dt)
-        return rows[first + 1], slope
+        return rows[first + 1], slope, number[first]
 
     def _centre(self, now):
         """Where states are measured from: their mean where the bias is free."""

@@ -549,11 +549,14 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
         every, n_splits = self._shares(len(strata), n_splits)
         if not n_splits:
             return np.full(len(strata), NONE)
-        # Every so many-th row, counted through one stratum after another. The first member
-        # learns from all rows.
-        turn = np.empty(len(strata), int)
-        turn[np.argsort(strata, kind="stable")] = np.arange(len(strata)) % every
-        return _members(turn, n_splits)
+        # The first member learns from all rows.
+        return _members(self._turns(strata) % every, n_splits)
+
+    def _turns(self, strata):
+        """Rows counted through one stratum after another: every so many-th is held out."""
+        turns = np.empty(len(strata), int)
+        turns[np.argsort(strata, kind="stable")] = np.arange(len(strata))
+        return turns
 
     def _start(self, law, columns, batch, members):
         """Parameters and intercepts to start from, in the units of the columns."""
