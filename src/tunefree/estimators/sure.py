@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
@@ -146,7 +147,8 @@ class PredictsIntervals(Threaded):
 
     def _after_fit(self, X, y, sample_weight):
         """Make intervals allow for atoms: by what the final model predicts for their rows."""
-        known, targets = vars(self).get("left_out_"), np.asarray(y).reshape(len(y), -1)
+        known, y = vars(self).get("left_out_"), np.asarray(y)
+        targets = y.reshape(len(y), -1)
         values = [atoms(column) for column in targets.T]
         # Pearson residuals of one value differ with the exposure: they have no atoms.
         scaled = getattr(known, "unit", None) is not None
@@ -156,8 +158,7 @@ class PredictsIntervals(Threaded):
         rows = np.any(of_atoms, axis=0)
         if sample_weight is not None:
             rows &= np.asarray(sample_weight) > 0
-        rows = self._few_rows_of(X, np.flatnonzero(rows))
-        final = self.predict(_safe_indexing(X, rows)).reshape(len(rows), -1)
+        rows, final = self._final_predictions(X, np.flatnonzero(rows))
         if isinstance(known, Foretold):
             pairs = list(zip(known.said.T, known.targets.T, strict=True))
         else:
@@ -173,14 +174,16 @@ class PredictsIntervals(Threaded):
                 part._replace(allowance=one) for part, one in zip(known, extra, strict=True)
             )
 
-    def _few_rows_of(self, X, rows):
-        """At most 5,000 of the rows where predictions are dear, whatever their order."""
-        if len(rows) <= _MOST_ROWS:
-            return rows
-        columns = self._columns_of(_safe_indexing(X, rows))
-        if columns is None:
-            return rows
-        return rows[np.argsort(row_hash(columns, 0), kind="stable")[:_MOST_ROWS]]
+    def _final_predictions(self, X, rows):
+        """Predictions of the rows, of 5,000 where they take long; and which rows these are."""
+        X = X.tocsr() if sparse.issparse(X) else X if hasattr(X, "columns") else np.asarray(X)
+        if len(rows) < X.shape[0]:
+            X = _safe_indexing(X, rows)
+        columns = self._columns_of(X) if len(rows) > _MOST_ROWS else None
+        if columns is not None:  # a choice that does not depend on the rows' order
+            kept = np.argsort(row_hash(columns, 0), kind="stable")[:_MOST_ROWS]
+            X, rows = _safe_indexing(X, kept), rows[kept]
+        return rows, self.predict(X).reshape(len(rows), -1)
 
     def _parts(self):
         """`Residuals` of every target; those of `Foretold` are worked out once."""

@@ -138,7 +138,10 @@ def allowance(held_out, y, final, known, values):
     >>> allowance(np.array([0.1, 0.2, 6.0]), y, np.array([0.1, 0.4, 5.0]), y, values).round(3)
     array([0. , 0.2, 0. ])
     """
-    out, near = np.zeros(len(y)), _NEAR * np.ptp(y)
+    out = np.zeros(len(y))
+    if not len(y):
+        return out
+    near = _NEAR * np.ptp(y)
     for value in values:
         rows = np.flatnonzero(np.abs(y - value) <= near)
         order = rows[np.argsort(held_out[rows], kind="stable")]
