@@ -72,10 +72,10 @@ def test_during_a_fit_the_last_whole_model_answers(name, monkeypatch):
     before, inside, go = model.predict(X), threading.Event(), threading.Event()
     checked = tunefree.estimators.base.check_weights
 
-    def wait(*args):
+    def wait(*args, **options):
         inside.set()
         assert go.wait(20)
-        return checked(*args)
+        return checked(*args, **options)
 
     monkeypatch.setattr(tunefree.estimators.base, "check_weights", wait)
 

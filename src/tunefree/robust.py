@@ -589,3 +589,40 @@ def few_beyond(y, weights):
         return column[order][np.searchsorted(below, _SHARE * below[-1])]
 
     return np.array([[low(c) for c in y.T], [-low(-c) for c in y.T]])
+
+
+def share_of_classes(p, prior, codes, weights, spent=0.0):
+    """How far to go from constant probabilities to those of rows left out, between 0 and 1.
+
+    By `share_of` of all classes, with log-losses as if two more rows had been of every
+    class in equal parts: few rows do not support certainty.
+
+    Parameters
+    ----------
+    p, prior : ndarray of shape (n, n_classes) and (n_classes,)
+    codes : ndarray of int of shape (n,)
+    weights : ndarray of shape (n,)
+    spent : float, default=0
+
+    Returns
+    -------
+    float
+    """
+    n, width = p.shape
+    aims = (n * np.eye(width)[codes] + 2.0 / width) / (n + 2.0)
+    logs = (np.log(np.maximum(each, 1e-300)) for each in (prior, p))
+    losses = [-(aims * each).sum(axis=1, keepdims=True) for each in logs]
+    # The classes of a row are one step, of its length, and targets count along it.
+    step = np.linalg.norm(p - prior, axis=1, keepdims=True)
+    along = ((p - prior) * (aims - prior)).sum(axis=1, keepdims=True) / np.maximum(step, 1e-300)
+    return float(share_of(step, along, weights, losses, spent)[0])
+
+
+def shares_as_scores(codes, weights, width):
+    """Log-odds of the classes' shares, of shape (width,): 1 for two classes.
+
+    No share is below half a row.
+    """
+    counts = np.bincount(codes, weights, minlength=max(width, 2)) / weights.sum()
+    logs = np.log(np.maximum(counts, 0.5 / len(codes)))
+    return logs[1:] - logs[:1] if width == 1 else logs

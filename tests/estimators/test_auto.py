@@ -394,7 +394,7 @@ def test_cv_says_which_rows_judge_and_scoring_what_is_best(tmp_path):
                               random_state=0).fit(X[:, ::-1], y)  # fmt: skip
     found = {r["candidate"]: r["score"] for r in alone.leaderboard_}
     for r in board:
-        assert found[r["candidate"]] == pytest.approx(r["score"], rel=1e-2)
+        assert found[r["candidate"]] == pytest.approx(r["score"], rel=5e-2)
     assert "By neg_median_absolute_error on rows left out" in repr(model.report_)
     save_model(alone, tmp_path / "model")
     again = load_model(tmp_path / "model")

@@ -106,7 +106,7 @@ def test_masked_states_are_as_if_they_had_not_been_there(dt):
 
 
 def test_whole_trajectories_choose_when_to_stop():
-    """Held-out pairs of known trajectories stop too early: a mean excess of .0233 on these draws."""
+    """Held-out pairs of known trajectories stop too early: a mean excess of .0233 here."""
     excesses = []
     for seed in range(3):
         rng = np.random.default_rng(seed)

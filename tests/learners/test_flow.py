@@ -81,7 +81,7 @@ def test_five_integrators_agree(natural, potential, horizon):
     for method in ("DOP853", "LSODA", "RK45", "BDF", "Radau"):
         path = flow(
             X, y, potential=potential, natural=natural, horizon=horizon, method=method, X_val=X_val,
-            y_val=y_val, random_state=0, atol=1e-25 if natural else None,
+            y_val=y_val, random_state=0, atol=1e-40 if natural else None,
         )  # fmt: skip
         risks.append([path.risk_at(times), path.risk_at(times, held=True)])
     spread = np.ptp(risks, axis=0).max(axis=1)
@@ -187,8 +187,8 @@ def test_the_natural_flow_crosses_zero_with_the_tolerance_of_its_potential(kind,
         crossed += np.sum(np.sign(natural.at(20.0)[0]) != np.sign(init))
         assert np.abs(natural.at(20.0)[0] - mirror.at(20.0)[0]).max() < 1e-3
     assert crossed
-    with pytest.raises(ValueError, match="atol=1e-25 to be larger; or follow the mirror flow"):
-        flow(*_rows()[:2], potential=Power(1.8), natural=True, atol=1e-25, horizon=20.0,
+    with pytest.raises(ValueError, match="atol=1e-40 to be larger; or follow the mirror flow"):
+        flow(*_rows()[:2], potential=Power(1.8), natural=True, atol=1e-40, horizon=20.0,
              init=1e-3 * np.random.default_rng(0).standard_normal(12))  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from tunefree.averaging import Polynomial, scheme_of
 from tunefree.bounds.pistol import run_regret
 from tunefree.choose.portfolio import Member, Portfolio
 from tunefree.choose.risk import recent_rows, rms, temperature
-from tunefree.choose.stack import share_of_classes, shares_as_scores
 from tunefree.columns import ViewSet, moments
 from tunefree.engine.order import Visits, visits_of
 from tunefree.engine.run import run
@@ -56,7 +55,16 @@ from tunefree.losses import (
     within,
 )
 from tunefree.protocols import Average, AverageWithin, Loss, MatrixLike, Seed, TargetLike
-from tunefree.robust import ABSURD, DELTA, Guard, column_caps, screened, share_of
+from tunefree.robust import (
+    ABSURD,
+    DELTA,
+    Guard,
+    column_caps,
+    screened,
+    share_of,
+    share_of_classes,
+    shares_as_scores,
+)
 from tunefree.uncertainty.inference import Law
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.

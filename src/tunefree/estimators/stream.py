@@ -107,9 +107,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
         """A frame as a list of dicts, if the stream has names or a column is not of numbers."""
         if not hasattr(X, "columns") or not len(X):
             return X
+        check_frame(X)
         names = list(getattr(X, "column_names", X.columns))
-        if len(set(names)) < len(names):
-            raise ValueError("X has two columns of the same name.")
         columns = [series(X, j) for j in range(len(names))]
         other = [name for name, c in zip(names, columns, strict=True) if not _is_numbers(c)]
         if self._ready and self.columns_ is None:

@@ -15,7 +15,6 @@ from tunefree._threads import ALONE, n_threads, workers
 from tunefree.choose.plan import Limits
 from tunefree.choose.race import weighted_mean
 from tunefree.choose.risk import temperature
-from tunefree.choose.stack import share_of_classes, shares_as_scores
 from tunefree.columns import Coordinates, components, coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
@@ -55,7 +54,7 @@ from tunefree.learners.kernel.projection import CHECKED, asked_of, compress
 from tunefree.learners.kernel.room import Room
 from tunefree.learners.kernel.tiles import times
 from tunefree.protocols import MatrixLike, Seed, TargetLike
-from tunefree.robust import ABSURD, screened, share_of
+from tunefree.robust import ABSURD, screened, share_of, share_of_classes, shares_as_scores
 from tunefree.uncertainty.intervals import Residuals
 
 # Up to so many rows are solved exactly. Beyond, landmarks double from so many on while the risk on

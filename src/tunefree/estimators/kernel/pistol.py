@@ -19,7 +19,6 @@ from tunefree.averaging import AVERAGES, Polynomial, scheme_of
 from tunefree.averaging import within as placed
 from tunefree.bounds.pistol import run_regret
 from tunefree.choose.risk import temperature
-from tunefree.choose.stack import share_of_classes, shares_as_scores
 from tunefree.choose.tournament import Alone, HoldOut, Rivals, read_outs
 from tunefree.engine.order import visits_of
 from tunefree.engine.run import run
@@ -37,7 +36,15 @@ from tunefree.learners.pistol.linear import SETTINGS, Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
 from tunefree.protocols import Average, AverageWithin, Kernel, Loss, MatrixLike, Seed, TargetLike
-from tunefree.robust import ABSURD, DELTA, location_and_scale, screened, share_of
+from tunefree.robust import (
+    ABSURD,
+    DELTA,
+    location_and_scale,
+    screened,
+    share_of,
+    share_of_classes,
+    shares_as_scores,
+)
 
 # The rule of 'auto' was chosen on four public sets beside 'global', which it equals or betters
 # after a few passes.

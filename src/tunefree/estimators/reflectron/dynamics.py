@@ -241,9 +241,15 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         board = inner.leaderboard_
         if self.validation_fraction == "auto" and trajectory.min() < trajectory.max():
             inner = learn(
-                self.rho_, inner.potential_, self.max_iter, trajectory, constraint=inner.constraint_,
-                validation_fraction=_SHARE, n_splits=_TURNS, patience=_PATIENCE * self.patience,
-            )  # fmt: skip
+                self.rho_,
+                inner.potential_,
+                self.max_iter,
+                trajectory,
+                constraint=inner.constraint_,
+                validation_fraction=_SHARE,
+                n_splits=_TURNS,
+                patience=_PATIENCE * self.patience,
+            )
         for name in ("coef_", "intercept_", "potential_", "constraint_", "link_", "trace_"):
             setattr(self, name, getattr(inner, name))
         self.leaderboard_ = board

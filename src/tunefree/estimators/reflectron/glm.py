@@ -19,7 +19,6 @@ from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product
 from tunefree._threads import workers
 from tunefree.choose.risk import temperature
-from tunefree.choose.stack import share_of_classes
 from tunefree.constraints.rules import is_odd
 from tunefree.designs import Dense
 from tunefree.engine.order import given_visits, hashed_visits, row_hash
@@ -73,7 +72,7 @@ from tunefree.protocols import (
     Seed,
     TargetLike,
 )
-from tunefree.robust import ends_of, guarded, reach_of, share_of, within_reach
+from tunefree.robust import ends_of, guarded, reach_of, share_of, share_of_classes, within_reach
 from tunefree.uncertainty.inference import Law
 
 # Fewer distinct rows than this are too few to hold any out.

@@ -172,9 +172,7 @@ def pivots(geometry, A, m, seed, block=_DRAWN):
                 H -= np.outer(H[:, i], H[i] / H[i, i])
         new = drawn[taken]
         G = geometry.values(A, A[new]) - F[:, :k] @ F[new, :k].T
-        corner = G[new].astype(np.float64)
-        corner[np.diag_indices_from(corner)] += least
-        lower = np.linalg.cholesky(corner)
+        lower = _lower(G[new].astype(np.float64), least)
         F[:, k : k + len(new)] = solve_triangular(lower, G.T, lower=True).T
         left = np.maximum(
             left - np.square(F[:, k : k + len(new)], dtype=np.float64).sum(axis=1), 0.0
@@ -182,6 +180,18 @@ def pivots(geometry, A, m, seed, block=_DRAWN):
         left[new] = 0.0
         found = np.append(found, new)
     return found
+
+
+def _lower(corner, least):
+    """The Cholesky factor of what rounding may have made indefinite: with ever more of a ridge."""
+    while True:
+        corner[np.diag_indices_from(corner)] += least
+        try:
+            return np.linalg.cholesky(corner)
+        except np.linalg.LinAlgError:
+            if not np.isfinite(corner).all():
+                raise
+            least *= 10.0
 
 
 def _step(m, n):
