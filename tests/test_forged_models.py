@@ -233,7 +233,7 @@ def test_a_forged_model_is_refused_or_answers_from_its_own_memory(tmp_path):
             save_model(model, tmp_path / f"{name}.model")
     begin, crashes, told = 0, [], []
     while len(crashes) < 5:
-        command = [sys.executable, __file__, str(tmp_path), str(begin), "35"]
+        command = [sys.executable, __file__, str(tmp_path), str(begin), "120"]
         done = subprocess.run(command, capture_output=True, text=True)
         told += done.stdout.splitlines()
         if done.returncode == 0:
@@ -242,7 +242,7 @@ def test_a_forged_model_is_refused_or_answers_from_its_own_memory(tmp_path):
         begin = int(told[-1].split("\t")[0])
     assert crashes == []
     assert not {"beyond", "no memory"} & {word for line in told for word in line.split("; ")}
-    assert told.count("refused") > 200 and told.count("used") > 200
+    assert told.count("refused") > 60 and told.count("used") > 60
 
 
 @pytest.mark.parametrize("name", ["StreamClassifier", "StreamRegressor"])
