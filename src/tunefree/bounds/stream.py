@@ -113,8 +113,8 @@ def stream_coverage(rows: int, alpha: float, *, largest: float, unit: float) -> 
     r"""Between which shares of misses the intervals of a stream must lie.
 
     For scores in [0, D] in any order the bettor's wealth is at most 1 + (1 - alpha) T D / (5 q u),
-    q the ratio of the quantile 1 - alpha of |N(0, 1)| to its median; and it is a function of T and
-    of the number of misses, large where their share is far from alpha
+    q the ratio of the quantile 1 - alpha of a normal number's size to its median. It is a function
+    of T and of the number of misses, large where their share is far from alpha
     (`tunefree.learners.mixture.betting`).
 
     Parameters
