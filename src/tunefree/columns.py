@@ -597,6 +597,16 @@ def components(X, weights, most):
     return Components(center, np.ascontiguousarray(axes[kept].T) / (sizes[:1] if kept.any() else 1))
 
 
+def _distinct(x):
+    """`numpy.unique` of finite numbers with the place of each, in a fifth of the time of few."""
+    order = np.argsort(x)
+    ordered, place = x[order], np.empty(len(x), np.intp)
+    first = np.ones(len(x), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    place[order] = np.cumsum(first) - 1
+    return ordered[first], place
+
+
 def coordinates(X, weights):
     """The readings of the columns of weighted rows; a constant column has none.
 
@@ -607,9 +617,9 @@ def coordinates(X, weights):
     found, start, knots, heights, rate = [], [0], [], [], 0
     for j in range(X.shape[1]):
         x = X[:, j].astype(np.float64)
-        values, place = np.unique(x, return_inverse=True)
-        if len(values) < 2:
+        if not (x != x[0]).any():
             continue
+        values, place = _distinct(x)
         share = np.bincount(place, weights, len(values)) / total
         mean = share @ values
         spread = np.sqrt(share @ np.square(values - mean))

@@ -322,15 +322,21 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def sources_(self) -> np.ndarray:
         """The column in of every column out."""
         check_is_fitted(self, "kinds_")
-        d = self.n_features_in_
-        return np.repeat(np.arange(d), [len(self._suffixes(j)) for j in range(d)])
+        return np.repeat(np.arange(self.n_features_in_), self._columns_out())
+
+    def _columns_out(self):
+        """How many columns out every column in has."""
+        out = 1 + self.missing_.astype(np.intp)
+        for j in np.flatnonzero(self.kinds_ != "number"):
+            out[j] = len(self._suffixes(j))
+        return out
 
     @property
     def dropped_(self) -> list[str]:
         """The columns that give nothing, by name."""
         check_is_fitted(self, "kinds_")
-        names = _check_feature_names_in(self)
-        return [str(names[j]) for j in range(self.n_features_in_) if not self._suffixes(j)]
+        places = np.flatnonzero(self._columns_out() == 0)
+        return [str(name) for name in _check_feature_names_in(self)[places]] if len(places) else []
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -5,12 +5,14 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree import ReflectronClassifier, ReflectronRegressor
 from tunefree.constraints import Box, L1Ball, NonNegative, NuclearBall
 from tunefree.estimators.reflectron.problem import Columns
+from tunefree.learners.reflectron.mirror import Mirror
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy, Spectral
 
@@ -284,3 +286,60 @@ def test_hypentropy_comes_up_from_a_tiny_beta(beta, constraint):
     y = 1.0 / (1.0 + np.exp(-X @ theta))
     model = ReflectronRegressor("logistic", Hypentropy(beta), constraint).fit(X, y)
     assert np.abs(model.coef_ - theta).max() < 1e-5
+
+
+_WIDE_FITS = [
+    (ReflectronClassifier(), 2),
+    (ReflectronClassifier(), 3),
+    (ReflectronRegressor(potential=Hypentropy(1e-4), keep_path=True), 2),
+    (ReflectronRegressor(family="poisson", standardize=False), 4),
+]
+
+
+def _wide(n=90, used=40, d=3000, seed=0):
+    """Sparse rows, a margin that they explain, and the few columns that have an entry."""
+    rng = np.random.default_rng(seed)
+    places = np.sort(rng.choice(d, used, replace=False))
+    few = sparse.random(n, used, 0.3, format="csr", rng=rng, data_rvs=rng.standard_normal)
+    X = sparse.csr_array((few.data, places[few.indices], few.indptr), shape=(n, d))
+    return X, few @ rng.standard_normal(used), places
+
+
+@pytest.mark.parametrize("model, levels", _WIDE_FITS)
+def test_columns_without_an_entry_cost_nothing_and_change_nothing(model, levels, monkeypatch):
+    X, margin, places = _wide()
+    y = np.argsort(np.argsort(margin)) * levels // len(margin)
+    widths, init = [], Mirror.init
+
+    def counted(self, d, *rest):
+        widths.append(d)
+        return init(self, d, *rest)
+
+    monkeypatch.setattr(Mirror, "init", counted)
+    fitted = clone(model).set_params(random_state=0, max_iter=8).fit(X, y)
+    assert max(widths) == len(np.unique(X.indices))
+    monkeypatch.setattr(type(fitted), "_among", lambda *_: None)
+    whole = clone(fitted).fit(X, y)
+    assert widths[-1] == X.shape[1]
+    close = {"rtol": 1e-10, "atol": 1e-12}  # sums over other numbers of zeros round otherwise
+    np.testing.assert_allclose(fitted.coef_, whole.coef_, **close)
+    np.testing.assert_allclose(fitted.intercept_, whole.intercept_, **close)
+    assert np.abs(fitted.coef_).max() > 0.0
+    assert not np.delete(fitted.coef_, places, axis=-1).any()
+    if model.keep_path:
+        np.testing.assert_allclose(fitted.coef_path_, whole.coef_path_, **close)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"potential": "entropy"},
+        {"init": np.full(3000, 0.1)},
+        {"constraint": L1Ball(1.0)},
+        {"step": "theorem-5.2"},
+    ],
+)
+def test_columns_without_an_entry_are_learned_where_their_coefficients_may_move(parameters):
+    X, margin, _ = _wide()
+    model = ReflectronClassifier(**({"potential": "euclidean"} | parameters))
+    assert model._among(X, model._check()[1]) is None

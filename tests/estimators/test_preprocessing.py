@@ -272,3 +272,15 @@ def test_columns_declared_in_vain_are_named(given):
 def test_nothing_declared_changes_nothing(given):
     X = declared_table()
     np.testing.assert_array_equal(TablePreprocessor(categorical_features=given).fit_transform(X), X)
+
+
+def test_columns_out_are_counted_without_a_look_at_every_number(monkeypatch):
+    X = np.array([[1.0, "red", "a"], [np.nan, "blue", "b"], [3.0, "red", "c"]], dtype=object)
+    with pytest.warns(UserWarning, match="hardly ever repeats"):
+        table = TablePreprocessor().fit(X)
+    suffixes = [table._suffixes(j) for j in range(3)]
+    assert table.sources_.tolist() == [j for j, found in enumerate(suffixes) for _ in found]
+    assert table.dropped_ == ["x2"]
+    wide = TablePreprocessor().fit(sparse.csr_array(np.eye(50)))
+    monkeypatch.setattr(TablePreprocessor, "_suffixes", None)
+    assert wide.sources_.tolist() == list(range(50)) and wide.dropped_ == []

@@ -978,16 +978,21 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
         """The columns that count, the most relevant first, by name."""
         if not len(self.column_relevances_):
             return {}
-        names, each = _check_feature_names_in(self.table_), self.relevances_
-        order = [j for j in np.argsort(-each, kind="stable")[:most] if each[j] >= 0.005]
-        return {str(names[j]): float(each[j]) for j in order}
+        each = self.relevances_
+        order = [j for j in np.argsort(-each, kind="stable")[:most].tolist() if each[j] >= 0.005]
+        return {name: float(each[j]) for name, j in zip(self._named(order), order, strict=True)}
+
+    def _named(self, places):
+        """The names of a few columns of X."""
+        names = getattr(self.table_, "feature_names_in_", None)
+        return [f"x{j}" if names is None else str(names[j]) for j in places]
 
     def _most_important(self, most=10):
         """The columns whose permutation costs most, by name, and what it costs."""
         each = getattr(self, "permutation_importances_", np.empty(0))
-        names = _check_feature_names_in(self.table_)
         order = np.argsort(-each, kind="stable")[:most].tolist()
-        return {str(names[j]): float(each[j]) for j in order if each[j] > 0.01 * each.max()}
+        order = [j for j in order if each[j] > 0.01 * each.max()]
+        return {name: float(each[j]) for name, j in zip(self._named(order), order, strict=True)}
 
     def _column_relevances(self):
         check_is_fitted(self, "models_")

@@ -29,6 +29,7 @@ from tunefree.estimators.base import TellsCallbacks, new_columns, runner, stream
 from tunefree.estimators.from_source import FitsSource, Reread, journal
 from tunefree.estimators.reflectron.flow import SOLVERS, fit_flows
 from tunefree.estimators.reflectron.problem import (
+    Among,
     Columns,
     Fitted,
     Levels,
@@ -52,7 +53,7 @@ from tunefree.estimators.reflectron.problem import (
     with_indicators,
     with_steps,
 )
-from tunefree.estimators.reflectron.rounds import Rounds, entered, left_out
+from tunefree.estimators.reflectron.rounds import MOST_COLUMNS, Rounds, entered, left_out
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
 from tunefree.estimators.sure import (
     PredictsIntervals,
@@ -331,9 +332,11 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
             link = _of_steps(link)
         if self.solver != "batch":
             self._weight_of(family, link, offset)
+        among = self._among(X, configurations)
+        d = X.shape[1] if among is None else len(among.places)
         check_memory(
-            _WIDE_BYTES * X.shape[1] * targets.shape[1],
-            f"{type(self).__name__} with {X.shape[1]} columns and {targets.shape[1]} targets",
+            _WIDE_BYTES * d * targets.shape[1],
+            f"{type(self).__name__} with {d} columns and {targets.shape[1]} targets",
             "Hash or select columns, or take PiSTOL*.",
         )
         given, kept = (X, targets), weights > 0.0
@@ -350,6 +353,10 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
         if self.standardize:
             X, targets = guarded(X, targets, rows, given)
         self._reach(X, targets[rows], offset)
+        if among is not None:
+            X = X[:, among.places]
+            if validation is not None:
+                validation = (validation[0][:, among.places], *validation[1:])
         features = fitted_map(self.feature_map, X, rows, weights, self.standardize, seed)
         if features is not None:
             X = features.transform(X)
@@ -365,10 +372,17 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
             held = self._held(strata[rows], splits)
         problem = Problem(
             link, configurations, scheme, X, targets, visits, rows, weights, held, validation, seed,
-            family, None if offset is None else offset[rows], terms,
+            family, None if offset is None else offset[rows], terms, among,
         )  # fmt: skip
         self._check_choice(problem.choosing, len(rows), configurations)
         return problem
+
+    def _among(self, X, configurations):
+        """The columns that have an entry, where it is enough to learn these; else None."""
+        started = self.init is not None or self.warm_start
+        plain = self.solver == "batch" and self.feature_map is None and not started
+        is_wide = X.shape[1] > MOST_COLUMNS  # a metric of fewer counts those without an entry
+        return Among.of(X, configurations) if plain and is_wide else None
 
     def _reach(self, X, targets, offset):
         """Nothing: of classes, means have ends."""
@@ -524,6 +538,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
         X, targets = taken(problem.X, problem.rows), problem.targets[problem.rows]
         weights = problem.weights
         columns = self._units(X, weights, self.fit_intercept)
+        columns = columns._replace(among=problem.among)
         batches = [
             self._batch(columns, X, targets, weights, problem.held, problem.offset, own=True)
         ]
@@ -836,7 +851,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
         self.link_, self.family_ = law.link, law.family or Matching()
         self.trace_, self.n_iter_ = fitted.trace, fitted.n_iter
         if self.keep_path:
-            self.coef_path_ = fitted.path
+            self.coef_path_ = columns.whole(fitted.path)
         self._note(fitted.board)
         self._predict_with(fitted.theta, fitted.offset, columns, dtype)
 
@@ -862,7 +877,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
         """Set the predictor in the user's units, without the axis that targets had not."""
         tied = "family_" in vars(self) and self.family_.tied
         coef = (theta[:1] if tied else theta) / columns.scale
-        self.coef_ = coef.astype(dtype)
+        self.coef_ = columns.whole(coef.astype(dtype))
         self.intercept_ = (offset - coef @ columns.centre).astype(dtype)
         if self.__dict__.get("_flat") and len(coef) == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]

@@ -15,6 +15,7 @@ from tunefree._threads import team
 from tunefree.bounds import reflectron_step
 from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
+from tunefree.constraints.rules import is_odd, is_separable
 from tunefree.designs import CSR, Categorical, Centred, Dense, Split
 from tunefree.engine.order import content_hash
 from tunefree.estimators.base import canonical
@@ -60,6 +61,12 @@ class Problem(NamedTuple):
     family: Any = None
     offset: Any = None  # of the margins of the distinct rows
     terms: Any = None  # `Terms` of rows with an exposure or an offset
+    among: Any = None  # `Among` of the columns of X where others are left out
+
+    @property
+    def width(self):
+        """The number of columns as they were given."""
+        return self.X.shape[1] if self.among is None else self.among.width
 
     @property
     def choosing(self):
@@ -70,6 +77,43 @@ class Problem(NamedTuple):
     def members(self):
         """One that learns from all rows, and one for each share held out."""
         return 1 + max(0, self.held.max())
+
+
+class Among(NamedTuple):
+    """The `places` of columns that have an entry, among `width` of sparse rows.
+
+    Examples
+    --------
+    >>> Among(np.array([1, 3]), 5).whole(np.array([[2.0, 7.0]]))
+    array([[0., 2., 0., 7., 0.]])
+    """
+
+    places: np.ndarray
+    width: int
+
+    @classmethod
+    def of(cls, X, configurations):
+        """None if all columns are to be learned, or more than half of them have an entry.
+
+        Where every entry has its own coordinate of the potential, and 0 stays 0, a column without
+        an entry has the coefficient 0 and changes no other.
+        """
+        if not sparse.issparse(X) or not all(_keeps_zeros(c) for c in configurations):
+            return None
+        places = np.unique(X.indices)
+        return cls(places, X.shape[1]) if 0 < 2 * len(places) < X.shape[1] else None
+
+    def whole(self, values):
+        """Values of these columns, and 0 for the others."""
+        out = np.zeros((*values.shape[:-1], self.width), values.dtype)
+        out[..., self.places] = values
+        return out
+
+
+def _keeps_zeros(configuration):
+    potential, constraint, step, _ = configuration
+    alone = is_separable(potential) and is_odd(potential)
+    return alone and constraint is None and not isinstance(step, str)
 
 
 class Terms(NamedTuple):
@@ -493,12 +537,17 @@ def with_indicators(X, names, categories, weights, intercept):
 class Columns(NamedTuple):
     """Units of the columns, without which a potential is not the same for all.
 
-    x becomes (x - centre) / scale.
+    x becomes (x - centre) / scale. `among` are these columns among all, if they are not all.
     """
 
     centre: np.ndarray
     scale: np.ndarray
     levels: Levels | None = None
+    among: Among | None = None
+
+    def whole(self, values):
+        """Values of these columns as values of all."""
+        return values if self.among is None else self.among.whole(values)
 
     @classmethod
     def of(cls, X, weights, centred, scaled, levels=None):

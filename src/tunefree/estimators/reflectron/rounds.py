@@ -235,7 +235,7 @@ class Rounds:
         """The state after geometries have competed: on some rows first, if there are many."""
         model, problem, batch = self.model, self.problem, self.batches[0]
         n, d = batch.design.shape
-        learner = entered(model, self.learner, (n, d), self.start[1], self.k)
+        learner = entered(model, self.learner, (n, problem.width), self.start[1], self.k)
         natural = learner.configurations[-1].potential == NATURAL[-1]
         few = max(_PILOT, _PILOT_A_COLUMN * d)
         pilot = batch
