@@ -354,7 +354,6 @@ def check_rows_and_targets(
 ) -> tuple[Any, Any]:
     """`check_rows`, with targets of the same length."""
     check_frame(X)
-    check_columns(X)
     X, y = validate_data(
         estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C",
         accept_large_sparse=True, multi_output=multi_output, y_numeric=numeric,

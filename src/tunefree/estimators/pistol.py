@@ -684,6 +684,7 @@ class PiSTOLClassifier(
         return self.setting == "auto"
 
     def _rows(self, X, y, sample_weight, reset, stream=False):
+        base.check_columns(X)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset)
         self._dtype = X.dtype.name
         return X, y, base.check_weights(sample_weight, X, stream=stream)
@@ -1030,6 +1031,7 @@ class PiSTOLRegressor(
         return self.cap is not None
 
     def _rows(self, X, y, sample_weight, reset, stream=False):
+        base.check_columns(X)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset, multi_output=True, numeric=True)
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
