@@ -489,7 +489,7 @@ def moves(geometry, A, rows, centers, coef, source: Any, columns, without=None):
         :math:`\alpha - A^{-1} e_i (\alpha_i / A^{-1}_{ii})`, which has not learned it.
     """
     A, out = A[rows], np.zeros((len(columns), len(rows), coef.shape[1]))
-    own_of = None if callable(source) else _coordinates_of(source)
+    own_of: Any = None if callable(source) else _coordinates_of(source)
     if geometry is None:  # a linear model
         for to, together in zip(out, columns, strict=True):
             own = own_of(together)
