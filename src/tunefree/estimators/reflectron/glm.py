@@ -1722,7 +1722,8 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
         same = [(targets == row).all(axis=1) for row in each]
         p, codes = self._chances(s), np.argmax(same, axis=0)
         mean = batch.weights @ batch.targets / batch.weights.sum()
-        free = self.fit_intercept and vars(self).get("constraint_") is None
+        tied = self.family_.tied  # thresholds are no log-odds of classes
+        free = self.fit_intercept and not tied and vars(self).get("constraint_") is None
         if free and hasattr(self.link_, "inverse"):
             null = target_margin(self.link_, mean)
             share = share_of_classes(p, self._chances(null[None])[0], codes, weights)
