@@ -23,14 +23,14 @@ SMOKE = """
 import warnings
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes
-import tunefree
 from tunefree import *
+from tunefree._registry import ESTIMATORS, estimator_class
 
 warnings.simplefilter("ignore")
 classes, numbers = load_breast_cancer(return_X_y=True), load_diabetes(return_X_y=True)
-names = [n for n in tunefree.__all__ if n.endswith(("Classifier", "Regressor", "Perceptron"))]
+names = [n for n in ESTIMATORS if n.endswith(("Classifier", "Regressor", "Perceptron"))]
 for name in names:
-    model = getattr(tunefree, name)()
+    model = estimator_class(name)()
     X, y = numbers if name.endswith("Regressor") else classes
     if name == "ReflectronRegressor":
         y = (y - y.min()) / np.ptp(y)

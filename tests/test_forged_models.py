@@ -20,7 +20,8 @@ from scipy import sparse
 
 import tunefree
 from test_persistence import forge, header_of
-from tunefree.io.model import ModelError, load_model, public_estimators, save_model
+from tunefree._registry import estimator_class, estimator_classes
+from tunefree.io.model import ModelError, load_model, save_model
 from tunefree.learners.mixture.betting import SIZE as BETS
 
 RNG = np.random.default_rng(0)
@@ -55,7 +56,7 @@ STREAMS = ("AveragedSGDRegressor", "PiSTOLClassifier", "PiSTOLRegressor", "Refle
 def made():
     """Small models of every estimator, and streams on dense, sparse and named rows."""
     for name, setting in FITTED.items():
-        model = getattr(tunefree, name)(**setting)
+        model = estimator_class(name)(**setting)
         if "random_state" in model.get_params():
             model.set_params(random_state=0)
         classifies = name.endswith(("Classifier", "Perceptron"))
@@ -69,7 +70,7 @@ def made():
         y, known = (CODES, {"classes": [0, 1, 2]}) if "Classifier" in name else (NUMBERS, {})
         for kind, rows in ROWS.items():
             for n in (10, 100):
-                model = getattr(tunefree, name)(random_state=0)
+                model = estimator_class(name)(random_state=0)
                 yield f"{name} {kind} {n}", model.partial_fit(rows[:n], y[:n], **known)
     for delay in (0, 3):
         codes, numbers = tunefree.StreamClassifier(delay), tunefree.StreamRegressor(delay)
@@ -247,7 +248,7 @@ def test_a_forged_model_is_refused_or_answers_from_its_own_memory(tmp_path):
 
 @pytest.mark.parametrize("name", ["StreamClassifier", "StreamRegressor"])
 def test_a_forged_stream_is_refused_when_it_is_read(tmp_path, name):
-    path, make = tmp_path / "model", public_estimators()[name]
+    path, make = tmp_path / "model", estimator_classes()[name]
     save_model(make(3).partial_fit(X, CODES if "Class" in name else NUMBERS), path)
     header, data = header_of(path)
     fitted = header["model"]["estimator"][2]

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tunefree
+from tunefree._registry import estimator_class
 from tunefree.io.model import load_model, save_model
 
 RNG = np.random.default_rng(0)
@@ -43,7 +44,7 @@ MODELS = {
 
 def make(name):
     parameters, y = MODELS[name]
-    model = getattr(tunefree, name)(**parameters)
+    model = estimator_class(name)(**parameters)
     return model.set_params(random_state=0) if "random_state" in model.get_params() else model, y
 
 
@@ -153,9 +154,7 @@ def test_threads_give_the_bits_of_one(name):
         assert {*fits, *asked} == {expected}
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in MODELS if hasattr(getattr(tunefree, n), "partial_fit")]
-)
+@pytest.mark.parametrize("name", [n for n in MODELS if hasattr(estimator_class(n), "partial_fit")])
 def test_threads_that_ask_a_stream_at_once_hear_the_same(name):
     """What a stream has learned is worked out when it is first asked for, by whoever asks."""
     model, y = make(name)

@@ -17,7 +17,7 @@ from tunefree._process import SIGNALS, interruptible
 CHILD = """
 import pickle, sys, warnings
 import numpy as np
-import tunefree
+from tunefree._registry import estimator_class
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
 X = rng.normal(size=(20_000, 20))
@@ -37,7 +37,7 @@ def state(model):
     return pickle.dumps(model), model.predict(X[:50]).tobytes()
 for name, parameters in cases:
     target = y if "Regressor" in name else (y > 0).astype(int)
-    model = getattr(tunefree, name)()
+    model = estimator_class(name)()
     if "random_state" in model.get_params():
         model.set_params(random_state=0)
     few = 3 if name.startswith("Kernel") else 2

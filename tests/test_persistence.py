@@ -15,13 +15,13 @@ from sklearn.exceptions import NotFittedError
 
 import tunefree
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
+from tunefree._registry import estimator_classes
 from tunefree.io.model import (
     Decoder,
     Encoder,
     ModelError,
     describe_model,
     load_model,
-    public_estimators,
     save_model,
 )
 from tunefree.losses import Huber
@@ -90,10 +90,10 @@ def test_the_same_race_gives_the_same_bytes_whatever_it_took(tmp_path, cls):
     assert loaded.report_ == models[0].report_.timeless()
 
 
-@pytest.mark.parametrize("name", sorted(public_estimators()))
+@pytest.mark.parametrize("name", sorted(estimator_classes()))
 def test_what_is_not_fitted_is_not_saved(tmp_path, name):
     with pytest.raises(NotFittedError, match=name):
-        tunefree.save_model(public_estimators()[name](), tmp_path / "model")
+        tunefree.save_model(estimator_classes()[name](), tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
 

@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import tunefree
+from tunefree._registry import estimator_class
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(320, 4))
@@ -20,7 +21,7 @@ STREAMS = [
 
 
 def stream(name):
-    make = getattr(tunefree, name)
+    make = estimator_class(name)
     return make("identity") if name == "ReflectronRegressor" else make()
 
 
@@ -68,7 +69,7 @@ def test_no_interleaving_of_chunks_and_predictions_does_harm(name):
 
 @pytest.mark.parametrize("name", ["LandmarkRegressor", "TuneFreeRegressor", "PiSTOLRegressor"])
 def test_during_a_fit_the_last_whole_model_answers(name, monkeypatch):
-    model = getattr(tunefree, name)(random_state=0).fit(X[:200], TARGETS[:200])
+    model = estimator_class(name)(random_state=0).fit(X[:200], TARGETS[:200])
     before, inside, go = model.predict(X), threading.Event(), threading.Event()
     checked = tunefree.estimators.base.check_weights
 
@@ -99,7 +100,7 @@ def test_turns_are_no_part_of_a_model():
 def test_a_failed_refit_leaves_the_model_that_was():
     y = (TARGETS > 0).astype(int)
     for name in ("ReflectronClassifier", "PiSTOLClassifier", "TuneFreeClassifier"):
-        model = getattr(tunefree, name)(random_state=0).fit(X, y)
+        model = estimator_class(name)(random_state=0).fit(X, y)
         before = {n: v for n, v in vars(model).items() if n.endswith("_")}
         bad = np.array(["a", "b", "c", "d"] * 80), np.where(X[:, :3] > 5, 0, np.inf)
         with pytest.raises(ValueError):

@@ -6,6 +6,7 @@ Public names are imported when they are first used, so that ``import tunefree`` 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tunefree._registry import ESTIMATORS
 from tunefree._version import __version__
 
 if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for them
@@ -55,61 +56,29 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
     # fmt: on
     # isort: on
 
-_HOMES = {
-    "AveragedSGDRegressor": "tunefree.estimators.ridge",
+_HOMES = ESTIMATORS | {
     "Checkpoint": "tunefree.engine.session",
-    "ClassicalPerceptron": "tunefree.estimators.perceptron",
     "CoverageDisplay": "tunefree.plots",
     "DriftDisplay": "tunefree.plots",
-    "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
-    "KernelOptimisticPerceptron": "tunefree.estimators.perceptron",
     "IntervalDisplay": "tunefree.plots",
     "LeaderboardDisplay": "tunefree.plots",
     "LinkDisplay": "tunefree.plots",
     "MarginDisplay": "tunefree.plots",
-    "KernelPiSTOLClassifier": "tunefree.estimators.kernel.pistol",
-    "KernelPiSTOLRegressor": "tunefree.estimators.kernel.pistol",
-    "LandmarkClassifier": "tunefree.estimators.kernel.landmarks",
-    "LandmarkRegressor": "tunefree.estimators.kernel.landmarks",
-    "OptimisticPerceptron": "tunefree.estimators.perceptron",
-    "PiSTOLClassifier": "tunefree.estimators.pistol",
-    "PiSTOLRegressor": "tunefree.estimators.pistol",
-    "ReflectronClassifier": "tunefree.estimators.reflectron.glm",
-    "ReflectronRegressor": "tunefree.estimators.reflectron.glm",
     "ReliabilityDisplay": "tunefree.plots",
     "RidgePathDisplay": "tunefree.plots",
     "RiskCurveDisplay": "tunefree.plots",
-    "SharedReflectron": "tunefree.estimators.reflectron.shared",
-    "StreamClassifier": "tunefree.estimators.stream",
-    "StreamRegressor": "tunefree.estimators.stream",
-    "TablePreprocessor": "tunefree.preprocessing",
     "WeightsDisplay": "tunefree.plots",
     "flow": "tunefree.estimators.reflectron.flow",
-    "TuneFreeClassifier": "tunefree.estimators.auto",
-    "TuneFreeRegressor": "tunefree.estimators.auto",
     "load_model": "tunefree.io.model",
     "open_source": "tunefree.engine.sources",
     "save_model": "tunefree.io.model",
     "sgd_ridge_path": "tunefree.estimators.ridge",
 }
 
-# Names of earlier versions: how to say it now.
-_REMOVED = {
-    "ErrorCurveDisplay": "RiskCurveDisplay takes the same curves, of any number of repetitions.",
-    **{
-        name: f"it is tunefree.experiments.baselines.{name}, to compare with."
-        for name in (
-            "KernelAveragedSGDClassifier", "KernelAveragedSGDRegressor", "KernelPerceptron",
-        )
-    },
-}  # fmt: skip
-
 __all__ = [*sorted(_HOMES), "__version__"]
 
 
 def __getattr__(name: str):
-    if name in _REMOVED:
-        raise AttributeError(f"tunefree.{name} is gone: {_REMOVED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'tunefree' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

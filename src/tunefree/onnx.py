@@ -8,11 +8,12 @@ categories or dates takes every column by its name, of shape (n, 1): see `to_onn
 import numpy as np
 from sklearn.utils.validation import _check_feature_names_in
 
+from tunefree._registry import estimator_classes
 from tunefree._version import __version__
 from tunefree.estimators.auto import _TuneFree as TuneFree
 from tunefree.estimators.kernel.pistol import KernelEstimator
 from tunefree.io.files import write_atomically
-from tunefree.io.model import ModelError, name_type, public_estimators
+from tunefree.io.model import ModelError, name_type
 
 _OPSET, _ML = 17, "ai.onnx.ml"
 
@@ -114,7 +115,7 @@ def to_onnx(estimator, path=None):
     ['variable']
     """
     name = type(estimator).__name__
-    if public_estimators().get(name) is not type(estimator) or not hasattr(estimator, "predict"):
+    if estimator_classes().get(name) is not type(estimator) or not hasattr(estimator, "predict"):
         raise ModelError(f"only predictors of tunefree can be exported, not {name_type(estimator)}")
     d = getattr(estimator, "n_features_in_", None)
     if d is None:

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_iris
 
 import tunefree
+from tunefree._registry import estimator_class
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
@@ -391,7 +392,7 @@ def test_one_absurd_entry_is_taken_as_missing_here_as_in_memory(client, name):
     assert "X has" in words[0] and "-1e+25 in row 50 of partition 2 and column 1" in words[0]
     assert "y has" in words[1] and "1e+30 in row 17 of partition 0" in words[1]
     with pytest.warns(UserWarning, match="taken as missing"):
-        local = getattr(tunefree, name)(random_state=0, **options).fit(Z, t)
+        local = estimator_class(name)(random_state=0, **options).fit(Z, t)
     assert model.score(X[400:], y[400:]) > 0.98
     assert abs(model.score(X[400:], y[400:]) - local.score(X[400:], y[400:])) < 0.01
 

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 import tunefree
+from tunefree._registry import estimator_class
 from tunefree.averaging import Tail
 from tunefree.io.model import load_model, save_model
 
@@ -124,7 +125,7 @@ def test_local_models_are_saved_and_loaded(client, tmp_path, name, setting):
     y = y if regression else np.array(["no", "yes"])[(y > np.median(y)) * 1]
     model = getattr(tfd, name)(**setting).fit(cut(X, 150), cut(y, 150))
     local = model.to_local()
-    assert type(local) is getattr(tunefree, name)
+    assert type(local) is estimator_class(name)
     save_model(local, tmp_path / "model")
     again = load_model(tmp_path / "model")
     assert again.predict(X).tolist() == model.predict(X).tolist() == local.predict(X).tolist()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import tunefree
+from tunefree._registry import estimator_class
 from tunefree.estimators import auto
 from tunefree.estimators.kernel import landmarks
 
@@ -33,7 +33,7 @@ def test_sums_over_partitions_are_those_over_a_source(client, monkeypatch, name,
     monkeypatch.setattr(landmarks, "_ALL", 300)
     monkeypatch.setattr(auto, "EXACT", 300)
     rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
-    local = getattr(tunefree, name)(random_state=0, **options).fit_source((X, y))
+    local = estimator_class(name)(random_state=0, **options).fit_source((X, y))
     there = getattr(tfd, name)(random_state=0, **options).fit(*rows)
     told = "decision_function" if y is LABELS else "predict"
     expected = getattr(local, told)(X)

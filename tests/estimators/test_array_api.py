@@ -6,6 +6,7 @@ import pytest
 from sklearn import config_context
 
 import tunefree
+from tunefree._registry import estimator_class
 
 DEVICES = [strict.Device("CPU_DEVICE"), strict.Device("device1")]
 RNG = np.random.default_rng(0)
@@ -37,13 +38,13 @@ def back(a):
 @pytest.mark.parametrize("name, options", CASES, ids=str)
 def test_models_are_those_of_numpy(name, options, dtype):
     rows, y = X.astype(dtype), (Y > 0).astype(int) if "Classifier" in name else Y.astype(dtype)
-    model = getattr(tunefree, name)(random_state=0, **options)
+    model = estimator_class(name)(random_state=0, **options)
     told = "decision_function" if "Classifier" in name else "predict"
     local = model.fit(rows, y)
     # NumPy's single precision shows the size of a kernel's coefficients: its double is the measure.
     expected, score = getattr(local, told)(rows.astype(float)), local.score(rows, y)
     with config_context(array_api_dispatch=True):
-        model = getattr(tunefree, name)(random_state=0, **options).fit(there(rows), there(y))
+        model = estimator_class(name)(random_state=0, **options).fit(there(rows), there(y))
         found = back(getattr(model, told)(there(rows)))
         assert model.score(there(rows), there(y)) == pytest.approx(score, abs=1e-4)
     assert found.dtype == dtype

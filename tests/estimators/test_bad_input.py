@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 import tunefree
 from tunefree import PiSTOLClassifier, PiSTOLRegressor
-from tunefree.io.model import public_estimators
+from tunefree._registry import estimator_classes
 
 NAMES = ["classifier dense", "regressor dense"]
 BAD = [np.nan, np.inf, -np.inf]
@@ -83,10 +83,9 @@ def test_weights_must_be_finite_and_not_negative(fitted, verb, value, match):
     refuse(model, verb, "sample_weight", X, y, sample_weight=np.ones(len(y) - 1))
 
 
-PUBLIC = [getattr(tunefree, name) for name in tunefree.__all__]
 WEIGHED = [
     one
-    for one in PUBLIC
+    for one in estimator_classes().values()
     if hasattr(one, "predict") and "sample_weight" in signature(one.fit).parameters
 ]
 
@@ -218,13 +217,13 @@ def test_no_prediction_before_a_fit(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(set(public_estimators()) - {"DynamicsReflectron"}))
+@pytest.mark.parametrize("name", sorted(set(estimator_classes()) - {"DynamicsReflectron"}))
 def test_a_table_with_a_name_twice_or_without_rows_is_refused_in_words(name):
     rows = np.random.default_rng(0).normal(size=(20, 3))
     y = rows[:, 0] if name.endswith("Regressor") else (rows[:, 0] > 0).astype(int)
     frame, twice = (pd.DataFrame(rows, columns=list(names)) for names in ("abc", "aba"))
     lazy = type("LazyFrame", (), {"collect": None, "collect_schema": None})()
-    make = public_estimators()[name]
+    make = estimator_classes()[name]
     fitted = make().fit(frame, np.c_[y, y] if name == "SharedReflectron" else y)
     ask = getattr(fitted, "predict", getattr(fitted, "transform", None))
     calls = [lambda X: make().fit(X, y), ask]

@@ -6,6 +6,7 @@ from scipy import sparse
 from sklearn.metrics import log_loss
 
 import tunefree
+from tunefree._registry import estimator_class
 from tunefree.robust import ends_of, share_of, within_reach
 
 LINEAR = ["AveragedSGDRegressor", "ReflectronRegressor"]
@@ -21,7 +22,7 @@ CLASSIFIERS = [
 
 
 def fitted(name, X, y):
-    model = getattr(tunefree, name)()
+    model = estimator_class(name)()
     if hasattr(model, "random_state"):
         model.set_params(random_state=0)
     return model.fit(X, y)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import beta
 
 import tunefree
+from tunefree._registry import estimator_class
 from tunefree.uncertainty.intervals import allowance, atoms
 
 DRAWS, NEW = 25, 400
@@ -43,7 +44,7 @@ def test_intervals_hold_the_atoms(name, law):
     draws = DRAWS if law is zeros_and_tens else 8
     for seed in range(draws if name != "LandmarkRegressor" else 6):
         X, y = law(np.random.default_rng(seed), n + NEW)
-        model = getattr(tunefree, name)(random_state=0).fit(X[:n], y[:n])
+        model = estimator_class(name)(random_state=0).fit(X[:n], y[:n])
         found.append(covered(model, X[n:], y[n:]))
     assert np.mean(found) >= 0.87
     # The law of an ideal conformal interval: PiSTOL has half as many rows predicted beforehand.

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import tunefree
+from tunefree._registry import estimator_class
 from tunefree.uncertainty.intervals import Local
 
 N = 400
@@ -41,8 +42,8 @@ def fitted():
     """One model of each, fitted to 400 rows: three classes."""
     X, y, codes = rows(N, k=3)
     labels = np.array(["a", "b", "c"])[codes]
-    made = {n: getattr(tunefree, n)(**p).fit(X, y) for n, p in REGRESSORS.items()}
-    return made | {n: getattr(tunefree, n)(**p).fit(X, labels) for n, p in CLASSIFIERS.items()}
+    made = {n: estimator_class(n)(**p).fit(X, y) for n, p in REGRESSORS.items()}
+    return made | {n: estimator_class(n)(**p).fit(X, labels) for n, p in CLASSIFIERS.items()}
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
@@ -94,7 +95,7 @@ def test_a_file_keeps_how_sure_a_model_is(fitted, name, tmp_path):
 def test_a_stream_is_as_sure_as_what_it_said_before_it_learned(name):
     X, y, codes = rows(1200)
     classify = name.endswith("Classifier")
-    model = getattr(tunefree, name)().partial_fit(X[:N], codes[:N] if classify else y[:N])
+    model = estimator_class(name)().partial_fit(X[:N], codes[:N] if classify else y[:N])
     if classify:
         inside = model.predict_set(X[N:])[1][np.arange(800), codes[N:], 0]
         low, high = model.online_risk_interval_
@@ -104,7 +105,7 @@ def test_a_stream_is_as_sure_as_what_it_said_before_it_learned(name):
         inside = (ends[:, 0] <= y[N:]) & (y[N:] <= ends[:, 1])
     assert abs(inside.mean() - 0.9) < 0.06
     # Chunks make no difference.
-    parts = getattr(tunefree, name)()
+    parts = estimator_class(name)()
     for start in range(0, N, 50):
         part = slice(start, start + 50)
         parts.partial_fit(X[part], codes[part] if classify else y[part])
@@ -239,7 +240,7 @@ def test_coefficients_have_their_own_centre_and_cover_it(fitted, name):
     X, y, codes = rows(N, k=2)
     target = y if name in REGRESSORS else codes
     parameters = {**REGRESSORS, **CLASSIFIERS}[name]
-    model = getattr(tunefree, name)(**parameters).fit(X, target)
+    model = estimator_class(name)(**parameters).fit(X, target)
     center, ends = model.coef_interval(X, target)
     assert center.shape == (4,) and ends.shape == (4, 2)
     assert (ends[:, 0] < center).all() and (center < ends[:, 1]).all()

@@ -9,15 +9,14 @@ import pytest
 from cases import decide
 from scipy import sparse
 
-import tunefree
+from tunefree._registry import estimator_class, estimator_classes
 from tunefree._threads import side_by_side, team, workers
 
-NAMES = [
-    name for name in tunefree.__all__
-    if hasattr(found := getattr(tunefree, name), "fit")
-    and "n_jobs" in getattr(found, "_get_param_names", lambda: ())()
-    and name != "TuneFreeClassifier"  # runs what TuneFreeRegressor does, at twice the cost
-]  # fmt: skip
+NAMES = [  # TuneFreeClassifier runs what TuneFreeRegressor does, at twice the cost
+    name
+    for name, made in estimator_classes().items()
+    if "n_jobs" in made._get_param_names() and name != "TuneFreeClassifier"
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,7 +34,7 @@ def test_threads_change_no_bit(name, monkeypatch):
     y = y > 0.0 if "Classifier" in name else y
     found = []
     for n_jobs in (1, 2):
-        model = getattr(tunefree, name)(n_jobs=n_jobs, random_state=0).fit(X, y)
+        model = estimator_class(name)(n_jobs=n_jobs, random_state=0).fit(X, y)
         found.append([np.asarray(decide(model, X))])
         if name.startswith("Reflectron"):
             found[-1].append(model.fit(sparse.csr_array(X), y).coef_)

@@ -5,10 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
 
 import tunefree
 from tunefree._parameters import seed_of
+from tunefree._registry import estimator_class, estimator_classes
 
 X = np.random.default_rng(0).standard_normal((60, 3))
 Y = {True: (X[:, 0] > 0).astype(int), False: X[:, 0]}
@@ -34,25 +34,23 @@ WRONG = [
 def test_the_message_names_the_parameter(name, parameter, value):
     y = Y[name.endswith(("Classifier", "Perceptron"))]
     with pytest.raises(ValueError, match=f"^{parameter}={value!r} is"):
-        getattr(tunefree, name)(**{parameter: value}).fit(X, y)
+        estimator_class(name)(**{parameter: value}).fit(X, y)
 
 
 def wrong_values():
     """Of every parameter of every public estimator: text that it does not know, and more."""
-    for name in tunefree.__all__:
-        cls = getattr(tunefree, name)
-        if isinstance(cls, type) and issubclass(cls, BaseEstimator):
-            for parameter, given in inspect.signature(cls).parameters.items():
-                yield name, parameter, "bogus"
-                if isinstance(given.default, bool):
-                    yield from ((name, parameter, value) for value in ("False", None, 1, [True]))
-                elif isinstance(given.default, int | float):
-                    yield from ((name, parameter, value) for value in (np.nan, [1, 2]))
+    for name, cls in estimator_classes().items():
+        for parameter, given in inspect.signature(cls).parameters.items():
+            yield name, parameter, "bogus"
+            if isinstance(given.default, bool):
+                yield from ((name, parameter, value) for value in ("False", None, 1, [True]))
+            elif isinstance(given.default, int | float):
+                yield from ((name, parameter, value) for value in (np.nan, [1, 2]))
 
 
 @pytest.mark.parametrize("name, parameter, value", list(wrong_values()))
 def test_every_parameter_is_refused_by_name_and_leaves_no_trace(name, parameter, value):
-    model = getattr(tunefree, name)(**{parameter: value})
+    model = estimator_class(name)(**{parameter: value})
     y = Y[name.endswith(("Classifier", "Perceptron"))]
     given = (np.cumsum(X, axis=0),) if name == "DynamicsReflectron" else (X, 0.5 + 0.0 * y)
     given = (X, y) if name.endswith(("Classifier", "Perceptron")) else given

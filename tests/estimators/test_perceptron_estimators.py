@@ -242,8 +242,6 @@ def test_rows_of_a_file_are_never_kept(data, tmp_path):
     assert streamed.status_ == whole.status_
     np.testing.assert_array_equal(streamed.predict(X), whole.predict(X) == "yes")
     assert set(OptimisticPerceptron().fit_source(blocks, classes=[0, 2]).classes_) == {0, 1, 2}
-    with pytest.raises(AttributeError, match="fit_source"):
-        streamed.fit_blocks(blocks, classes=[0, 1])
 
 
 def test_blocks_of_several_classes():

@@ -1,22 +1,16 @@
 """Every public estimator keeps scikit-learn's contract, with no exception."""
 
 import pytest
-from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import tunefree
+from tunefree._registry import estimator_classes
 
 # Where the checks' rows at random would use up all passes, fewer say the same.
 FEWER = {
     "DynamicsReflectron": {"max_iter": 20},
     "KernelOptimisticPerceptron": {"max_iter": 500},
 }
-ESTIMATORS = [
-    getattr(tunefree, name)(**FEWER.get(name, {}))
-    for name in tunefree.__all__
-    if isinstance(getattr(tunefree, name), type)
-    and issubclass(getattr(tunefree, name), BaseEstimator)
-]
+ESTIMATORS = [made(**FEWER.get(name, {})) for name, made in estimator_classes().items()]
 
 
 @pytest.mark.filterwarnings("default")

@@ -26,6 +26,7 @@ from scipy import sparse
 
 import tunefree
 from tunefree import links, potentials
+from tunefree._registry import estimator_class
 from tunefree.experiments import baselines
 
 STORED = Path(__file__).with_name("record.json")
@@ -145,7 +146,7 @@ def published(model, X):
 
 def named(name):
     """An estimator's class, of those that papers compare with, too."""
-    return getattr(baselines if name in BASELINES else tunefree, name)
+    return getattr(baselines, name) if name in BASELINES else estimator_class(name)
 
 
 def make(name, setting):

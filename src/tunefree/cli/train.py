@@ -179,7 +179,7 @@ class Maker(NamedTuple):
 
     def __call__(self, task, table=None):
         """The estimator for a task, and for a table if there is one at hand."""
-        import tunefree
+        from tunefree._registry import estimator_class
 
         name, kind = self.name, "Regressor" if task == "regression" else "Classifier"
         only = {"separator": "classification", "ridge": "regression"}.get(name, task)
@@ -206,7 +206,7 @@ class Maker(NamedTuple):
         if name == "auto":
             if passes:
                 stop("--passes is for the other estimators: --estimator auto has --budget", USAGE)
-            return getattr(tunefree, f"TuneFree{kind}")(
+            return estimator_class(f"TuneFree{kind}")(
                 categorical_features=_positions(self.categorical, table) or "from_dtype",
                 random_state=self.seed,
                 **self.limits,
@@ -215,14 +215,14 @@ class Maker(NamedTuple):
             if value:
                 stop(f"--{option.replace('_', '-')} is for --estimator auto", USAGE)
         if name == "separator":
-            return tunefree.OptimisticPerceptron("auto", stop="margin", **passes)
+            return estimator_class("OptimisticPerceptron")("auto", stop="margin", **passes)
         if name == "ridge":
-            return tunefree.AveragedSGDRegressor(**options)
+            return estimator_class("AveragedSGDRegressor")(**options)
         told = {"family", "link"} & set(parts) or self.needed
         if name == "reflectron" and task == "regression" and not told:
             parts = {"link": "identity"} | parts
         prefix = {"kernel": "KernelPiSTOL", "pistol": "PiSTOL", "reflectron": "Reflectron"}[name]
-        return getattr(tunefree, prefix + kind)(**options | parts)
+        return estimator_class(prefix + kind)(**options | parts)
 
 
 def _positions(said, table, option="categorical"):

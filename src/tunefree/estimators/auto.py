@@ -21,9 +21,9 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-import tunefree
 from tunefree._parameters import seed_of
 from tunefree._process import amount
+from tunefree._registry import estimator_class
 from tunefree.choose.plan import Cost, Limits, Plan
 from tunefree.choose.race import (
     FEW_ROWS,
@@ -327,9 +327,9 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=(), n_j
     held = shape.d <= _MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS
     exact = held and not is_sparse and shape.n <= EXACT and family == "auto"
     if family in ("auto", "linear") and not exact:
-        make = getattr(tunefree, f"PiSTOL{kind}")(random_state=seed)
+        make = estimator_class(f"PiSTOL{kind}")(random_state=seed)
         if task == "regression" and (not is_sparse or shape.d <= 1000):
-            ridge = tunefree.AveragedSGDRegressor(random_state=seed)
+            ridge = estimator_class("AveragedSGDRegressor")(random_state=seed)
             out.append(Candidate("ridge", "linear", ridge, _ridge_cost))
         out.append(Candidate("linear", "linear", make, _linear_cost))
         if dense and not is_sparse:
@@ -343,12 +343,12 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=(), n_j
             and (kind[0] == "C" or shape.k == 1)
         ):
             link = "logistic" if task == "classification" else "identity"
-            make = getattr(tunefree, f"Reflectron{kind}")(link=link, random_state=seed)
+            make = estimator_class(f"Reflectron{kind}")(link=link, random_state=seed)
             out.append(Candidate("Reflectron", "linear", make, _reflectron_cost))
         else:
             left["Reflectron"] = "many rows a column, or too few or many columns"
     if family in ("auto", "kernel"):
-        make = getattr(tunefree, f"Landmark{kind}")
+        make = estimator_class(f"Landmark{kind}")
         if held:
             for kernel, name in _KERNELS.items():
                 if kernel != "linear" or (family == "auto" and shape.d <= _FEW_COLUMNS):
@@ -382,7 +382,7 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=(), n_j
         if grouped:
             left["kernel PiSTOL"] = "it cannot leave out whole groups"
         elif (not exact or shape.n > EXACT // 2) and shape.n * shape.d <= _MOST_CELLS:
-            one = getattr(tunefree, f"KernelPiSTOL{kind}")(n_jobs=n_jobs, random_state=seed)
+            one = estimator_class(f"KernelPiSTOL{kind}")(n_jobs=n_jobs, random_state=seed)
             out.append(
                 Candidate(
                     "kernel PiSTOL", "kernel", one, _kernel_cost,
@@ -685,7 +685,7 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
             if "kernel PiSTOL" in left:
                 left["kernel PiSTOL"] = "cv= wants it fold by fold"
         if hasattr(score, "family"):
-            one = tunefree.ReflectronRegressor(family=score.family, random_state=seed)
+            one = estimator_class("ReflectronRegressor")(family=score.family, random_state=seed)
             name = f"Reflectron, {type(score.family).__name__}"
             entrants.append(Candidate(name, "linear", one, _reflectron_cost, together=together))
         if not entrants:

@@ -514,11 +514,6 @@ class OptimisticPerceptron(Separator):
             self._fit_source(Reread(source), classes)
         return self
 
-    @property
-    def fit_blocks(self) -> Self:
-        """Gone."""
-        raise AttributeError("fit_blocks is gone: fit_source takes a function that gives blocks.")
-
     def _fit_source(self, rows, classes):
         seen, labels, weights, largest = np.empty(0), [], [], 0.0
         for X, y, weight in rows.survey():

@@ -52,8 +52,8 @@ import sklearn
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-import tunefree
 from tunefree import _parts
+from tunefree._registry import estimator_classes
 from tunefree._version import __version__
 from tunefree.io.files import CHUNK, write_atomically
 
@@ -127,7 +127,7 @@ def save_model(
     True
     """
     name = type(estimator).__name__
-    if public_estimators().get(name) is not type(estimator):
+    if estimator_classes().get(name) is not type(estimator):
         raise ModelError(f"only estimators of tunefree can be saved, not {name_type(estimator)}")
     with getattr(estimator, "_alone", contextlib.nullcontext)():
         _save(estimator, name, path, learner, notes)
@@ -244,15 +244,9 @@ def is_model(path: str | os.PathLike) -> bool:
     return head.startswith(_OLD) or _HEAD.match(head) is not None
 
 
-def public_estimators():
-    """Map the names of the public estimators of `tunefree` to their classes."""
-    public = {name: getattr(tunefree, name) for name in tunefree.__all__}
-    return {name: item for name, item in public.items() if hasattr(item, "get_params")}
-
-
 def _known_classes():
     """Map the full names of this package's parts and saved objects to the classes."""
-    public_estimators()  # imports every module that a model can need
+    estimator_classes()  # imports every module that a model can need
     return _parts.classes() | {
         f"{module.__name__}.{name}": item
         for module in list(sys.modules.values())
@@ -296,7 +290,7 @@ class Encoder:
     def __init__(self, *, learner=True):
         self.arrays, self.table, self.length = [], {}, 0
         self._learner, self._kept = learner, {}
-        self._estimators, self._classes = public_estimators(), _known_classes()
+        self._estimators, self._classes = estimator_classes(), _known_classes()
 
     def encode(self, value: Any, where: str) -> Any:
         """What `json` can write; `where` names the value if it is not on the list."""
@@ -455,7 +449,7 @@ class Decoder:
     def __init__(self, data, table):
         self._data, self._table, self._arrays = data, table, {}
         self._left = len(data)  # bytes that arrays may yet take: each byte belongs to one of them
-        self._estimators, self._classes = public_estimators(), _known_classes()
+        self._estimators, self._classes = estimator_classes(), _known_classes()
 
     def decode(self, value) -> Any:
         """The value that was encoded."""

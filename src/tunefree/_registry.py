@@ -1,0 +1,39 @@
+"""Where each public estimator is defined; a module is imported when its estimator is asked for."""
+
+from importlib import import_module
+
+ESTIMATORS = {
+    "AveragedSGDRegressor": "tunefree.estimators.ridge",
+    "ClassicalPerceptron": "tunefree.estimators.perceptron",
+    "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
+    "KernelOptimisticPerceptron": "tunefree.estimators.perceptron",
+    "KernelPiSTOLClassifier": "tunefree.estimators.kernel.pistol",
+    "KernelPiSTOLRegressor": "tunefree.estimators.kernel.pistol",
+    "LandmarkClassifier": "tunefree.estimators.kernel.landmarks",
+    "LandmarkRegressor": "tunefree.estimators.kernel.landmarks",
+    "OptimisticPerceptron": "tunefree.estimators.perceptron",
+    "PiSTOLClassifier": "tunefree.estimators.pistol",
+    "PiSTOLRegressor": "tunefree.estimators.pistol",
+    "ReflectronClassifier": "tunefree.estimators.reflectron.glm",
+    "ReflectronRegressor": "tunefree.estimators.reflectron.glm",
+    "SharedReflectron": "tunefree.estimators.reflectron.shared",
+    "StreamClassifier": "tunefree.estimators.stream",
+    "StreamRegressor": "tunefree.estimators.stream",
+    "TablePreprocessor": "tunefree.preprocessing",
+    "TuneFreeClassifier": "tunefree.estimators.auto",
+    "TuneFreeRegressor": "tunefree.estimators.auto",
+}
+
+
+def estimator_class(name):
+    """The class of a public estimator.
+
+    >>> estimator_class("PiSTOLClassifier").__module__
+    'tunefree.estimators.pistol'
+    """
+    return getattr(import_module(ESTIMATORS[name]), name)
+
+
+def estimator_classes():
+    """Every public estimator: {name: class}."""
+    return {name: estimator_class(name) for name in ESTIMATORS}
