@@ -24,12 +24,18 @@ class ClippedRidge(RegressorMixin, BaseEstimator):
         centre = np.median(X, axis=0)
         reach = 10 * np.quantile(np.abs(X - centre), 0.95, axis=0)
         reach[reach == 0] = np.inf
-        self.low_, self.high_, self.range_ = centre - reach, centre + reach, (y.min(), y.max())
+        self.low_, self.high_, self.prediction_limits_ = (
+            centre - reach,
+            centre + reach,
+            (y.min(), y.max()),
+        )
         self.ridge_ = ridge().fit(np.clip(X, self.low_, self.high_), y)
         return self
 
     def predict(self, X):
-        return np.clip(self.ridge_.predict(np.clip(X, self.low_, self.high_)), *self.range_)
+        return np.clip(
+            self.ridge_.predict(np.clip(X, self.low_, self.high_)), *self.prediction_limits_
+        )
 
 
 class SubsampledQuantile(QuantileRegressor):

@@ -81,8 +81,8 @@ def atom_draw(name, law, n, seed):
         warnings.simplefilter("ignore")
         model = getattr(tunefree, name)(random_state=0).fit(X[:n], y[:n])
         inside, width = within(model, X[n:], y[n:])
-    known = model.left_out_
-    known = known if hasattr(known, "said") else known[0]
+    known = model.held_out_
+    known = known if hasattr(known, "predictions") else known[0]
     return inside.mean(), width.mean(), len(known.weights)
 
 

@@ -158,8 +158,8 @@ def needed(theta, dual, potential):
     base, counts = getattr(potential, "base", potential), []
     for slope in (0.0, float(base.metric_solve(np.zeros(1), np.ones(1))[0])):
         s = np.linalg.svd(theta - slope * dual, compute_uv=False)
-        left_out = np.sqrt(np.cumsum(s[::-1] ** 2)[::-1])
-        counts.append(int(np.sum(left_out > 1e-6 * np.linalg.norm(theta))))
+        held_out = np.sqrt(np.cumsum(s[::-1] ** 2)[::-1])
+        counts.append(int(np.sum(held_out > 1e-6 * np.linalg.norm(theta))))
     return min(counts)
 
 

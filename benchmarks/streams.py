@@ -224,7 +224,7 @@ def hostile(rows):
     model = StreamClassifier().partial_fit(X, y)
     kept = (1.0 - model.progressive_error_) / clean
     print(f"elec2, one row in 100 absurd: {100 * kept:.2f} % of the accuracy, "
-          f"{model.struck_} rows struck")  # fmt: skip
+          f"{model.n_outlier_rows_} outlier rows")  # fmt: skip
 
 
 def quickest(rows):

@@ -226,7 +226,7 @@ def without_kernel(name):
 
 def best_alone():
     """The candidate of least left-out loss, at its best slope and offsets, in place of a stack."""
-    from tunefree.choose.stack import Stack
+    from tunefree.select.stacking import Stack
 
     def best(fit, scores, weights):
         alone = [fit([F]) for F in scores]
@@ -235,7 +235,7 @@ def best_alone():
         one = np.eye(len(scores))[i]
         return Stack(a[0] * one, offsets, shares[0] * one, losses)
 
-    return constants(("choose.stack", "_pruned", best))
+    return constants(("select.stacking", "_pruned", best))
 
 
 def additive_off():

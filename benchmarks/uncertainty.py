@@ -63,7 +63,7 @@ def model(task, **more):
 def fitted(task, X, y, **more):
     """A model, CPU seconds of its fit, and those of keeping what was left out."""
     made, spent = model(task, **more), []
-    keep = type(made)._know
+    keep = type(made)._set_held_out
 
     def timed(*given):
         with Clock() as clock:
@@ -71,7 +71,7 @@ def fitted(task, X, y, **more):
         spent.append(clock.cpu)
         return out
 
-    with patch.object(type(made), "_know", timed), Clock() as clock:
+    with patch.object(type(made), "_set_held_out", timed), Clock() as clock:
         made.fit(X, y)
     return made, clock.cpu, spent[0]
 
@@ -96,8 +96,8 @@ def interval_methods(data):
         made, cpu, extra = fitted("Regressor", X, y, cross_fit=copies)
         with Clock() as clock:
             ends = made.predict_interval(Z, ALPHA)[1][..., 0]
-        left_out = len(made.left_out_[0].residuals) if copies is None else len(y)
-        yield name, ends, cpu + clock.cpu, left_out, extra / cpu
+        held_out = len(made.held_out_[0].residuals) if copies is None else len(y)
+        yield name, ends, cpu + clock.cpu, held_out, extra / cpu
     learn, hold = split(data)
     with Clock() as clock:
         made = model("Regressor").fit(X[learn], y[learn])
@@ -189,7 +189,7 @@ def set_methods(data, codes, new):
         made, cpu, extra = fitted("Classifier", X, codes, cross_fit=copies)
         with Clock() as clock:
             sets = made.predict_set(Z, ALPHA)[1][..., 0]
-        m = len(made.left_out_.codes) if copies is None else len(codes)
+        m = len(made.held_out_.codes) if copies is None else len(codes)
         yield name, sets, made, cpu + clock.cpu, m, extra / cpu
     learn, hold = split(data)
     with Clock() as clock:

@@ -95,12 +95,12 @@ def test_a_signal_waits_for_the_compiler():
 
 
 def test_a_signal_that_its_owner_handles_is_handled_in_a_fit():
-    struck = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: struck.append(number))
+    n_outliers = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: n_outliers.append(number))
     try:
         with interruptible(), interruptible():
             signal.raise_signal(signal.SIGINT)
-        assert struck == [signal.SIGINT]
+        assert n_outliers == [signal.SIGINT]
         with ThreadPoolExecutor() as pool:
             pool.submit(PiSTOLRegressor().fit, [[0.0], [1.0]], [0.0, 1.0]).result()
     finally:

@@ -154,7 +154,7 @@ def test_how_sure_a_model_is_is_drawn(ax):
     assert slices.names == ["high", "low"] and slices.rows.sum() == 200
     for rows in ((), (X[100:], y[100:] > 0)):
         told = ReliabilityDisplay.from_estimator(classes, *rows, ax=ax)
-        assert (told.limits[:, 0] <= told.share).all() and (np.diff(told.said) >= 0).all()
+        assert (told.limits[:, 0] <= told.share).all() and (np.diff(told.predictions) >= 0).all()
     assert (told.line_.get_ydata() == told.share).all()
 
 

@@ -271,11 +271,11 @@ def _scores(g, estimator, X, name):
         return g("Add", g("MatMul", values, estimator.dual_coef_.T), estimator.intercept_)
     if getattr(estimator, "feature_map_", None) is not None or not hasattr(estimator, "coef_"):
         raise ModelError(f"{name} cannot be exported: it transforms its columns first")
-    if getattr(estimator, "limits_", None) is not None:
-        low, high = estimator.limits_.astype(np.float64)
+    if getattr(estimator, "input_limits_", None) is not None:
+        low, high = estimator.input_limits_.astype(np.float64)
         X = g("Min", g("Max", X, low), high)
-    if getattr(estimator, "reach_", None) is not None:
-        low, high = estimator.reach_.astype(np.float64)
+    if getattr(estimator, "input_limits_", None) is not None:
+        low, high = estimator.input_limits_.astype(np.float64)
         out = g("Or", g("Less", X, low), g("Greater", X, high))
         X = g("Where", out, 0.5 * low + 0.5 * high, X)
     if getattr(estimator, "categories_", None) is not None:
@@ -314,8 +314,8 @@ def _predicted(g, estimator, scores):
         if np.ndim(getattr(getattr(estimator, "family_", None), "levels", 0)):
             raise ModelError("sorted quantiles cannot be exported: fit one level at a time")
         scores = _mean(g, estimator.link_, scores, type(estimator).__name__)
-    if getattr(estimator, "range_", None) is not None:
-        low, high = np.reshape(estimator.range_, (2, -1)).astype(np.float64)
+    if getattr(estimator, "prediction_limits_", None) is not None:
+        low, high = np.reshape(estimator.prediction_limits_, (2, -1)).astype(np.float64)
         scores = g("Min", g("Max", scores, low), high)
     return scores
 

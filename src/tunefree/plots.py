@@ -826,12 +826,12 @@ class IntervalDisplay(_Display):
             Which of several targets.
         ax : matplotlib Axes, optional
         """
-        said, ends = estimator.predict_interval(X, alpha=alpha)
-        n, y = len(said), None if y is None else np.asarray(y, dtype=float)
+        predictions, ends = estimator.predict_interval(X, alpha=alpha)
+        n, y = len(predictions), None if y is None else np.asarray(y, dtype=float)
         target = None if y is None else y.reshape(n, -1)[:, output]
         ends = ends.reshape(n, -1, 2)[:, output]
-        said = said.reshape(n, -1)[:, output]
-        return cls(said, ends, target=target, share=1.0 - alpha).plot(ax)
+        predictions = predictions.reshape(n, -1)[:, output]
+        return cls(predictions, ends, target=target, share=1.0 - alpha).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw a bar a row, its target as a dot: orange where it lies outside.
@@ -846,16 +846,23 @@ class IntervalDisplay(_Display):
         """
         ax = self._on(ax)
         order = np.argsort(self.prediction, kind="stable")
-        said, (low, high) = self.prediction[order], self.intervals[order].T
+        predictions, (low, high) = self.prediction[order], self.intervals[order].T
         label = f"{self.share:.0%} intervals"
-        ax.vlines(said, low, high, color=COLOURS[5], alpha=0.35, linewidth=1.2, label=label)
-        ax.plot(said, said, color="0.3", linewidth=0.8)
+        ax.vlines(predictions, low, high, color=COLOURS[5], alpha=0.35, linewidth=1.2, label=label)
+        ax.plot(predictions, predictions, color="0.3", linewidth=0.8)
         if self.target is not None:
             y = self.target[order]
             inside = (low <= y) & (y <= high)
             told = f"{inside.mean():.1%} of targets within"
-            ax.plot(said[inside], y[inside], ".", color=COLOURS[0], markersize=3, label=told)
-            ax.plot(said[~inside], y[~inside], ".", color=COLOURS[1], markersize=4, label="outside")
+            ax.plot(predictions[inside], y[inside], ".", color=COLOURS[0], markersize=3, label=told)
+            ax.plot(
+                predictions[~inside],
+                y[~inside],
+                ".",
+                color=COLOURS[1],
+                markersize=4,
+                label="outside",
+            )
         ax.set(xlabel="prediction", ylabel="target")
         ax.legend(frameon=False, fontsize=8)
         return self
@@ -968,7 +975,7 @@ class ReliabilityDisplay(_Display):
 
     Parameters
     ----------
-    said, share : ndarray of shape (n_bins,)
+    predictions, share : ndarray of shape (n_bins,)
         Mean probability of the class, and the share of rows of the class.
     limits : ndarray of shape (n_bins, 2)
 
@@ -983,12 +990,12 @@ class ReliabilityDisplay(_Display):
     >>> from tunefree import LandmarkClassifier, ReliabilityDisplay
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> model = LandmarkClassifier(random_state=0).fit(X, X[:, 0] > 0)
-    >>> ReliabilityDisplay.from_estimator(model, bins=5).said.shape
+    >>> ReliabilityDisplay.from_estimator(model, bins=5).predictions.shape
     (5,)
     """
 
-    def __init__(self, said: np.ndarray, share: np.ndarray, limits: np.ndarray):
-        self.said, self.share, self.limits = said, share, limits
+    def __init__(self, predictions: np.ndarray, share: np.ndarray, limits: np.ndarray):
+        self.predictions, self.share, self.limits = predictions, share, limits
 
     @classmethod
     def from_estimator(
@@ -1008,7 +1015,7 @@ class ReliabilityDisplay(_Display):
         ----------
         estimator : fitted classifier
         X : as for `predict`, optional
-            Without rows, those of `left_out_` are shown.
+            Without rows, those of `held_out_` are shown.
         y : array-like of shape (n,), optional
         output : int, default=-1
             Which class.
@@ -1022,7 +1029,7 @@ class ReliabilityDisplay(_Display):
 
         check_is_fitted(estimator)
         if X is None:
-            p, codes = estimator.left_out_.p, estimator.left_out_.codes
+            p, codes = estimator.held_out_.p, estimator.held_out_.codes
         else:
             p, codes = estimator.predict_proba(X), places_of(estimator.classes_, y)
         own = codes == np.arange(p.shape[1])[output]
@@ -1049,8 +1056,8 @@ class ReliabilityDisplay(_Display):
         parts = np.array_split(np.argsort(p, kind="stable"), bins)
         parts = [part for part in parts if len(part)]
         limits = np.array([exact(int(y[part].sum()), len(part)) for part in parts])
-        said, share = (np.array([a[part].mean() for part in parts]) for a in (p, y))
-        return cls(said, share, limits).plot(ax, **line)
+        predictions, share = (np.array([a[part].mean() for part in parts]) for a in (p, y))
+        return cls(predictions, share, limits).plot(ax, **line)
 
     def plot(self, ax: Any = None, **line: Any) -> Self:
         """Draw the diagram, its band, and the diagonal.
@@ -1067,9 +1074,9 @@ class ReliabilityDisplay(_Display):
         """
         ax = self._on(ax)
         ax.plot([0, 1], [0, 1], color="0.5", linestyle=":", linewidth=1.0)
-        ax.fill_between(self.said, *self.limits.T, color=COLOURS[5], alpha=0.3, linewidth=0)
+        ax.fill_between(self.predictions, *self.limits.T, color=COLOURS[5], alpha=0.3, linewidth=0)
         look = {"color": COLOURS[0], "marker": "o", "markersize": 4, "linewidth": 1.2, **line}
-        (self.line_,) = ax.plot(self.said, self.share, **look)
+        (self.line_,) = ax.plot(self.predictions, self.share, **look)
         ax.set(xlabel="predicted probability", ylabel="share that came true (95 % band)")
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         return self

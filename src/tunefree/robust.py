@@ -28,9 +28,9 @@ from tunefree.designs import CSR, Dense, count, entry, index, put, resized
 from tunefree.losses import NORMAL
 
 # How far beyond the reach is far, and how far absurd; columns may have units that far apart.
-FAR, _ABSURD_NEXT, _APART = 10.0, 1e6, 1e16
+FAR, _EXTREME_NEXT, _APART = 10.0, 1e6, 1e16
 # In memory, an entry is compared with all others, not only with those before it.
-ABSURD = 1e4
+EXTREME = 1e4
 # Entries after which a column is no longer young: then 10^(16 / n) is FAR.
 _YOUNG = 16
 # How many rows tell the centre of columns in memory, and how many the limits of columns.
@@ -52,11 +52,11 @@ _HEAVY, _LOADED = 10.0, 0.1
 _SURE, _FEWEST = 0.97725, 6
 # The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time, rows
 # with a clipped entry.
-ROWS, STRUCK, LARGEST, MARKED, CLIPPED = 0, 1, 2, 3, 4
+ROWS, OUTLIERS, LARGEST, MARKED, CLIPPED = 0, 1, 2, 3, 4
 # The fields of a column's history: struck entries, whether the last one was, accepted entries (no
 # longer counted once they are many).
 _STRIKES, _LAST, _COUNT = 0, 1, 2
-_KEPT, _CLIPPED, _STRUCK = 0, 1, 2
+_KEPT, _CLIPPED, _OUTLIERS = 0, 1, 2
 
 
 @kernel
@@ -66,12 +66,12 @@ def _verdict(gap, j, guard):
     patience = 10.0 ** min(guard.history[j, _STRIKES], 300.0)
     seen, farthest = guard.history[j, _COUNT], guard.clock[LARGEST]
     if seen < _YOUNG and guard.reach[j] <= farthest / _APART:  # as good as new, if not new
-        return _STRUCK if farthest > 0.0 and gap / farthest > _APART * patience else _KEPT
+        return _OUTLIERS if farthest > 0.0 and gap / farthest > _APART * patience else _KEPT
     ratio = gap / guard.reach[j] / patience
     near = FAR if seen >= _YOUNG else 10.0 ** (_YOUNG / seen)
     if ratio <= near:
         return _KEPT
-    return _STRUCK if ratio > max(near, _ABSURD_NEXT) else _CLIPPED
+    return _OUTLIERS if ratio > max(near, _EXTREME_NEXT) else _CLIPPED
 
 
 @kernel
@@ -123,7 +123,7 @@ def _pass(design, rows, first, guard):
 @kernel
 def _amend(design, i, write, guard):
     """Take in a row with entries that are far: they are clipped or struck; or struck, unwritten."""
-    struck, clipped = 0.0, 0.0
+    n_outliers, clipped = 0.0, 0.0
     for p in range(count(design, i)):
         j = index(design, i, p)
         centre = guard.centre[j]
@@ -141,15 +141,15 @@ def _amend(design, i, write, guard):
             clipped = 1.0
         else:
             _strike(j, guard)
-            struck = 1.0
+            n_outliers = 1.0
         if write:
             put(design, i, p, centre + (counted if gap > 0.0 else -counted))
     guard.clock[ROWS] += 1.0
-    guard.clock[STRUCK] += struck
+    guard.clock[OUTLIERS] += n_outliers
     guard.clock[CLIPPED] += clipped
 
 
-class Guard(NamedTuple):
+class OutlierFilter(NamedTuple):
     """What is known of the columns' reach; `screen` updates the arrays.
 
     Attributes
@@ -167,13 +167,13 @@ class Guard(NamedTuple):
 
     Examples
     --------
-    >>> guard = Guard.of(np.zeros(1))
+    >>> guard = OutlierFilter.of(np.zeros(1))
     >>> rows = np.tile([[1.0], [2.0]], (50, 1))
     >>> guard.screen(rows) is rows
     True
     >>> guard.screen(np.array([[-99.0], [-2.0], [1e30], [19.0]])).ravel()
     array([-2., -2.,  0., 19.])
-    >>> guard.struck, guard.clipped
+    >>> guard.n_outliers, guard.clipped
     (1, 1)
     """
 
@@ -223,12 +223,12 @@ class Guard(NamedTuple):
 
     def columns(self, d):
         """The guard of d columns: new ones have not been seen, and those that go must not have."""
-        return Guard(*(resized(a, d) for a in self[:-1]), clock=self.clock)
+        return OutlierFilter(*(resized(a, d) for a in self[:-1]), clock=self.clock)
 
     @property
-    def struck(self):
+    def n_outliers(self):
         """How many rows had an entry that was struck."""
-        return int(self.clock[STRUCK])
+        return int(self.clock[OUTLIERS])
 
     @property
     def clipped(self):
@@ -242,7 +242,7 @@ class Guard(NamedTuple):
     def _outlives(self, most):
         """Whether no gap up to these is far from what is known, and nothing was struck."""
         old = (self.history[:, _COUNT] >= _YOUNG) & (most <= FAR * self.reach)
-        return not self.struck and bool(np.all(old | (most == 0.0)))
+        return not self.n_outliers and bool(np.all(old | (most == 0.0)))
 
     def _sweep(self, X, rows, write):
         """Chosen rows in order; `write` amends a copy, else whatever is far is struck."""
@@ -259,7 +259,7 @@ class Guard(NamedTuple):
         return out
 
 
-def _none_struck(X, centre):
+def _no_outliers(X, centre):
     """Whether it is plain, without compiling, that sweeps of these dense rows strike nothing.
 
     A reach is at least the least gap of its column that is not 0. If no gap is beyond 10^6 times
@@ -269,11 +269,11 @@ def _none_struck(X, centre):
     most, least = gap.max(axis=0), np.where(gap > 0.0, gap, np.inf).min(axis=0)
     # Half of the limits, because of rounding.
     return bool(
-        (most <= 0.5 * _ABSURD_NEXT * least).all() and most.max() <= 0.5 * _APART * least.min()
+        (most <= 0.5 * _EXTREME_NEXT * least).all() and most.max() <= 0.5 * _APART * least.min()
     )
 
 
-def screened(X, rows, near=FAR, far=ABSURD):
+def clip_outliers(X, rows, near=FAR, far=EXTREME):
     """Rows in memory without entries far beyond the others of their column.
 
     Rows are swept in the given order and backwards, since the odd one may come first. An entry
@@ -287,7 +287,7 @@ def screened(X, rows, near=FAR, far=ABSURD):
     rows : ndarray of shape (m,)
         Distinct rows.
     near, far : float, default=10 and 10^4
-        Learners whose views bound far entries anyway need `ABSURD` only.
+        Learners whose views bound far entries anyway need `EXTREME` only.
 
     Returns
     -------
@@ -298,14 +298,14 @@ def screened(X, rows, near=FAR, far=ABSURD):
     --------
     >>> X = np.array([[1e30, 1.0], [99.0, 1.0], *[[1.0, 2.0], [3.0, 4.0]] * 99])
     >>> rows = np.arange(200)
-    >>> screened(X, rows)[:2, 0], screened(sparse.csr_array(X), rows)[[0, 1]].data
+    >>> clip_outliers(X, rows)[:2, 0], clip_outliers(sparse.csr_array(X), rows)[[0, 1]].data
     (array([3., 5.]), array([0., 1., 3., 1.]))
     """
     dense = not sparse.issparse(X)
     centre = np.median(X[rows[:_CENTRED]], axis=0) if dense else np.zeros(X.shape[1])
-    if dense and 0 < X.size <= _FEW and _none_struck(X[rows], centre):
+    if dense and 0 < X.size <= _FEW and _no_outliers(X[rows], centre):
         return X
-    guards, orders = (Guard.of(centre), Guard.of(centre)), (rows, rows[::-1].copy())
+    guards, orders = (OutlierFilter.of(centre), OutlierFilter.of(centre)), (rows, rows[::-1].copy())
     for guard, order in zip(guards, orders, strict=True):
         guard._sweep(X, order[:_FIRST], False)
     if dense and len(rows) > 4 * _FIRST:
@@ -314,7 +314,7 @@ def screened(X, rows, near=FAR, far=ABSURD):
             return X
     for guard, order in zip(guards, orders, strict=True):
         guard._sweep(X, order[_FIRST:], False)
-    if not any(guard.struck for guard in guards):
+    if not any(guard.n_outliers for guard in guards):
         return X
     reach = np.minimum(guards[0].reach, guards[1].reach)
     if dense:
@@ -336,7 +336,7 @@ def screened(X, rows, near=FAR, far=ABSURD):
     return X
 
 
-def guarded(X, targets, rows, given, *, learned=False):
+def drop_outliers(X, targets, rows, given, *, learned=False):
     """Rows and targets in memory without what is absurd, with a warning.
 
     `rows` are the distinct ones; the warning counts rows as the user gave them, (X, targets). What
@@ -344,7 +344,7 @@ def guarded(X, targets, rows, given, *, learned=False):
     """
     out = []
     for part, before, name in zip((X, targets), given, ("X", "y"), strict=True):
-        rest = screened(part, rows, far=FAR)
+        rest = clip_outliers(part, rows, far=FAR)
         if rest is not part:
             _warn(part, rest, before, learned, name)
         out.append(part if learned else rest)
@@ -430,14 +430,14 @@ def location_and_scale(y, centred=True, tails=True):
     return m, np.where(s > 0.0, s, 1.0)
 
 
-def reach_of(X):
+def limits_of_columns(X):
     """Limits of each column, shape (2, d), beyond which entries count as missing.
 
     Ten times as far from the middle as any accepted entry; the middle of sparse columns is 0.
 
     Examples
     --------
-    >>> reach_of(np.array([[1.0], [2.0], [3.0]])).ravel()
+    >>> limits_of_columns(np.array([[1.0], [2.0], [3.0]])).ravel()
     array([-8., 12.])
     """
     if sparse.issparse(X):
@@ -449,12 +449,12 @@ def reach_of(X):
         return np.array([middle - FAR * far, middle + FAR * far])
 
 
-def within_reach(X, reach):
+def within_limits(X, reach):
     """Rows whose entries outside the reach count as its middle, as in learning; X if none is.
 
     Examples
     --------
-    >>> within_reach(np.array([[1.0, 99.0]]), np.array([[-1.0, -1.0], [1.0, 3.0]]))
+    >>> within_limits(np.array([[1.0, 99.0]]), np.array([[-1.0, -1.0], [1.0, 3.0]]))
     array([[1., 1.]])
     """
     low, high = reach
@@ -472,7 +472,7 @@ def within_reach(X, reach):
     return np.where(out, 0.5 * low + 0.5 * high, X).astype(X.dtype, copy=False)
 
 
-def ends_of(said, fitted, targets, weights, rows=slice(None)):
+def limits_of_predictions(predictions, fitted, targets, weights, rows=slice(None)):
     """Ends of predictions, shape (2, k): those of the fitted values, wider where that was better.
 
     By how much of their width, of 1, 1/2, 1/4 and 0, is judged by the squared errors of what was
@@ -482,7 +482,7 @@ def ends_of(said, fitted, targets, weights, rows=slice(None)):
     Examples
     --------
     >>> x, w = np.linspace(0.0, 1.0, 5)[:, None], np.ones(5)
-    >>> ends_of(x, x, x, w).ravel(), ends_of(2 * x, x, x, w).ravel()
+    >>> limits_of_predictions(x, x, x, w).ravel(), limits_of_predictions(2 * x, x, x, w).ravel()
     (array([-1.,  2.]), array([0., 1.]))
     """
     if len(fitted) < 2:
@@ -494,14 +494,15 @@ def ends_of(said, fitted, targets, weights, rows=slice(None)):
     low, high = np.where(own == first, second, first), np.where(own == last, next_last, last)
     width = np.maximum(high - low, 0.0)
     risks = [
-        weights @ np.square(np.clip(said, low - share * width, high + share * width) - targets)
+        weights
+        @ np.square(np.clip(predictions, low - share * width, high + share * width) - targets)
         for share in _WIDER
     ]
     spread = np.take(_WIDER, np.argmin(risks, axis=0)) * (last - first)
     return np.array([first - spread, last + spread])
 
 
-def share_of(step, ahead, weights, losses=None, spent=0.0):
+def shrinkage_factor(step, ahead, weights, losses=None, spent=0.0):
     r"""How far to go from the constant to what was learned, between 0 and 1, for every target.
 
     All the way where rows left out gain by it two standard errors or more (of few rows more, by
@@ -530,8 +531,8 @@ def share_of(step, ahead, weights, losses=None, spent=0.0):
     Examples
     --------
     >>> y, w = np.tile([[1.0], [-1.0], [2.0], [-2.0]], (5, 1)), np.ones(20)
-    >>> share_of(0.5 * y, y, w), share_of(4 * y, y, w).round(2), share_of(-y, y, w)
-    (array([1.]), array([0.25]), array([0.]))
+    >>> [shrinkage_factor(c * y, y, w).round(2) for c in (0.5, 4.0, -1.0)]
+    [array([1.]), array([0.25]), array([0.])]
     """
     null, told = losses or (np.square(ahead), np.square(ahead - step))
     null, told = np.broadcast_to(null, step.shape), np.broadcast_to(told, step.shape)
@@ -591,10 +592,10 @@ def few_beyond(y, weights):
     return np.array([[low(c) for c in y.T], [-low(-c) for c in y.T]])
 
 
-def share_of_classes(p, prior, codes, weights, spent=0.0):
+def shrinkage_factor_of_classes(p, prior, codes, weights, spent=0.0):
     """How far to go from constant probabilities to those of rows left out, between 0 and 1.
 
-    By `share_of` of all classes, with log-losses as if two more rows had been of every
+    By `shrinkage_factor` of all classes, with log-losses as if two more rows had been of every
     class in equal parts: few rows do not support certainty.
 
     Parameters
@@ -615,7 +616,7 @@ def share_of_classes(p, prior, codes, weights, spent=0.0):
     # The classes of a row are one step, of its length, and targets count along it.
     step = np.linalg.norm(p - prior, axis=1, keepdims=True)
     along = ((p - prior) * (aims - prior)).sum(axis=1, keepdims=True) / np.maximum(step, 1e-300)
-    return float(share_of(step, along, weights, losses, spent)[0])
+    return float(shrinkage_factor(step, along, weights, losses, spent)[0])
 
 
 def shares_as_scores(codes, weights, width):

@@ -192,9 +192,9 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
 
     monkeypatch.setattr(Batches, "_deal", count)
     monkeypatch.setattr(Batches, "_swept", strike)
-    struck = model.fit(*arrays).coef_
+    n_outliers = model.fit(*arrays).coef_
     assert len(dealt) > 1 and dealt[0] == 8
-    np.testing.assert_allclose(struck, calm, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(n_outliers, calm, rtol=0, atol=1e-10)
     client.wait_for_workers(2, timeout=300)
 
 

@@ -63,7 +63,7 @@ def decide(model, X):
 def predictor(model):
     """All that predictions are made of."""
     out = [model.coef_, model.intercept_]
-    out += [getattr(model, name) for name in ("limits_", "range_", "classes_")
+    out += [getattr(model, name) for name in ("input_limits_", "prediction_limits_", "classes_")
             if getattr(model, name, None) is not None]  # fmt: skip
     return [np.array(a) for a in out]
 

@@ -16,11 +16,11 @@ from tunefree import (
     load_model,
     save_model,
 )
-from tunefree.choose.plan import Cost, Plan, Step
-from tunefree.choose.race import Entry, Targets, folds_of, race, wants_all_rows
 from tunefree.estimators import auto
 from tunefree.estimators.auto import Candidate
-from tunefree.estimators.base import Silent
+from tunefree.estimators.base import NoProgress
+from tunefree.select.candidates import Entry, Targets, folds_of, race, wants_all_rows
+from tunefree.select.costs import Cost, Plan, Step
 
 
 def crossed(n=500, seed=0):
@@ -69,7 +69,7 @@ def test_a_candidate_is_never_judged_on_rows_it_has_seen():
         spy = Candidate("spy", "linear", Spy(), lambda shape, candidate: Cost(1.0, 1.0))
         plan = Plan((Step("spy", 1.0, 1.0),), 300.0, None)
         (result,) = race(
-            [spy], plan, X, X[:, 0], np.ones(n), np.zeros(n, int), Targets(np.ones(1)), Silent()
+            [spy], plan, X, X[:, 0], np.ones(n), np.zeros(n, int), Targets(np.ones(1)), NoProgress()
         )
         assert len(result.rows) == (n if n < 2000 else n // 5)
         np.testing.assert_array_equal(result.scores[:, 0], X[result.rows, 0])
@@ -119,7 +119,7 @@ def test_kernel_pistol_judges_itself_honestly():
     y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=2600)
     held = np.arange(2600) % 5 == 0
     model = KernelPiSTOLRegressor(random_state=0, max_iter=3)._learn(X, y, held=held)
-    told = model.held_values_[:, 0]
+    told = model.held_out_values_[:, 0]
     honest = np.mean((told - y[held]) ** 2)
     alone = KernelPiSTOLRegressor(random_state=0, max_iter=3).fit(X[~held], y[~held])
     # What it says of these rows is what a model without them would: not what it says now.
@@ -131,7 +131,7 @@ def test_kernel_pistol_judges_itself_honestly():
     again = KernelPiSTOLRegressor(random_state=0, max_iter=3, shuffle=False)
     first = KernelPiSTOLRegressor(random_state=0, max_iter=3, shuffle=False)
     first, again = (m._learn(X, t, held=held) for m, t in ((first, y), (again, other)))
-    assert np.abs(first.held_values_ - again.held_values_).max() < 0.2
+    assert np.abs(first.held_out_values_ - again.held_out_values_).max() < 0.2
 
 
 @pytest.fixture
@@ -291,7 +291,7 @@ def test_with_groups_the_risk_told_is_that_of_new_groups(classify):
     new = np.mean(apart.predict(Z) != t) if classify else np.mean((apart.predict(Z) - t) ** 2)
     assert apart.leaderboard_[0]["risk"] > 0.6 * new
     assert together.leaderboard_[0]["risk"] < 0.3 * new
-    assert "kernel PiSTOL" in apart.report_.left_out
+    assert "kernel PiSTOL" in apart.report_.skipped
 
 
 def test_groups_must_be_several_and_as_many_as_rows():

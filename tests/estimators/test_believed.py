@@ -7,7 +7,7 @@ from sklearn.metrics import log_loss
 
 import tunefree
 from tunefree._registry import estimator_class
-from tunefree.robust import ends_of, share_of, within_reach
+from tunefree.robust import limits_of_predictions, shrinkage_factor, within_limits
 
 LINEAR = ["AveragedSGDRegressor", "ReflectronRegressor"]
 REGRESSORS = [*LINEAR, "LandmarkRegressor", "KernelPiSTOLRegressor", "PiSTOLRegressor"]
@@ -60,12 +60,12 @@ def test_an_entry_beyond_the_reach_is_missing(name, form):
     y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.normal(size=200)
     model = fitted(name, form(X), y)
     far, middle = X[:5].copy(), X[:5].copy()
-    far[:, 1], middle[:, 1] = 1e9, model.reach_[:, 1].mean()
+    far[:, 1], middle[:, 1] = 1e9, model.input_limits_[:, 1].mean()
     np.testing.assert_allclose(model.predict(form(far)), model.predict(form(middle)), rtol=1e-12)
-    assert within_reach(X, model.reach_) is X
+    assert within_limits(X, model.input_limits_) is X
     np.testing.assert_allclose(
         model.predict(form(X)),
-        np.clip(X @ model.coef_ + model.intercept_, *model.range_),
+        np.clip(X @ model.coef_ + model.intercept_, *model.prediction_limits_),
         rtol=1e-9,
     )
 
@@ -109,23 +109,25 @@ def test_a_signal_in_few_rows_is_learned(name):
 def test_shares_of_noise_are_small_and_of_a_signal_one():
     rng = np.random.default_rng(0)
     y, noise, w = rng.normal(size=(400, 200)), rng.normal(size=(400, 200)), np.ones(400)
-    assert share_of(0.3 * noise, y, w).mean() < 0.05
-    assert (share_of(y + noise, y, w) == 0.0).mean() < 0.01
-    assert (share_of(0.5 * y, y, w) == 1.0).all()
+    assert shrinkage_factor(0.3 * noise, y, w).mean() < 0.05
+    assert (shrinkage_factor(y + noise, y, w) == 0.0).mean() < 0.01
+    assert (shrinkage_factor(0.5 * y, y, w) == 1.0).all()
 
 
 def test_shares_count_weights_as_they_count_distinct_rows():
     """The unit of the weights is free, and an empty gain goes nowhere."""
     rng = np.random.default_rng(0)
     step, y, w = rng.normal(size=(50, 3)), rng.normal(size=(50, 3)), rng.uniform(1, 2, 50)
-    np.testing.assert_allclose(share_of(step, y, w), share_of(step, y, 7.0 * w), rtol=1e-12)
-    assert (share_of(0.0 * step, y, w) == 0.0).all()
+    np.testing.assert_allclose(
+        shrinkage_factor(step, y, w), shrinkage_factor(step, y, 7.0 * w), rtol=1e-12
+    )
+    assert (shrinkage_factor(0.0 * step, y, w) == 0.0).all()
 
 
 def test_ends_hold_all_that_was_fitted():
     rng = np.random.default_rng(0)
     fitted, y = rng.normal(size=(60, 2)), rng.normal(size=(60, 2))
-    low, high = ends_of(fitted + rng.normal(size=(60, 2)), fitted, y, np.ones(60))
+    low, high = limits_of_predictions(fitted + rng.normal(size=(60, 2)), fitted, y, np.ones(60))
     assert (low <= fitted.min(axis=0)).all() and (high >= fitted.max(axis=0)).all()
 
 
@@ -133,17 +135,17 @@ def test_few_rows_do_not_decide():
     """Two giants among 300 rows that are met, while the rest are told wrong, give no share."""
     rng = np.random.default_rng(0)
     y, step, w = rng.normal(size=(300, 1)), 3.0 * rng.normal(size=(300, 1)), np.ones(300)
-    assert share_of(step, y, w)[0] == 0.0
+    assert shrinkage_factor(step, y, w)[0] == 0.0
     y[:2] = step[:2] = 1e3
-    assert share_of(step, y, w)[0] == 0.0
+    assert shrinkage_factor(step, y, w)[0] == 0.0
     step[2:] = 0.9 * y[2:]
-    assert share_of(step, y, w)[0] == 1.0
+    assert shrinkage_factor(step, y, w)[0] == 1.0
 
 
 def test_ten_rows_of_their_own_decide():
     rng = np.random.default_rng(1)
     y = rng.normal(size=(10, 50))
-    assert (share_of(0.9 * y, y, np.ones(10)) == 1.0).all()
+    assert (shrinkage_factor(0.9 * y, y, np.ones(10)) == 1.0).all()
 
 
 def test_what_a_search_gains_on_noise_is_deducted():
@@ -153,8 +155,8 @@ def test_what_a_search_gains_on_noise_is_deducted():
     for _ in range(100):
         X, y = rng.normal(size=(n, p)), rng.normal(size=(n, 1))
         step = X @ np.linalg.lstsq(X, y, rcond=None)[0]
-        plain.append(share_of(step, y, np.ones(n))[0])
-        less.append(share_of(step, y, np.ones(n), spent=p / n)[0])
+        plain.append(shrinkage_factor(step, y, np.ones(n))[0])
+        less.append(shrinkage_factor(step, y, np.ones(n), spent=p / n)[0])
     assert np.mean(plain) > 0.9
     assert np.mean(less) < 0.1
 

@@ -76,19 +76,19 @@ class Log:
 
     def __init__(self, stop=np.inf, error=np.inf):
         self.stop, self.error = stop, error
-        self.said, self.models, self.weights = [], [], None
+        self.predictions, self.models, self.weights = [], [], None
 
     def setup(self, estimator, context):
-        self.said.append("setup")
+        self.predictions.append("setup")
 
     def teardown(self, estimator, context):
-        self.said.append("teardown")
+        self.predictions.append("teardown")
 
     def on_fit_task_begin(self, estimator, context, *, X=None):
-        self.said.append(("begin", context.task_name, context.task_id, context.max_subtasks))
+        self.predictions.append(("begin", context.task_name, context.task_id, context.max_subtasks))
 
     def on_fit_task_end(self, estimator, context, *, metadata=None, fitted_estimator=None):
-        self.said.append(("end", context.task_name, context.task_id, context.max_subtasks))
+        self.predictions.append(("end", context.task_name, context.task_id, context.max_subtasks))
         self.models.append(fitted_estimator)
         self.weights = metadata
         if len(self.ended()) >= self.error:
@@ -97,7 +97,7 @@ class Log:
 
     def ended(self):
         """Tasks below the fit that have ended."""
-        return [s for s in self.said if s[0] == "end" and s[1] != "fit"]
+        return [s for s in self.predictions if s[0] == "end" and s[1] != "fit"]
 
 
 def fit(name, *callbacks, **options):
@@ -120,8 +120,8 @@ def test_callbacks_change_nothing_and_hear_every_task_begin_and_end(name):
     quiet, _ = fit(name, sample_weight=WEIGHTS) if "Classical" not in name else fit(name)
     told, _ = fit(name, log, sample_weight=WEIGHTS) if "Classical" not in name else fit(name, log)
     np.testing.assert_array_equal(decisions(quiet), decisions(told))
-    assert log.said[0] == "setup" and log.said[-1] == "teardown"
-    tasks = log.said[1:-1]
+    assert log.predictions[0] == "setup" and log.predictions[-1] == "teardown"
+    tasks = log.predictions[1:-1]
     assert tasks[0][:2] == ("begin", "fit") and tasks[-1][:2] == ("end", "fit")
     begun, ended = tasks[1:-1:2], tasks[2:-1:2]
     assert [t[1:3] for t in begun] == [t[1:3] for t in ended]
@@ -173,7 +173,7 @@ def test_an_error_in_a_callback_leaves_the_model_as_it_was(name):
     model.set_callbacks(log)
     with pytest.raises(RuntimeError, match="enough"):
         model.fit(X[:100], y[:100])
-    assert log.said[-1] == "teardown"
+    assert log.predictions[-1] == "teardown"
     assert {n: id(v) for n, v in vars(model.set_callbacks()).items()} == {
         n: id(v) for n, v in before.items()
     }

@@ -131,7 +131,7 @@ def test_intervals_of_rows_with_terms_are_in_the_targets_units(tmp_path):
     np.testing.assert_array_equal(said, model.predict(X, **terms))
     assert (ends[:, 0] >= 0.0).all() and (ends[:, 1, 0] <= trials).all()
     assert abs(covered(model, X, y, **terms) - 0.9) < 0.05
-    assert model.left_out_.targets.max() == y.max()  # counts, not rates
+    assert model.held_out_.targets.max() == y.max()  # counts, not rates
     tunefree.save_model(model, tmp_path / "model")
     again = tunefree.load_model(tmp_path / "model").predict_interval(X, **terms)[1]
     np.testing.assert_array_equal(again, ends)

@@ -49,7 +49,7 @@ def test_a_column_that_saturates_is_clipped_and_the_others_are_not():
     y = np.clip(X[:, 0], -5.0, 5.0) + X[:, 1] + 0.1 * rng.normal(size=3000)
     model = PiSTOLRegressor(random_state=0).fit(X, y)
     farthest = np.abs(X).max(axis=0)
-    reach = np.abs(model.limits_).max(axis=0)
+    reach = np.abs(model.input_limits_).max(axis=0)
     assert reach[0] < farthest[0] and reach[1] > farthest[1]
 
 
@@ -64,7 +64,7 @@ def test_one_absurd_row_opens_nothing(verb, odd):
     else:
         y[700] = 1e30
     model = getattr(PiSTOLRegressor(random_state=0), verb)(X, y)
-    assert np.all(np.abs(model.range_) <= 2.0 * np.abs(clean.range_))
+    assert np.all(np.abs(model.prediction_limits_) <= 2.0 * np.abs(clean.prediction_limits_))
     assert model.score(X_test, y_test) > clean.score(X_test, y_test) - 0.02
 
 
@@ -84,18 +84,22 @@ def test_copies_units_and_chunks_make_no_difference_where_limits_open():
     one = PiSTOLRegressor(random_state=0).fit(X, y, sample_weight=weights)
     rows = np.repeat(np.arange(len(y)), weights)
     other = PiSTOLRegressor(random_state=0).fit(X[rows], y[rows])
-    for name in ("limits_", "range_"):
+    for name in ("input_limits_", "prediction_limits_"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-10)
     plain = PiSTOLRegressor(shuffle=False).fit(X, y)
-    assert np.any(plain.range_[1] > y.max())  # a side is open
+    assert np.any(plain.prediction_limits_[1] > y.max())  # a side is open
     units = 10.0 ** np.linspace(-4, 4, X.shape[1])
     moved = PiSTOLRegressor(shuffle=False).fit(X * units, 7.0 - 1e3 * y)
-    np.testing.assert_allclose(moved.limits_, plain.limits_ * units, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(moved.range_[::-1], 7.0 - 1e3 * plain.range_, rtol=1e-8)
+    np.testing.assert_allclose(
+        moved.input_limits_, plain.input_limits_ * units, rtol=1e-8, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        moved.prediction_limits_[::-1], 7.0 - 1e3 * plain.prediction_limits_, rtol=1e-8
+    )
     whole, parts = PiSTOLRegressor().partial_fit(X, y), PiSTOLRegressor()
     for start in range(0, len(y), 37):
         parts.partial_fit(X[start : start + 37], y[start : start + 37])
-    assert whole.limits_.tobytes() == parts.limits_.tobytes()
+    assert whole.input_limits_.tobytes() == parts.input_limits_.tobytes()
     assert whole.predict(X_test).tobytes() == parts.predict(X_test).tobytes()
 
 
@@ -103,7 +107,7 @@ def test_limits_of_single_precision_do_not_overflow():
     X, y, *_ = line("normal", n=200)
     X = (2e37 * X).astype(np.float32)
     for model in (PiSTOLRegressor().fit(X, y), PiSTOLRegressor().partial_fit(X, y)):
-        assert model.limits_.dtype == np.float32 and np.isfinite(model.limits_).all()
+        assert model.input_limits_.dtype == np.float32 and np.isfinite(model.input_limits_).all()
         assert model.score(X, y) > 0.8
 
 
@@ -112,5 +116,5 @@ def test_a_sparse_stream_opens_its_range_and_counts_the_columns_means():
     X = sparse.csr_array(rng.pareto(2.5, (4000, 5)) * (rng.random((4000, 5)) < 0.5) + 1.0)
     y = X @ np.ones(5) + 0.1 * rng.normal(size=4000)
     model = PiSTOLRegressor().partial_fit(X[:3000], y[:3000])
-    assert model.limits_ is None and model.range_[1, 0] > y[:3000].max()
+    assert model.input_limits_ is None and model.prediction_limits_[1, 0] > y[:3000].max()
     assert np.mean(model.predict(X) - y) == pytest.approx(0.0, abs=0.1 * y.std())

@@ -18,7 +18,7 @@ from tunefree import (
     save_model,
 )
 from tunefree.constraints import Bounds, Monotone
-from tunefree.estimators.reflectron import rounds
+from tunefree.estimators.reflectron import family_selection
 from tunefree.estimators.reflectron.problem import Sample
 from tunefree.families import (
     FAMILIES,
@@ -230,7 +230,7 @@ def test_links_that_jump_or_are_smooth_are_learned(name):
 
 def test_no_correction_is_tried_beyond_one_that_held_out_rows_do_not_confirm(monkeypatch):
     y = 1.0 * (X[:, 0] > 0.0) + 0.05 * np.random.default_rng(0).normal(size=1500)
-    tried, most = rounds.Rounds._tried, []
+    tried, most = family_selection.FamilySelection._tried, []
 
     def watched(self, *arguments):
         found = tried(self, *arguments)
@@ -238,8 +238,8 @@ def test_no_correction_is_tried_beyond_one_that_held_out_rows_do_not_confirm(mon
         most.append(len(found))
         return found
 
-    monkeypatch.setattr(rounds.Rounds, "_tried", watched)
-    monkeypatch.setattr(rounds, "_LINKS", 20)
+    monkeypatch.setattr(family_selection.FamilySelection, "_tried", watched)
+    monkeypatch.setattr(family_selection, "_LINKS", 20)
     model = glm("normal", "learned").fit(X, y)
     assert np.mean((model.predict(X) - (X[:, 0] > 0.0)) ** 2) < 0.02
     assert 1 < max(most) < 20
@@ -439,7 +439,7 @@ def test_pieces_of_rows_and_their_order_make_no_difference(monkeypatch):
     pieces = glm("poisson", n_splits=1).fit(frame, y)
     assert np.allclose(pieces.coef_, whole.coef_, rtol=1e-9, atol=1e-9)
     for name, few in (("_LARGE", 100), ("_PILOT", 300), ("_PILOT_A_COLUMN", 20)):
-        monkeypatch.setattr(rounds, name, few)
+        monkeypatch.setattr(family_selection, name, few)
     order = rng.permutation(1500)
     piloted = glm("poisson", n_splits=1).fit(frame, y)
     again = glm("poisson", n_splits=1).fit(frame.iloc[order], y[order])

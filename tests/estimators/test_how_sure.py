@@ -150,7 +150,7 @@ def test_several_targets_each_and_jointly_follow_their_noise():
     Y = np.column_stack([X[:, 0], 50 * X[:, 1]])
     Y += rng.normal(size=Y.shape) * np.column_stack([0.05 + np.abs(X[:, 2]), np.full(1200, 20.0)])
     model = tunefree.TuneFreeRegressor(random_state=0).fit(X[:500], Y[:500])
-    assert isinstance(model.left_out_[0].scale, Local)
+    assert isinstance(model.held_out_[0].scale, Local)
     for joint in (False, True):
         ends = model.predict_interval(X[500:], joint=joint)[1][..., 0]
         inside = (ends[:, :, 0] <= Y[500:]) & (Y[500:] <= ends[:, :, 1])

@@ -21,7 +21,7 @@ NAMES = [  # TuneFreeClassifier runs what TuneFreeRegressor does, at twice the c
 
 @pytest.mark.parametrize("name", NAMES)
 def test_threads_change_no_bit(name, monkeypatch):
-    for module in ("choose.race.pilot_rows", "estimators.auto.pilot_rows"):
+    for module in ("select.candidates.pilot_rows", "estimators.auto.pilot_rows"):
         monkeypatch.setattr(f"tunefree.{module}", lambda n, most=None: 200)
     monkeypatch.setattr("tunefree.estimators.auto.EXACT", 500)
     monkeypatch.setattr("tunefree.estimators.kernel.landmarks._ALL", 500)

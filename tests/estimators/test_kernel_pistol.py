@@ -8,13 +8,13 @@ from sklearn.metrics.pairwise import rbf_kernel
 from tunefree import KernelPiSTOLClassifier, KernelPiSTOLRegressor, load_model, save_model
 from tunefree._threads import workers
 from tunefree.averaging import Geometric, Polynomial
-from tunefree.choose.tournament import Alone, Data
 from tunefree.engine.run import run
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.blocked import Facts, Member
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import SmoothedHinge
+from tunefree.select.bandwidths import Data, SingleRun
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3)) * [1.0, 10.0, 0.1] + 5.0
@@ -122,7 +122,7 @@ def test_a_single_pass_leaves_nothing_out():
     )  # fmt: skip
     engine = data.engine(RBF(), [Member(0.5, learner)])
     with workers(1) as team:
-        once = Alone(team, 1, True)
+        once = SingleRun(team, 1, True)
         run(once, once.init(engine), data)
     expected = engine.mean(0)[model.support_, 0]
     found = model.dual_coef_[0, 0]

@@ -32,9 +32,9 @@ def test_leave_one_out_is_leaving_one_out(make):
         k = np.arange(60) != i
         rest = solve(marks, lambda a, b, k=k: X[k][a:b], 59, y[k], w[k])
         alone = rest.intercept + np.tensordot(marks.values(X[[i]])[0], rest.coef, axes=1)
-        np.testing.assert_allclose(whole.left_out[i], alone, atol=1e-9)
+        np.testing.assert_allclose(whole.held_out[i], alone, atol=1e-9)
     few = solve(marks, lambda a, b: X[a:b], 60, y, w, most=10)
-    np.testing.assert_allclose(few.left_out, whole.left_out[:10], atol=1e-9)
+    np.testing.assert_allclose(few.held_out, whole.held_out[:10], atol=1e-9)
 
 
 def test_columns_are_ridge_regression():
@@ -109,7 +109,7 @@ def test_rows_held_have_no_influence_on_what_is_said_of_them(n, kernel):
     held = np.arange(n) % 4 == 0
     first = LandmarkRegressor(kernel, random_state=0)._learn(X, y[:, 0], held=held)
     alone = LandmarkRegressor(kernel, random_state=0).fit(X[~held], y[~held, 0])
-    told = first.held_values_[:, 0]
+    told = first.held_out_values_[:, 0]
     # Each is left out alone: a little better than without all of them.
     assert np.mean((told - y[held, 0]) ** 2) < 1.05 * np.mean(
         (alone.predict(X[held]) - y[held, 0]) ** 2
@@ -118,7 +118,7 @@ def test_rows_held_have_no_influence_on_what_is_said_of_them(n, kernel):
         other = y[:, 0].copy()
         other[0] += 3.0
         again = LandmarkRegressor(kernel, random_state=0)._learn(X, other, like=first, held=held)
-        assert abs(again.held_values_[0, 0] - told[0]) < 0.02
+        assert abs(again.held_out_values_[0, 0] - told[0]) < 0.02
 
 
 def test_like_takes_over_what_was_found():

@@ -152,7 +152,7 @@ def test_validation_rows_choose_the_pass():
     for n_passes in (1, 2, 4, 8):
         model = PiSTOLRegressor(random_state=0, max_iter=n_passes).fit(X[few], y[few], **val)
         assert model.n_iter_ <= n_passes
-        z = np.clip(X[60:], *model.limits_)
+        z = np.clip(X[60:], *model.input_limits_)
         scores.append(np.mean((z @ model.coef_ + model.intercept_ - y[60:]) ** 2))
     assert np.all(np.diff(scores) <= 1e-9 * scores[0])
 
@@ -201,5 +201,7 @@ def test_the_line_of_coefficients_is_what_predict_clips():
     far = np.vstack([X, 1e3 * X])
     line = model.predict_linear(far)
     np.testing.assert_allclose(line, far @ model.coef_ + model.intercept_)
-    clipped = np.clip(model.predict_linear(np.clip(far, *model.limits_)), *model.range_[:, 0])
+    clipped = np.clip(
+        model.predict_linear(np.clip(far, *model.input_limits_)), *model.prediction_limits_[:, 0]
+    )
     np.testing.assert_allclose(model.predict(far), clipped)

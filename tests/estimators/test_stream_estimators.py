@@ -225,7 +225,7 @@ def test_absurd_rows_do_little():
     for x, label in zip(hostile, y.tolist(), strict=True):
         model.learn_one(x, label)
     assert 1.0 - model.progressive_error_ > 0.98 * (1.0 - clean)
-    assert model.struck_ > 30
+    assert model.n_outlier_rows_ > 30
     for factor in (1e5, 1e-5):
         scaled = X.copy()
         scaled[1000:] *= factor
@@ -241,7 +241,7 @@ def test_numbers_keep_to_their_range_and_wild_targets_say_nothing():
     wild = score.copy()
     wild[50::200] = 1e9
     model = StreamRegressor().partial_fit(X, wild)
-    assert model.struck_ == 4
+    assert model.n_outlier_rows_ == 4
     np.testing.assert_allclose(model.predict(X), clean.predict(X), atol=0.2)
     assert model.predict(1e3 * X).max() <= score.max()
     units = StreamRegressor().partial_fit(X, 1e6 * score - 1e8)
@@ -312,9 +312,9 @@ def test_targets_that_keep_coming_are_learned():
     often, seldom = y.copy(), y.copy()
     often[101::2] = 1e6
     seldom[101::50] = 1e6
-    assert StreamRegressor().partial_fit(X, often).struck_ < 100
+    assert StreamRegressor().partial_fit(X, often).n_outlier_rows_ < 100
     model = StreamRegressor().partial_fit(X, seldom)
-    assert model.struck_ == len(seldom[101::50])
+    assert model.n_outlier_rows_ == len(seldom[101::50])
     assert np.abs(model.predict(X)).max() < 5.0
 
 

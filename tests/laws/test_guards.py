@@ -18,7 +18,7 @@ from tunefree import (
     ReflectronRegressor,
     robust,
 )
-from tunefree.robust import Guard, screened
+from tunefree.robust import OutlierFilter, clip_outliers
 
 REFLECTRON = partial(ReflectronRegressor, "identity")
 ESTIMATORS = [PiSTOLClassifier, PiSTOLRegressor, AveragedSGDRegressor, REFLECTRON]
@@ -148,7 +148,7 @@ def test_a_row_far_from_all_others_is_not_extrapolated(verb):
     X = rng.normal(size=(500, 3))
     y = X @ [1.0, 2.0, 0.5] + 0.1 * rng.normal(size=500)
     model = getattr(AveragedSGDRegressor(random_state=0), verb)(X, y)
-    low, high = model.range_[:, 0]
+    low, high = model.prediction_limits_[:, 0]
     width = np.ptp(y)
     assert low >= y.min() - 2.0 * width and high <= y.max() + 2.0 * width
     far = model.predict([[1e9, 0.0, 0.0], [0.0, -1e200, 0.0], [1.0, 1.0, 1.0]])
@@ -175,10 +175,10 @@ def test_clean_rows_pass_as_they_are():
         rng.exponential(size=(2000, 5)),
         rng.standard_t(3, (2000, 5)),
     ):
-        guard = Guard.opened(X[:64])
+        guard = OutlierFilter.opened(X[:64])
         assert guard.screen(X) is X
         rows = sparse.csr_array(X)
-        assert screened(rows, np.arange(2000)) is rows
+        assert clip_outliers(rows, np.arange(2000)) is rows
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e3, 1e140])
@@ -188,9 +188,9 @@ def test_the_unit_of_a_column_makes_no_difference(factor):
     X[300, :3] *= 1e12
     X[400] *= 1e5
     unit = 2.0 ** np.round(np.log2([1.0, factor, 1.0, 1.0 / factor]))
-    one, other = Guard.opened(X[:64]), Guard.opened(X[:64] * unit)
+    one, other = OutlierFilter.opened(X[:64]), OutlierFilter.opened(X[:64] * unit)
     first, second = one.screen(X), other.screen(X * unit)
-    assert one.struck == 1 and one.clipped > 0
+    assert one.n_outliers == 1 and one.clipped > 0
     np.testing.assert_array_equal(first * unit, second)
 
 
@@ -223,13 +223,13 @@ def test_no_ordinary_row_is_struck(law, kind):
     X = ordinary(law, rng)
     if kind != "dense":  # of rare columns the first rows show next to nothing
         X = sparse.csr_array(X * (rng.random(X.shape) < (0.3 if kind == "sparse" else 0.005)))
-    guard = Guard.opened(X[:64])
+    guard = OutlierFilter.opened(X[:64])
     rows = guard.screen(X)
-    assert guard.struck == 0
+    assert guard.n_outliers == 0
     assert guard.clipped <= 0.05 * X.shape[0]
     assert (rows is X) == (guard.clipped == 0)
     if law not in ("mixture", "growing"):  # in memory, one entry of 10^4 times the others is absurd
-        assert (screened(X, np.arange(X.shape[0])) != 0).sum() == (X != 0).sum()
+        assert (clip_outliers(X, np.arange(X.shape[0])) != 0).sum() == (X != 0).sum()
 
 
 def test_columns_whose_first_entries_are_small_lose_nothing():
@@ -239,8 +239,8 @@ def test_columns_whose_first_entries_are_small_lose_nothing():
     at = np.repeat(np.arange(4000), 20), columns.ravel()
     X = sparse.csr_array((rng.integers(1, 1000, at[0].size) / 1000.0, at), shape=(4000, 5000))
     X.sum_duplicates()
-    guard = Guard.opened(X[:64])
-    assert guard.screen(X) is X and screened(X, np.arange(4000)) is X
+    guard = OutlierFilter.opened(X[:64])
+    assert guard.screen(X) is X and clip_outliers(X, np.arange(4000)) is X
 
 
 @pytest.mark.parametrize("value", [1e-300, 1e-8, 1e9, 1e30, 1e149])
@@ -251,11 +251,11 @@ def test_an_absurd_value_changes_at_most_its_own_row(kind, value):
     for place in (70, 300):
         dirty = np.insert(X, place, [value, -value, *X[place, 2:]], axis=0)
         rows = kept(dirty, kind)
-        guard = Guard.opened(rows[:64])
+        guard = OutlierFilter.opened(rows[:64])
         out = guard.screen(rows)
         out = out.toarray() if kind == "sparse" else out
         np.testing.assert_array_equal(np.delete(out, place, axis=0), X)
-        assert guard.struck == (value > 1.0) and guard.clipped == 0
+        assert guard.n_outliers == (value > 1.0) and guard.clipped == 0
         centre = guard.centre[:2] if value > 1.0 else dirty[place, :2]
         np.testing.assert_array_equal(np.abs(out[place, :2]), np.abs(centre))
 
@@ -289,25 +289,25 @@ def test_the_limits_of_a_stream_follow_a_jump_within_256_rows():
 
 @pytest.mark.parametrize("value", [11.0, 1e3, 1e6])
 def test_what_is_merely_far_counts_as_the_farthest_and_lets_the_reach_grow_tenfold(value):
-    guard = Guard.of(np.zeros(1))
+    guard = OutlierFilter.of(np.zeros(1))
     guard.screen(np.ones((100, 1)))
     out = guard.screen(np.full((9, 1), -value)).ravel()
     expected = [-min(value, 10.0**k) if value > 10.0 ** (k + 1) else -value for k in range(9)]
     np.testing.assert_allclose(out, expected)
-    assert guard.struck == 0
+    assert guard.n_outliers == 0
 
 
 @pytest.mark.parametrize("jump", [1e2, 1e5, 1e100, 1e300])
 def test_a_real_change_of_scale_is_followed(jump):
     """After log2(log10(jump)) struck rows in a row, or log10(jump) clipped ones."""
-    guard = Guard.of(np.zeros(1))
+    guard = OutlierFilter.of(np.zeros(1))
     guard.screen(np.full((100, 1), 1e-150))
     out = guard.screen(np.full((20, 1), 1e-150 * jump)).ravel()
     assert np.count_nonzero(out == 0.0) <= np.ceil(np.log2(np.log10(jump))) + 1
     assert out[-1] == 1e-150 * jump
     if jump > 1e5:
         return
-    guard = Guard.of(np.zeros(1))
+    guard = OutlierFilter.of(np.zeros(1))
     guard.screen(np.full((100, 1), 1.0))
     out = guard.screen(np.tile([[jump], [1.0]], (20, 1)))[::2].ravel()
     assert np.count_nonzero(out != jump) <= np.ceil(np.log10(jump))
@@ -318,7 +318,7 @@ def test_absurd_rows_that_keep_coming_are_struck_for_long():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(10_000, 2))
     X[50::100] = 1e140
-    out = Guard.opened(X[:64]).screen(X)
+    out = OutlierFilter.opened(X[:64]).screen(X)
     assert np.abs(out).max() < 10.0
 
 
@@ -326,11 +326,11 @@ def test_absurd_rows_that_keep_coming_are_struck_for_long():
 def test_what_is_plainly_not_struck_is_not_struck(power):
     rng = np.random.default_rng(power)
     X = rng.normal(size=(60, 4)) * 10.0 ** rng.uniform(0, power, size=(60, 4))
-    if robust._none_struck(X, np.zeros(4)):
+    if robust._no_outliers(X, np.zeros(4)):
         for _ in range(20):
-            guard = Guard.of(np.zeros(4))
+            guard = OutlierFilter.of(np.zeros(4))
             guard._sweep(X, rng.permutation(60), False)
-            assert not guard.struck
+            assert not guard.n_outliers
     else:
         assert power >= 5
 
@@ -341,8 +341,8 @@ def test_what_ends_a_sweep_early_changes_nothing(spoilt, monkeypatch):
     X[:, 2] = 1.0
     if spoilt is not None:
         X[spoilt, 1] = 1e9
-    whole = screened(X, np.arange(1000))
+    whole = clip_outliers(X, np.arange(1000))
     monkeypatch.setattr(robust, "_FIRST", 100)
     monkeypatch.setattr(robust, "_FEW", 0)
-    early = screened(X, np.arange(1000))
+    early = clip_outliers(X, np.arange(1000))
     assert (early is X) == (spoilt is None) and np.array_equal(early, whole)

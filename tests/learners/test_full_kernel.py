@@ -6,7 +6,7 @@ import pytest
 from tunefree import LandmarkRegressor
 from tunefree._threads import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
-from tunefree.learners.kernel.full import Leader, full, neighbours
+from tunefree.learners.kernel.full import Preconditioner, full, neighbours
 from tunefree.learners.kernel.geometry import Geometry, _inverted, inverse
 from tunefree.learners.kernel.nystroem import accumulate, pivots, place, solve
 from tunefree.learners.kernel.tiles import symmetric, times
@@ -51,7 +51,7 @@ def test_leaders_and_neighbours_stand_for_the_matrix(kernel, most, monkeypatch):
     """
     monkeypatch.setattr("tunefree.learners.kernel.full.NEAR", most)
     geometry, A, _, w = problem(kernel, 300)
-    lead = Leader.of(A[:200], geometry, A[:260], w[:260], 0.5, ALONE).plus(A, w)
+    lead = Preconditioner.of(A[:200], geometry, A[:260], w[:260], 0.5, ALONE).plus(A, w)
     K = geometry.values(*[A.astype(float)] * 2)
     u = np.sqrt(w)[:, None] * np.sqrt(w)
     m = lead.marks.size

@@ -12,7 +12,7 @@ from tunefree.learners.kernel.geometry import (
     _inverted,
     exact,
     inverse,
-    moves,
+    permutation_effects,
     search,
 )
 
@@ -71,14 +71,14 @@ def test_what_is_said_of_rows_left_out_is_what_the_others_say(kernel, held):
     Z, y, w = rows(60)
     g = Geometry(kernel, np.full(4, 0.5), 0.2, 0.3)
     A, y = g.show(Z.astype(float)), y.astype(float)
-    coef, left_out, _, _ = exact(g, A, y, w, held)
+    coef, held_out, _, _ = exact(g, A, y, w, held)
     K = g.values(A, A)
     np.testing.assert_allclose((K + np.diag(0.3 / w)) @ coef, y, atol=1e-8)
     for i in {60 - held, 59}:
         others = np.arange(60) != i
         B = K[np.ix_(others, others)] + np.diag(0.3 / w[others])
         alone = K[i, others] @ np.linalg.solve(B, y[others])
-        np.testing.assert_allclose(left_out[i - 60], alone, atol=1e-8)
+        np.testing.assert_allclose(held_out[i - 60], alone, atol=1e-8)
 
 
 def test_weights_are_repetitions_of_one_row_together():
@@ -209,10 +209,10 @@ def test_left_out_rows_move_as_models_without_them_say(kernel):
     few, held = np.array([len(A) - 3, len(A) - 7, len(A) - 1]), 10
     source = np.array([0, 2, 0])  # two coordinates of one column, and a column without any
     columns = [np.array([0]), np.array([1]), np.array([0, 2])]
-    coef, left_out, _, inverse_rows = exact(geometry, A, Y, weights, held, few=few)
-    gaps = (Y[-held:] - left_out)[few - len(A) + held]
-    found = moves(geometry, A, few, A, coef, source, columns, (inverse_rows, gaps))
-    whole = moves(geometry, A, few, A, coef, source, columns)
+    coef, held_out, _, inverse_rows = exact(geometry, A, Y, weights, held, few=few)
+    gaps = (Y[-held:] - held_out)[few - len(A) + held]
+    found = permutation_effects(geometry, A, few, A, coef, source, columns, (inverse_rows, gaps))
+    whole = permutation_effects(geometry, A, few, A, coef, source, columns)
     for m, together in enumerate(columns):
         B, own = A[few].copy(), np.isin(source, together)
         B[:, own] = np.roll(B[:, own], 1, axis=0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tunefree import TuneFreeClassifier, TuneFreeRegressor, load_model, save_model
 from tunefree._process import amount, machine_memory
-from tunefree.choose.plan import Cost, Limits, machine_speed
+from tunefree.select.costs import Cost, Limits, machine_speed
 
 
 class Runner(NamedTuple):
@@ -75,7 +75,7 @@ def test_the_dearest_is_made_smaller_first_and_what_is_left_says_so():
 
 def test_seconds_of_the_clock_are_those_of_this_machine_from_the_call_on(monkeypatch):
     assert 0.01 < machine_speed() < 100 and machine_memory() > 1e8
-    monkeypatch.setattr("tunefree.choose.plan.machine_speed", lambda: 0.5)
+    monkeypatch.setattr("tunefree.select.costs.machine_speed", lambda: 0.5)
     each = [Runner("a", Cost(1, 1)), Runner("b", Cost(3, 1), (50,))]
     limits = Limits("9s", None)
     assert limits.plan_for(each, lambda c: c.cost, lambda c: c.cost)[0].expected.seconds == 8

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from tunefree.choose.portfolio import Member, Portfolio
-from tunefree.choose.risk import risks
 from tunefree.columns import View
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.learners.pistol.linear import Diagonal
 from tunefree.losses import Logistic
+from tunefree.select.portfolio import Member, Portfolio
+from tunefree.select.progressive_risk import risks
 
 N, D = 1200, 5
 RNG = np.random.default_rng(0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tunefree.choose.risk import curve, recent_rows, record, risks, start_progress
+from tunefree.select.progressive_risk import curve, recent_rows, record, risks, start_progress
 
 N, CANDIDATES = 3000, 3
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from tunefree.choose.stack import log_losses, stack_classes, stack_targets
+from tunefree.select.stacking import log_losses, stack_classes, stack_targets
 
 
 @pytest.mark.parametrize("k", [2, 3])

@@ -68,8 +68,8 @@ def test_a_slowly_falling_spectrum_takes_as_many_values_as_it_needs(decay, neede
     assert not exact
     assert _distance(theta, expected) <= 1e-6
     s = 4.0 * np.exp(-decay * np.arange(400))
-    left_out = 1e-2 * np.linalg.norm((np.sinh(s) - s)[needed // 2 :])
-    assert left_out > 1e-6 * np.linalg.norm(expected)  # so many are not enough
+    held_out = 1e-2 * np.linalg.norm((np.sinh(s) - s)[needed // 2 :])
+    assert held_out > 1e-6 * np.linalg.norm(expected)  # so many are not enough
 
 
 def test_the_residual_of_the_subspace_counts_by_its_square():

@@ -8,7 +8,7 @@ from sklearn.isotonic import isotonic_regression
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import Slopes, VennAbers, calibrated
 from tunefree.uncertainty.intervals import (
-    Chances,
+    HeldOutProbabilities,
     Local,
     Residuals,
     intervals,
@@ -141,7 +141,7 @@ def chances(n, rng, k=4):
 def test_sets_cover_and_those_of_every_class_do_in_every_class(score):
     rng = np.random.default_rng(0)
     p, codes = chances(2000, rng)
-    part, (new, truth) = Chances(p, codes, np.ones(2000)), chances(5000, rng)
+    part, (new, truth) = HeldOutProbabilities(p, codes, np.ones(2000)), chances(5000, rng)
     for conditional in (False, True):
         sets = part.sets(new, ALPHAS, score, conditional)
         inside = sets[np.arange(5000), truth]
@@ -159,7 +159,9 @@ def test_a_class_of_few_rows_is_always_in():
     rng = np.random.default_rng(0)
     p, codes = chances(400, rng)
     codes[codes == 3], codes[:5] = 2, 3
-    sets = Chances(p, codes, np.ones(400)).sets(p, np.array([0.1]), class_conditional=True)
+    sets = HeldOutProbabilities(p, codes, np.ones(400)).sets(
+        p, np.array([0.1]), class_conditional=True
+    )
     assert sets[:, 3].all() and not sets[:, 2].all()
 
 
@@ -236,12 +238,12 @@ def test_the_online_interval_holds_at_all_times_for_risks_that_move():
 def test_the_risk_says_what_it_rests_on():
     losses = np.random.default_rng(0).permutation(np.repeat([0.0, 1.0], [90, 10]))
     ends = {
-        "hedged": risk.left_out(losses, np.ones(100), bounded=True),
-        "Clopper": risk.left_out(losses, np.ones(100), bounded=True, once=True),
-        "approximate": risk.left_out(losses, np.ones(100), bounded=False),
+        "hedged": risk.held_out(losses, np.ones(100), bounded=True),
+        "Clopper": risk.held_out(losses, np.ones(100), bounded=True, once=True),
+        "approximate": risk.held_out(losses, np.ones(100), bounded=False),
     }
     for word, ((low, high), kind) in ends.items():
         assert word in kind and low < 0.1 < high
-    weighted = risk.left_out(np.array([0.0, 1.0]), np.array([90.0, 10.0]), bounded=True, once=True)
+    weighted = risk.held_out(np.array([0.0, 1.0]), np.array([90.0, 10.0]), bounded=True, once=True)
     assert weighted[0] == ends["Clopper"][0]
-    assert risk.left_out(losses[:0], losses[:0], bounded=True)[0] is None
+    assert risk.held_out(losses[:0], losses[:0], bounded=True)[0] is None

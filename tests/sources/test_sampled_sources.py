@@ -65,7 +65,7 @@ def test_sums_over_parts_are_those_over_all_and_solve_the_same():
     given = A[:100], y[:100], weights[:100]
     merged = solve(marks, lambda a, b: given[0][a:b], 100, *given[1:], sums=parts)
     whole = solve(marks, lambda a, b: A[a:b], 900, y, weights, most=100)
-    np.testing.assert_allclose(merged.left_out, whole.left_out, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(merged.held_out, whole.held_out, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind, y", [(LandmarkRegressor, Y), (LandmarkClassifier, LABELS)])
@@ -86,7 +86,7 @@ def test_many_rows_say_more_than_their_sample_in_chunks_of_any_size(few, kernel)
     sample = Sample.of(X, Y, np.ones(900), 0, 300)
     alone = LandmarkRegressor(kernel, random_state=0).fit(sample.X, sample.y)
     assert models[0].leave_one_out_risk_ <= alone.leave_one_out_risk_
-    assert (models[0].range_ == [[Y.min()], [Y.max()]]).all()
+    assert (models[0].prediction_limits_ == [[Y.min()], [Y.max()]]).all()
 
 
 @pytest.mark.parametrize("kind, y", [(TuneFreeRegressor, Y), (TuneFreeClassifier, LABELS)])

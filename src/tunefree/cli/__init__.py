@@ -225,13 +225,13 @@ def train(
     or reflectron (of a file also separator).
     """
     with outcomes():
-        from tunefree.cli.train import Maker, run_train
+        from tunefree.cli.train import EstimatorSpec, run_train
 
         run_train(
             data,
             model,
             task=str(task),
-            make=Maker(
+            make=EstimatorSpec(
                 str(estimator),
                 seed,
                 passes,

@@ -210,7 +210,7 @@ def _shape(estimator, model, asked):
             stop(f"--{name} {share} is no share between 0 and 1", USAGE)
         alpha = round(1.0 - share, 12)
         # What is not to be had of this model at this share is said before any row is read.
-        if name != "proba" and getattr(estimator, "left_out_", 0) is None:
+        if name != "proba" and getattr(estimator, "held_out_", 0) is None:
             stop(f"{model} knows of no rows left out, and gives no {words[name]}", USAGE)
     classes = [_plain(label) for label in getattr(estimator, "classes_", np.empty(0)).tolist()]
 
@@ -228,7 +228,7 @@ def _shape(estimator, model, asked):
         return classes, True, lambda X, **_: estimator.predict_proba(X).T.tolist()
     if "interval" in asked:
         head = ["prediction", "low", "high"]
-        k = len(getattr(estimator, "left_out_", ()) or ()) if hasattr(estimator, "table_") else 1
+        k = len(getattr(estimator, "held_out_", ()) or ()) if hasattr(estimator, "table_") else 1
         many = [f"{word} {j}" for j in range(k) for word in head]
         return head if k < 2 else many, True, interval
     if "set" in asked:

@@ -90,7 +90,7 @@ def write_page(output, model, estimator, notes, data, seen, scores):
     with failing(FAILED, output), working("drawing"), matched_by_us():
         where = f"of {data}"
         if seen is None:
-            seen, where = _left_out(estimator), "left out of training"
+            seen, where = _held_out(estimator), "left out of training"
         title, body = _body(model, estimator, notes, where, seen, scores)
         page = _CONTROL.sub("\ufffd", _PAGE.format(title=escape(title), body=body))
         write_atomically(output, [page.encode(errors="replace")])
@@ -229,15 +229,15 @@ def _drawings(*drawn):
 # --- How good it is -------------------------------------------------------------------------------
 
 
-def _left_out(estimator):
+def _held_out(estimator):
     """What is known of rows left out of training, as if they had come from a file; or None."""
-    known: Any = getattr(estimator, "left_out_", None)
+    known: Any = getattr(estimator, "held_out_", None)
     y, p = np.empty(0), None
     if hasattr(known, "codes"):
         p, y = known.p, estimator.classes_[known.codes]
         told = estimator.classes_[p.argmax(axis=1)] if len(p) else y
-    elif hasattr(known, "said") and known.said.shape[1] == 1:
-        told, y = known.said[:, 0], known.targets[:, 0]
+    elif hasattr(known, "predictions") and known.predictions.shape[1] == 1:
+        told, y = known.predictions[:, 0], known.targets[:, 0]
     if not len(y):
         return None
     weight = known.weights
@@ -491,7 +491,7 @@ def _regression(estimator, seen):
 def _sure(estimator, seen):
     """Intervals or sets of 90 % for some of the rows, and whether they hold it."""
     verb = "predict_interval" if getattr(estimator, "classes_", None) is None else "predict_set"
-    known = getattr(estimator, "left_out_", None)
+    known = getattr(estimator, "held_out_", None)
     if seen.X is None or seen.known or known is None or not hasattr(estimator, verb):
         return []
     kept = np.arange(len(seen.y))[:: max(1, -(-len(seen.y) // 1000))]
@@ -680,7 +680,7 @@ def _leaderboard(estimator):
         return [("Leaderboard", _grid(head, [list(row.values()) for row in board]) + drawn)]
     head, *rows = report.table()
     chosen = [i for i, row in enumerate(board) if row["chosen"]]
-    left = "; ".join(f"{name}: {reason}" for name, reason in report.left_out.items())
+    left = "; ".join(f"{name}: {reason}" for name, reason in report.skipped.items())
     why = f"<p>{escape(f'{report.reason} {report.sure()} {report.closing()}')}</p>"
     why += f"<p class=note>Not suited: {escape(left)}.</p>" if left else ""
     timed = report.seconds is not None

@@ -123,7 +123,7 @@ class _Run:
             told["error"] = model.progressive_error_
             told["half_life"] = model.half_life_
             told["covered"] = self.held / self.rows
-            told["struck"] = model.struck_
+            told["outlier_rows"] = model.n_outlier_rows_
         return told
 
 

@@ -16,7 +16,6 @@ from zlib import crc32
 import numpy as np
 from scipy import sparse
 
-from tunefree.choose.race import weighted_mean
 from tunefree.cli.console import (
     BAD_DATA,
     BAD_MODEL,
@@ -33,12 +32,13 @@ from tunefree.cli.console import (
 from tunefree.engine.session import Checkpoint
 from tunefree.engine.sources import open_source
 from tunefree.engine.sources.readers import Replay
-from tunefree.estimators.base import Silent
+from tunefree.estimators.base import NoProgress
 from tunefree.io import DataError, Named, Skipped, format_of, read
 from tunefree.io.files import chunks
 from tunefree.io.mixed import read_mixed
 from tunefree.io.model import ModelError, is_model, save_model
 from tunefree.io.tables import did_you_mean, unnamed
+from tunefree.select.candidates import weighted_mean
 
 # So many bytes of standard input, or rows of a file, are looked at to tell the task.
 _LOOK, _ROWS = 128 << 10, 20_000
@@ -67,8 +67,8 @@ class Trained(NamedTuple):
 def run_train(data, model, *, task, make, run, stream, as_json, **options):
     """Carry out ``tunefree train``.
 
-    `make` is a `Maker`, `run` holds checkpoint, every and resume, `stream` hashed, window and
-    on_bad_row; the rest is for `tunefree.io.read`.
+    `make` is an `EstimatorSpec`, `run` holds checkpoint, every and resume, `stream` hashed, window
+    and on_bad_row; the rest is for `tunefree.io.read`.
     """
     check_output(model)
     why, source = _implied(run, stream, options["format"] or format_of(data)), data
@@ -155,7 +155,7 @@ def _choices():
     }
 
 
-class Maker(NamedTuple):
+class EstimatorSpec(NamedTuple):
     """What the user said of the estimator.
 
     `parts` holds names: link, potential, family and its categories; `categorical` columns of the
@@ -294,9 +294,9 @@ def _from_table(source, data, task, make, options):
     with failing(BAD_DATA, data), working(f"training on {len(y)} rows"), _compiling_told():
         start, estimator = time.perf_counter(), make(task, table)
         if make.name == "auto":
-            estimator._telling = _Heard(start)
+            estimator._active_progress = _Heard(start)
         estimator.fit(table.X, y, sample_weight=table.weight, **known)
-        vars(estimator).pop("_telling", None)
+        vars(estimator).pop("_active_progress", None)
         seconds = time.perf_counter() - start
     return Trained(estimator, notes, options["skipped"] or Skipped(), seconds)
 
@@ -325,7 +325,7 @@ def _compiling_told():
         event.unregister("numba:compile", listener)
 
 
-class _Heard(Silent):
+class _Heard(NoProgress):
     """Tells of every candidate of a race when it was heard."""
 
     def __init__(self, start):

@@ -23,7 +23,7 @@ from tunefree.estimators import base
 from tunefree.estimators.from_source import Sample
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Remote
-from tunefree.robust import FAR, odd_entries, screened, warn_of
+from tunefree.robust import FAR, clip_outliers, odd_entries, warn_of
 
 _FAN_IN = 8  # of merges by tasks
 _ASKED = 8  # workers that the client, or a worker, asks in a pass
@@ -130,8 +130,8 @@ def load(X, y, weights, number, classify, guard):
 
 def _guarded(part, classify):
     every, odd = np.arange(len(part.y)), []
-    X = screened(part.X, every, FAR)
-    y = part.y if classify else screened(part.y.reshape(len(every), -1), every, FAR)
+    X = clip_outliers(part.X, every, FAR)
+    y = part.y if classify else clip_outliers(part.y.reshape(len(every), -1), every, FAR)
     for name, before, after in (("X", part.X, X), ("y", part.y, y)):
         before = before.reshape(after.shape) if name == "y" else before
         found = None if after is before else odd_entries(before, after, name)

@@ -23,7 +23,7 @@ from tunefree.engine.order import hashed_visits
 from tunefree.estimators import auto, base, least_squares, perceptron, pistol, ridge
 from tunefree.estimators.from_source import Sample
 from tunefree.estimators.kernel import landmarks
-from tunefree.estimators.least_squares import Distinct, Folded, Problem, Run, penalties
+from tunefree.estimators.least_squares import Folded, Problem, Run, UniqueRows, penalties
 from tunefree.estimators.reflectron import glm
 from tunefree.estimators.reflectron.problem import Columns, Moments
 from tunefree.learners.reflectron.mirror import NONE, Batch
@@ -99,7 +99,7 @@ class Distributed:
         TimeoutError
             If a round takes longer than `timeout`, naming the partitions that did not answer.
         """
-        with base.unharmed(self):
+        with base.rollback_on_error(self):
             return self._fit_cluster(X, y, sample_weight, client, timeout)
 
     def _fit_cluster(self, X, y, sample_weight, client, timeout):
@@ -436,7 +436,9 @@ def _regressor(part, estimator):
     """A partition's regressor; limits of columns and predictions travel with the coefficients."""
     model = estimator.fit(part.X, part.y, sample_weight=part.weights)
     found = _predictor(model, part.weights.sum())
-    return found._replace(limits=model.limits_, reach=np.asarray(model.range_, float))
+    return found._replace(
+        limits=model.input_limits_, reach=np.asarray(model.prediction_limits_, float)
+    )
 
 
 def _fit_runs(self, cluster, learned, *known):
@@ -472,8 +474,8 @@ class PiSTOLRegressor(Distributed, pistol.PiSTOLRegressor):
 
     def _fit_on(self, cluster):
         m = _fit_runs(self, cluster, _regressor)
-        self.limits_ = None if m.limits is None else m.limits.astype(cluster.dtype)
-        self.range_ = m.reach.astype(cluster.dtype)
+        self.input_limits_ = None if m.limits is None else m.limits.astype(cluster.dtype)
+        self.prediction_limits_ = m.reach.astype(cluster.dtype)
 
 
 class Extent(NamedTuple):
@@ -556,11 +558,11 @@ def _products(listed, view):
     return gram, products
 
 
-def _left_out(listed, view, spectrum, alphas, per_weight):
+def _held_out(listed, view, spectrum, alphas, per_weight):
     """Squared errors of every penalty at rows left out."""
     return (
         sum(
-            spectrum.left_out(Z @ spectrum.right, y, weights * per_weight, alphas)
+            spectrum.held_out(Z @ spectrum.right, y, weights * per_weight, alphas)
             for Z, y, weights in listed.blocks(view)
         ),
     )
@@ -581,13 +583,13 @@ class Ran(NamedTuple):
 
 
 def _scaling_risks(part, seed, intercept):
-    risks = Distinct.of(*_rows(part), seed).scaling_risks(intercept)
+    risks = UniqueRows.of(*_rows(part), seed).scaling_risks(intercept)
     return tuple(part.weights.sum() * np.asarray(risks))
 
 
 def _ran(part, view, seed, intercept, scaling, max_iter, choose):
     X, targets, weights = _rows(part)
-    rows = Distinct.of(X, targets, weights, seed)
+    rows = UniqueRows.of(X, targets, weights, seed)
     problem = rows.pose(intercept=intercept, scaling=scaling, view=view)
     n_passes = least_squares.passes(max_iter, int(problem.visits.repeats.sum()))
     n_folds = least_squares.folds(problem)[1] if choose and len(problem.totals) > 1 else 0
@@ -644,7 +646,7 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
 
     def _fit_on(self, cluster):
         self._check()
-        self._stream = self._path = self.range_ = None
+        self._stream = self._path = self.prediction_limits_ = None
         self._dtype, self._flat = cluster.dtype, not cluster.facts[0].n_outputs
         d = cluster.n_columns
         # What is decomposed are the products of columns, however many rows there are.
@@ -662,7 +664,7 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
         spectrum = Spectrum.of(gram, products)
         per_weight = bool(self.fit_intercept) / total
         (sums,) = cluster.total(
-            "leaving out", _left_out, view, spectrum, self.alphas_, per_weight,
+            "leaving out", _held_out, view, spectrum, self.alphas_, per_weight,
             merge=added, parts=listed,
         )  # fmt: skip
         model = Run(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))

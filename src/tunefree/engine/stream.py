@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tunefree.choose.risk import risks
 from tunefree.columns import RunningMoments
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import Block, Rows, run
 from tunefree.engine.sources import widened
-from tunefree.robust import Guard, column_caps
+from tunefree.robust import OutlierFilter, column_caps
+from tunefree.select.progressive_risk import risks
 
 FIRST = 64
 # Rows that are learned at a time, of dense and of sparse data.
@@ -114,9 +114,9 @@ class Stream:
         return X, targets
 
     @property
-    def struck(self):
+    def n_outliers(self):
         """How many rows had an entry or a target that was taken as missing."""
-        return sum(guard.struck for guard in self.guards)
+        return sum(guard.n_outliers for guard in self.guards)
 
     def _scan(self, X, targets, weights):
         standard = targets
@@ -145,7 +145,7 @@ class Stream:
         )
         if self.guarded:
             guarded = (X,) if self.scale is None else (X, targets)
-            self.guards = tuple(map(Guard.opened, guarded))
+            self.guards = tuple(map(OutlierFilter.opened, guarded))
             X, targets = self._guard(X, targets)
         self.moments = self._no_moments(X.shape[1])
         shown = X

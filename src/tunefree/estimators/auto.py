@@ -24,41 +24,41 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from tunefree._parameters import seed_of
 from tunefree._process import amount
 from tunefree._registry import estimator_class
-from tunefree.choose.plan import Cost, Limits, Plan
-from tunefree.choose.race import (
+from tunefree.columns import asinh_scaling, show
+from tunefree.engine.order import hashed_visits
+from tunefree.estimators import base
+from tunefree.estimators.base import CallbackSupport, report_progress
+from tunefree.estimators.from_source import FitsSums
+from tunefree.estimators.kernel.landmarks import affordable, grown
+from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSets
+from tunefree.families import FAMILIES
+from tunefree.learners.kernel.geometry import looked_at
+from tunefree.links import LINKS
+from tunefree.preprocessing import TablePreprocessor
+from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.select.bandwidths import SCOUTED
+from tunefree.select.candidates import (
     FEW_ROWS,
     Classes,
     Targets,
     finished,
     folds_of,
     importances,
-    leader_of,
     pilot_rows,
     price,
     race,
     searched,
     stack,
     unwarned,
+    view_donor,
     wants_all_rows,
     weighted_mean,
 )
-from tunefree.choose.stack import least_mean, stack_means
-from tunefree.choose.tournament import SCOUTED
-from tunefree.columns import asinh_scaling, show
-from tunefree.engine.order import hashed_visits
-from tunefree.estimators import base
-from tunefree.estimators.base import TellsCallbacks, told
-from tunefree.estimators.from_source import FitsSums
-from tunefree.estimators.kernel.landmarks import affordable, grown
-from tunefree.estimators.sure import PredictsIntervals, PredictsSets
-from tunefree.families import FAMILIES
-from tunefree.learners.kernel.geometry import looked_at
-from tunefree.links import LINKS
-from tunefree.preprocessing import TablePreprocessor
-from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.select.costs import Cost, Limits, Plan
+from tunefree.select.stacking import least_mean, stack_means
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import calibrated
-from tunefree.uncertainty.intervals import Chances, Residuals, Scores
+from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, Scores
 
 # Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
@@ -111,7 +111,7 @@ class Candidate(NamedTuple):
     known : estimator or None
         Itself after a pilot, whose bandwidths are taken over.
     pilot_seconds, pilot_risk, most_rows : float, float, int
-        See `tunefree.choose.race.Candidate`.
+        See `tunefree.select.candidates.Candidate`.
     """
 
     name: str
@@ -120,13 +120,13 @@ class Candidate(NamedTuple):
     declared: Any
     limits: tuple = ()
     asinh: bool = False
-    leads: bool = False
-    follows: bool = False
-    grows: bool = False
+    provides_view: bool = False
+    reuses_view: bool = False
+    adds_landmarks: bool = False
     at_once: bool = False
-    thirds: bool = False
+    three_folds: bool = False
     alone: bool = False
-    together: tuple = ()
+    column_groups: tuple = ()
     known: Any = None
     pilot_seconds: float = 0.0
     pilot_risk: float = np.nan
@@ -138,31 +138,31 @@ class Candidate(NamedTuple):
 
     def on_all_rows(self, shape):
         """The `Cost` of learning all rows after it was judged on some."""
-        if not self.follows or shape.n <= self.most_rows:
+        if not self.reuses_view or shape.n <= self.most_rows:
             return Cost(0.0, 0.0)
         return self._replace(most_rows=shape.n).cost(shape)
 
     @property
     def unit(self):
         """Of its `limits`."""
-        return "rows" if self.follows else "landmarks"
+        return "rows" if self.reuses_view else "landmarks"
 
     def limited(self, limit):
         """Itself with so many landmarks, or judged after so many rows; None is as it is."""
         if limit is None:
             return self
-        if self.follows:
+        if self.reuses_view:
             return self._replace(most_rows=limit)
         return self.small(limit)
 
     def fit(self, X, y, weights, leader=None, **more):
         """A `Fitted` candidate on rows in random order; `more` is for its own `_learn`."""
         view, model = (), clone(self.estimator)
-        if self.leads or self.grows:
-            more = {"like": leader, "together": self.together} | more
-            if self.grows and leader is not None:
+        if self.provides_view or self.adds_landmarks:
+            more = {"like": leader, "column_groups": self.column_groups} | more
+            if self.adds_landmarks and leader is not None:
                 model.set_params(kernel=leader.kernel)
-        elif self.follows and leader is not None:
+        elif self.reuses_view and leader is not None:
             more["like"] = self.known
             if not self.alone and leader.geometry_ is not None:
                 view = (leader.view_, leader.geometry_)
@@ -175,16 +175,16 @@ class Candidate(NamedTuple):
             learn(fitted.show(X), y, sample_weight=weights, **more)
         return fitted
 
-    def moves(self, fitted, X, rows, score):
+    def permutation_effects(self, fitted, X, rows, score):
         """How its scores of the first rows change with columns of the next row; None if sparse."""
         if sparse.issparse(X):
             return None
         few = X[rows[: looked_at(self.most_rows, X.shape[1])]]
-        columns, out = [*np.arange(X.shape[1])[:, None], *self.together], []
+        columns, out = [*np.arange(X.shape[1])[:, None], *self.column_groups], []
         before = score.of(fitted, few)
-        for together in columns:
+        for column_groups in columns:
             changed = few.copy()
-            changed[:, together] = np.roll(few[:, together], 1, axis=0)
+            changed[:, column_groups] = np.roll(few[:, column_groups], 1, axis=0)
             out.append(score.of(fitted, changed) - before)
         return np.array(out)
 
@@ -257,7 +257,7 @@ def shape_of(X, n_outputs):
 # to 16,000 rows (at the upper end), and bytes at the peak.
 
 
-def _moves_seconds(shape):
+def _permutation_seconds(shape):
     """Of telling how scores move with every column."""
     return 4e-7 * min(shape.n, 1000) * shape.d * shape.k
 
@@ -281,7 +281,7 @@ def _reflectron_cost(shape, candidate):
 
 def _columns_cost(shape, candidate):
     work = shape.n * shape.d * min(shape.n, 2 * shape.d) + 20 * shape.d**3
-    seconds = 0.02 + (work + 3e4 * shape.n + 1e6 * shape.k) / 2e10 + _moves_seconds(shape)
+    seconds = 0.02 + (work + 3e4 * shape.n + 1e6 * shape.k) / 2e10 + _permutation_seconds(shape)
     return Cost(seconds, 90 * shape.n * shape.d + 330 * shape.n * shape.k + 100 * shape.d**2)
 
 
@@ -301,7 +301,7 @@ def _landmark_cost(shape, candidate):
             held += 40.0 * n * (shape.d + 10 * shape.k)
     last += n * min(n, 700) * 2 * shape.d
     few_rows = 130 * few**2 + 30 * n * shape.d
-    return Cost(0.1 + (search + last) / 2e10 + _moves_seconds(shape), held + few_rows)
+    return Cost(0.1 + (search + last) / 2e10 + _permutation_seconds(shape), held + few_rows)
 
 
 def _kernel_cost(shape, candidate):
@@ -315,7 +315,7 @@ def _kernel_cost(shape, candidate):
     return Cost(0.5 + (work(n) + 2 * work(pilot_rows(n))) / 2e10, 2e7 + held)
 
 
-def candidates(task, family, X, n_outputs, seed, grouped=False, together=(), n_jobs=None):
+def candidates(task, family, X, n_outputs, seed, grouped=False, column_groups=(), n_jobs=None):
     """The candidates for some data, from cheap to dear, and why others are left out.
 
     `grouped` rows are left out by groups: exactly by kernels on all rows, fold by fold by others.
@@ -359,13 +359,14 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=(), n_j
                     cost = _columns_cost if linear else _landmark_cost
                     at_once = not grouped or not linear and shape.n <= EXACT
                     # So many rates fit noise: other rows have to judge them.
-                    thirds = not linear and shape.n < min(FEW_ROWS, _RATED * shape.d)
+                    three_folds = not linear and shape.n < min(FEW_ROWS, _RATED * shape.d)
                     # All rows leave out groups exactly, landmarks do not.
                     limits = () if linear or grouped else tuple(m for m in _FEWER if m < shape.n)
                     out.append(
                         Candidate(
-                            name, "linear" if linear else "kernel", one, cost, limits, leads=True,
-                            at_once=at_once and not thirds, thirds=thirds,
+                            name, "linear" if linear else "kernel", one, cost, limits,
+                            provides_view=True,
+                            at_once=at_once and not three_folds, three_folds=three_folds,
                         )
                     )  # fmt: skip
             if shape.n > EXACT and not grouped:
@@ -373,7 +374,8 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=(), n_j
                 limits = tuple(m for m in (4000, 2000) if m < shape.n)
                 out.append(
                     Candidate(
-                        "kernel on more rows", "kernel", one, _landmark_cost, limits, grows=True,
+                        "kernel on more rows", "kernel", one, _landmark_cost, limits,
+                        adds_landmarks=True,
                         at_once=True,
                     )
                 )  # fmt: skip
@@ -387,16 +389,16 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, together=(), n_j
                 Candidate(
                     "kernel PiSTOL", "kernel", one, _kernel_cost,
                     tuple(m for m in (MOST_ROWS // 2, MOST_ROWS // 4) if m < shape.n),
-                    follows=True, at_once=shape.n >= FEW_ROWS, most_rows=MOST_ROWS,
+                    reuses_view=True, at_once=shape.n >= FEW_ROWS, most_rows=MOST_ROWS,
                 )
             )  # fmt: skip
     order = list(_KERNELS.values())
     return sorted(
-        [c._replace(together=together) for c in out],
+        [c._replace(column_groups=column_groups) for c in out],
         key=lambda c: (
-            c.follows + 2 * c.grows,
-            c.leads and order.index(c.name),
-            not c.leads and c.cost(shape).seconds,
+            c.reuses_view + 2 * c.adds_landmarks,
+            c.provides_view and order.index(c.name),
+            not c.provides_view and c.cost(shape).seconds,
         ),
     ), left
 
@@ -410,7 +412,7 @@ class Report(NamedTuple):
     shape : tuple of int
         Distinct rows, columns as numbers, outputs.
     leaderboard : list of dict
-    left_out : dict of str to str
+    skipped : dict of str to str
         Candidates that do not suit the data, and why.
     reason : str
     plan : Plan
@@ -432,7 +434,7 @@ class Report(NamedTuple):
     task: str
     shape: tuple
     leaderboard: list
-    left_out: dict
+    skipped: dict
     reason: str
     plan: Plan
     seconds: float | None
@@ -471,7 +473,7 @@ class Report(NamedTuple):
 
     def _without(self):
         """What took no part: candidates and columns."""
-        lines = [f"Not suited: {name} ({why})." for name, why in self.left_out.items()]
+        lines = [f"Not suited: {name} ({why})." for name, why in self.skipped.items()]
         names = ", ".join(map(repr, self.dropped))
         return [*lines, f"Text that hardly ever repeats is left out: {names}."][
             : len(lines) + bool(names)
@@ -488,11 +490,11 @@ class Report(NamedTuple):
             ("candidate", f"validation {kind}", "standard error", *scores, "seconds", "")
         ]
         for r in self.leaderboard:
-            cells = [_told(r["risk"], ".4g"), _told(r["risk_se"], ".2g")]
-            cells += [_told(r["log_loss"], ".4g")] if classify else []
-            cells += [_told(r["score"], ".4g")] if judged else []
+            cells = [_formatted(r["risk"], ".4g"), _formatted(r["risk_se"], ".2g")]
+            cells += [_formatted(r["log_loss"], ".4g")] if classify else []
+            cells += [_formatted(r["score"], ".4g")] if judged else []
             status = f"{r['share']:.0%}" if r["chosen"] else r["status"].replace("finished", "")
-            rows.append((r["candidate"], *cells, _told(r["seconds"], ".2f"), status))
+            rows.append((r["candidate"], *cells, _formatted(r["seconds"], ".2f"), status))
         return rows
 
     def __repr__(self):
@@ -544,7 +546,7 @@ class Report(NamedTuple):
         )
 
 
-def _told(value, form):
+def _formatted(value, form):
     """A number as text, nothing for None."""
     return "" if value is None else format(value, form)
 
@@ -577,10 +579,10 @@ class Shown(NamedTuple):
         return rows._replace(X=Fitted(self.view, None).show(self.table.transform(rows.X)), y=y)
 
 
-class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
+class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     _FOR_FIT = ("cv", "scoring")
     classes_: np.ndarray
-    range_: tuple
+    prediction_limits_: tuple
     fit: Callable
     predict: Callable[..., np.ndarray]
 
@@ -675,31 +677,33 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
         shape, task = shape_of(X, n_outputs), score.task
         # Columns that stand for one of the user's change together.
         many = np.flatnonzero(np.bincount(table.sources_) > 1)
-        together = tuple(np.flatnonzero(table.sources_ == j) for j in many)
+        column_groups = tuple(np.flatnonzero(table.sources_ == j) for j in many)
         entrants, left = candidates(
-            task, self.family, X, n_outputs, seed, groups is not None, together, self.n_jobs
+            task, self.family, X, n_outputs, seed, groups is not None, column_groups, self.n_jobs
         )
         if splits is not None:
-            entrants = [c._replace(at_once=False, thirds=False) for c in entrants]
+            entrants = [c._replace(at_once=False, three_folds=False) for c in entrants]
             groups = None
             if "kernel PiSTOL" in left:
                 left["kernel PiSTOL"] = "cv= wants it fold by fold"
         if hasattr(score, "family"):
             one = estimator_class("ReflectronRegressor")(family=score.family, random_state=seed)
             name = f"Reflectron, {type(score.family).__name__}"
-            entrants.append(Candidate(name, "linear", one, _reflectron_cost, together=together))
+            entrants.append(
+                Candidate(name, "linear", one, _reflectron_cost, column_groups=column_groups)
+            )
         if not entrants:
             raise ValueError(
                 f"family={self.family!r} has no candidate for {shape.d} columns: " +
                 "; ".join(f"{name}: {why}" for name, why in left.items())
             )  # fmt: skip
         for c in entrants:
-            if c.follows and self.compress is not None:
+            if c.reuses_view and self.compress is not None:
                 c.estimator.set_params(compress=int(self.compress))
         plan, entrants = limits.plan_for(
             entrants, lambda c: price(c, shape, splits), lambda c: c.on_all_rows(shape)
         )
-        entries = race(entrants, plan, X, y, totals, strata, score, self._told, groups, splits)
+        entries = race(entrants, plan, X, y, totals, strata, score, self._progress, groups, splits)
         joined: Any
         joined, chosen, reason = stack(entries, y, totals, score)
         scored: dict[str, float] = {}
@@ -712,28 +716,28 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
         if self.compress is not None and joined is not None:
             joined, chosen, words = self._compressed(joined, chosen, X, y, totals, score)
             reason = f"{reason} {words}"
-        begin, again, leader, fits = time.perf_counter(), [], leader_of(entries), []
+        begin, again, leader, fits = time.perf_counter(), [], view_donor(entries), []
         for entry in chosen:
             candidate, fitted = entry.candidate, entry.fitted
             more = fitted is None
             if (
-                candidate.follows
+                candidate.reuses_view
                 and plan.again is not None
                 and wants_all_rows(entry, shape.n, totals)
             ):
                 candidate = candidate._replace(known=fitted.model)
-                more = not self._told.stopped
+                more = not self._progress.stopped
             if more:
-                self._told.begin(f"{candidate.name} on all rows")
+                self._progress.begin(f"{candidate.name} on all rows")
                 fitted = candidate.fit(X, y, totals, leader)
-                self._told.end()
+                self._progress.end()
                 again.append(candidate.name)
             fits.append(fitted)
         refit = time.perf_counter() - begin
         self.table_, self.models_ = table, [fitted.model for fitted in fits]
         self.views_ = [fitted.view for fitted in fits]
         for model in self.models_:  # the stack's own are what counts
-            vars(model).pop("left_out_", None)
+            vars(model).pop("held_out_", None)
         self.weights_ = np.ones(1) if joined is None else joined.weights
         self.offsets_ = np.zeros(n_outputs) if joined is None else joined.offsets
         shares = np.ones(1) if joined is None else joined.shares
@@ -754,12 +758,12 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
             ]
         self.traces_ = {e.candidate.name: e.trace for e in entries if e.trace is not None}
         held = np.empty(0, np.int64) if joined is None else chosen[0].rows
-        left_out = np.zeros((0, n_outputs))
+        held_out = np.zeros((0, n_outputs))
         if joined is not None:
-            left_out = joined.join([e.scores for e in chosen])
+            held_out = joined.join([e.scores for e in chosen])
         own = None if blocks is None else blocks[held]
-        losses = self._know(left_out, X[held], y[held], totals[held], leader, score, own)
-        self.risk_interval_, self.risk_interval_kind_ = risk.left_out(
+        losses = self._set_held_out(held_out, X[held], y[held], totals[held], leader, score, own)
+        self.risk_interval_, self.risk_interval_kind_ = risk.held_out(
             losses, totals[held], bounded=task == "classification", once=len(held) < shape.n,
             spent=searched(chosen),
         )  # fmt: skip
@@ -787,21 +791,21 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
             every, known = rows.shown(shown), shown(sample)
             if hasattr(model, "_fit_rows"):
                 learned = clone(model)._fit_rows(every, known, like=model)
-                vars(learned).pop("left_out_", None)
+                vars(learned).pop("held_out_", None)
             else:
                 learned = every.fitted(clone(model))
             told[learned is not None].append(name)
             self.models_[i] = model if learned is None else learned
         if not classify:  # no farther beyond the sample than it is wide
-            low, high = self.range_
+            low, high = self.prediction_limits_
             ends = np.clip(sample.ends, 2.0 * low - high, 2.0 * high - low)
-            self.range_ = (ends[0] if (sample.ends[0] < 0.0).any() else low, ends[1])
+            self.prediction_limits_ = (ends[0] if (sample.ends[0] < 0.0).any() else low, ends[1])
         words = [f"Chosen on {len(sample.y)} rows drawn evenly."]
         words += [f"Fitted on all {rows.n_rows}: {', '.join(told[True])}."] * bool(told[True])
         words += [f"Not on all: {', '.join(told[False])}."] * bool(told[False])
         self.report_ = self.report_._replace(reason=" ".join([self.report_.reason, *words]))
 
-    def _know(self, scores, X, y, weights, leader, score, groups):
+    def _set_held_out(self, scores, X, y, weights, leader, score, groups):
         """Abstract: keep what the stack said of rows left out; gives its losses there."""
         raise NotImplementedError
 
@@ -863,15 +867,21 @@ class _TuneFree(FitsSums, TellsCallbacks, BaseEstimator):
         for entry in entries:
             candidate = entry.candidate
             marks: Any = None if entry.fitted is None else entry.fitted.model
-            kernel = candidate.leads and candidate.family == "kernel" or candidate.grows
+            kernel = (
+                candidate.provides_view and candidate.family == "kernel" or candidate.adds_landmarks
+            )
             if kernel and len(marks.dual_coef_) > few:
                 candidate, more = candidate.small(few), {"held": held}
                 fitted = candidate.fit(X, y, weights, marks, **more)
                 scores = score.recalled(fitted)
                 losses, second = score.judge(scores, y[rows], weights[rows])
-                moves = vars(fitted.model).pop("held_moves_")
+                permutation_effects = vars(fitted.model).pop("held_out_effects_")
                 entry = entry._replace(
-                    fitted=fitted, scores=scores, losses=losses, second=second, moves=moves
+                    fitted=fitted,
+                    scores=scores,
+                    losses=losses,
+                    second=second,
+                    permutation_effects=permutation_effects,
                 )
             out.append(entry)
         found, kept, words = stack(out, y, weights, score)
@@ -1049,7 +1059,7 @@ def _leaderboard(entries, chosen, weights, shape, task):
                 "candidate": e.candidate.name,
                 "risk": float(mean) if known else None,
                 "risk_se": float(error) if known else None,
-                "risk_interval": risk.left_out(
+                "risk_interval": risk.held_out(
                     e.losses,
                     weights[e.rows],
                     bounded=task == "classification",
@@ -1185,7 +1195,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     risk_interval_ : tuple of float or None
         In which the share of errors on new rows lies (95 %), and `risk_interval_kind_` what that
         rests on.
-    left_out_ : part
+    held_out_ : part
         What the stack said of rows left out.
     calibration_ : part or None
         A slope and an offset for every class of several, where they pay on rows left out.
@@ -1254,7 +1264,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         )  # fmt: skip
         self.class_weight = class_weight
 
-    @told
+    @report_progress
     def fit(
         self,
         X: MatrixLike,
@@ -1294,16 +1304,18 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         self._cross_fit(X, y, sample_weight)
         return self
 
-    def _know(self, scores, X, y, weights, leader, score, groups):
+    def _set_held_out(self, scores, X, y, weights, leader, score, groups):
         self.calibration_ = None
         if scores.shape[1] > 1:
             self.calibration_ = calibrated(scores, y, weights)
         p = base.probabilities(self._calibrated(scores), joint=True)
-        self.left_out_ = base.chances(p, y, weights)
-        return Chances(p, y, weights).wrong()
+        self.held_out_ = base.held_out_probabilities(p, y, weights)
+        return HeldOutProbabilities(p, y, weights).wrong()
 
     def _own(self, copy, X, y, weights):
-        return Chances(self._of_copy(copy, X), np.searchsorted(self.classes_, y), weights)
+        return HeldOutProbabilities(
+            self._of_copy(copy, X), np.searchsorted(self.classes_, y), weights
+        )
 
     def _calibrated(self, scores):
         told = self.calibration_
@@ -1366,7 +1378,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         See `TuneFreeClassifier`.
     feature_importances_, coef_, coef_names_, intercept_
         See `TuneFreeClassifier`.
-    left_out_, copies_, risk_interval_kind_
+    held_out_, copies_, risk_interval_kind_
         See `TuneFreeClassifier`.
     risk_interval_ : tuple of float or None
         In which the risk of the leaderboard lies on new rows (95 %).
@@ -1432,7 +1444,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         family.check(targets)
         return Means(family, least_mean(targets))
 
-    @told
+    @report_progress
     def fit(
         self,
         X: MatrixLike,
@@ -1467,33 +1479,39 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
             variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
             spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
         strata = np.zeros(len(told), dtype=np.int64)
-        self.range_, self.flat_ = (targets.min(axis=0), targets.max(axis=0)), told.ndim == 1
+        self.prediction_limits_, self.flat_ = (
+            (targets.min(axis=0), targets.max(axis=0)),
+            told.ndim == 1,
+        )
         judge: Any = self._judge(targets)
         if judge is None:
             judge = Targets(spread)
         else:  # a mean of 0 would be certain
-            told, self.range_ = targets[:, 0], (np.array([judge.least]), self.range_[1])
+            told, self.prediction_limits_ = (
+                targets[:, 0],
+                (np.array([judge.least]), self.prediction_limits_[1]),
+            )
         outputs = targets.shape[1]
         self._race(limits, table, Z, told, targets, weights, groups, strata, judge, outputs)
         self._cross_fit(X, y, sample_weight)
         return self
 
-    def _know(self, scores, X, y, weights, leader, score, groups):
-        said, y = np.clip(scores, *self.range_), y.reshape(scores.shape)
+    def _set_held_out(self, scores, X, y, weights, leader, score, groups):
+        predictions, y = np.clip(scores, *self.prediction_limits_), y.reshape(scores.shape)
         known = {"view": getattr(leader, "view_", None), "groups": groups}
         if groups is not None and self.cv is None:
             known["n_groups"] = len(np.unique(groups))
-        self.left_out_ = tuple(
-            Residuals.of(said[:, j], y[:, j], weights, X, **known) for j in range(y.shape[1])
+        self.held_out_ = tuple(
+            Residuals.of(predictions[:, j], y[:, j], weights, X, **known) for j in range(y.shape[1])
         )
         if not len(y):
             return np.empty(0)
-        return score.losses(said, y[:, 0] if hasattr(score, "family") else y)
+        return score.losses(predictions, y[:, 0] if hasattr(score, "family") else y)
 
     def _own(self, copy, X, y, weights):
-        said = copy.predict(X).reshape(len(weights), -1)
-        gap = np.abs(np.asarray(y, dtype=np.float64).reshape(said.shape) - said)
-        return Scores(gap / copy._sigma(X, said), weights)
+        predictions = copy.predict(X).reshape(len(weights), -1)
+        gap = np.abs(np.asarray(y, dtype=np.float64).reshape(predictions.shape) - predictions)
+        return Scores(gap / copy._sigma(X, predictions), weights)
 
     def _columns_of(self, X):
         return self.table_.transform(X)
@@ -1526,5 +1544,5 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         told = self._joined(X, Targets(np.ones(1)))
-        told = np.clip(told, *self.range_).astype(told.dtype)
+        told = np.clip(told, *self.prediction_limits_).astype(told.dtype)
         return told[:, 0] if self.flat_ else told

@@ -30,10 +30,10 @@ from tunefree._jit import kernel
 from tunefree._parameters import check_values
 from tunefree._process import check_memory, interruptible, one_blas_thread
 from tunefree.engine.run import run
-from tunefree.estimators.restoring import check_learner
-from tunefree.estimators.turns import Threaded, alone, fitting
+from tunefree.estimators.locking import Threaded, alone, fitting
+from tunefree.estimators.state_checks import check_learner
 from tunefree.protocols import MatrixLike
-from tunefree.uncertainty.intervals import Chances, Foretold
+from tunefree.uncertainty.intervals import HeldOutPredictions, HeldOutProbabilities
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -66,21 +66,21 @@ _TINY = np.finfo(float).tiny
 # TuneFree* 293.
 _COLUMN_BYTES = 300.0
 # The most rows left out, and probabilities of theirs, that are kept.
-_LEFT_OUT, _CHANCES = 5000, 2_000_000
+_HELD_OUT, _CHANCES = 5000, 2_000_000
 
 
 @contextmanager
-def unharmed(estimator):
+def rollback_on_error(estimator):
     """Leave the estimator's attributes as they were if what is done within raises.
 
     BLAS has one thread within, and no other thread fits the estimator.
     """
     check_values(estimator)
     with fitting(estimator):
-        yield from _unharmed(estimator)
+        yield from _rollback_on_error(estimator)
 
 
-def _unharmed(estimator):
+def _rollback_on_error(estimator):
     before = vars(estimator).copy()
     try:
         with interruptible(), one_blas_thread():
@@ -96,13 +96,13 @@ def all_or_nothing(method):
 
     @functools.wraps(method)
     def guarded(self, *args, **kwargs):
-        with unharmed(self):
+        with rollback_on_error(self):
             return method(self, *args, **kwargs)
 
     return guarded
 
 
-class Silent:
+class NoProgress:
     """A fit that nobody follows."""
 
     stopped = False  # whether a callback has asked to end the fit
@@ -117,15 +117,15 @@ class Silent:
     def begin(self, name):
         """Nothing."""
 
-    def heard(self, entry, weights):
-        """Nothing of a candidate of `tunefree.choose.race` and the rows' weights."""
+    def evaluated(self, entry, weights):
+        """Nothing of a candidate of `tunefree.select.candidates` and the rows' weights."""
 
     def end(self, publish=None):
         """Never stops."""
         return False
 
 
-class Told(Silent):
+class Progress(NoProgress):
     """A fit that callbacks follow; they are shown `X`, `y` and `metadata`, as given to `fit`."""
 
     def __init__(self, estimator, shown):
@@ -184,43 +184,43 @@ class Told(Silent):
         self.root.call_on_fit_task_end(**self.shown, reconstruction_attributes={})
 
 
-class TellsCallbacks(Threaded, CallbackSupportMixin):
+class CallbackSupport(Threaded, CallbackSupportMixin):
     """An estimator whose `fit` is decorated with `told`, and tells of its tasks by `_told`."""
 
     @property
-    def _told(self):
-        return vars(self).get("_telling", _SILENT)
+    def _progress(self):
+        return vars(self).get("_active_progress", _NO_PROGRESS)
 
     def _after_fit(self, X, y, sample_weight):
         """Nothing: for subclasses that have something to add to a fit."""
 
 
-_SILENT = Silent()
+_NO_PROGRESS = NoProgress()
 
 
-def told(fit):
+def report_progress(fit):
     """Make `fit` tell callbacks of its beginning and its end, and do all of its work or nothing."""
     named = inspect.signature(fit)
 
     @with_callbacks
-    def aloud(self, given, *args, **kwargs):
+    def with_reports(self, given, *args, **kwargs):
         weights = given.get("sample_weight")
         metadata = None if weights is None else {"sample_weight": weights}
-        telling = Told(self, {"X": given["X"], "y": given.get("y"), "metadata": metadata})
-        self._telling = telling
+        telling = Progress(self, {"X": given["X"], "y": given.get("y"), "metadata": metadata})
+        self._active_progress = telling
         try:
             fit(self, *args, **kwargs)
         finally:
-            del self._telling
+            del self._active_progress
         telling.close()
         return self
 
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
         given = named.bind(self, *args, **kwargs).arguments
-        with unharmed(self):
+        with rollback_on_error(self):
             if getattr(self, "_skl_callbacks", None):
-                aloud(self, given, *args, **kwargs)
+                with_reports(self, given, *args, **kwargs)
             else:
                 fit(self, *args, **kwargs)
             if "y" in given:
@@ -232,7 +232,7 @@ def told(fit):
 
 def runner(estimator):
     """What an estimator makes its runs by: `engine.run.run`, unless they are saved."""
-    kept = vars(estimator).get("_journal")
+    kept = vars(estimator).get("_run_log")
     return run if kept is None else kept.run
 
 
@@ -618,18 +618,20 @@ def probabilities(scores, joint):
     return p / p.sum(axis=1, keepdims=True)
 
 
-def foretold(said, targets, weights, ends=None, unit=None):
-    """`Foretold` of the last rows; predictions lie within the ends that new ones have."""
-    said = said if ends is None else np.clip(said, *np.reshape(ends, (2, -1)))
-    every = (said, targets, weights) if unit is None else (said, targets, weights, unit)
-    return Foretold(*(np.array(a[-_LEFT_OUT:], dtype=np.float64) for a in every))
+def held_out_predictions(predictions, targets, weights, ends=None, unit=None):
+    """`HeldOutPredictions` of the last rows; predictions lie within the ends that new ones have."""
+    predictions = predictions if ends is None else np.clip(predictions, *np.reshape(ends, (2, -1)))
+    every = (
+        (predictions, targets, weights) if unit is None else (predictions, targets, weights, unit)
+    )
+    return HeldOutPredictions(*(np.array(a[-_HELD_OUT:], dtype=np.float64) for a in every))
 
 
-def chances(p, codes, weights, **stream):
-    """`Chances` of the last rows."""
-    most = max(1, min(_LEFT_OUT, _CHANCES // p.shape[1]))
+def held_out_probabilities(p, codes, weights, **stream):
+    """`HeldOutProbabilities` of the last rows."""
+    most = max(1, min(_HELD_OUT, _CHANCES // p.shape[1]))
     p, codes, weights = (np.array(a[-most:]) for a in (p, codes, weights))
-    return Chances(p, codes, weights, **stream)
+    return HeldOutProbabilities(p, codes, weights, **stream)
 
 
 def codes_of(targets):

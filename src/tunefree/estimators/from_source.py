@@ -1,7 +1,7 @@
 """``fit_source``: learn from rows that come in chunks and need not fit into memory.
 
 `FitsSource` has online learners read each chunk once, by ``partial_fit``. Batch learners read a
-source anew in every pass (`Reread`), in runs that a checkpoint saves (`journal`).
+source anew in every pass (`RepeatableSource`), in runs that a checkpoint saves (`journal`).
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from tunefree.engine.order import content_hash
 from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
-from tunefree.estimators.turns import Threaded
+from tunefree.estimators.locking import Threaded
 
 # Rows that are held back while they are of a single class.
 _MOST_HELD = 1 << 20
@@ -195,7 +195,7 @@ class _Run:
         self.estimator._forget_read()
 
 
-class Reread:
+class RepeatableSource:
     """The rows of a source, checked, as often as they are wanted.
 
     Blocks end where the rows say, not where the source's chunks do. Rows of weight 0 are left out.
@@ -338,7 +338,7 @@ class FitsSums(Threaded):
         """
         source = open_source(source)
         with source.parsed_once():
-            self._fit_rows(Reread(source))
+            self._fit_rows(RepeatableSource(source))
         if classes is not None:
             more = np.setdiff1d(getattr(self, "classes_", ()), np.asarray(classes))
             if len(more):
@@ -416,7 +416,7 @@ class Sample(NamedTuple):
         )  # fmt: skip
 
 
-class Journal:
+class RunLog:
     """The results of runs that have ended, and where the last one is: what a checkpoint saves.
 
     What is not of a run (units of the columns, steps, proofs) follows from the rows and from the
@@ -458,7 +458,7 @@ class Journal:
 
 
 @contextlib.contextmanager
-def journal(estimator, source, checkpoint):
+def run_log(estimator, source, checkpoint):
     """Have a checkpoint (or None) save the runs that an estimator begins by `runner`.
 
     The source is read often: text is parsed once.
@@ -467,9 +467,9 @@ def journal(estimator, source, checkpoint):
         if checkpoint is None:
             yield
             return
-        estimator._journal = Journal(estimator, source, checkpoint)
+        estimator._run_log = RunLog(estimator, source, checkpoint)
         try:
-            with checkpoint.watch(estimator._journal):
+            with checkpoint.watch(estimator._run_log):
                 yield
         finally:
-            del estimator._journal
+            del estimator._run_log

@@ -16,7 +16,7 @@ _N_ALPHAS = 50
 _FOLDS, _MOST_FOLDED, _MOST_HELD_OUT, _TRIED = 5, 2000, 20_000, 2000
 
 
-class Distinct(NamedTuple):
+class UniqueRows(NamedTuple):
     """Distinct rows in the order of their hash: no sum depends on how the user gave them.
 
     `totals` are their weights in units of visits, and `unit` is what a visit of weight 1 weighs for
@@ -56,7 +56,7 @@ class Distinct(NamedTuple):
         """Progressive risks of a pass over some rows, with scaled columns and with raw ones."""
         few, early = slice(0, _TRIED), self.visits.rows < _TRIED
         fields: Any = self.visits
-        part = Distinct(
+        part = UniqueRows(
             base.take(self.X, few), self.targets[few], self.totals[few],
             Visits(*(field[early] for field in fields)), self.unit,
         )  # fmt: skip

@@ -17,8 +17,8 @@ from tunefree._process import one_blas_thread, product
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
-from tunefree.estimators.base import TellsCallbacks, runner, told
-from tunefree.estimators.from_source import Reread, journal
+from tunefree.estimators.base import CallbackSupport, report_progress, runner
+from tunefree.estimators.from_source import RepeatableSource, run_log
 from tunefree.kernels import check_gram, make_kernel, resolve_gamma
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
@@ -146,7 +146,7 @@ def check_positive(**numbers):
             raise ValueError(f"{name}={value!r} is not positive.")
 
 
-class Hyperplanes(base.LabelsByDecisions, TellsCallbacks, BaseEstimator):
+class Hyperplanes(base.LabelsByDecisions, CallbackSupport, BaseEstimator):
     """A classifier by the signs, or the largest, of linear scores <w, phi(x)> + intercept.
 
     A child has these, and says by `_scores` what <w, phi(x)> is.
@@ -253,7 +253,7 @@ class Separator(Hyperplanes):
 
     def _passes(self, n_classes):
         """What to call around each pass of the runs for all classes against the rest."""
-        return self._told.passes(n_classes * (self.max_iter + 1 + _PLAY))
+        return self._progress.passes(n_classes * (self.max_iter + 1 + _PLAY))
 
     def _run(self, space, goal, source, watch):
         """Run the method and what has to follow it; the last result has the predictor to keep."""
@@ -424,7 +424,7 @@ class OptimisticPerceptron(Separator):
     (489, 8810, True)
     """
 
-    @told
+    @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Find separators.
 
@@ -510,8 +510,8 @@ class OptimisticPerceptron(Separator):
         """
         self._check_parameters()
         source = open_source(source)
-        with journal(self, source, checkpoint):
-            self._fit_source(Reread(source), classes)
+        with run_log(self, source, checkpoint):
+            self._fit_source(RepeatableSource(source), classes)
         return self
 
     def _fit_source(self, rows, classes):
@@ -547,9 +547,9 @@ def signed(X, y, weights, positive, start=0, epoch=0):
 
 @dataclass(frozen=True)
 class Signed(Source):
-    """The rows of a `Reread` as one class against the rest, a block a piece."""
+    """The rows of a `RepeatableSource` as one class against the rest, a block a piece."""
 
-    rows: Reread
+    rows: RepeatableSource
     positive: Any
 
     def blocks(self, epoch):
@@ -561,7 +561,7 @@ class Signed(Source):
 
 
 class Passing(NamedTuple):
-    """`Linear` for a block whose X is a `Reread`: every product is a pass over the source."""
+    """`Linear` for a block whose X is a `RepeatableSource`: a product is a pass over it."""
 
     bias: float = 0.0
 
@@ -573,7 +573,7 @@ class Passing(NamedTuple):
 
 
 class _Passes(NamedTuple):
-    rows: Reread
+    rows: RepeatableSource
     signs: np.ndarray
     space: Linear
 
@@ -705,7 +705,7 @@ class KernelOptimisticPerceptron(Separator):
     def _kernel(self):
         return make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
 
-    @told
+    @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Find separators.
 
@@ -827,7 +827,7 @@ class ClassicalPerceptron(Hyperplanes):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
 
-    @told
+    @report_progress
     def fit(self, X: MatrixLike, y: TargetLike) -> Self:
         """Find separators.
 
@@ -849,7 +849,7 @@ class ClassicalPerceptron(Hyperplanes):
         learner = Classical(bias, stretch)
         # The first pass is a single one; what does not fill a stretch comes last.
         stretches, rest = divmod(self.max_iter - 1, stretch)
-        results, watch = [], self._told.passes(problem.signs.shape[1] * (stretches + 2))
+        results, watch = [], self._progress.passes(problem.signs.shape[1] * (stretches + 2))
         for source in problem.sources():
             start = learner.init(problem.X.shape[1])
             result = run(learner, start, source, max_passes=1 + stretches, **watch)

@@ -18,24 +18,22 @@ from tunefree._parameters import check_passes, seed_of
 from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Polynomial, scheme_of
 from tunefree.bounds.pistol import run_regret
-from tunefree.choose.portfolio import Member, Portfolio
-from tunefree.choose.risk import recent_rows, rms, temperature
 from tunefree.columns import ViewSet, moments
 from tunefree.engine.order import Visits, visits_of
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
-from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSource
-from tunefree.estimators.sure import (
+from tunefree.estimators.targets import TargetScale
+from tunefree.estimators.uncertainty_mixins import (
+    CoefficientInferenceMixin,
+    OnlineRiskIntervalMixin,
     PredictsIntervals,
     PredictsSets,
-    TellsCoefficients,
-    TellsOnlineRisk,
-    TellsRisk,
+    RiskIntervalMixin,
 )
-from tunefree.estimators.targets import TargetScale
 from tunefree.families import Binomial, Normal
 from tunefree.learners.pistol.linear import (
     SETTINGS,
@@ -56,15 +54,17 @@ from tunefree.losses import (
 )
 from tunefree.protocols import Average, AverageWithin, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import (
-    ABSURD,
     DELTA,
-    Guard,
+    EXTREME,
+    OutlierFilter,
+    clip_outliers,
     column_caps,
-    screened,
-    share_of,
-    share_of_classes,
     shares_as_scores,
+    shrinkage_factor,
+    shrinkage_factor_of_classes,
 )
+from tunefree.select.portfolio import Member, Portfolio
+from tunefree.select.progressive_risk import recent_rows, rms, temperature
 from tunefree.uncertainty.inference import Law
 
 # A wider matrix is not whitened: the eigenvectors would cost more than the learning.
@@ -222,8 +222,8 @@ def resume(run, n_columns, guarded):
     stream = Stream(portfolio, None, sparse=not dense, renew=False, scale=scale, guarded=guarded)
     if guarded:
         shifts = [view.shift for view in state.views.values() if view.shift is not None]
-        stream.guards = (Guard.of(shifts[0] if shifts else np.zeros(n_columns)),)
-        stream.guards += () if scale is None else (Guard.of(scale.m),)
+        stream.guards = (OutlierFilter.of(shifts[0] if shifts else np.zeros(n_columns)),)
+        stream.guards += () if scale is None else (OutlierFilter.of(scale.m),)
     stream.state, stream.seen = state._replace(epoch=0), int(state.progress.clock[0])
     return stream
 
@@ -245,7 +245,7 @@ def linear_regret(portfolio, state, moving=False, units=None):
     return found, view._replace(low=None, high=None, rotation=None), *units
 
 
-class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
+class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
     A subclass says how it differs by the methods that raise NotImplementedError here.
@@ -336,8 +336,8 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstima
     def _read(self, run, problem=None, candidates=None):
         """Coefficients (d, n_outputs) and intercepts of what has been learned.
 
-        `_said` is then what these said of the latest rows before they were learned, with the
-        targets and weights.
+        `_held_out_scores` then holds their predictions of the latest rows, each made before the
+        row was learned, with the targets and weights.
         """
         raise NotImplementedError
 
@@ -345,7 +345,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstima
         """Set the attributes that make up the predictor."""
         raise NotImplementedError
 
-    def _foretold(self, run):
+    def _held_out_predictions(self, run):
         """What was said of the latest rows before they were learned, once."""
         raise NotImplementedError
 
@@ -363,7 +363,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstima
             scheme_of(self.average, also=("auto",))
         check_passes(self.max_iter)
 
-    @told
+    @report_progress
     def fit(
         self,
         X: MatrixLike,
@@ -411,16 +411,16 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstima
             line = read(state) if line is None else line
             if scale is not None:
                 scale.weigh_all(problem, *line)
-            model._said = self._said  # `read` sets it
+            model._held_out_scores = self._held_out_scores  # `read` sets it
             model._publish(Run(portfolio, state, scale), line, n_passes or state.epoch)
 
-        watch = self._told.passes(portfolio.n_passes, publish)
+        watch = self._progress.passes(portfolio.n_passes, publish)
         if warm is None and scale is not None and scale.outliers and portfolio.n_passes > 1:
             # The first pass tells the residuals' size; the loss's width follows it from then on.
             first = portfolio._replace(rank=validate)
             state = run(first, state, source, max_passes=1, **watch).state
             portfolio = scale.after(portfolio, state)
-            watch = {"max_passes": 0} if self._told.stopped else watch
+            watch = {"max_passes": 0} if self._progress.stopped else watch
         state, n_passes, line = run_passes(portfolio, state, source, read, validate, watch)
         publish(self, state, line, n_passes)
         self._run, self._stream = Run(portfolio, state, scale), None
@@ -475,14 +475,14 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstima
         learned = Run(ready.portfolio, ready.state, ready.scale)
         candidates = ready.best(last=None if self.average == "auto" else ready.portfolio.last)
         self._publish(learned, self._read(learned, candidates=candidates), 1, moving=ready.renew)
-        self.trace_["struck"] = ready.struck
+        self.trace_["outlier_rows"] = ready.n_outliers
         if ready.scale is not None and not isinstance(self.regret_, str):
             self.regret_ = MOVING
 
     def _publish(self, run, line, n_passes, moving=False):
         portfolio, state, scale = run
         self._publish_line(line, scale)
-        self.left_out_ = self._foretold(run)
+        self.held_out_ = self._held_out_predictions(run)
         self.n_iter_ = n_passes
         self.leaderboard_ = portfolio.leaderboard(state)
         self.trace_ = portfolio.trace(state)
@@ -496,7 +496,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, TellsCallbacks, BaseEstima
         all visits of rows in their order; a visit of weight below 1 counts by its weight (weights
         are divided by their greatest divisor, or by their mean). Losses are those of `loss`, summed
         over outputs; a regressor's are in units of its robust scale of the targets ('huber'
-        has the width of the moment), and its competitor sees columns clipped and screened as in
+        has the width of the moment), and its competitor sees columns without outliers as in
         learning.
 
         Parameters
@@ -558,7 +558,11 @@ def _has_probabilities(estimator):
 
 
 class PiSTOLClassifier(
-    TellsOnlineRisk, TellsCoefficients, PredictsSets, base.LabelsByDecisions, LearnsByPortfolio
+    OnlineRiskIntervalMixin,
+    CoefficientInferenceMixin,
+    PredictsSets,
+    base.LabelsByDecisions,
+    LearnsByPortfolio,
 ):
     r"""Linear classifier that needs no tuning: parameter-free stochastic learning.
 
@@ -616,10 +620,10 @@ class PiSTOLClassifier(
         Every member's name and progressive error (a share of rows), the chosen ones first.
     trace_ : dict
         'rows' seen, the 'progressive_error' of every member up to there, and each member's
-        effective 'scale' after every pass; of a stream also how many rows had entries 'struck'.
+        effective 'scale' after every pass; of a stream also how many rows had entries 'outlier_rows'.
     regret_ : tuple or str
         What `regret_bound` needs, or why nothing is proved.
-    left_out_ : part
+    held_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
         and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
@@ -646,7 +650,7 @@ class PiSTOLClassifier(
     """
 
     _ON_DEMAND = (
-        "coef_", "intercept_", "n_iter_", "leaderboard_", "trace_", "regret_", "left_out_",
+        "coef_", "intercept_", "n_iter_", "leaderboard_", "trace_", "regret_", "held_out_",
     )  # fmt: skip
 
     def __init__(
@@ -726,7 +730,7 @@ class PiSTOLClassifier(
         views, centred, caps = self._views(members), self.fit_intercept, None
         if sparse_data:
             X, centred = base.canonical(sparse.csr_array(X)) if density < 0.25 else X, False
-            X = screened(X, rows) if self.setting == "auto" else X
+            X = clip_outliers(X, rows) if self.setting == "auto" else X
         else:
             X = X.toarray() if sparse.issparse(X) else X
             caps = column_caps(X, rows)
@@ -824,7 +828,7 @@ class PiSTOLClassifier(
             coef, intercept = portfolio.weights(state, i, last)
             recent, targets, weights = recent_rows(state.progress)
             scored = targets.shape[1] - portfolio.unseen
-            self._said = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
+            self._held_out_scores = recent[:, 2 * i + last, :scored], targets[:, :scored], weights
             return (coef[:, :-1], intercept[:-1]) if portfolio.unseen else (coef, intercept)
 
         def size(coef, intercept, predicted):
@@ -837,16 +841,18 @@ class PiSTOLClassifier(
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
         targets = targets[:, : predicted.shape[1]]
         a = temperature(predicted, targets, weights)
-        coef, intercept, said = a * coef, a * intercept, a * predicted
+        coef, intercept, predictions = a * coef, a * intercept, a * predicted
         if problem is not None and self.fit_intercept:
             every = base.codes_of(problem.targets[problem.rows])
-            null = shares_as_scores(every, problem.totals, said.shape[1])
-            p, prior = (base.probabilities(each, joint=True) for each in (said, null[None]))
-            share = share_of_classes(p, prior[0], base.codes_of(targets), weights)
+            null = shares_as_scores(every, problem.totals, predictions.shape[1])
+            p, prior = (base.probabilities(each, joint=True) for each in (predictions, null[None]))
+            share = shrinkage_factor_of_classes(p, prior[0], base.codes_of(targets), weights)
             if share < 1.0:
-                intercept, said = (null + share * (each - null) for each in (intercept, said))
+                intercept, predictions = (
+                    null + share * (each - null) for each in (intercept, predictions)
+                )
                 coef = share * coef
-        self._said = said, targets, weights
+        self._held_out_scores = predictions, targets, weights
         return coef, intercept
 
     def _estimand(self, y):
@@ -857,16 +863,16 @@ class PiSTOLClassifier(
             raise ValueError("Intervals are of two classes: give one class against the rest.")
         return Law(Binomial(), LINKS["logistic"]), (y == self.classes_[1]).astype(float)
 
-    def _foretold(self, run):
+    def _held_out_predictions(self, run):
         progress = run.state.progress
-        told, rows, counted = vars(self).pop("_said"), int(progress.clock[0]), {}
+        told, rows, counted = vars(self).pop("_held_out_scores"), int(progress.clock[0]), {}
         if rows and progress.weight.sum() == rows:
             wrong = progress.risk.sum(axis=0)
             counted = {"mistakes": round(wrong.min()), "rows": rows, "rivals": len(wrong)}
         joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
         scores, targets, weights = told
         p = base.probabilities(scores, joint)
-        return base.chances(p, base.codes_of(targets), weights, **counted)
+        return base.held_out_probabilities(p, base.codes_of(targets), weights, **counted)
 
     def _publish_line(self, line, scale):
         coef, intercept = line
@@ -906,8 +912,8 @@ def _array(X):
 
 
 class PiSTOLRegressor(
-    TellsRisk,
-    TellsCoefficients,
+    RiskIntervalMixin,
+    CoefficientInferenceMixin,
     PredictsIntervals,
     RegressorMixin,
     MultiOutputMixin,
@@ -953,13 +959,13 @@ class PiSTOLRegressor(
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        `predict_linear` is ``X @ coef_.T + intercept_``; `predict` clips columns to `limits_`
-        first, and the result to `range_`.
+        `predict_linear` is ``X @ coef_.T + intercept_``; `predict` clips columns to `input_limits_`
+        first, and the result to `prediction_limits_`.
     intercept_ : float or ndarray of shape (n_targets,)
-    limits_ : ndarray of shape (2, n_features) or None
+    input_limits_ : ndarray of shape (2, n_features) or None
         Columns are clipped to these before prediction (None on sparse data): to their clipped
         range, or to ten times what was seen where rows beyond the limits follow the line.
-    range_ : ndarray of shape (2, n_targets)
+    prediction_limits_ : ndarray of shape (2, n_targets)
         Predictions are clipped to the range of the (clipped) targets seen, or to ten times that on
         a side where the line predicts better than the limit.
     n_iter_ : int
@@ -968,7 +974,7 @@ class PiSTOLRegressor(
     trace_ : dict
     regret_ : tuple or str
         What `regret_bound` needs, or why nothing is proved.
-    left_out_ : part
+    held_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
         and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
@@ -993,7 +999,7 @@ class PiSTOLRegressor(
     True
     """
 
-    _ON_DEMAND = (*PiSTOLClassifier._ON_DEMAND, "limits_", "range_")
+    _ON_DEMAND = (*PiSTOLClassifier._ON_DEMAND, "input_limits_", "prediction_limits_")
     _is_fold = False
 
     def __init__(
@@ -1042,8 +1048,8 @@ class PiSTOLRegressor(
         X = _array(X) if dense else base.canonical(sparse.csr_array(X))
         visits, rows, totals = self._visits(X, y, weights, affine=dense)
         if self._guarded:
-            X = screened(X, rows, ABSURD) if dense else screened(X, rows)
-            y = screened(y, rows, ABSURD)
+            X = clip_outliers(X, rows, EXTREME) if dense else clip_outliers(X, rows)
+            y = clip_outliers(y, rows, EXTREME)
         return Problem(X, y, visits, rows, totals)
 
     def _scale(self):
@@ -1074,22 +1080,24 @@ class PiSTOLRegressor(
             or self._is_fold
         ):
             return
-        said, fold = np.empty((n, y.shape[1])), np.arange(n) % _FOLDS
+        predictions, fold = np.empty((n, y.shape[1])), np.arange(n) % _FOLDS
         mean = np.average(y[rows], axis=0, weights=totals)
-        said[:] = mean
+        predictions[:] = mean
         for f in range(_FOLDS if n >= _FOLDS else 0):
             kept, held = rows[fold != f], rows[fold == f]
             model = clone(self)
             model._is_fold = True
             model.fit(X[kept], y[kept], totals[fold != f])
-            said[fold == f] = model.predict(X[held]).reshape(len(held), -1)
-        share = share_of(said - mean, y[rows] - mean, totals)
+            predictions[fold == f] = model.predict(X[held]).reshape(len(held), -1)
+        share = shrinkage_factor(predictions - mean, y[rows] - mean, totals)
         if (share < 1.0).any():
             dtype, coef = self.coef_.dtype, np.atleast_2d(self.coef_) * share[:, None]
             intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
             self.coef_ = (coef[0] if self._flat else coef).astype(dtype)
             self.intercept_ = (intercept[0] if self._flat else intercept).astype(dtype)
-        self.left_out_ = base.foretold(mean + share * (said - mean), y[rows], totals, self.range_)
+        self.held_out_ = base.held_out_predictions(
+            mean + share * (predictions - mean), y[rows], totals, self.prediction_limits_
+        )
 
     def _begin(self, problem):
         X, targets, visits, rows, totals = problem
@@ -1185,7 +1193,7 @@ class PiSTOLRegressor(
         chosen = portfolio.candidates(state) if candidates is None else candidates
         chosen = chosen or [(i, portfolio.last) for i in range(len(portfolio.members))]
         coef: Any = 0.0
-        said: Any = 0.0
+        predictions: Any = 0.0
         squared = scale.elicits_mean
         for i, last in chosen:
             p = recent[:, 2 * i + last]
@@ -1194,8 +1202,13 @@ class PiSTOLRegressor(
             energy = np.maximum(weights @ (p * p), 1e-300)
             kappa = np.clip(weights @ (p * y) / energy, 0.0, 1.0) if squared else 1.0
             coef = coef + kappa * portfolio.weights(state, i, last)[0]
-            said = said + (kappa * p + (level if squared and self.fit_intercept else mean))
-        coef, self._said = coef / len(chosen), (said / len(chosen), targets, weights)
+            predictions = predictions + (
+                kappa * p + (level if squared and self.fit_intercept else mean)
+            )
+        coef, self._held_out_scores = (
+            coef / len(chosen),
+            (predictions / len(chosen), targets, weights),
+        )
         if not self.fit_intercept:
             return coef, np.zeros(coef.shape[1])
         if squared:
@@ -1208,19 +1221,21 @@ class PiSTOLRegressor(
         self.coef_ = np.ascontiguousarray(coef[0] if flat else coef, dtype=dtype)
         self.intercept_ = dtype.type(intercept[0]) if flat else intercept.astype(dtype)
         limits, most = scale.limits(), np.finfo(dtype).max  # ten times what was seen may overflow
-        self.limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
-        self.range_ = np.clip(scale.range(), -most, most).astype(dtype)
+        self.input_limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
+        self.prediction_limits_ = np.clip(scale.range(), -most, most).astype(dtype)
 
     def _estimand(self, y):
         if make_loss(self.loss, "regression") != make_loss("squared", "regression"):
             raise ValueError(f"No interval is sound for loss={self.loss!r}: give loss='squared'.")
         return Law(Normal(), LINKS["identity"]), y
 
-    def _foretold(self, run):
-        (said, targets, weights), scale = vars(self).pop("_said"), run.scale
-        said, targets = (a * scale.s + scale.m for a in (said, targets))
-        late = len(said) // 2  # what was said early is farther off than the model will be
-        return base.foretold(said[late:], targets[late:], weights[late:], self.range_)
+    def _held_out_predictions(self, run):
+        (predictions, targets, weights), scale = vars(self).pop("_held_out_scores"), run.scale
+        predictions, targets = (a * scale.s + scale.m for a in (predictions, targets))
+        late = len(predictions) // 2  # what was said early is farther off than the model will be
+        return base.held_out_predictions(
+            predictions[late:], targets[late:], weights[late:], self.prediction_limits_
+        )
 
     def predict_linear(self, X: MatrixLike) -> np.ndarray:
         """The line ``X @ coef_.T + intercept_``: what `predict` says where it clips nothing."""
@@ -1230,12 +1245,15 @@ class PiSTOLRegressor(
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets).
 
-        They are those of `predict_linear` of columns within `limits_`, clipped to `range_`.
+        They are those of `predict_linear` of columns within `input_limits_`, clipped to
+        `prediction_limits_`.
         """
         check_is_fitted(self, "coef_")
         X = base.check_rows(self, X)
-        if self.limits_ is not None:
-            X = np.clip(_array(X), *self.limits_)
+        if self.input_limits_ is not None:
+            X = np.clip(_array(X), *self.input_limits_)
         y = product(X, self.coef_.T) + self.intercept_
-        low, high = self.range_ if self.coef_.ndim == 2 else self.range_[:, 0]
+        low, high = (
+            self.prediction_limits_ if self.coef_.ndim == 2 else self.prediction_limits_[:, 0]
+        )
         return np.clip(y, low, high)

@@ -14,11 +14,11 @@ from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import Rows, run
 from tunefree.estimators import base
-from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.least_squares import (
-    Distinct,
     Run,
+    UniqueRows,
     descend,
     folds,
     held_out_errors,
@@ -28,13 +28,23 @@ from tunefree.estimators.least_squares import (
     read,
     risks_on,
 )
-from tunefree.estimators.sure import PredictsIntervals, TellsCoefficients, TellsRisk
+from tunefree.estimators.uncertainty_mixins import (
+    CoefficientInferenceMixin,
+    PredictsIntervals,
+    RiskIntervalMixin,
+)
 from tunefree.families import Normal
 from tunefree.learners.sgd.path import decompose
 from tunefree.learners.sgd.stream import StreamSGD
 from tunefree.links import LINKS
 from tunefree.protocols import Average, AverageWithin, MatrixLike, Seed, TargetLike
-from tunefree.robust import ends_of, guarded, reach_of, share_of, within_reach
+from tunefree.robust import (
+    drop_outliers,
+    limits_of_columns,
+    limits_of_predictions,
+    shrinkage_factor,
+    within_limits,
+)
 from tunefree.uncertainty.inference import Law
 
 # A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
@@ -49,13 +59,13 @@ _RIDGE = "auto", "geometric"
 
 class AveragedSGDRegressor(
     base.TakesArrays,
-    TellsRisk,
-    TellsCoefficients,
+    RiskIntervalMixin,
+    CoefficientInferenceMixin,
     PredictsIntervals,
     RegressorMixin,
     MultiOutputMixin,
     FitsSource,
-    TellsCallbacks,
+    CallbackSupport,
     BaseEstimator,
 ):
     r"""Least squares by SGD, regularized by how its iterates are averaged.
@@ -77,8 +87,8 @@ class AveragedSGDRegressor(
         'auto' is 'exact' with at most 1000 columns or rows (and for the averages 'auto' and
         'geometric'). It also guards the model: an entry or target ten times as far from the middle
         of its column as any other counts as missing, with a warning, in rows to predict
-        (`reach_`), too; predictions stay within `range_`, and go from the mean to the ridge as far
-        as rows left out speak for it. With a solver by its name rows are learned as they are (the
+        (`input_limits_`), too; predictions stay within `prediction_limits_`, and are shrunk towards
+        the mean by the held-out error. With a solver by its name rows are learned as they are (the
         warning remains), and predictions are ``X @ coef_.T + intercept_`` everywhere.
     alphas : array-like of shape (n_alphas,), optional
         Penalties alpha of ||y - Xw||^2 + alpha ||w||^2, as in Ridge, on the scaled columns. 50
@@ -97,11 +107,11 @@ class AveragedSGDRegressor(
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
-    range_ : ndarray of shape (2, n_targets) or None
+    prediction_limits_ : ndarray of shape (2, n_targets) or None
         Predictions are clipped to it: the range of the fitted values, widened on either side by
         as much of its width (1, 1/2, 1/4 or 0) as was best for rows left out. A line says little
         about rows far from all that it was fitted to.
-    reach_ : ndarray of shape (2, n_features) or None
+    input_limits_ : ndarray of shape (2, n_features) or None
         Entries outside count as missing: as the middle between the two.
     solver_ : str
         'sgd', 'exact', or 'stream' after `partial_fit`.
@@ -121,7 +131,7 @@ class AveragedSGDRegressor(
     hint_ : str or None
         Says when the other solver would have been cheaper.
     n_iter_ : int
-    left_out_ : part
+    held_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
         and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
@@ -149,15 +159,15 @@ class AveragedSGDRegressor(
     _ON_DEMAND = (
         "coef_",
         "intercept_",
-        "range_",
-        "reach_",
+        "prediction_limits_",
+        "input_limits_",
         "average_",
         "leaderboard_",
-        "left_out_",
+        "held_out_",
     )
     coef_: Any
     intercept_: Any
-    range_: Any
+    prediction_limits_: Any
     _path: Any
     _stream: Any
     _widest: Any
@@ -181,7 +191,7 @@ class AveragedSGDRegressor(
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
-    @told
+    @report_progress
     def fit(
         self,
         X: MatrixLike,
@@ -253,45 +263,49 @@ class AveragedSGDRegressor(
             X = X.toarray()
         # Dense columns are always scaled.
         scaling = True if self.scaling == "auto" and not sparse.issparse(X) else self.scaling
-        rows = Distinct.of(X, targets, weights, seed_of(self.random_state))
+        rows = UniqueRows.of(X, targets, weights, seed_of(self.random_state))
         every, learned = np.arange(rows.X.shape[0]), self.solver != "auto"
-        X, targets = guarded(rows.X, rows.targets, every, given, learned=learned)
-        self.range_ = self.reach_ = self._widest = None
+        X, targets = drop_outliers(rows.X, rows.targets, every, given, learned=learned)
+        self.prediction_limits_ = self.input_limits_ = self._widest = None
         if not learned:
             low, high = targets.min(axis=0), targets.max(axis=0)
-            self.range_ = self._widest = np.stack([2.0 * low - high, 2.0 * high - low])
-            self.reach_ = reach_of(X)
+            self.prediction_limits_ = self._widest = np.stack([2.0 * low - high, 2.0 * high - low])
+            self.input_limits_ = limits_of_columns(X)
         rows = rows._replace(X=X, targets=targets)
         return rows.pose(intercept=self.fit_intercept, scaling=scaling)
 
     def _fit_exact(self, problem, validation):
-        model, left_out = exact_path(problem, self.alphas_, self.fit_intercept)
-        risks = left_out.risks() if validation is None else risks_on(model, problem, *validation)
+        model, held_out = exact_path(problem, self.alphas_, self.fit_intercept)
+        risks = held_out.risks() if validation is None else risks_on(model, problem, *validation)
         self._choose_exact(problem.columns, model, risks)
         k = int(np.flatnonzero(self.alphas_ == self.alpha_)[0])
         chosen = None if validation is not None else model.only(k)
-        return self._know(problem, slice(None), left_out.errors(self.alpha_), chosen)
+        return self._set_held_out(problem, slice(None), held_out.errors(self.alpha_), chosen)
 
-    def _know(self, problem, rows, errors, chosen):
+    def _set_held_out(self, problem, rows, errors, chosen):
         """Keep what was said of rows left out: their targets less these errors.
 
         What was chosen is believed as far as they speak for it.
         """
         mean, y, totals = problem.columns.target, problem.targets[rows], problem.totals[rows]
-        said = y - errors
+        predictions = y - errors
         if chosen is not None and self._widest is not None:
             fitted = chosen.predict(problem.Z, problem.centre)[:, 0]
             low, high = self._widest
-            ends = np.clip(ends_of(said, fitted, y, totals, rows), low - mean, high - mean)
-            said = np.clip(said, *ends)
-            share = share_of(said, y, totals)
-            self.range_ = mean + share * ends
-            said = share * said
+            ends = np.clip(
+                limits_of_predictions(predictions, fitted, y, totals, rows), low - mean, high - mean
+            )
+            predictions = np.clip(predictions, *ends)
+            share = shrinkage_factor(predictions, y, totals)
+            self.prediction_limits_ = mean + share * ends
+            predictions = share * predictions
             if (share < 1.0).any():
                 coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
                 coef, intercept = coef * share[:, None], mean + share * (intercept - mean)
                 self._publish(coef[:, :, None], intercept[:, None])
-        self.left_out_ = base.foretold(mean + said, mean + y, totals * problem.unit, self.range_)
+        self.held_out_ = base.held_out_predictions(
+            mean + predictions, mean + y, totals * problem.unit, self.prediction_limits_
+        )
         return self
 
     def _choose_exact(self, columns, model, risks):
@@ -315,14 +329,14 @@ class AveragedSGDRegressor(
         def publish(model, state):
             model._read_sgd(problem, state, schemes, n_folds, validation)
 
-        watch = self._told.passes(n_passes, publish)
+        watch = self._progress.passes(n_passes, publish)
         state = descend(problem, n_passes, n_folds, **watch)
         return self._read_sgd(problem, state, schemes, n_folds, validation)
 
     def _read_sgd(self, problem, state, schemes, n_folds, validation):
         """Choose among the averages of a run."""
         (grid, _), n_alphas, risks, model = self._grid(), len(self.alphas_), None, None
-        self.left_out_, runs = None, []
+        self.held_out_, runs = None, []
         if validation is not None:
             model = read(problem, state, schemes)
             risks = risks_on(model, problem, *validation)
@@ -338,7 +352,7 @@ class AveragedSGDRegressor(
         self._choose(problem.columns, model, schemes, risks, k, state.epoch)
         if n_folds:
             at = k if model.n_schemes == len(schemes) else 0
-            self._know(problem, *held_out_errors(problem, runs, k), model.only(at))
+            self._set_held_out(problem, *held_out_errors(problem, runs, k), model.only(at))
         return self
 
     def _choose(self, columns, model, schemes, risks, k, n_passes):
@@ -419,9 +433,9 @@ class AveragedSGDRegressor(
             for scheme, risk in zip(schemes, risks, strict=True)
         ]
         self.average_ = schemes[int(np.argmin(risks))]
-        self.left_out_ = self.reach_ = None
+        self.held_out_ = self.input_limits_ = None
         seen = self._stream.guards[1]
-        self.range_ = seen.centre + np.outer([-_WIDENED, _WIDENED], seen.reach)
+        self.prediction_limits_ = seen.centre + np.outer([-_WIDENED, _WIDENED], seen.reach)
         weights = learner.read(self._stream)
         self._publish(weights[:-1].T[:, :, None], weights[-1][:, None])
 
@@ -461,12 +475,14 @@ class AveragedSGDRegressor(
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
         check_is_fitted(self)
         X = base.check_rows(self, X)
-        if getattr(self, "reach_", None) is not None:
-            X = within_reach(X, self.reach_)
+        if getattr(self, "input_limits_", None) is not None:
+            X = within_limits(X, self.input_limits_)
         y = product(X, self.coef_.T) + self.intercept_
-        if getattr(self, "range_", None) is None:
+        if getattr(self, "prediction_limits_", None) is None:
             return y
-        low, high = (self.range_ if y.ndim == 2 else self.range_[:, 0]).astype(y.dtype)
+        low, high = (
+            self.prediction_limits_ if y.ndim == 2 else self.prediction_limits_[:, 0]
+        ).astype(y.dtype)
         return np.clip(y, low, high)
 
     def __sklearn_tags__(self):
@@ -479,11 +495,11 @@ def exact_path(problem, alphas, intercept):
     """The path of ridge regression itself, and a function for its leave-one-out errors."""
     weights = problem.totals * problem.unit
     spectrum, left, targets = decompose(problem.Z, problem.targets, weights)
-    left_out = LeftOut(spectrum, left, targets, weights, bool(intercept), alphas)
-    return Run(spectrum.path(alphas), np.eye(len(alphas))), left_out
+    held_out = HeldOutErrors(spectrum, left, targets, weights, bool(intercept), alphas)
+    return Run(spectrum.path(alphas), np.eye(len(alphas))), held_out
 
 
-class LeftOut(NamedTuple):
+class HeldOutErrors(NamedTuple):
     """Exact leave-one-out errors of ridge regression.
 
     `left` are rows of B V, `targets` are times the roots of the weights.
@@ -500,7 +516,7 @@ class LeftOut(NamedTuple):
         """Mean squared errors of every penalty."""
         total = self.weights.sum()
         mass = self.weights / total * self.intercept
-        return self.spectrum.left_out(self.left, self.targets, mass, self.alphas) / total
+        return self.spectrum.held_out(self.left, self.targets, mass, self.alphas) / total
 
     def errors(self, alpha):
         """Errors of one penalty, of shape (n, n_outputs)."""

@@ -22,8 +22,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tunefree._array import check_frame
 from tunefree.bounds.stream import stream_mixing
 from tunefree.estimators import base
-from tunefree.estimators.restoring import require
-from tunefree.estimators.turns import Threaded
+from tunefree.estimators.locking import Threaded
+from tunefree.estimators.state_checks import require
 from tunefree.learners.mixture.betting import ALPHAS
 from tunefree.learners.mixture.learner import (
     BELIEFS,
@@ -34,10 +34,10 @@ from tunefree.learners.mixture.learner import (
     LOSSES,
     MOST_WHOLE,
     NARROW,
+    OUTLIERS,
     POINTS,
     RATES,
     SPARSE,
-    STRUCK,
     WHOLE,
     WRONG,
     Mixture,
@@ -210,18 +210,18 @@ class LearnsByMixture(Threaded, BaseEstimator):
         if key is None:
             return self.mixture_.ask_row(columns, values)
         rows = np.array([0, len(values)]), columns, values
-        said = self.mixture_.ask(rows, everything=True)
+        predictions = self.mixture_.ask(rows, everything=True)
         waiting = vars(self).setdefault("_waiting", {})
-        waiting[key] = said
+        waiting[key] = predictions
         if len(waiting) > _MOST_ASKED:  # whoever never answers must not fill the memory
             del waiting[next(iter(waiting))]
-        return self.mixture_.answer_of(said)[0]
+        return self.mixture_.answer_of(predictions)[0]
 
     def _told(self, key):
         """What was said of the row that was asked under a key; None if none was."""
         return None if key is None else vars(self).get("_waiting", {}).pop(key, None)
 
-    def _said(self, X):
+    def _held_out_scores(self, X):
         """The answers to rows, of shape (n, width)."""
         check_is_fitted(self, "mixture_" if self._REAL else ("mixture_", "classes_"))
         X = self._as_records(X)
@@ -233,7 +233,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     def fit(self, X: MatrixLike, y: TargetLike) -> Self:
         """Begin anew, and learn rows in the order given (see `partial_fit`)."""
-        with base.unharmed(self):
+        with base.rollback_on_error(self):
             for name in ("mixture_", "classes_", "codes_", "columns_", "_by_name", "_by_label",
                          "_waiting"):  # fmt: skip
                 vars(self).pop(name, None)
@@ -338,10 +338,10 @@ class LearnsByMixture(Threaded, BaseEstimator):
         return float(self.mixture_.state[WRONG] / max(self.mixture_.answered, 1))
 
     @property
-    def struck_(self) -> int:
+    def n_outlier_rows_(self) -> int:
         """Rows with an entry, or with a target, so far off that it was not learned."""
         check_is_fitted(self, "mixture_")
-        return int(self.mixture_.state[STRUCK])
+        return int(self.mixture_.state[OUTLIERS])
 
     @property
     def members_(self) -> dict[str, float]:
@@ -458,7 +458,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
     online_risk_interval_ : tuple of float or None
         In which the mean risk of the answers so far lies, at all times together (95 %).
     members_ : dict
-    struck_ : int
+    n_outlier_rows_ : int
     n_features_in_ : int
 
     References
@@ -501,7 +501,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         -------
         self
         """
-        with base.unharmed(self):
+        with base.rollback_on_error(self):
             return self._learn(X, y, sample_weight, classes)
 
     def _learn(self, X, y, sample_weight=None, classes=None):
@@ -574,13 +574,13 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
     def _chances(self, x, key=None) -> dict:
         if not self._ready and key is None:
             return {}
-        said, codes = self._asked(key, x), self._codes()
+        predictions, codes = self._asked(key, x), self._codes()
         if len(codes) == 2:
-            p = float(said[0])
+            p = float(predictions[0])
             return {label: p if code else 1.0 - p for label, code in codes.items()}
         if len(codes) < 2:
             return dict.fromkeys(codes, 1.0)
-        return {label: float(said[code]) for label, code in codes.items()}
+        return {label: float(predictions[code]) for label, code in codes.items()}
 
     def predict_one(self, x: Any, key: Any = None) -> Any:
         """The most likely class of one row; None before any label."""
@@ -589,12 +589,12 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes)."""
-        said = self._said(X)
+        predictions = self._held_out_scores(X)
         if len(self.classes_) == 1:
-            return np.ones((len(said), 1))
+            return np.ones((len(predictions), 1))
         if len(self.classes_) == 2:
-            said = np.stack([1.0 - said[:, 0], said[:, 0]], axis=1)
-        return said[:, self.codes_]
+            predictions = np.stack([1.0 - predictions[:, 0], predictions[:, 0]], axis=1)
+        return predictions[:, self.codes_]
 
     def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Logarithms of `predict_proba`."""
@@ -679,7 +679,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         Half-lives and squared errors over the stream (`DriftDisplay` draws them).
     half_life_, progressive_error_ : float
     members_ : dict
-    struck_ : int
+    n_outlier_rows_ : int
     n_features_in_ : int
 
     References
@@ -718,7 +718,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         -------
         self
         """
-        with base.unharmed(self):
+        with base.rollback_on_error(self):
             return self._learn(X, y, sample_weight)
 
     def _learn(self, X, y, sample_weight=None):
@@ -744,12 +744,12 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         """
         if not self._ready and key is None:
             return None
-        said = self._asked(key, x)
-        return float(said[0]) if self.mixture_.rows else None
+        predictions = self._asked(key, x)
+        return float(predictions[0]) if self.mixture_.rows else None
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,)."""
-        return self._said(X)[:, 0]
+        return self._held_out_scores(X)[:, 0]
 
     def predict_interval(self, X: MatrixLike, alpha: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
         """Predictions, and intervals that hold the target in 1 - alpha of rows.
@@ -769,9 +769,9 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         y : ndarray of shape (n_samples,)
         intervals : ndarray of shape (n_samples, 2, 1)
         """
-        said = self._said(X)
-        reach = max(self.mixture_.radius(_rate(alpha)), 0.0) * said[:, 1]
-        y = said[:, 0]
+        predictions = self._held_out_scores(X)
+        reach = max(self.mixture_.radius(_rate(alpha)), 0.0) * predictions[:, 1]
+        y = predictions[:, 0]
         return y, np.stack([y - reach, y + reach], axis=1)[:, :, None]
 
     def predict_interval_one(self, x: Any, alpha: float = 0.1) -> tuple[float, float]:

@@ -16,10 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from tunefree._jit import kernel
-from tunefree.choose.risk import recent_rows
 from tunefree.designs import resized
 from tunefree.losses import within
 from tunefree.robust import DELTA, column_caps, few_beyond, location_and_scale
+from tunefree.select.progressive_risk import recent_rows
 
 _WINDOW, _BLOCK = 256, 1024
 # How much farther than anything seen a line is believed.

@@ -165,9 +165,9 @@ class Constant(NamedTuple):
 
     value: float
 
-    def of(self, said, X):
+    def of(self, predictions, X):
         """The scale of rows: predictions of shape (n,)."""
-        return np.full(len(said), self.value)
+        return np.full(len(predictions), self.value)
 
 
 class Binned(NamedTuple):
@@ -184,17 +184,17 @@ class Binned(NamedTuple):
     bins: np.ndarray
 
     @classmethod
-    def by(cls, said, weights):
+    def by(cls, predictions, weights):
         """Bins of equal weight, of at least 100 rows each."""
         n_bins = int(np.clip(effective(weights) // _A_BIN, 1, _MOST_BINS))
-        order = np.argsort(said, kind="stable")
+        order = np.argsort(predictions, kind="stable")
         mass = np.cumsum(weights[order]) / weights.sum()
-        cuts = said[order][np.searchsorted(mass, np.arange(1, n_bins) / n_bins)]
-        return cls(cuts, np.searchsorted(cuts, said))
+        cuts = predictions[order][np.searchsorted(mass, np.arange(1, n_bins) / n_bins)]
+        return cls(cuts, np.searchsorted(cuts, predictions))
 
-    def of(self, said, X):
+    def of(self, predictions, X):
         """The scale of rows."""
-        return np.ones(len(said))
+        return np.ones(len(predictions))
 
 
 class Local(NamedTuple):
@@ -221,32 +221,32 @@ class Local(NamedTuple):
     low: float
     high: float
 
-    def of(self, said, X):
+    def of(self, predictions, X):
         """The scale of rows: predictions of shape (n,), and the columns."""
-        out = np.empty(len(said))
-        for start in range(0, len(said), _ROWS):
+        out = np.empty(len(predictions))
+        for start in range(0, len(predictions), _ROWS):
             part = slice(start, start + _ROWS)
-            Z = self.shown(said[part], None if X is None else X[part])
+            Z = self.shown(predictions[part], None if X is None else X[part])
             logs = self.marks.values(self.marks.geometry.show(Z)) @ self.coef + self.intercept
             out[part] = np.exp(np.clip(logs[:, 0], self.low, self.high))
         return out
 
-    def shown(self, said, X):
+    def shown(self, predictions, X):
         """Rows as the kernel takes them, before its rates."""
-        z = self.own.show(said[:, None])
+        z = self.own.show(predictions[:, None])
         if self.view is None:
             return z
         X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
         return np.hstack([self.view.show(X), z])
 
 
-def _local(view, said, residuals, weights, X, groups=None):
+def _local(view, predictions, residuals, weights, X, groups=None):
     """A local scale, and its values for rows, or whole groups, that it has not seen."""
     share, size = weights / weights.sum(), np.abs(residuals)
     logs = np.log(size + _FLOOR * np.median(size) + 1e-300)[:, None]
-    own = coordinates(said[:, None], weights)
+    own = coordinates(predictions[:, None], weights)
     blank = Local(own, view, None, logs, 0.0, float(logs.min()), float(logs.max()))
-    Z, best = blank.shown(said, X), None
+    Z, best = blank.shown(predictions, X), None
     for band in _BANDS:
         q = Z.shape[1]
         geometry = Geometry(RBF(), np.full(q, 0.5 / (q * band**2)), 1e-3, 0.0)
@@ -277,7 +277,7 @@ def _log_scale(marks, A, logs, weights):
     Rows of weight 0 have the values of the fit, which has not seen them.
     """
     found = solve(marks, lambda a, b: A[a:b].astype(float), len(A), logs, weights)
-    return found, found.left_out[:, :, 0]
+    return found, found.held_out[:, :, 0]
 
 
 class Residuals(NamedTuple):
@@ -314,29 +314,33 @@ class Residuals(NamedTuple):
         return (np.abs(self.residuals) + self.allowance) / self.sigma
 
     @classmethod
-    def of(cls, said, y, weights, X=None, view=None, *, groups=None, n_groups=None, unit=None):
+    def of(
+        cls, predictions, y, weights, X=None, view=None, *, groups=None, n_groups=None, unit=None
+    ):
         """Of predictions of rows left out; a local scale or two sides only where they pay.
 
         That is where the interval score of these rows gains more than a standard error. The local
         scale leaves rows of equal `groups` out together. With a `unit`, the standard deviations
         that a family has, up to a factor, residuals are Pearson's, with quantiles for each bin.
         """
-        said, y = (np.asarray(a, dtype=np.float64) for a in (said, y))
+        predictions, y = (np.asarray(a, dtype=np.float64) for a in (predictions, y))
         if unit is not None:
-            scale = Binned.by(said, weights)
+            scale = Binned.by(predictions, weights)
             several = len(y) >= _FEWEST
-            return cls((y - said) / unit, scale.of(said, None), weights, scale, several, y)
-        residuals = y - said
+            return cls(
+                (y - predictions) / unit, scale.of(predictions, None), weights, scale, several, y
+            )
+        residuals = y - predictions
         size = float(np.average(np.abs(residuals), weights=weights)) if len(y) else 1.0
         plain = Constant(size or 1.0)
         groups = None if groups is None else in_order(groups)
-        best = cls(residuals, plain.of(said, None), weights, plain, False, y)
+        best = cls(residuals, plain.of(predictions, None), weights, plain, False, y)
         if len(y) < _FEWEST or not residuals.any():
             return best._replace(n_groups=n_groups)
         cost = best._costs()
-        varied = np.ptp(said) > 1e-9 * np.abs(said).max()
+        varied = np.ptp(predictions) > 1e-9 * np.abs(predictions).max()
         for seen in ((None,) if view is None else (None, view)) if varied else ():
-            scale, sigma = _local(seen, said, residuals, weights, X, groups)
+            scale, sigma = _local(seen, predictions, residuals, weights, X, groups)
             local = best._replace(sigma=sigma, scale=scale)
             errors = 1.0 if best.scale is plain else 0.0
             best, cost = local._better(best, cost, errors, groups)
@@ -361,16 +365,16 @@ class Residuals(NamedTuple):
         ends = (self.sigma * low[0], self.sigma * high[0])
         return interval_score(*ends, self.residuals, _ALPHA)
 
-    def ends(self, alphas, said=None):
+    def ends(self, alphas, predictions=None):
         """The ends of an interval of scale 1 about 0: two arrays of shape (n_alpha,).
 
         With bins they depend on the predictions `said`, and have shape (n, n_alpha).
         """
         every = self._ends_of(slice(None), alphas)
-        if said is None or not isinstance(self.scale, Binned):
+        if predictions is None or not isinstance(self.scale, Binned):
             return every
-        low, high = (np.tile(end, (len(said), 1)) for end in every)
-        place = np.searchsorted(self.scale.cuts, said)
+        low, high = (np.tile(end, (len(predictions), 1)) for end in every)
+        place = np.searchsorted(self.scale.cuts, predictions)
         for b in range(len(self.scale.cuts) + 1):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -396,7 +400,7 @@ class Residuals(NamedTuple):
         return np.minimum(-low, high), high
 
 
-class Foretold(NamedTuple):
+class HeldOutPredictions(NamedTuple):
     """What was said of rows that had not been learned, and what they were.
 
     Attributes
@@ -409,7 +413,7 @@ class Foretold(NamedTuple):
         See `Residuals`.
     """
 
-    said: np.ndarray
+    predictions: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
     unit: Any = None
@@ -424,9 +428,9 @@ class Foretold(NamedTuple):
     def parts(self):
         """`Residuals` of every target."""
         out = []
-        for j, (said, y) in enumerate(zip(self.said.T, self.targets.T, strict=True)):
+        for j, (predictions, y) in enumerate(zip(self.predictions.T, self.targets.T, strict=True)):
             unit = None if self.unit is None else self.unit[:, j]
-            part = Residuals.of(said, y, self.weights, unit=unit)
+            part = Residuals.of(predictions, y, self.weights, unit=unit)
             if self.allowance is not None:
                 part = part._replace(allowance=self.allowance[:, j])
             out.append(part)
@@ -434,7 +438,7 @@ class Foretold(NamedTuple):
 
     def losses(self):
         """Squared errors, of several targets their mean in units of variances."""
-        square = np.square(self.said - self.targets)
+        square = np.square(self.predictions - self.targets)
         if square.shape[1] == 1:
             return square[:, 0]
         variance = np.average(
@@ -455,8 +459,8 @@ def intervals(parts, y, sigma, alphas, joint=False):
         reach = quantiles(scores, parts[0].weights, alphas, parts[0].n_groups)
     for j, part in enumerate(parts):
         low, high = (-reach, reach) if joint else part.ends(alphas, y[:, j])
-        said, unit = y[:, j, None].astype(np.float64), sigma[:, j, None]
-        out[:, j, 0], out[:, j, 1] = said + unit * low, said + unit * high
+        predictions, unit = y[:, j, None].astype(np.float64), sigma[:, j, None]
+        out[:, j, 0], out[:, j, 1] = predictions + unit * low, predictions + unit * high
     return out
 
 
@@ -473,7 +477,7 @@ class Scores(NamedTuple):
     weights: np.ndarray
 
 
-def plus_interval(scores, weights, said, sigma, alphas):
+def plus_interval(scores, weights, predictions, sigma, alphas):
     """CV+ of one target: ends of shape (n, 2, n_alpha).
 
     Parameters
@@ -484,14 +488,14 @@ def plus_interval(scores, weights, said, sigma, alphas):
         Of new rows, by each model.
     alphas : ndarray of shape (n_alpha,)
     """
-    w, n = np.concatenate(weights), len(said[0])
+    w, n = np.concatenate(weights), len(predictions[0])
     out, step = np.empty((n, 2, len(alphas))), max(1, int(_NUMBERS / max(len(w), 1)))
     for start in range(0, n, step):
         part = slice(start, start + step)
         for side, sign in enumerate((-1.0, 1.0)):
             ends = [
                 sign * f[part, None] + s * scale[part, None]
-                for f, s, scale in zip(said, scores, sigma, strict=True)
+                for f, s, scale in zip(predictions, scores, sigma, strict=True)
             ]
             out[part, side] = sign * _row_quantiles(np.hstack(ends), w, alphas)
     return out
@@ -524,7 +528,7 @@ def lacks(p, score="lac"):
     return out
 
 
-class Chances(NamedTuple):
+class HeldOutProbabilities(NamedTuple):
     """What is known of rows left out, of classes.
 
     Attributes
@@ -574,8 +578,8 @@ class Chances(NamedTuple):
 def plus_set(parts, p, alphas, score="lac"):
     """CV+ of classes: those that do not lack more than too many rows did, (n, n_classes, n_alpha).
 
-    `parts` are the `Chances` of the rows that each model left out, `p` the models' probabilities
-    of new rows.
+    `parts` are the `HeldOutProbabilities` of each model's held-out rows, `p` the models'
+    probabilities of new rows.
     """
     worse: Any = 0.0
     for part, own in zip(parts, p, strict=True):

@@ -41,7 +41,7 @@ _SHARE = 0.25
 _MOST_FOLLOWED = 0.5
 
 
-def left_out(losses, weights, *, bounded, once=False, spent=0.0, alpha=0.05):
+def held_out(losses, weights, *, bounded, once=False, spent=0.0, alpha=0.05):
     """Ends for the risk from losses of rows left out, or None without any, and what they are.
 
     `bounded` losses are mistakes; `once` says that the rows were left out together, of one model.

@@ -18,7 +18,7 @@ from sklearn.feature_extraction import FeatureHasher
 
 from tunefree._version import __version__
 from tunefree.engine.sources import readers
-from tunefree.engine.sources.kept import Kept, place_for
+from tunefree.engine.sources.parsed_cache import Kept, place_for
 from tunefree.io import FORMATS, format_of, sniff_text
 from tunefree.io.files import DataError, Skipped, fingerprint, name_of
 from tunefree.io.files import chunks as text_pieces

@@ -12,24 +12,25 @@ from tunefree._array import elsewhere, here
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, one_blas_thread
 from tunefree._threads import ALONE, n_threads, workers
-from tunefree.choose.plan import Limits
-from tunefree.choose.race import weighted_mean
-from tunefree.choose.risk import temperature
 from tunefree.columns import Coordinates, components, coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
-from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
+from tunefree.estimators.uncertainty_mixins import (
+    PredictsIntervals,
+    PredictsSets,
+    RiskIntervalMixin,
+)
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.expansion import Expansion
-from tunefree.learners.kernel.full import full, leaders, scaled
+from tunefree.learners.kernel.full import full, preconditioner_rows, scaled
 from tunefree.learners.kernel.geometry import (
     ROWS,
     best_view,
     exact,
     looked_at,
-    moves,
+    permutation_effects,
     rows_of,
 )
 from tunefree.learners.kernel.logistic import (
@@ -40,6 +41,7 @@ from tunefree.learners.kernel.logistic import (
     losses,
     parts,
 )
+from tunefree.learners.kernel.memory import MemoryBudget
 from tunefree.learners.kernel.nystroem import (
     ALPHAS,
     Columns,
@@ -51,10 +53,18 @@ from tunefree.learners.kernel.nystroem import (
     solve,
 )
 from tunefree.learners.kernel.projection import CHECKED, asked_of, compress
-from tunefree.learners.kernel.room import Room
 from tunefree.learners.kernel.tiles import times
 from tunefree.protocols import MatrixLike, Seed, TargetLike
-from tunefree.robust import ABSURD, screened, share_of, share_of_classes, shares_as_scores
+from tunefree.robust import (
+    EXTREME,
+    clip_outliers,
+    shares_as_scores,
+    shrinkage_factor,
+    shrinkage_factor_of_classes,
+)
+from tunefree.select.candidates import weighted_mean
+from tunefree.select.costs import Limits
+from tunefree.select.progressive_risk import temperature
 from tunefree.uncertainty.intervals import Residuals
 
 # Up to so many rows are solved exactly. Beyond, landmarks double from so many on while the risk on
@@ -72,7 +82,7 @@ _CELLS, _ALIGNED = 50_000_000, 16
 # From so many columns on as many principal components are tried, too.
 _WIDE = 32
 # Rows that are left out to judge, of all and of those that the search has not seen.
-_LEFT_OUT, _HELD = 2000, 1000
+_HELD_OUT, _HELD = 2000, 1000
 # Features are held while the log loss is minimized up to so many bytes, beyond made anew.
 _HELD_BYTES = 1e9
 # Vectors of all rows' targets that squared errors and the log loss keep; under a limit of memory
@@ -93,7 +103,7 @@ class _Fitted(NamedTuple):
     coef: np.ndarray
     intercept: np.ndarray
     ends: tuple
-    left_out: np.ndarray
+    held_out: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
     moved: np.ndarray
@@ -112,7 +122,7 @@ class Placed(NamedTuple):
         return Z if self.geometry is None else _placed(self.geometry, Z)
 
 
-class Told(NamedTuple):
+class TargetTransform(NamedTuple):
     """How targets of a solution are made of y: in its units, signs of classes or within ends."""
 
     classes: Any
@@ -143,7 +153,7 @@ def _plus(a, b, *_):
     return a.plus(b)
 
 
-class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
+class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
@@ -177,7 +187,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """Abstract: publish the coefficients."""
         raise NotImplementedError
 
-    @told
+    @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from rows in memory.
 
@@ -209,8 +219,8 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         targets, labels = self._encode(y)
         visits = hashed_visits(X, labels, weights, seed_of(self.random_state), affine=True)
         rows, totals = (part[:CHECKED] for part in visits.unique())
-        room = self._room(X)
-        most = room.most(room.compression, max(len(self.dual_coef_), CHECKED))
+        memory = self._memory_budget(X)
+        most = memory.most(memory.compression, max(len(self.dual_coef_), CHECKED))
         rows, totals = rows[:most], totals[:most]
         A = Placed(self.view_, self.geometry_)(X[rows].astype(self.dual_coef_.dtype))
         share, targets = totals / totals.sum(), targets[rows]
@@ -261,7 +271,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         return 0.5 * len(np.unique(self.view_.rate)) / n
 
     def _learn(
-        self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, together=(),
+        self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, column_groups=(),
         stream: Any = None,
     ):  # fmt: skip
         """Learn.
@@ -284,7 +294,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
         weights = base.check_weights(sample_weight, X)
         check_memory(
-            self._room(X).given,
+            self._memory_budget(X).given,
             f"{type(self).__name__} holds rows as arrays: {X.shape[0]} x {X.shape[1]}",
             "Hash or select columns, or take PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
         )
@@ -299,55 +309,56 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             labels = np.column_stack([labels, groups])
         seed = seed_of(self.random_state)
         rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
-        targets = screened(targets, rows, ABSURD)
+        targets = clip_outliers(targets, rows, EXTREME)
         held, groups = (None if part is None else part[rows] for part in (held, groups))
         given = np.arange(len(rows)) if held is None else np.argsort(rows[held], kind="stable")
-        room = self._room(X, targets.shape[1])
-        room.check(self._least(room), type(self).__name__)
-        with workers(min(n_threads(self.n_jobs), room.threads)) as team:
+        memory = self._memory_budget(X, targets.shape[1])
+        memory.check(self._least(memory), type(self).__name__)
+        with workers(min(n_threads(self.n_jobs), memory.threads)) as team:
             fitted = self._solve(
-                X[rows], targets[rows], totals, like, held, groups, given, together, team, stream,
-                room,
+                X[rows], targets[rows], totals, like, held, groups, given, column_groups, team,
+                stream,
+                memory,
             )  # fmt: skip
         if held is not None:
             # The rows held, in the order in which they were given.
-            self.held_values_, self.held_moves_ = fitted.left_out[given], fitted.moved
+            self.held_out_values_, self.held_out_effects_ = fitted.held_out[given], fitted.moved
         self._finish(fitted, X.dtype)
         return self
 
-    def _room(self, X, n_outputs=1):
+    def _memory_budget(self, X, n_outputs=1):
         """What the fit may take, and its shape, with a coordinate a column."""
         (n, d), size = X.shape, X.dtype.itemsize
         vectors = _LOG_VECTORS if self._logistic else _VECTORS
-        room = Room(n, d, d, n_outputs, size, vectors)
+        memory = MemoryBudget(n, d, d, n_outputs, size, vectors)
         most = Limits(None, self.max_memory).given
-        return room if most is None else room._replace(bytes=most)
+        return memory if most is None else memory._replace(bytes=most)
 
-    def _exact(self, room, held):
+    def _exact(self, memory, held):
         """Bytes of the solution by all rows' matrix, infinite beyond 8,000 of them."""
-        if room.n > _ALL or self.n_landmarks not in ("auto", "all"):
+        if memory.n > _ALL or self.n_landmarks not in ("auto", "all"):
             return np.inf
-        way = room.exact(room.n, held)
-        return max(way, room.matrix(8 if room.n < _MANY else 4)) if self._logistic else way
+        way = memory.exact(memory.n, held)
+        return max(way, memory.matrix(8 if memory.n < _MANY else 4)) if self._logistic else way
 
-    def _marks(self, room):
+    def _marks(self, memory):
         """Bytes of landmarks, and of their features if the log loss holds them."""
-        held = 8.0 * room.n * self._logistic
-        return lambda m: room.landmarks(m) + min(held * m, _HELD_BYTES)
+        held = 8.0 * memory.n * self._logistic
+        return lambda m: memory.landmarks(m) + min(held * m, _HELD_BYTES)
 
-    def _least(self, room):
+    def _least(self, memory):
         """Bytes of the least way that the parameters leave open."""
         m = self.n_landmarks
         if self.kernel == "linear":
-            return room.landmarks(room.q)
-        few = min(room.n, _LEAST)
-        search = room.search(few)
-        whole = self._exact(room, _held(room.n))
+            return memory.landmarks(memory.q)
+        few = min(memory.n, _LEAST)
+        search = memory.search(few)
+        whole = self._exact(memory, _held(memory.n))
         if m == "all":
-            return max(search, min(whole, room.tiles(few) if room.n > _LEFT_OUT else np.inf))
-        return max(search, min(whole, room.landmarks(few if m == "auto" else min(m, room.n))))
+            return max(search, min(whole, memory.tiles(few) if memory.n > _HELD_OUT else np.inf))
+        return max(search, min(whole, memory.landmarks(few if m == "auto" else min(m, memory.n))))
 
-    def _solve(self, X, y, weights, like, held, groups, given, together, team, stream, room):
+    def _solve(self, X, y, weights, like, held, groups, given, column_groups, team, stream, memory):
         n, share = len(X), weights / weights.sum()
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
@@ -357,31 +368,31 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             held = np.arange(n) >= n - _held(n)
         order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
         X, Y, weights, r = X[order], Y[order], weights[order], int(held.sum())
-        Z, geometry = self._seen(X, Y, weights, like, r, team, room)
-        room = room._replace(q=Z.shape[1])
-        room.check(self._least(room), type(self).__name__)
+        Z, geometry = self._seen(X, Y, weights, like, r, team, memory)
+        memory = memory._replace(q=Z.shape[1])
+        memory.check(self._least(memory), type(self).__name__)
         self.geometry_ = geometry
         A = Z if geometry is None else _placed(geometry, Z)
         exactly = geometry is not None and n <= _ALL and self.n_landmarks in ("auto", "all")
-        exactly = exactly and room.allows(self._exact(room, r))
+        exactly = exactly and memory.allows(self._exact(memory, r))
         intercept, without = np.zeros(Y.shape[1]), None
         # The inverse of all rows is at hand where all are left out.
         most = 1000 if r == n or geometry is None else 200
         some = looked_at(n if exactly else _START, X.shape[1], most)
-        some = room.most(lambda rows: room.moves(rows, n), some)
+        some = memory.most(lambda rows: memory.permutation_effects(rows, n), some)
         few = n - r + given[given < r][:some]
         if exactly:
             marks, whole = (
                 Landmarks(A, geometry, np.empty((0, 0))),
                 None if groups is None else groups[order[-r:]],
             )
-            coef, left_out, self.alpha_, inverse = exact(
+            coef, held_out, self.alpha_, inverse = exact(
                 geometry, A, Y, weights, r, whole, few, team
             )
             if groups is None:
-                without = inverse, (Y[-r:] - left_out)[few - n + r]
+                without = inverse, (Y[-r:] - held_out)[few - n + r]
         else:
-            marks, coef, intercept, left_out = self._many(Z, A, Y, weights, r, team, room)
+            marks, coef, intercept, held_out = self._many(Z, A, Y, weights, r, team, memory)
             few = few[: looked_at(len(coef), X.shape[1], most)]
             if self.geometry_ is not geometry:
                 geometry, A = self.geometry_, _placed(self.geometry_, Z)
@@ -391,9 +402,9 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             codes, unit = base.codes_of(Y * unit + level), np.ones(Y.shape[1])
             level, Y = shares_as_scores(codes, weights, Y.shape[1]), _own(codes, Y.shape[1])
             out = parts(Y, r, None if groups is None else groups[order])
-            space = self._space(marks, A, exactly, team, room)
-            coef, left_out, self.alpha_ = learn(space, self.alpha_, Y, weights, level, out)
-            left_out, without = left_out - level, None
+            space = self._space(marks, A, exactly, team, memory)
+            coef, held_out, self.alpha_ = learn(space, self.alpha_, Y, weights, level, out)
+            held_out, without = held_out - level, None
             if geometry is None:
                 coef, intercept = coef[:-1], coef[-1]
             elif isinstance(space, OnLandmarks):
@@ -402,34 +413,34 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             low, high = ends
             if not self._CLASSIFY:  # no farther beyond the sample than it is wide
                 ends = tuple(np.clip(stream[1], 2.0 * low - high, 2.0 * high - low))
-            told = Told(self.classes_ if self._CLASSIFY else None, ends, level, unit)
-            found = self._solve_sums(stream[0], told, A, Y, weights, r, left_out, room)
+            told = TargetTransform(self.classes_ if self._CLASSIFY else None, ends, level, unit)
+            found = self._solve_sums(stream[0], told, A, Y, weights, r, held_out, memory)
             if found is not None:
-                (marks, coef, intercept, left_out), without = found, None
+                (marks, coef, intercept, held_out), without = found, None
         self.landmarks_ = marks.alone()
-        width = np.ptp(left_out if self._logistic else Y, axis=0)
+        width = np.ptp(held_out if self._logistic else Y, axis=0)
         self._single = self._rounds(A[:_SHOWN], coef, width)
         if self._logistic:
-            lost = losses(left_out + level, Y[-r:])
+            lost = losses(held_out + level, Y[-r:])
         else:
-            lost = np.square((left_out - Y[-r:]) * unit).sum(axis=1)
+            lost = np.square((held_out - Y[-r:]) * unit).sum(axis=1)
         self.leave_one_out_risk_ = float(weights[-r:] @ lost / weights[-r:].sum())
         moved = np.zeros((0, len(few), Y.shape[1]))
-        if together is not None:
-            columns = [*np.arange(X.shape[1])[:, None], *together]
+        if column_groups is not None:
+            columns = [*np.arange(X.shape[1])[:, None], *column_groups]
             centers = getattr(marks, "centers", None)
             source = getattr(self.view_, "source", self._from_next(X[few]))
-            moved = moves(geometry, A, few, centers, coef, source, columns, without)
+            moved = permutation_effects(geometry, A, few, centers, coef, source, columns, without)
             each = np.square(moved[: X.shape[1]]).sum(axis=2) @ weights[few]
             self.relevance_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
             coef * unit, level + intercept * unit, ends,
-            (left_out * unit + level)[back], targets[back], weights[-r:][back],
+            (held_out * unit + level)[back], targets[back], weights[-r:][back],
             moved * unit, X[-r:][back],
         )  # fmt: skip
 
-    def _many(self, Z, A, Y, weights, held, team, room):
+    def _many(self, Z, A, Y, weights, held, team, memory):
         """Landmarks or all rows, their coefficients, intercepts, and what is said of the last rows.
 
         Landmarks are the first rows: these are in the order of their hash.
@@ -442,13 +453,13 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if m not in ("auto", "all"):
             sizes = [min(int(m), n)]
         elif m == "auto":
-            top, most = affordable(n), room.most(self._marks(room), n)
+            top, most = affordable(n), memory.most(self._marks(memory), n)
             sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START]
             sizes = sorted({min(m, most) for m in sizes})
         # Landmarks wait, with what they were solved by, while all rows are.
         last = max((m for m in sizes if m <= _TOLD), default=0)
-        later = room._replace(bytes=room.bytes - 16.0 * last**2)
-        lead = later.most(room.tiles, leaders(n, 0.0))
+        later = memory._replace(bytes=memory.bytes - 16.0 * last**2)
+        lead = later.most(memory.tiles, preconditioner_rows(n, 0.0))
         all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
         all_rows &= n > held and (m == "all" or lead >= min(_TRIED, n))
         pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
@@ -464,18 +475,18 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if best is not None and not all_rows:
             self.alpha_ = alpha
             return self._sharpened(best)
-        asked = later.most(lambda rows: room.exact(rows, rows / 2), n - held)
+        asked = later.most(lambda rows: memory.exact(rows, rows / 2), n - held)
         geometry = scaled(geometry, A, Y, weights, asked, team)
         A = _placed(geometry, Z).astype(np.float32)
-        lead = min(lead, leaders(n, geometry.penalty))
+        lead = min(lead, preconditioner_rows(n, geometry.penalty))
         found = A[:lead], geometry, A, Y, weights, geometry.penalty, held, team
-        coef, intercept, said = full(*found, labels=self._CLASSIFY)
-        risk = weights[-held:] @ np.square(said - Y[-held:]).sum(axis=1)
+        coef, intercept, predictions = full(*found, labels=self._CLASSIFY)
+        risk = weights[-held:] @ np.square(predictions - Y[-held:]).sum(axis=1)
         if best is not None and not risk < best[4]:
             self.alpha_ = alpha
             return self._sharpened(best)
         self.geometry_, self.alpha_ = geometry, geometry.penalty
-        return Landmarks(A, geometry, np.empty((0, 0))), coef, intercept, said
+        return Landmarks(A, geometry, np.empty((0, 0))), coef, intercept, predictions
 
     def _centers(self, A, m, pivoted):
         """Placed rows as landmarks: the first ones, or those that say most of others."""
@@ -494,7 +505,9 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             self._ridge(place(self._centers(A, _TRIED, pivoted), self.geometry_), *given)[2]
             for pivoted in (False, True)
         )
-        even, drawn = (np.square(said - Y[-held:]).sum(axis=1) for said in (even, drawn))
+        even, drawn = (
+            np.square(predictions - Y[-held:]).sum(axis=1) for predictions in (even, drawn)
+        )
         mean, error = weighted_mean(drawn - even, weights[-held:])
         return mean < -2.0 * error
 
@@ -513,7 +526,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
 
         found, i, risk = _best(marks, rows, len(A), Y, weights, held, team)
         self.alpha_ = float(ALPHAS[i])
-        known = found.coef[:, i], found.intercept[i], found.left_out[:, i]
+        known = found.coef[:, i], found.intercept[i], found.held_out[:, i]
 
         def sharp():
             given = marks, exactly, len(A), Y, weights, found, i, team
@@ -525,7 +538,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         """Of what is known of landmarks what is learned, in double precision."""
         return found[0], *found[-1]()
 
-    def _space(self, marks, A, exactly, team, room):
+    def _space(self, marks, A, exactly, team, memory):
         """Where the log loss is minimized: the landmarks' coordinates, or all rows."""
         geometry, n = self.geometry_, len(A)
         if geometry is not None and not marks.basis.size:
@@ -533,7 +546,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
             if exactly:
                 A = A.astype(np.float32 if n >= _MANY else np.float64, copy=False)
                 return OnMatrix(geometry.values(A, A))
-            lead = room.most(room.tiles, leaders(n, 0.0))
+            lead = memory.most(memory.tiles, preconditioner_rows(n, 0.0))
             return OnTiles(A[:lead], geometry, A, team)
         dtype: Any = np.float64 if geometry is None or n <= _ALL else np.float32
         if geometry is None:  # as kernels do, it has a constant
@@ -542,15 +555,19 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         def rows(start, stop):
             return A[start:stop].astype(dtype, copy=False)
 
-        left = min(_HELD_BYTES, room.bytes - room.rows - room.landmarks(marks.size))
+        left = min(_HELD_BYTES, memory.bytes - memory.rows - memory.landmarks(marks.size))
         return OnLandmarks(marks, rows, n, left / np.dtype(dtype).itemsize, team)
 
-    def _solve_sums(self, rows, told, A, Y, weights, held, before, room):
+    def _solve_sums(self, rows, told, A, Y, weights, held, before, memory):
         """Landmarks and their solution from sums over all rows; None if it is no better."""
         geometry, few = self.geometry_, slice(len(A) - held, None)
         marks, m = Columns(A.shape[1]), self.n_landmarks
         if geometry is not None:
-            m = room.most(room.landmarks, affordable(rows.n_rows)) if isinstance(m, str) else int(m)
+            m = (
+                memory.most(memory.landmarks, affordable(rows.n_rows))
+                if isinstance(m, str)
+                else int(m)
+            )
             marks = place(A[: min(m, len(A))], geometry)
         sums = rows.total("features", _sums, Placed(self.view_, geometry), told, marks, merge=_plus)
         A, Y, weights = A[few], Y[few], weights[few]
@@ -560,9 +577,9 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         if risk > weights @ np.square(before - Y).sum(axis=1):
             return None
         self.alpha_ = float(ALPHAS[i])
-        return marks, found.coef[:, i], found.intercept[i], found.left_out[:, i]
+        return marks, found.coef[:, i], found.intercept[i], found.held_out[:, i]
 
-    def _seen(self, X, Y, weights, like, held, team, room):
+    def _seen(self, X, Y, weights, like, held, team, memory):
         """Rows as the view shows them, and the geometry: those of `like`, or of most evidence."""
         (n, d), kernel, self._spent = X.shape, KERNELS[self.kernel], 0.0
         near = None if like is None else like.geometry_
@@ -582,7 +599,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
         m = n - held
         if hidden := m == 0 or m < ROWS and not self._few_rows(n, d):
             m = n
-        if (some_rows := room.most(room.search, rows_of(m))) < rows_of(m):
+        if (some_rows := memory.most(memory.search, rows_of(m))) < rows_of(m):
             m = some_rows if some_rows < ROWS else 4 * some_rows
         few, views = slice(rows_of(m) if wide else n), [self.view_]
         if wide:
@@ -665,7 +682,7 @@ class _Landmark(base.TakesArrays, FitsSums, TellsCallbacks, BaseEstimator):
 
 def _held(n):
     """How many of n rows are left out to judge."""
-    return n if n <= _LEFT_OUT else _HELD
+    return n if n <= _HELD_OUT else _HELD
 
 
 def _placed(geometry, Z):
@@ -675,7 +692,7 @@ def _placed(geometry, Z):
 def _best(marks, rows, n, Y, weights, held, team=ALONE, sums=None):
     """The solutions, the number of the one that says most of the first rows, and its risk."""
     found = solve(marks, rows, n, Y, weights, most=held, team=team, sums=sums)
-    risk = weights[:held] @ np.square(found.left_out - Y[:held, None]).sum(axis=2)
+    risk = weights[:held] @ np.square(found.held_out - Y[:held, None]).sum(axis=2)
     i = int(np.argmin(risk))
     return found, i, float(risk[i])
 
@@ -717,7 +734,9 @@ def grown(n, d):
 _GEOMETRIC = ("rbf", "laplacian")
 
 
-class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, _Landmark):
+class LandmarkRegressor(
+    RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, _Landmark
+):
     r"""Kernel ridge regression with a learned geometry; nothing is to be tuned.
 
     :math:`f(x) = b + \sum_j a_j k(x, c_j)` with rows of the data as landmarks :math:`c_j` (all of
@@ -773,7 +792,7 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     compression_ : part or None
         `n_support` and `n_landmarks`, the mean `loss_before` and `loss_after`, and the root mean
         square of the `change` of what is said, relative to it; None without compression.
-    left_out_ : part
+    held_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
         and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
@@ -816,30 +835,32 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
         visits = hashed_visits(X, targets, weights, seed_of(self.random_state), affine=True)
         rows, totals = visits.unique()
         mean = weights @ targets / weights.sum()
-        share, said = np.zeros(targets.shape[1]), np.tile(mean, (len(rows), 1))
+        share, predictions = np.zeros(targets.shape[1]), np.tile(mean, (len(rows), 1))
         if len(rows) >= _FOLDS:
             fold = np.arange(len(rows)) % _FOLDS
             for f in range(_FOLDS):  # rates of other rows, coefficients of all others
-                model = clone(self)._learn(X[rows], y[rows], totals, held=fold == f, together=None)
-                said[fold == f] = np.clip(model.held_values_, *model.range_)
-            share = share_of(said - mean, targets[rows] - mean, totals)
+                model = clone(self)._learn(
+                    X[rows], y[rows], totals, held=fold == f, column_groups=None
+                )
+                predictions[fold == f] = np.clip(model.held_out_values_, *model.prediction_limits_)
+            share = shrinkage_factor(predictions - mean, targets[rows] - mean, totals)
         self.dual_coef_ = (self.dual_coef_ * share).astype(self.dual_coef_.dtype)
         intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
-        intercept = intercept.astype(self.range_.dtype)
+        intercept = intercept.astype(self.prediction_limits_.dtype)
         self.intercept_ = intercept[0] if self._flat else intercept
-        self._know(mean + share * (said - mean), targets[rows], totals, X[rows])
+        self._set_held_out(mean + share * (predictions - mean), targets[rows], totals, X[rows])
 
     def _searched(self):
-        n, linear = len(self.left_out_[0].residuals), self.kernel == "linear"
+        n, linear = len(self.held_out_[0].residuals), self.kernel == "linear"
         if linear or n >= ROWS or self._few_rows(n, self.n_features_in_):
             return 0.0
         return self._followed(n)
 
-    def _know(self, said, targets, weights, X):
+    def _set_held_out(self, predictions, targets, weights, X):
         """Keep what was said of rows left out."""
-        self.left_out_ = tuple(
+        self.held_out_ = tuple(
             Residuals.of(f, y, weights, X, self.view_)
-            for f, y in zip(said.T, targets.T, strict=True)
+            for f, y in zip(predictions.T, targets.T, strict=True)
         )
 
     def _encode(self, y):
@@ -850,20 +871,23 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
     def _finish(self, fitted, dtype):
         low, high = fitted.ends
         coef, intercept = fitted.coef, fitted.intercept
-        if "held_values_" not in vars(self):
+        if "held_out_values_" not in vars(self):
             y, weights = fitted.targets, fitted.weights
-            mean, said = np.average(y, axis=0, weights=weights), np.clip(fitted.left_out, low, high)
+            mean, predictions = (
+                np.average(y, axis=0, weights=weights),
+                np.clip(fitted.held_out, low, high),
+            )
             share = np.ones(len(mean))
             if not self._few_rows(*fitted.rows.shape):  # else `_compare` tells
-                share = share_of(said - mean, y - mean, weights, spent=self._spent)
+                share = shrinkage_factor(predictions - mean, y - mean, weights, spent=self._spent)
             coef, intercept = (
                 coef * share,
                 np.where(share < 1.0, mean + share * (intercept - mean), intercept),
             )
-            self._know(mean + share * (said - mean), y, weights, fitted.rows)
+            self._set_held_out(mean + share * (predictions - mean), y, weights, fitted.rows)
         self.dual_coef_ = _rounded(coef, dtype, high - low)
         self.intercept_ = dtype.type(intercept[0]) if self._flat else intercept.astype(dtype)
-        self.range_ = np.array(fitted.ends, dtype=dtype)
+        self.prediction_limits_ = np.array(fitted.ends, dtype=dtype)
 
     def _columns_of(self, X):
         return base.check_rows(self, X)
@@ -873,11 +897,11 @@ class LandmarkRegressor(TellsRisk, PredictsIntervals, RegressorMixin, MultiOutpu
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, within the range of those seen."""
-        y = np.clip(self._scores(X), *self.range_)
+        y = np.clip(self._scores(X), *self.prediction_limits_)
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
 
 
-class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landmark):
+class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, _Landmark):
     r"""Kernel classification with a learned geometry, and calibrated probabilities.
 
     One output a class (one for two classes), +1 or -1, learned as in `LandmarkRegressor`; the class
@@ -912,7 +936,7 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
     intercept_ : ndarray of shape (n_outputs,)
     view_, geometry_, landmarks_, relevance_, alpha_, leave_one_out_risk_, compression_
         See `LandmarkRegressor`.
-    left_out_ : part
+    held_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
         and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
@@ -965,26 +989,31 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         return base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
 
     def _finish(self, fitted, dtype):
-        a = self._slope = temperature(fitted.left_out, fitted.targets, fitted.weights)
-        if hasattr(self, "held_values_"):
-            self.held_values_, self.held_moves_ = a * self.held_values_, a * self.held_moves_
+        a = self._slope = temperature(fitted.held_out, fitted.targets, fitted.weights)
+        if hasattr(self, "held_out_values_"):
+            self.held_out_values_, self.held_out_effects_ = (
+                a * self.held_out_values_,
+                a * self.held_out_effects_,
+            )
             coef, intercept = a * fitted.coef, a * fitted.intercept
         else:
-            codes, weights, said = (
+            codes, weights, predictions = (
                 base.codes_of(fitted.targets),
                 fitted.weights,
-                a * fitted.left_out,
+                a * fitted.held_out,
             )
-            null = shares_as_scores(codes, weights, said.shape[1])
-            p, prior = (base.probabilities(each, joint=True) for each in (said, null[None]))
+            null = shares_as_scores(codes, weights, predictions.shape[1])
+            p, prior = (base.probabilities(each, joint=True) for each in (predictions, null[None]))
             share = 1.0
             if not self._few_rows(*fitted.rows.shape):  # else `_compare` tells
-                share = share_of_classes(p, prior[0], codes, weights, self._spent)
+                share = shrinkage_factor_of_classes(p, prior[0], codes, weights, self._spent)
             coef, intercept = a * share * fitted.coef, a * fitted.intercept
             if share < 1.0:
-                intercept, said = (null + share * (s - null) for s in (intercept, said))
-            p = base.probabilities(said, joint=True)
-            self.left_out_ = base.chances(p, codes, weights)
+                intercept, predictions = (
+                    null + share * (s - null) for s in (intercept, predictions)
+                )
+            p = base.probabilities(predictions, joint=True)
+            self.held_out_ = base.held_out_probabilities(p, codes, weights)
         self.dual_coef_ = _rounded(coef, dtype, 2.0 * a)
         self.intercept_ = intercept.astype(dtype)
 
@@ -1005,20 +1034,22 @@ class LandmarkClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, _Landm
         turn = np.empty(len(rows), dtype=np.int64)
         turn[np.argsort(codes[rows], kind="stable")] = np.arange(len(rows)) % _FOLDS
         targets = base.signs(codes[rows], len(self.classes_))
-        said = np.zeros(targets.shape)
+        predictions = np.zeros(targets.shape)
         for fold in np.unique(turn):
             held = turn == fold
-            model = clone(self)._learn(X[rows], y[rows], totals, held=held, together=None)
-            said[held] = model.held_values_ / model._slope
-        slope = temperature(said, targets, totals)
+            model = clone(self)._learn(X[rows], y[rows], totals, held=held, column_groups=None)
+            predictions[held] = model.held_out_values_ / model._slope
+        slope = temperature(predictions, targets, totals)
         null = shares_as_scores(codes[rows], totals, targets.shape[1])
-        p, prior = (base.probabilities(each, joint=True) for each in (slope * said, null[None]))
-        share = share_of_classes(p, prior[0], codes[rows], totals)
+        p, prior = (
+            base.probabilities(each, joint=True) for each in (slope * predictions, null[None])
+        )
+        share = shrinkage_factor_of_classes(p, prior[0], codes[rows], totals)
         less = share * min(slope / self._slope, 1.0)
         self.dual_coef_ = (less * self.dual_coef_).astype(self.dual_coef_.dtype)
         self.intercept_ = ((1.0 - share) * null + less * self.intercept_).astype(X.dtype)
-        p = base.probabilities(null + share * (slope * said - null), joint=True)
-        self.left_out_ = base.chances(p, codes[rows], totals)
+        p = base.probabilities(null + share * (slope * predictions - null), joint=True)
+        self.held_out_ = base.held_out_probabilities(p, codes[rows], totals)
 
     def _losses(self, values, targets):
         return _log_losses(values, base.codes_of(targets))

@@ -18,16 +18,18 @@ from tunefree._threads import n_threads, workers
 from tunefree.averaging import AVERAGES, Polynomial, scheme_of
 from tunefree.averaging import within as placed
 from tunefree.bounds.pistol import run_regret
-from tunefree.choose.risk import temperature
-from tunefree.choose.tournament import Alone, HoldOut, Rivals, read_outs
 from tunefree.engine.order import visits_of
 from tunefree.engine.run import run
 from tunefree.estimators import base
-from tunefree.estimators.base import ReadOnDemand, TellsCallbacks, told
+from tunefree.estimators.base import CallbackSupport, ReadOnDemand, report_progress
 from tunefree.estimators.kernel.problem import Choice, Problem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.pistol import NO_RULE, is_dense
-from tunefree.estimators.sure import PredictsIntervals, PredictsSets, TellsRisk
+from tunefree.estimators.uncertainty_mixins import (
+    PredictsIntervals,
+    PredictsSets,
+    RiskIntervalMixin,
+)
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.blocked import Member
 from tunefree.learners.kernel.expansion import Expansion
@@ -37,14 +39,16 @@ from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
 from tunefree.protocols import Average, AverageWithin, Kernel, Loss, MatrixLike, Seed, TargetLike
 from tunefree.robust import (
-    ABSURD,
     DELTA,
+    EXTREME,
+    clip_outliers,
     location_and_scale,
-    screened,
-    share_of,
-    share_of_classes,
     shares_as_scores,
+    shrinkage_factor,
+    shrinkage_factor_of_classes,
 )
+from tunefree.select.bandwidths import HoldOutSelection, ProgressiveSelection, SingleRun, read_outs
+from tunefree.select.progressive_risk import temperature
 
 # The rule of 'auto' was chosen on four public sets beside 'global', which it equals or betters
 # after a few passes.
@@ -57,13 +61,13 @@ _ALIGNED = 16
 _THREADED = 2_000_000
 
 
-class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
+class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
     """Rows in, an expansion over support rows out: in memory, and on a stream.
 
     A subclass has the parameters, and says what is marked as abstract.
     """
 
-    _ON_DEMAND = ("expansion_", "coordinates_", "leaderboard_", "trace_", "n_iter_", "left_out_")
+    _ON_DEMAND = ("expansion_", "coordinates_", "leaderboard_", "trace_", "n_iter_", "held_out_")
     _LEARNER = ()  # a model file holds the predictor
 
     compress = None  # of subclasses without the parameter
@@ -111,7 +115,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
             asked_of(self.compress)
         return Recipe.of(self)
 
-    @told
+    @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from rows in memory.
 
@@ -142,7 +146,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         with workers(1 if few else self.n_jobs) as team:
             choice = self._choice(recipe, team, problem, like, apart)
             learner, engine, data, n_passes = self._plan(team, problem, choice, apart)
-            watch = self._told.passes(n_passes)
+            watch = self._progress.passes(n_passes)
             result = run(learner, learner.init(engine), data, **watch)
             outcome = learner.read(result.state)
         self._publish(problem, choice, data, result, outcome, apart)
@@ -168,7 +172,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
 
     def _screened(self, recipe, X, rows):
         """Rows without entries far beyond anything: one would set a column's unit."""
-        return screened(X, rows, ABSURD) if recipe.guarded else X
+        return clip_outliers(X, rows, EXTREME) if recipe.guarded else X
 
     def _n_rounds(self, problem):
         return len(problem.visits.rows)
@@ -192,12 +196,12 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
             if when == [1] and apart is None:
                 rules = [r._replace(average=Polynomial()) for r in self._rivals(learner)]
                 members = [Member(*pair) for pair in product(choice.gammas, rules)]
-                runner = Rivals(team, self._losses, classify)
+                runner = ProgressiveSelection(team, self._losses, classify)
             else:
                 members = [
                     Member(g, learner, name) for g in choice.gammas for name in ("part", "all")
                 ]
-                runner = HoldOut(team, data, when, self._losses, classify, apart)
+                runner = HoldOutSelection(team, data, when, self._losses, classify, apart)
             watched = getattr(runner, "held", None)
             return runner, data.engine(kernel, members, watched=watched), data, when[-1]
         suffix, scheme = self.average == "last-pass", self._scheme()
@@ -207,7 +211,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         learner = self._learner(n, data.largest)
         if not last:
             learner = learner._replace(average=placed(scheme, problem.n_visits * n_passes))
-        runner = Alone(team, n_passes, classify, suffix=suffix, last=last, late=late)
+        runner = SingleRun(team, n_passes, classify, suffix=suffix, last=last, late=late)
         engine = data.engine(kernel, [Member(choice.best, learner)], self._apart())
         return runner, engine, data, n_passes
 
@@ -245,10 +249,10 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self.expansion_ = Expansion(choice.recipe.with_bandwidths(outcome.coefs), support, coefs)
         self._compress(problem)
         if apart is not None:
-            self.held_values_ = values[np.argsort(problem.given[apart])]
-        self.left_out_ = self._foretold(outcome, factor)
+            self.held_out_values_ = values[np.argsort(problem.given[apart])]
+        self.held_out_ = self._held_out_predictions(outcome, factor)
 
-    def _foretold(self, outcome, factor):
+    def _held_out_predictions(self, outcome, factor):
         """What was said of rows that were not learned; None of subclasses that keep none."""
 
     def _compress(self, problem):
@@ -297,7 +301,7 @@ class KernelEstimator(ReadOnDemand, TellsCallbacks, BaseEstimator):
         self.leaderboard_, self.trace_ = reading.leaderboard, reading.trace
         dtype, support = ready.engine.dtype, ready.engine.support.rows.copy()
         coefs = tuple((scale * c).astype(dtype) for c in reading.coefs.values())
-        self.left_out_ = self._foretold(reading, scale)
+        self.held_out_ = self._held_out_predictions(reading, scale)
         # Last: where there is an expansion, another thread takes the rest to be there.
         self.expansion_ = Expansion(ready.recipe.with_bandwidths(reading.coefs), support, coefs)
 
@@ -389,7 +393,7 @@ def _regret(engine):
     return NO_RULE if any(regret is None for _, regret in found) else found
 
 
-class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
+class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
     r"""Kernel classifier that needs no tuning: parameter-free learning in feature space.
 
     The predictor of each class is :math:`f(x) = \sum_i c_i k(x_i, x)`, trained by PiSTOL: with the
@@ -487,7 +491,7 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
         What `regret_bound` needs, or why nothing is proved.
     n_iter_ : int
         Passes made.
-    left_out_ : part
+    held_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
         and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
@@ -579,9 +583,9 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
     def _rivals(self, learner):
         return super()._rivals(learner) if self.setting == "auto" else [learner]
 
-    def _foretold(self, outcome, factor):
+    def _held_out_predictions(self, outcome, factor):
         p = base.probabilities(factor * outcome.decisions + self.intercept_, joint=True)
-        return base.chances(p, base.codes_of(outcome.targets), outcome.weights)
+        return base.held_out_probabilities(p, base.codes_of(outcome.targets), outcome.weights)
 
     def _finish(self, engine, outcome):
         self.regret_, (_, f, y, weights, _) = _regret(engine), outcome
@@ -589,7 +593,7 @@ class KernelPiSTOLClassifier(TellsRisk, PredictsSets, KernelClassifier):
         null = vars(self).pop("_null")
         if self.calibrate and self.setting == "auto" and self.average == "auto":
             p, prior = (base.probabilities(each, joint=True) for each in (a * f, null[None]))
-            share = share_of_classes(p, prior[0], base.codes_of(y), weights)
+            share = shrinkage_factor_of_classes(p, prior[0], base.codes_of(y), weights)
         else:
             share = 1.0
         self.intercept_ = (1.0 - share) * null
@@ -705,7 +709,7 @@ class Standard(NamedTuple):
 
 
 class KernelRegressor(
-    TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, KernelEstimator
+    RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, KernelEstimator
 ):
     """Targets of unknown location and scale in, and out."""
 
@@ -723,7 +727,7 @@ class KernelRegressor(
         return targets, targets, weights
 
     def _standard(self, targets, rows, totals, dtype):
-        targets = screened(targets, rows, ABSURD)
+        targets = clip_outliers(targets, rows, EXTREME)
         standard = Standard.of(targets[rows], self._tails)
         limited = np.clip(standard(targets), -DELTA, DELTA) * standard.s + standard.m
         self._set_units(standard, [limited.min(axis=0), limited.max(axis=0)], dtype)
@@ -733,15 +737,17 @@ class KernelRegressor(
 
     def _set_units(self, standard, ends, dtype):
         m, s = standard
-        self.scale_, self.range_ = s.astype(dtype), np.array(ends, dtype=dtype)
+        self.scale_, self.prediction_limits_ = s.astype(dtype), np.array(ends, dtype=dtype)
         self.intercept_ = dtype.type(m[0]) if self._flat else m.astype(dtype)
 
-    def _foretold(self, outcome, factor):
-        if "_said" in vars(self):
-            return vars(self).pop("_said")
+    def _held_out_predictions(self, outcome, factor):
+        if "_held_out_scores" in vars(self):
+            return vars(self).pop("_held_out_scores")
         s, m = (np.atleast_1d(a).astype(np.float64) for a in (self.scale_, self.intercept_))
-        said, targets = outcome.decisions * s + m, outcome.targets * s + m
-        return base.foretold(said, targets, outcome.weights, self.range_)
+        predictions, targets = outcome.decisions * s + m, outcome.targets * s + m
+        return base.held_out_predictions(
+            predictions, targets, outcome.weights, self.prediction_limits_
+        )
 
     def _losses(self, decisions, targets):
         if getattr(LOSSES.find(self.loss), "elicits_mean", False):
@@ -757,12 +763,16 @@ class KernelRegressor(
         if mean is None or not getattr(LOSSES.find(self.loss), "elicits_mean", False):
             mean = 0.0
         else:
-            share = share_of(f - mean, y - mean, weights)
+            share = shrinkage_factor(f - mean, y - mean, weights)
             mean = (1.0 - share) * mean
-            self._set_units((m + s * mean, s), self.range_, self.range_.dtype)
-        said = (mean + share * f) * s + m
-        self._said = base.foretold(said, y * s + m, weights, self.range_)
-        return share, np.clip(said, *self.range_)
+            self._set_units(
+                (m + s * mean, s), self.prediction_limits_, self.prediction_limits_.dtype
+            )
+        predictions = (mean + share * f) * s + m
+        self._held_out_scores = base.held_out_predictions(
+            predictions, y * s + m, weights, self.prediction_limits_
+        )
+        return share, np.clip(predictions, *self.prediction_limits_)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Targets, within the range of those seen, of shape (n_samples,) or (n_samples, n_targets).
@@ -772,7 +782,7 @@ class KernelRegressor(
         X : array-like or CSR of shape (n_samples, n_features)
             Or kernel values of shape (n_samples, n_samples_fit) for kernel='precomputed'.
         """
-        y = np.clip(self._values(X) * self.scale_ + self.intercept_, *self.range_)
+        y = np.clip(self._values(X) * self.scale_ + self.intercept_, *self.prediction_limits_)
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
 
 
@@ -813,11 +823,11 @@ class KernelPiSTOLRegressor(KernelRegressor):
         Robust scales of the targets.
     intercept_ : float or ndarray of shape (n_targets,)
         Medians of the targets.
-    range_ : ndarray of shape (2, n_targets)
+    prediction_limits_ : ndarray of shape (2, n_targets)
         Predictions are clipped to the range of the targets within 4 s of m.
     gamma_, support_, coordinates_, expansion_, compression_, leaderboard_, trace_, n_iter_
         See `KernelPiSTOLClassifier`; errors are squared, in robust variances of the target.
-    left_out_ : part
+    held_out_ : part
         What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
         and sets rest on (docs/guide/sure.md).
     n_features_in_ : int
@@ -843,7 +853,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
     True
     """
 
-    _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "scale_", "range_", "intercept_")
+    _ON_DEMAND = (*KernelEstimator._ON_DEMAND, "scale_", "prediction_limits_", "intercept_")
 
     def __init__(
         self,

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tunefree.choose.risk import curve, risks
-from tunefree.choose.tournament import CACHED, SCOUTED, Data, Passes, pairs, shortlist
 from tunefree.columns import Scaling, asinh_scaling, show, standard_scaling
 from tunefree.engine.run import run
 from tunefree.estimators import base
@@ -22,6 +20,8 @@ from tunefree.kernels import (
     resolve_gamma,
 )
 from tunefree.learners.kernel.blocked import Cache, Facts, Member
+from tunefree.select.bandwidths import CACHED, SCOUTED, Data, Passes, pairs, shortlist
+from tunefree.select.progressive_risk import curve, risks
 
 # The grid of bandwidths, in units of 1 / median distance.
 GRID = 2.0 ** np.arange(-2, 6)

@@ -13,14 +13,14 @@ import numpy as np
 from scipy import sparse
 
 from tunefree._threads import workers
-from tunefree.choose.risk import curve, recent_rows, record, risks, rms, start_progress
 from tunefree.columns import standard_scaling
 from tunefree.engine.order import given_visits
 from tunefree.estimators.kernel.problem import GRID, Coordinates
 from tunefree.kernels import median_gamma
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows
 from tunefree.learners.kernel.projection import make_room
-from tunefree.robust import Guard
+from tunefree.robust import OutlierFilter
+from tunefree.select.progressive_risk import curve, recent_rows, record, risks, rms, start_progress
 
 # How many bandwidths go on after how many rows.
 _KEPT = {1024: 5, 4096: 3}
@@ -86,7 +86,7 @@ class KernelStream:
         """Rows, in order, without what is far beyond all before; columns count from the first."""
         if self.guards is None:
             centre = np.zeros(X.shape[1]) if sparse.issparse(X) else X[0]
-            self.guards = Guard.of(centre), Guard.of(targets[0])
+            self.guards = OutlierFilter.of(centre), OutlierFilter.of(targets[0])
         if self.recipe.guarded:
             X = self.guards[0].screen(X)
         return X, targets if self.classify else self.guards[1].screen(targets)

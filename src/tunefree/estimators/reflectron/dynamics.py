@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tunefree._parameters import seed_of
 from tunefree._process import product
-from tunefree.estimators.base import FLOATS, TellsCallbacks, told
+from tunefree.estimators.base import FLOATS, CallbackSupport, report_progress
 from tunefree.estimators.reflectron.glm import Reflectron
 from tunefree.learners.reflectron.mirror import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
@@ -46,7 +46,7 @@ class _Chained(_OfPairs):
         return Chained(*super()._mirror(*arguments))
 
 
-class DynamicsReflectron(TellsCallbacks, BaseEstimator):
+class DynamicsReflectron(CallbackSupport, BaseEstimator):
     r"""Identification of x' = rho x + u(Theta x) from trajectories, with nothing to tune.
 
     .. math:: x_{t+1} = \rho x_t + u(\Theta x_t + b) + \text{noise}
@@ -179,7 +179,7 @@ class DynamicsReflectron(TellsCallbacks, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    @told
+    @report_progress
     def fit(self, X: MatrixLike, y: TargetLike = None, *, mask: ArrayLike | None = None) -> Self:
         """Learn from trajectories.
 

@@ -18,15 +18,26 @@ from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product
 from tunefree._threads import workers
-from tunefree.choose.risk import temperature
 from tunefree.constraints.rules import is_odd
 from tunefree.designs import Dense
 from tunefree.engine.order import given_visits, hashed_visits, row_hash
 from tunefree.engine.run import Batches, Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
-from tunefree.estimators.base import TellsCallbacks, new_columns, runner, stream_labels, told
-from tunefree.estimators.from_source import FitsSource, Reread, journal
+from tunefree.estimators.base import (
+    CallbackSupport,
+    new_columns,
+    report_progress,
+    runner,
+    stream_labels,
+)
+from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
+from tunefree.estimators.reflectron.family_selection import (
+    MOST_COLUMNS,
+    FamilySelection,
+    held_out,
+    with_default_geometries,
+)
 from tunefree.estimators.reflectron.flow import SOLVERS, fit_flows
 from tunefree.estimators.reflectron.problem import (
     Among,
@@ -53,13 +64,12 @@ from tunefree.estimators.reflectron.problem import (
     with_indicators,
     with_steps,
 )
-from tunefree.estimators.reflectron.rounds import MOST_COLUMNS, Rounds, entered, left_out
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
-from tunefree.estimators.sure import (
+from tunefree.estimators.uncertainty_mixins import (
+    CoefficientInferenceMixin,
     PredictsIntervals,
     PredictsSets,
-    TellsCoefficients,
-    TellsRisk,
+    RiskIntervalMixin,
 )
 from tunefree.families import FAMILIES, OF_CLASSES, Family, Matching, Ordinal, family_of
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
@@ -73,7 +83,15 @@ from tunefree.protocols import (
     Seed,
     TargetLike,
 )
-from tunefree.robust import ends_of, guarded, reach_of, share_of, share_of_classes, within_reach
+from tunefree.robust import (
+    drop_outliers,
+    limits_of_columns,
+    limits_of_predictions,
+    shrinkage_factor,
+    shrinkage_factor_of_classes,
+    within_limits,
+)
+from tunefree.select.progressive_risk import temperature
 from tunefree.uncertainty.inference import Law
 
 # Fewer distinct rows than this are too few to hold any out.
@@ -178,7 +196,7 @@ _FITTED = """n_iter_ : int
         Of a data frame with columns of text or categories, the levels of each (None: numbers).
         ``coef_`` has a number for every column of numbers and then for every level, none of which
         is expanded in memory; a level that is new has 0.
-    left_out_ : part
+    held_out_ : part
         What was said of rows that were not learned: what `risk_interval_`, intervals and sets rest
         on (docs/guide/sure.md).
     leaderboard_ : list of dict
@@ -202,11 +220,13 @@ def _documented(cls):
     return cls
 
 
-class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks, BaseEstimator):
+class Reflectron(
+    CoefficientInferenceMixin, base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
+):
     """What the estimators share. They have the targets, and `_source_targets`."""
 
     _ON_DEMAND = (
-        "coef_", "intercept_", "potential_", "constraint_", "leaderboard_", "left_out_",
+        "coef_", "intercept_", "potential_", "constraint_", "leaderboard_", "held_out_",
     )  # fmt: skip
     _LEARNER = ("_stream", "_dtype", "_flat")
     _stream: Any
@@ -316,7 +336,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
         `offset` is added to the margins of rows; `law` has family and link, where these are known;
         `exposure` is what targets and weights are per unit of, or None.
         """
-        self.left_out_ = None
+        self.held_out_ = None
         with workers(self.n_jobs if SPACE.get() is None else 1):
             problem = self._problem(X, targets, weights, strata, validation, offset, law, exposure)
             if self.solver == "batch":
@@ -351,7 +371,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
             terms = Terms.of(X, told, weights, seed, visits.unique()[0], exposure)
         rows, weights = visits.unique()
         if self.standardize:
-            X, targets = guarded(X, targets, rows, given)
+            X, targets = drop_outliers(X, targets, rows, given)
         self._reach(X, targets[rows], offset)
         if among is not None:
             X = X[:, among.places]
@@ -405,7 +425,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
                 for b in batches
             ]  # fmt: skip
         if learner.family is not None:
-            made = Rounds(self, problem, columns, batches, start, learner).fitted()
+            made = FamilySelection(self, problem, columns, batches, start, learner).fitted()
             fitted, learner, state = made
         else:
             k, source = batches[0].targets.shape[1], Batches(tuple(batches))
@@ -415,18 +435,18 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
         batch = batches[-1]
         held = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
         if len(held) and not np.ndim(getattr(self.family_, "levels", 0)):
-            s = left_out(learner, state, batch)[held]
+            s = held_out(learner, state, batch)[held]
             now = batch.design.apply(np.ascontiguousarray(fitted.theta.T)) + fitted.offset
-            self.left_out_ = self._foretold(s, batch, held, now, problem.terms)
+            self.held_out_ = self._held_out_predictions(s, batch, held, now, problem.terms)
 
-    def _foretold(self, s, batch, held, now, terms):
+    def _held_out_predictions(self, s, batch, held, now, terms):
         """What indices say of rows left out, for a subclass that wants to know.
 
         `held` are their places in the batch, `now` are the fitted indices of all of it, and `terms`
         the rows as they were given with an exposure or an offset.
         """
 
-    def _temper(self, share, null, s):
+    def _shrink_to_null(self, share, null, s):
         """Go back to the null model, but for a share of the way; what is said of indices then."""
         coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
         coef, intercept = coef * share[:, None], null + share * (intercept - null)
@@ -501,7 +521,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
             problem, self._rule(self.max_iter * len(rows), problem.targets), columns,
             (theta, offset),
             most=self.max_iter, tol=self.tol, keep_path=self.keep_path,
-            watch=self._told.passes(2 * self.max_iter),
+            watch=self._progress.passes(2 * self.max_iter),
         )  # fmt: skip
         self._publish(fitted, problem, columns, X.dtype)
 
@@ -628,7 +648,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
             model.link_, model.family_ = learner.link, learner.family or Matching()
             model._predict_with(*learner.read(state), columns, dtype)
 
-        watch = self._told.passes(self.max_iter, publish)
+        watch = self._progress.passes(self.max_iter, publish)
         if self.keep_path:
             watch["on_pass"] = _remember(path, state, columns, watch.get("on_pass"))
         result = runner(self)(
@@ -701,8 +721,8 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
                 f"{source.name} can be read once only, and solver='batch' needs many passes: give "
                 "a file, a function that makes the iterator, or solver='stochastic'."
             )
-        with journal(self, source, checkpoint):
-            self._fit_rows(Reread(source), classes, on_chunk)
+        with run_log(self, source, checkpoint):
+            self._fit_rows(RepeatableSource(source), classes, on_chunk)
         if source.feature_names is not None:
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         return self
@@ -751,7 +771,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
         start = known if learns else self._start((family, link), columns, shares, learner.members)
         if learner.family is not None:
             shape = rows.rows, rows.width
-            learner = entered(self, learner, shape, start[1], means.shape[1])
+            learner = with_default_geometries(self, learner, shape, start[1], means.shape[1])
             learner = learner._replace(configurations=bound(
                 learner.configurations, source, None, float(survey.weight.sum())
             ))  # fmt: skip
@@ -819,7 +839,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
             check_halving(self._stream, self.n_features_in_)
 
     def _read_stream(self):
-        self.left_out_ = None
+        self.held_out_ = None
         halving: Any = self._rule(self.max_iter).measured(self._stream, now=True)
         runs = sorted(halving.runs, key=lambda run: run.risk())
         self._note((run.risk(), halving.seen, run.configuration) for run in runs)
@@ -885,7 +905,7 @@ class Reflectron(TellsCoefficients, base.TakesArrays, FitsSource, TellsCallbacks
     def _margins(self, X, reach=None):
         check_is_fitted(self, "link_")
         X = base.check_rows(self, self._coded(X))
-        X = X if reach is None else within_reach(X, reach)
+        X = X if reach is None else within_limits(X, reach)
         if getattr(self, "feature_map_", None) is not None:
             X = self.feature_map_.transform(X)
         levels = Levels.of(vars(self).get("categories_"))
@@ -984,7 +1004,7 @@ def _is_named(estimator):
 
 @_documented
 class ReflectronRegressor(
-    TellsRisk, PredictsIntervals, RegressorMixin, MultiOutputMixin, Reflectron
+    RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, Reflectron
 ):
     r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with no step size to choose.
 
@@ -1002,11 +1022,11 @@ class ReflectronRegressor(
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
-    range_ : ndarray of shape (2, n_targets) or None
+    prediction_limits_ : ndarray of shape (2, n_targets) or None
         Where the targets told the family, between what predictions are kept: the range of the
         fitted means, widened on either side by as much of its width (1, 1/2, 1/4 or 0) as was best
         for rows left out. None where a family, a link or an offset was given.
-    reach_ : ndarray of shape (2, n_features) or None
+    input_limits_ : ndarray of shape (2, n_features) or None
         Where the targets told the family: entries of rows to predict that lie outside (ten times
         as far from the middle as any that was learned) count as missing, as in learning.
     {fitted}
@@ -1045,12 +1065,12 @@ class ReflectronRegressor(
         return super().__getattr__(name)
 
     def _reach(self, X, targets, offset):
-        self.range_ = self.reach_ = None
+        self.prediction_limits_ = self.input_limits_ = None
         if isinstance(self.family, str) and self.family == "auto" and self.link is None:
             low, high = targets.min(axis=0), targets.max(axis=0)
             if offset is None:
-                self.range_ = np.stack([2.0 * low - high, 2.0 * high - low])
-                self.reach_ = reach_of(X) if self.standardize else None
+                self.prediction_limits_ = np.stack([2.0 * low - high, 2.0 * high - low])
+                self.input_limits_ = limits_of_columns(X) if self.standardize else None
 
     def _law(self, y=None):
         free = self.link is None or isinstance(self.link, str) and self.link in _LEARNED
@@ -1082,7 +1102,7 @@ class ReflectronRegressor(
             raise ValueError("family='matching' wants a link named.")
         return family, family.link
 
-    @told
+    @report_progress
     def fit(
         self,
         X: MatrixLike,
@@ -1211,38 +1231,42 @@ class ReflectronRegressor(
         -------
         ndarray
         """
-        margins = self._margins(X, getattr(self, "reach_", None))
+        margins = self._margins(X, getattr(self, "input_limits_", None))
         if offset is not None:
             margins = margins + _of_rows(offset, margins, "offset")[:, None]
         mean = self.family_.predicted(self.link_, margins)
         mean = mean.astype(self.coef_.dtype, copy=False)
-        ends: Any = getattr(self, "range_", None)
+        ends: Any = getattr(self, "prediction_limits_", None)
         if ends is not None:
             mean = np.clip(mean, *ends).astype(mean.dtype)
         if exposure is not None:
             mean = mean * _of_rows(exposure, margins, "exposure", positive=True)[:, None]
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 
-    def _foretold(self, s, batch, held, now, terms):
+    def _held_out_predictions(self, s, batch, held, now, terms):
         family, link, y, w = self.family_, self.link_, batch.targets[held], batch.weights[held]
-        said = family.predicted(link, s)
-        if self.range_ is not None:
+        predictions = family.predicted(link, s)
+        if self.prediction_limits_ is not None:
             fitted = family.predicted(link, now)
-            self.range_ = np.clip(ends_of(said, fitted, y, w, held), *self.range_)
-            said = np.clip(said, *self.range_)
+            self.prediction_limits_ = np.clip(
+                limits_of_predictions(predictions, fitted, y, w, held), *self.prediction_limits_
+            )
+            predictions = np.clip(predictions, *self.prediction_limits_)
             mean = np.broadcast_to(
                 family.clipped(family.start(batch.targets, batch.weights)), y.shape
             )
-            losses = [family.deviance(y, family.clipped(m)) for m in (mean, said)]
-            share = share_of(said - mean, y - mean, w, losses)
+            losses = [family.deviance(y, family.clipped(m)) for m in (mean, predictions)]
+            share = shrinkage_factor(predictions - mean, y - mean, w, losses)
             if (share < 1.0).any() and self.fit_intercept:
-                said = self._temper(share, target_margin(link, mean[0]), s)
+                predictions = self._shrink_to_null(share, target_margin(link, mean[0]), s)
         if terms is None:
-            return base.foretold(said, y, w, self.range_)
+            return base.held_out_predictions(predictions, y, w, self.prediction_limits_)
         rows, at = terms.within(held)
         exposure, w = terms.exposure[rows, None], terms.weights[rows]
-        said, y = exposure * said[at], exposure * y[at]
-        return base.foretold(said, y, w, unit=self._deviation(said, exposure))
+        predictions, y = exposure * predictions[at], exposure * y[at]
+        return base.held_out_predictions(
+            predictions, y, w, unit=self._deviation(predictions, exposure)
+        )
 
     def _deviation(self, mean, exposure):
         """The standard deviation of targets of these means, up to a factor: Pearson's unit."""
@@ -1396,7 +1420,7 @@ def _has_probabilities(estimator):
 
 
 @_documented
-class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Reflectron):
+class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, Reflectron):
     r"""Linear classification through a link, with no step size and no penalty to choose.
 
     Two classes are one output whose mean is the probability of the second; more are a softmax over
@@ -1513,7 +1537,7 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
             return family, family.link
         return Matching(), link
 
-    @told
+    @report_progress
     def fit(
         self,
         X: MatrixLike,
@@ -1714,7 +1738,7 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
         codes = base.places_of(self.classes_, y)
         return self._smooth(self._targets(codes, self.classes_))
 
-    def _foretold(self, s, batch, held, now, terms):
+    def _held_out_predictions(self, s, batch, held, now, terms):
         targets, weights = batch.targets[held], batch.weights[held]
         if not (hasattr(self.family_, "probabilities") or np.isfinite(self._levels()).all()):
             return None
@@ -1726,13 +1750,13 @@ class ReflectronClassifier(TellsRisk, PredictsSets, base.LabelsByDecisions, Refl
         free = self.fit_intercept and not tied and vars(self).get("constraint_") is None
         if free and hasattr(self.link_, "inverse"):
             null = target_margin(self.link_, mean)
-            share = share_of_classes(p, self._chances(null[None])[0], codes, weights)
+            share = shrinkage_factor_of_classes(p, self._chances(null[None])[0], codes, weights)
             if share < 1.0:
                 signs = base.signs(codes, len(self.classes_))
                 share *= min(temperature(s - null, signs, weights), 1.0)
-                self._temper(np.full(len(null), share), null, s)
+                self._shrink_to_null(np.full(len(null), share), null, s)
                 p = self._chances(null + share * (s - null))
-        return base.chances(p, codes, weights)
+        return base.held_out_probabilities(p, codes, weights)
 
     def _chances(self, margins):
         """Probabilities from indices."""

@@ -13,13 +13,12 @@ from tunefree._array import check_frame
 from tunefree._process import one_blas_thread
 from tunefree._threads import team
 from tunefree.bounds import reflectron_step
-from tunefree.choose.halving import MULTIPLES, Pace
 from tunefree.constraints import CONSTRAINTS
 from tunefree.constraints.rules import is_odd, is_separable
 from tunefree.designs import CSR, Categorical, Centred, Dense, Split
 from tunefree.engine.order import content_hash
 from tunefree.estimators.base import canonical
-from tunefree.estimators.from_source import Reread, Sample
+from tunefree.estimators.from_source import RepeatableSource, Sample
 from tunefree.families import Matching
 from tunefree.kernels import KERNELS, check_gram, make_kernel, median_gamma
 from tunefree.learners.reflectron.mirror import NONE, Batch, Configuration, of_singular_values
@@ -27,6 +26,7 @@ from tunefree.learners.reflectron.subspace import LowRank
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy
 from tunefree.protocols import Source
+from tunefree.select.halving import MULTIPLES, Pace
 
 # What potential='auto' tries together.
 AUTO = (Euclidean(), *(Hypentropy(beta) for beta in (1e-4, 1e-6, 1e-8, 1e-12)))
@@ -770,7 +770,7 @@ class Surveyed(Source):
     held out from.
     """
 
-    rows: Reread
+    rows: RepeatableSource
     columns: Columns
     targets: Any
     held: Any

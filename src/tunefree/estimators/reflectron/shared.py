@@ -11,14 +11,14 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from tunefree._process import product
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
-from tunefree.estimators.base import TellsCallbacks, told
+from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.glm import ReflectronRegressor
 from tunefree.estimators.reflectron.problem import Columns, link_range
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 
-class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEstimator):
+class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEstimator):
     r"""Regression E[y | x] = u(A(x) theta): several outputs, one vector of parameters.
 
     .. math:: \frac{d}{dt} \nabla\psi(\theta) = -\frac1n \sum_i A(x_i)^\top (u(A(x_i)\theta) - y_i)
@@ -130,7 +130,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, TellsCallbacks, BaseEst
         self.standardize = standardize
         self.random_state = random_state
 
-    @told
+    @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from samples.
 

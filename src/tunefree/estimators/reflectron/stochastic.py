@@ -5,15 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.choose.halving import HOPELESS, Halving, Run, better_half
 from tunefree.constraints.rules import is_separable
 from tunefree.engine.order import Visits
 from tunefree.engine.run import Rows, run
 from tunefree.estimators.reflectron.problem import Fitted, intercept_step, paced
-from tunefree.estimators.restoring import require, same_form
+from tunefree.estimators.state_checks import require, same_form
 from tunefree.learners.reflectron.mirror import NONE
 from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, stochastic
-from tunefree.robust import Guard
+from tunefree.robust import OutlierFilter
+from tunefree.select.halving import HOPELESS, Halving, Run, better_half
 
 # Passes without progress before the runs end; at least as many as progress took.
 _PATIENCE = 5
@@ -101,7 +101,9 @@ def check_halving(halving, d):
     """Refuse runs read from a file whose arrays have not the form that kernels trust."""
     require(type(halving) is Halving and len(halving.runs) > 0 and type(halving.is_open) is bool)
     k = halving.n_outputs()
-    require(same_form(halving.guards, (Guard.of(np.zeros(d)), Guard.of(np.zeros(k)))))
+    require(
+        same_form(halving.guards, (OutlierFilter.of(np.zeros(d)), OutlierFilter.of(np.zeros(k))))
+    )
     require(same_form(halving.tally, np.zeros((3, k))))
     require(type(halving.start) in (tuple, type(None)) and type(halving.waiting) is tuple)
     for X, targets, weights in halving.waiting:

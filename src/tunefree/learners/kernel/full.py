@@ -64,7 +64,7 @@ def neighbours(A, rows, most):
     return [*neighbours(A, order[:half], most), *neighbours(A, order[half:], most)]
 
 
-class Leader(NamedTuple):
+class Preconditioner(NamedTuple):
     r"""What stands for the kernel matrix of weighted rows and a penalty, and is solved with.
 
     Landmarks' features of the rows, and of what these leave blocks of neighbours:
@@ -175,7 +175,7 @@ def _steps(lead, Y, weights, beta, fit):
         yield np.square(R).sum(axis=0)
 
 
-def leaders(n, penalty):
+def preconditioner_rows(n, penalty):
     """How many landmarks lead: small penalties want many steps, and more landmarks make them few.
 
     What they cost is what ten steps do, or three.
@@ -198,8 +198,8 @@ def scaled(geometry, A, Y, weights, n, team):
         def risk(i, rate=rate, B=B):
             penalty = geometry.penalty * _FACTORS[i]
             one = geometry._replace(rates=geometry.rates * rate, penalty=penalty)
-            _, said, _, _ = exact(one, B, Y[:m], weights[:m], m - m // 2, team=team)
-            return float(share @ np.square(said - Y[m // 2 : m]).sum(axis=1)), i, one
+            _, predictions, _, _ = exact(one, B, Y[:m], weights[:m], m - m // 2, team=team)
+            return float(share @ np.square(predictions - Y[m // 2 : m]).sum(axis=1)), i, one
 
         # Down while that is better, else up; then up while it is hardly worse.
         found = risk(middle)
@@ -244,7 +244,7 @@ def full(centers, geometry, A, Y, weights, penalty, held, team, most=_MOST, labe
     """
     n, k = len(A) - held, Y.shape[1]
     penalty = max(penalty, _ROUNDED * np.sqrt(len(A)))
-    lead = Leader.of(centers, geometry, A[:n], weights[:n], penalty, team)
+    lead = Preconditioner.of(centers, geometry, A[:n], weights[:n], penalty, team)
     root, total = np.sqrt(weights)[:, None], weights[:n].sum()
     alone, fit = lead.first(root[:n] * (Y[:n] - weights[:n] @ Y[:n] / total))
     beta = np.zeros((n, k))
@@ -264,10 +264,10 @@ def full(centers, geometry, A, Y, weights, penalty, held, team, most=_MOST, labe
         if done or looks >= most or now > risk * (1.0 - _FALL):
             break
         risk, enough = now, share * now * total
-    said = known + level
+    predictions = known + level
     beta, fit = np.concatenate([beta, np.zeros((held, k))]), np.concatenate([fit, known])
     steps = _steps(lead.plus(A, weights), Y, weights, beta, fit)
     for i, now in enumerate(steps, 1):
         if i >= looks or (now <= before).all() or now.sum() <= enough:
             break
-    return root * beta, weights @ (Y - fit) / weights.sum(), said
+    return root * beta, weights @ (Y - fit) / weights.sum(), predictions

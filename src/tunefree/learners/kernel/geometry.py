@@ -466,7 +466,7 @@ def looked_at(n, n_columns, most=200):
     return int(min(max(_MOVES / max(n * n_columns, 1), 10), most))
 
 
-def moves(geometry, A, rows, centers, coef, source: Any, columns, without=None):
+def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, without=None):
     r"""How predictions change when columns come from the next row, of shape (n_columns, n, c).
 
     Parameters
@@ -491,8 +491,8 @@ def moves(geometry, A, rows, centers, coef, source: Any, columns, without=None):
     A, out = A[rows], np.zeros((len(columns), len(rows), coef.shape[1]))
     own_of: Any = None if callable(source) else _coordinates_of(source)
     if geometry is None:  # a linear model
-        for to, together in zip(out, columns, strict=True):
-            own = own_of(together)
+        for to, column_groups in zip(out, columns, strict=True):
+            own = own_of(column_groups)
             to[:] = (np.roll(A[:, own], 1, axis=0) - A[:, own]) @ coef[own]
         return out
     kernel, slope = geometry.kernel, geometry.slope
@@ -506,13 +506,13 @@ def moves(geometry, A, rows, centers, coef, source: Any, columns, without=None):
     D, _ = parts(A, centers)
     E = decay(D, 1.0)
     left = kernel.sizes(A)
-    for to, together in zip(out, columns, strict=True):
+    for to, column_groups in zip(out, columns, strict=True):
         if callable(source):
-            moving: Any = source(together)
+            moving: Any = source(column_groups)
             far, sizes = parts(moving.astype(np.float32), centers)
             step, lines = far - D, sizes - left
         else:
-            own = own_of(together)
+            own = own_of(column_groups)
             if not len(own):
                 continue
             near, sizes = parts(*(np.ascontiguousarray(part[:, own]) for part in (A, centers)))
@@ -589,9 +589,9 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE, team=ALONE):
         order = np.argsort(groups, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
             gap[rows] = np.linalg.solve(corner[np.ix_(rows, rows)], coef[-held:][rows])
-    left_out = Y[-held:] - gap
+    held_out = Y[-held:] - gap
     if held == len(A):
-        return coef, left_out, penalty, corner[few]
+        return coef, held_out, penalty, corner[few]
     unit = np.zeros((len(A), len(few)), factor.dtype)
     unit[few, np.arange(len(few))] = 1.0
-    return coef, left_out, penalty, potrs(factor, unit).T
+    return coef, held_out, penalty, potrs(factor, unit).T

@@ -22,7 +22,7 @@ from scipy.special import expit, softmax
 
 from tunefree._blas import potrs
 from tunefree._threads import ALONE
-from tunefree.learners.kernel.full import Leader, lowered
+from tunefree.learners.kernel.full import Preconditioner, lowered
 from tunefree.learners.kernel.nystroem import accumulate, blocks
 from tunefree.learners.kernel.tiles import symmetric
 
@@ -76,11 +76,11 @@ class OnLandmarks:
     `rows(start, stop)` are placed rows, whose type of float features have.
     """
 
-    def __init__(self, marks, rows, n, room, team=ALONE):
+    def __init__(self, marks, rows, n, memory, team=ALONE):
         self.size, self.team = marks.size, team
         self._make, self._blocks = marks.features, blocks(marks, n)
         self._rows: Any = rows
-        if self.size * n <= room:
+        if self.size * n <= memory:
             held = team.map(lambda b: self._make(rows(b.start, b.stop)), self._blocks)
             known = dict(zip([b.start for b in self._blocks], held, strict=True))
             self._make, self._rows = known.__getitem__, lambda start, _: start
@@ -160,7 +160,7 @@ class OnTiles(_OnRows):
         unit = weights.mean()
         weights = np.maximum(weights / unit, _LEAST)
         given = self.centers, self.geometry, self.A, weights, penalty / unit, self.team
-        lead, root = Leader.of(*given), np.sqrt(weights)[:, None]
+        lead, root = Preconditioner.of(*given), np.sqrt(weights)[:, None]
         return lambda q: root * lead.solve(q / root) / unit
 
 
@@ -253,13 +253,13 @@ def parts(Y, held, groups=None):
     return [out for f in range(_FOLDS) if (out := fold % _FOLDS == f).any()]
 
 
-def learn(space, penalty, Y, weights, offset, left_out):
+def learn(space, penalty, Y, weights, offset, held_out):
     """Coefficients, what is said of the rows left out, and the penalty that says most of them.
 
     `left_out` are masks of rows, `penalty` is that of least squares.
     """
     middle, c = penalty * _FACTORS[_MIDDLE], np.zeros((space.size, Y.shape[1]))
-    known, w = [c] * len(left_out), np.where(left_out[0], 0.0, weights)
+    known, w = [c] * len(held_out), np.where(held_out[0], 0.0, weights)
     led = space.leader(curvature(_chances(offset[None])) * weights, middle)
     known[0], values, n_steps = minimize(space, middle, Y, w, offset, led, c, _LOOKED, _PATIENCE)
     if n_steps == _PATIENCE:
@@ -267,14 +267,14 @@ def learn(space, penalty, Y, weights, offset, left_out):
         led = space.leader(h * weights, middle)
 
     def heard(i, starts):
-        said, found = np.zeros(Y.shape), []
-        for out, c in zip(left_out, starts, strict=True):
+        predictions, found = np.zeros(Y.shape), []
+        for out, c in zip(held_out, starts, strict=True):
             w = np.where(out, 0.0, weights)
             c, values, _ = minimize(space, penalty * _FACTORS[i], Y, w, offset, led, c, _LOOKED)
-            said[out] = offset + values[out]
+            predictions[out] = offset + values[out]
             found.append(c)
-        out = np.any(left_out, axis=0)
-        return float(weights[out] @ losses(said[out], Y[out])), i, found, said[out]
+        out = np.any(held_out, axis=0)
+        return float(weights[out] @ losses(predictions[out], Y[out])), i, found, predictions[out]
 
     best = heard(_MIDDLE, known)
     for way in (-1, 1):  # down while that is better, else up
@@ -285,7 +285,7 @@ def learn(space, penalty, Y, weights, offset, left_out):
             best = near
         if best[1] != _MIDDLE:
             break
-    _, i, starts, said = best
+    _, i, starts, predictions = best
     penalty *= _FACTORS[i]
     c = minimize(space, penalty, Y, weights, offset, led, starts[0])[0]
-    return c, said, penalty
+    return c, predictions, penalty

@@ -120,7 +120,7 @@ class Solution(NamedTuple):
 
     coef: np.ndarray  # of the kernel values, of shape (m, n_alphas, n_outputs)
     intercept: np.ndarray  # of shape (n_alphas, n_outputs)
-    left_out: np.ndarray  # predictions of the first rows by all others, (n, n_alphas, n_outputs)
+    held_out: np.ndarray  # predictions of the first rows by all others, (n, n_alphas, n_outputs)
     rest: np.ndarray  # what is left of these rows' own residuals, of shape (n, n_alphas)
     known: tuple  # eigenvalues and eigenvectors of the products of centred coordinates
 
@@ -267,7 +267,7 @@ def solve(
     shape, mean = (len(alphas), targets.shape[1]), sums.first / total @ vectors
     coef, level = marks.fold(vectors @ table), shift + sums.targets / total
 
-    def left_out(block):
+    def held_out(block):
         F = marks.features(rows(block.start, block.stop)).T @ vectors
         F -= mean
         fit = (F @ table).reshape(len(F), *shape)
@@ -285,7 +285,7 @@ def solve(
         return fit, own
 
     most = n if most is None else min(most, n)
-    told, own = zip(*team.map(left_out, parts_of(most, _WHOLE)), strict=True)
+    told, own = zip(*team.map(held_out, parts_of(most, _WHOLE)), strict=True)
     return Solution(
         coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape),
         np.concatenate(told), np.concatenate(own), (np.maximum(values, 0.0), vectors),
@@ -320,5 +320,5 @@ def sharpened(marks, rows, n, targets, weights, found, i, team=ALONE):
         step = marks.fold(vectors @ (vectors.T @ slope / (values + ALPHAS[i])[:, None]))
         coef, intercept = coef + step, intercept + (rest - first @ step) / total
     own = found.rest[:, i, None]
-    said = targets[:kept] - np.concatenate(gaps) / np.maximum(own, 1e-8)
-    return coef, intercept, np.where(own > 1e-8, said, found.left_out[:, i])
+    predictions = targets[:kept] - np.concatenate(gaps) / np.maximum(own, 1e-8)
+    return coef, intercept, np.where(own > 1e-8, predictions, found.held_out[:, i])

@@ -71,7 +71,7 @@ MOST_WHOLE = 32
 # trace its points, its stride; targets refused.
 (
     T, NORM, CURVATURE, ENERGY, Y_N, Y_MEAN, Y_SQUARES, Y_STRIKES, CENTRE, UNIT, LOW, HIGH, LOSS,
-    WRONG, STRUCK, POINTS, STRIDE, REFUSED,
+    WRONG, OUTLIERS, POINTS, STRIDE, REFUSED,
 ) = range(18)  # fmt: skip
 _HEAD = 20
 # Points of the trace and what each holds: rows, half-life, what was wrong, loss, members' losses.
@@ -133,7 +133,7 @@ def _look(s, at, columns, values, first, stop, weight, store, where, work, z):
 
     The row counts in the statistics that it is seen by; `store` keeps them.
     """
-    d, sparse, struck, n = at[D_], at[FORM] == SPARSE, 0.0, 1
+    d, sparse, n_outliers, n = at[D_], at[FORM] == SPARSE, 0.0, 1
     where[0], work[z] = 0, 1.0
     for i in range(first, stop):
         j, x = (columns[i] if sparse else i - first), values[i]
@@ -146,7 +146,7 @@ def _look(s, at, columns, values, first, stop, weight, store, where, work, z):
         count, mean, square = s[a], s[a + d], s[a + 2 * d]
         gap = x - mean
         if _far(gap, count, square, s[a + 3 * d]):
-            struck = 1.0
+            n_outliers = 1.0
             if store:
                 s[a + 3 * d] += 1.0
             continue
@@ -175,7 +175,7 @@ def _look(s, at, columns, values, first, stop, weight, store, where, work, z):
                 n += 1
             work[z + n - 1] = gap / np.sqrt(square / count)
     if store:
-        s[STRUCK] += struck
+        s[OUTLIERS] += n_outliers
     return n
 
 
@@ -762,7 +762,7 @@ def _take_target(s, at, y, weight):
     count, mean, square = s[Y_N], s[Y_MEAN], s[Y_SQUARES]
     if _far(y - mean, count, square, s[Y_STRIKES]):
         s[Y_STRIKES] += 1.0
-        s[STRUCK] += 1.0
+        s[OUTLIERS] += 1.0
         s[REFUSED] += 1.0
         return False
     s[Y_STRIKES] = max(s[Y_STRIKES] - _MADE_UP, 0.0)

@@ -158,8 +158,8 @@ class _Judged(NamedTuple):
     held: np.ndarray
 
     def __call__(self, a):
-        left_out = a[np.arange(len(a)), :, np.maximum(self.held, 0)]
-        return np.stack([a[:, :, 0], left_out], axis=2)
+        held_out = a[np.arange(len(a)), :, np.maximum(self.held, 0)]
+        return np.stack([a[:, :, 0], held_out], axis=2)
 
 
 class Point(NamedTuple):

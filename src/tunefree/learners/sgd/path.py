@@ -249,7 +249,7 @@ class Spectrum(NamedTuple):
         inverse = 1.0 / (self.values[:, None] + np.asarray(alphas))
         return inverse, self.moments[:, None] * inverse[:, :, None]
 
-    def left_out(self, left, targets, mass, alphas):
+    def held_out(self, left, targets, mass, alphas):
         """Weighted squared errors of every penalty at rows left out with all their weight.
 
         `left` are rows of B V, `targets` are times the roots of the weights, and `mass` is what

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from tunefree._jit import Kernel, part
 from tunefree.designs import CSR, Dense, count, entry, index, resized
-from tunefree.robust import Guard
+from tunefree.robust import OutlierFilter
 
 _BY_COLUMN = ("weights", "sums", "largest")
 ROUNDS, LARGEST_NORM, RESTART, WEIGHT = 0, 1, 2, 3
@@ -141,7 +141,7 @@ class StreamSGD(NamedTuple):
         sums, masses = np.zeros((n_columns + 1, n_averages, len(start))), np.zeros(n_averages)
         origin = np.empty(0) if origin is None else np.array(origin, dtype=np.float64)
         centre = origin if len(origin) else np.zeros(n_columns)
-        guards = Guard.of(centre), Guard.of(start)
+        guards = OutlierFilter.of(centre), OutlierFilter.of(start)
         risks = np.zeros(n_averages + 1)
         return StreamState(origin, w, sums, masses, largest, np.zeros(4), risks, guards)
 

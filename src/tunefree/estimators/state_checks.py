@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tunefree.choose.portfolio import Member, Portfolio, PortfolioState
-from tunefree.choose.risk import N_SLOTS
 from tunefree.columns import RunningMoments, View
 from tunefree.engine.stream import FIRST, Stream
 from tunefree.estimators.targets import Extent, TargetScale
 from tunefree.learners.sgd.stream import StreamSGD, StreamState
-from tunefree.robust import Guard
+from tunefree.robust import OutlierFilter
+from tunefree.select.portfolio import Member, Portfolio, PortfolioState
+from tunefree.select.progressive_risk import N_SLOTS
 
 
 def same_form(one, other):
@@ -168,7 +168,7 @@ def check_stream(stream, n_columns, n_outputs):
     for X, targets, weights in stream.pending:
         require(X.shape == (len(weights), n_columns) and targets.shape == (len(weights), n_outputs))
         require(sparse.issparse(X) == stream.sparse and weights.ndim == 1)
-    fresh = Guard.of(np.zeros(n_columns)), Guard.of(np.zeros(n_outputs or 0))
+    fresh = OutlierFilter.of(np.zeros(n_columns)), OutlierFilter.of(np.zeros(n_outputs or 0))
     require(type(stream.guards) is tuple and len(stream.guards) <= 2)
     require(same_form(stream.guards, fresh[: len(stream.guards)]))
     if stream.state is not None:

@@ -12,14 +12,14 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from tunefree.engine.order import row_hash
 from tunefree.estimators import base
-from tunefree.estimators.turns import Threaded
+from tunefree.estimators.locking import Threaded
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import VennAbers
 from tunefree.uncertainty.inference import Law, Summary, inferred, table
 from tunefree.uncertainty.intervals import (
-    Chances,
-    Foretold,
+    HeldOutPredictions,
+    HeldOutProbabilities,
     allowance,
     atoms,
     intervals,
@@ -38,25 +38,28 @@ NOTHING = (
 
 def _known(estimator):
     check_is_fitted(estimator)
-    if getattr(estimator, "left_out_", None) is None:
+    if getattr(estimator, "held_out_", None) is None:
         raise ValueError(NOTHING.format(type(estimator).__name__))
-    return estimator.left_out_
+    return estimator.held_out_
 
 
-class TellsRisk:
-    """An estimator whose risk is told by `left_out_`: `Chances`, `Foretold`, or `Residuals`."""
+class RiskIntervalMixin:
+    """An estimator with an interval for its risk.
 
-    left_out_: Any
+    It rests on `held_out_`: `HeldOutProbabilities`, `HeldOutPredictions`, or `Residuals`.
+    """
+
+    held_out_: Any
 
     def _risk(self):
-        known = getattr(self, "left_out_", None)
+        known = getattr(self, "held_out_", None)
         if known is None:
-            return risk.left_out(np.empty(0), np.empty(0), bounded=False)
-        if isinstance(known, Chances):
-            return risk.left_out(known.wrong(), known.weights, bounded=True)
-        if not isinstance(known, Foretold):
-            known = Foretold.of_residuals(known)
-        return risk.left_out(known.losses(), known.weights, bounded=False, spent=self._searched())
+            return risk.held_out(np.empty(0), np.empty(0), bounded=False)
+        if isinstance(known, HeldOutProbabilities):
+            return risk.held_out(known.wrong(), known.weights, bounded=True)
+        if not isinstance(known, HeldOutPredictions):
+            known = HeldOutPredictions.of_residuals(known)
+        return risk.held_out(known.losses(), known.weights, bounded=False, spent=self._searched())
 
     def _searched(self) -> float:
         """Give q / (2 n) for q parameters that a search fitted to the n rows left out."""
@@ -73,7 +76,7 @@ class TellsRisk:
         return self._risk()[1]
 
 
-class TellsOnlineRisk(TellsRisk):
+class OnlineRiskIntervalMixin(RiskIntervalMixin):
     """A classifier whose rows were predicted before they were learned, and counted."""
 
     @property
@@ -84,7 +87,7 @@ class TellsOnlineRisk(TellsRisk):
         theorem for any stream, with no claim about the predictor at its end. None where rows have
         weights other than 1.
         """
-        known = getattr(self, "left_out_", None)
+        known = getattr(self, "held_out_", None)
         if known is None or not known.rows:
             return None
         return risk.online(known.mistakes, known.rows, 0.05 / known.rivals)
@@ -93,10 +96,10 @@ class TellsOnlineRisk(TellsRisk):
 class PredictsIntervals(Threaded):
     """A regressor with intervals.
 
-    A subclass has `left_out_`: a `Residuals` of every target, or `Foretold`.
+    A subclass has `held_out_`: a `Residuals` of every target, or `HeldOutPredictions`.
     """
 
-    left_out_: Any
+    held_out_: Any
 
     predict: Callable[..., np.ndarray]
 
@@ -136,18 +139,18 @@ class PredictsIntervals(Threaded):
 
     def _intervals(self, X, y, alpha, joint, unit=1.0):
         """Intervals about predictions; `unit` are the rows' standard deviations, up to a factor."""
-        alphas, parts, said = rates(alpha), self._parts(), y.reshape(len(y), -1)
+        alphas, parts, predictions = rates(alpha), self._parts(), y.reshape(len(y), -1)
         copies = getattr(self, "copies_", None)
         if copies:
-            out = self._plus(X, copies, said.shape, alphas, joint)
+            out = self._plus(X, copies, predictions.shape, alphas, joint)
         else:
-            out = intervals(parts, said, unit * self._sigma(X, said), alphas, joint)
+            out = intervals(parts, predictions, unit * self._sigma(X, predictions), alphas, joint)
         out = self._possible(out)
         return y, out[:, 0] if y.ndim == 1 else out
 
     def _after_fit(self, X, y, sample_weight):
         """Make intervals allow for atoms: by what the final model predicts for their rows."""
-        known, y = vars(self).get("left_out_"), np.asarray(y)
+        known, y = vars(self).get("held_out_"), np.asarray(y)
         targets = y.reshape(len(y), -1)
         values = [atoms(column) for column in targets.T]
         # Pearson residuals of one value differ with the exposure: they have no atoms.
@@ -159,18 +162,18 @@ class PredictsIntervals(Threaded):
         if sample_weight is not None:
             rows &= np.asarray(sample_weight) > 0
         rows, final = self._final_predictions(X, np.flatnonzero(rows))
-        if isinstance(known, Foretold):
-            pairs = list(zip(known.said.T, known.targets.T, strict=True))
+        if isinstance(known, HeldOutPredictions):
+            pairs = list(zip(known.predictions.T, known.targets.T, strict=True))
         else:
             pairs = [(part.targets - part.residuals, part.targets) for part in known]
         extra = [
             allowance(*pair, final[:, j], targets[rows, j], values[j])
             for j, pair in enumerate(pairs)
         ]
-        if isinstance(known, Foretold):
-            self.left_out_ = known._replace(allowance=np.stack(extra, axis=1))
+        if isinstance(known, HeldOutPredictions):
+            self.held_out_ = known._replace(allowance=np.stack(extra, axis=1))
         else:
-            self.left_out_ = tuple(
+            self.held_out_ = tuple(
                 part._replace(allowance=one) for part, one in zip(known, extra, strict=True)
             )
 
@@ -186,21 +189,23 @@ class PredictsIntervals(Threaded):
         return rows, self.predict(X).reshape(len(rows), -1)
 
     def _parts(self):
-        """`Residuals` of every target; those of `Foretold` are worked out once."""
+        """`Residuals` of every target; those of `HeldOutPredictions` are worked out once."""
         known = _known(self)
-        if not isinstance(known, Foretold):
+        if not isinstance(known, HeldOutPredictions):
             return known
         held = vars(self).get("_residuals")
         if held is None or held[0] is not known:
             held = vars(self)["_residuals"] = known, known.parts()
         return held[1]
 
-    def _sigma(self, X, said):
+    def _sigma(self, X, predictions):
         """The scale of rows, of the shape of the predictions."""
         parts = self._parts()
         local = any(getattr(p.scale, "view", None) is not None for p in parts)
         columns = self._columns_of(X) if local else None
-        return np.stack([p.scale.of(f, columns) for p, f in zip(parts, said.T, strict=True)], 1)
+        return np.stack(
+            [p.scale.of(f, columns) for p, f in zip(parts, predictions.T, strict=True)], 1
+        )
 
     def _possible(self, ends):
         """Intervals within what targets can be."""
@@ -208,25 +213,25 @@ class PredictsIntervals(Threaded):
 
     def _plus(self, X, copies, shape, alphas, joint):
         """CV+ over cross-fitted copies."""
-        said, sigma, scores, weights = [], [], [], []
+        predictions, sigma, scores, weights = [], [], [], []
         for copy, own in copies:
             f = copy.predict(X).reshape(shape)
-            said.append(f)
+            predictions.append(f)
             sigma.append(copy._sigma(X, f))
             scores.append(own.scores.max(axis=1, keepdims=True) if joint else own.scores)
             weights.append(own.weights)
         out = np.empty((*shape, 2, len(alphas)))
         for j in range(shape[1]):
             column = [s[:, 0 if joint else j] for s in scores]
-            own = [f[:, j] for f in said], [s[:, j] for s in sigma]
+            own = [f[:, j] for f in predictions], [s[:, j] for s in sigma]
             out[:, j] = plus_interval(column, weights, *own, alphas)
         return out
 
 
 class PredictsSets(Threaded):
-    """A classifier with sets; a subclass has `left_out_`, a `Chances`."""
+    """A classifier with sets; a subclass has `held_out_`, a `HeldOutProbabilities`."""
 
-    left_out_: Any
+    held_out_: Any
 
     predict: Callable[..., np.ndarray]
     predict_proba: Callable[..., np.ndarray]
@@ -304,7 +309,7 @@ class PredictsSets(Threaded):
         return np.stack(pairs, axis=1)
 
 
-class TellsCoefficients:
+class CoefficientInferenceMixin:
     """A linear estimator whose loss has a smooth minimum, which coefficients are inferred of."""
 
     fit_intercept: bool

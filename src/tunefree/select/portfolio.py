@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, rms, start_progress
+from tunefree.select.progressive_risk import (
+    ProgressiveRisk,
+    curve,
+    recent_rows,
+    record,
+    risks,
+    rms,
+    start_progress,
+)
 
 
 class Member(NamedTuple):
@@ -38,7 +46,7 @@ class PortfolioState(NamedTuple):
 
     views: dict
     members: tuple
-    progress: Progress
+    progress: ProgressiveRisk
     epoch: int
     chosen: tuple
     scales: tuple

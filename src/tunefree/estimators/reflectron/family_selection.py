@@ -50,7 +50,7 @@ def _risen(values, weights):
     return isotonic_regression(values, sample_weight=weights)
 
 
-def together(s, y, weights):
+def binned(s, y, weights):
     """Indices in order with their targets and weights: means of neighbours, unless rows are few."""
     s, y, w = np.broadcast_arrays(s, y, weights)
     order = np.argsort(s, axis=None, kind="stable")
@@ -120,7 +120,7 @@ def monotone(base, family, points, n_knots, by_rise=False):
         values = _risen(values + (aim - told), sums)
 
 
-def entered(model, learner, shape, offset, k):
+def with_default_geometries(model, learner, shape, offset, k):
     """The learner of a family with all geometries that compete, and the first step.
 
     `shape` counts rows and columns, and `offset` has the intercepts of the start, if any. With many
@@ -156,7 +156,7 @@ def margins(learner, state, batches):
     return out
 
 
-def left_out(learner, state, batch):
+def held_out(learner, state, batch):
     """Indices of rows by the member that has not seen them, or else by the first."""
     s = margins(learner, state, [batch])[0]
     return s[np.arange(len(s)), np.maximum(batch.held, 0)]
@@ -169,7 +169,7 @@ def _is_better(costs, others, weights):
     return mean > np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
 
 
-class Rounds:
+class FamilySelection:
     """One fit: `model` is the estimator, `learner` the batch learner that it made."""
 
     def __init__(self, model, problem, columns, batches, start, learner):
@@ -190,7 +190,7 @@ class Rounds:
             self.learner = self.learner._replace(family=family.learned(y, null, w))
         state = self._race()
         for _ in range(_ROUNDS if learns else 0):
-            mean = self.learner.family.clipped(self.learner.link.mean(self._left_out(state)))
+            mean = self.learner.family.clipped(self.learner.link.mean(self._held_out(state)))
             state = self._go_on(state, family=family.learned(y, mean, w))
         if self.link is not None:
             state = self._linked(state)
@@ -198,7 +198,7 @@ class Rounds:
         if isinstance(family, Binomial) and not is_classifier(self.model):
             self._warn_separable(state)
         if hasattr(family, "levels"):  # what smoothing has moved
-            s = self._left_out(state)
+            s = self._held_out(state)
             fitted = fitted._replace(offset=fitted.offset + family.start(y - s, w))
         return fitted, self.learner, state
 
@@ -235,7 +235,9 @@ class Rounds:
         """The state after geometries have competed: on some rows first, if there are many."""
         model, problem, batch = self.model, self.problem, self.batches[0]
         n, d = batch.design.shape
-        learner = entered(model, self.learner, (n, problem.width), self.start[1], self.k)
+        learner = with_default_geometries(
+            model, self.learner, (n, problem.width), self.start[1], self.k
+        )
         natural = learner.configurations[-1].potential == NATURAL[-1]
         few = max(_PILOT, _PILOT_A_COLUMN * d)
         pilot = batch
@@ -288,9 +290,9 @@ class Rounds:
         """`margins` of all batches, or of some."""
         return margins(learner, state, self.batches if batches is None else batches)
 
-    def _left_out(self, state):
+    def _held_out(self, state):
         """Indices of rows by the member that has not seen them, or else by the first."""
-        return left_out(self.learner, state, self.batches[0])
+        return held_out(self.learner, state, self.batches[0])
 
     # ---------------------------------------------------------------- links
 
@@ -338,7 +340,7 @@ class Rounds:
         """
         family, base = self.learner.family, getattr(self.learner.link, "base", self.learner.link)
         folds, batch = self._folds(self.learner, state), self.batches[0]
-        points = [together(s, y, w[:, None]) for (s, y, w), _ in folds]
+        points = [binned(s, y, w[:, None]) for (s, y, w), _ in folds]
         stays, weights = self._risks(folds, [now or base] * len(folds))
         knots = [k for k in _KNOTS if k == 2 or k * _ROWS_A_KNOT <= len(batch.targets)]
         kept = None
@@ -352,7 +354,7 @@ class Rounds:
         risk, costs, shape, before = kept
         if now is not None and _is_better(stays, costs, weights):
             return now, weights @ stays / weights.sum(), stays
-        points = together(self._left_out(state), batch.targets, batch.weights[:, None])
+        points = binned(self._held_out(state), batch.targets, batch.weights[:, None])
         links = list(islice(monotone(base, family, points, *shape), before + 1))
         return links[-1] if links else None, risk, costs
 

@@ -17,7 +17,7 @@ _RECENT = 8192
 _RECENT_NUMBERS = 4_000_000
 
 
-class Progress(NamedTuple):
+class ProgressiveRisk(NamedTuple):
     """What the candidates predicted so far.
 
     Attributes
@@ -45,7 +45,7 @@ def start_progress(n_candidates, n_outputs, rows=None):
     """An empty record; `rows` (if known) bounds how many predictions it must keep."""
     n = int(np.clip(_RECENT_NUMBERS // (n_candidates * n_outputs), 256, _RECENT))
     n = n if rows is None else max(1, min(n, rows))
-    return Progress(
+    return ProgressiveRisk(
         np.zeros((N_SLOTS, n_candidates)),
         np.zeros(N_SLOTS),
         np.array([0, 1], np.int64),

@@ -19,7 +19,7 @@ _THREADS, _MORE = 2, 1e9
 _SMALL = 4e6
 
 
-class Room(NamedTuple):
+class MemoryBudget(NamedTuple):
     """The shape of a fit, and the bytes that it may take.
 
     Attributes
@@ -93,7 +93,7 @@ class Room(NamedTuple):
         """Of m candidates' matrix and basis, and of as many rows that judge."""
         return 40.0 * m**2
 
-    def moves(self, m, n):
+    def permutation_effects(self, m, n):
         """Of m rows' kernel values with n, before and after columns are changed."""
         return 28.0 * m * n
 

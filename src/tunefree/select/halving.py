@@ -19,7 +19,7 @@ from scipy import sparse
 from tunefree.designs import CSR, Dense
 from tunefree.learners.reflectron.stochastic import discounted_risk
 from tunefree.links import target_margin
-from tunefree.robust import Guard
+from tunefree.robust import OutlierFilter
 
 MULTIPLES = (1.0 / 16.0, 0.25, 1.0, 4.0, 16.0)
 _FIRST_HALVING = 1024
@@ -115,7 +115,7 @@ class Halving(NamedTuple):
             )
             for run in runs
         )
-        guards = Guard.of(np.zeros(d)), Guard.of(np.zeros(k))
+        guards = OutlierFilter.of(np.zeros(d)), OutlierFilter.of(np.zeros(k))
         return cls(runs, guards=guards, tally=np.zeros((3, k)))
 
     def n_outputs(self):
@@ -206,7 +206,7 @@ class Halving(NamedTuple):
         )
         of_rows, of_targets = self.guards
         arrays = (np.ascontiguousarray(a[index]) for a in of_targets[:-1])
-        guards = of_rows, Guard(*arrays, clock=of_targets.clock)
+        guards = of_rows, OutlierFilter(*arrays, clock=of_targets.clock)
         tally, start = self.tally[:, index], self.start
         tally[1] = np.where(sign > 0.0, tally[1], ends * tally[0] - tally[1])
         if start is not None:

@@ -6,11 +6,11 @@ Learners of learners, for `engine.run.run` over a `Data`:
     learns all members side by side, each row predicted before it is learned in the first pass. One
     over the first rows under every view and bandwidth of a grid scouts: the best three bandwidths
     of the best view go on.
-`HoldOut`
+`HoldOutSelection`
     passes over all rows, once without every tenth row (below 500 rows, without some more) and once
     with it, side by side: they share the kernel's values. After passes 1, 2, 3, 5, 8, 12, ... the
     average of the pass is read and its error e on the left-out rows noted.
-`Rivals`
+`ProgressiveSelection`
     a single pass that chooses: nothing need be left out to compare bandwidths and rules by the
     errors over the last half of it (the latest 8,192 rows, at most).
 `Alone`
@@ -27,9 +27,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree.choose.risk import Progress, curve, recent_rows, record, risks, rms, start_progress
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Cache, Memory, Rows, base, root_of
 from tunefree.protocols import Source
+from tunefree.select.progressive_risk import (
+    ProgressiveRisk,
+    curve,
+    recent_rows,
+    record,
+    risks,
+    rms,
+    start_progress,
+)
 
 READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
 # Visits of rows worth making, and rows up to which the distances of all pairs are kept.
@@ -114,7 +122,7 @@ class State(NamedTuple):
     """State of a run."""
 
     engine: Blocked  # all members' learners; changed in place
-    progress: Progress | None = None  # what was predicted before it was learned
+    progress: ProgressiveRisk | None = None  # what was predicted before it was learned
     epoch: int = 0
     read_outs: tuple = ()
 
@@ -162,7 +170,7 @@ class Passes:
         return state._replace(epoch=epoch), epoch >= self.n_passes
 
 
-class Alone(Passes):
+class SingleRun(Passes):
     """Passes of a single member, of which the average, or the `last` iterate, is read.
 
     `suffix` starts the average anew with each pass; where it comes `late`, it has no mass in the
@@ -192,7 +200,7 @@ class Alone(Passes):
         return Outcome(coefs, decisions[:, int(self.last or self.late)], targets, weights, trace)
 
 
-class Rivals(Passes):
+class ProgressiveSelection(Passes):
     """One pass of several rules and bandwidths, blended by their errors on the way."""
 
     def __init__(self, team, loss_of, normalise):
@@ -211,7 +219,7 @@ class Rivals(Passes):
         return blend(found, targets, weights, state.engine.n_slots, self.normalise)
 
 
-class HoldOut:
+class HoldOutSelection:
     """Passes over all rows, read on rows left out.
 
     Of every two members the first does not learn these rows, by default those of `left_out`. If
@@ -222,7 +230,7 @@ class HoldOut:
     def __init__(self, team, data, when, loss_of, normalise, held=None):
         self.team, self.data, self.when = team, data, when
         self.loss_of, self.normalise, self.honest = loss_of, normalise, held is not None
-        self.held = left_out(len(data.targets)) if held is None else held
+        self.held = held_out(len(data.targets)) if held is None else held
         self.apart = np.isin(np.arange(len(data.targets)), self.held)
 
     def init(self, engine):
@@ -280,7 +288,7 @@ def read_outs(n_visits, max_iter=None, limit=12):
     return chosen if max_iter is None or max_iter in chosen else [*chosen, max_iter]
 
 
-def left_out(n):
+def held_out(n):
     """The rows that half of the members do not learn; 1 at least.
 
     Examples

@@ -4,7 +4,7 @@ Below 2,000 rows every row is left out in turn, beyond one fold of five is. A ca
 leave rows out at no price (kernels and ridge regression, exactly; kernel PiSTOL, which predicts
 before it learns) learns all rows at once; another is fitted fold by fold. Kernels with few rows a
 column leave rows out exactly, too, but by thirds, which their search does not see. What they said
-becomes one model by `tunefree.choose.stack`. The rule is written down in docs/selection.md.
+becomes one model by `tunefree.select.stacking`. The rule is written down in docs/selection.md.
 """
 
 import time
@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tunefree._threads import n_threads, side_by_side
-from tunefree.choose.plan import Cost
-from tunefree.choose.stack import Stack, log_losses, stack_classes, stack_targets
+from tunefree.select.costs import Cost
+from tunefree.select.stacking import Stack, log_losses, stack_classes, stack_targets
 
 # Below this many rows every fold is left out in turn; the most rows of a single hold-out.
-FEW_ROWS, _FOLDS, _THIRDS, _MOST_HELD = 2000, 5, 3, 5000
+FEW_ROWS, _FOLDS, _THREE_FOLDS, _MOST_HELD = 2000, 5, 3, 5000
 # Fewer rows than this tell nothing about which candidate is better.
 _FEWEST_ROWS = 40
 # A candidate is stopped when it is worse by so many standard errors.
@@ -54,11 +54,11 @@ class Candidate(Protocol):
 
     name: str
     family: str
-    leads: bool
-    follows: bool
-    grows: bool
+    provides_view: bool
+    reuses_view: bool
+    adds_landmarks: bool
     at_once: bool
-    thirds: bool
+    three_folds: bool
     most_rows: int
     pilot_seconds: float
     pilot_risk: float
@@ -71,7 +71,7 @@ class Candidate(Protocol):
         """Something with `show(X)` and a `model`."""
         ...
 
-    def moves(self, fitted, X, rows, score) -> Any:
+    def permutation_effects(self, fitted, X, rows, score) -> Any:
         """How its scores of the first rows change with columns of the next row; None if sparse."""
         ...
 
@@ -117,7 +117,7 @@ class Entry(NamedTuple):
     status: str
     trace: dict | None = None
     fitted: Any = None
-    moves: np.ndarray | None = None
+    permutation_effects: np.ndarray | None = None
 
 
 def folds_of(strata, groups=None, count=None):
@@ -169,7 +169,7 @@ def price(candidate, shape, splits=None):
         each = [candidate.cost(shape.rows(len(kept))).seconds for kept, _ in splits]
         return Cost(whole.seconds + sum(each), whole.bytes)
     count = _FOLDS if shape.n < FEW_ROWS else max(_FOLDS, -(-shape.n // _MOST_HELD))
-    count = _THIRDS if candidate.thirds else count
+    count = _THREE_FOLDS if candidate.three_folds else count
     train = candidate.cost(shape.rows(max(1, int(shape.n * (1 - 1 / count)))))
     times = count if shape.n < FEW_ROWS else 1
     return Cost(whole.seconds + times * train.seconds, whole.bytes)
@@ -205,7 +205,7 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
         used = range(count) if len(y) < FEW_ROWS else range(1)
         splits = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in used]
     entries, comparable = [], len(y) >= _FEWEST_ROWS and _learnable(strata, splits)
-    is_late = [c.follows or c.grows for c in candidates]
+    is_late = [c.reuses_view or c.adds_landmarks for c in candidates]
 
     def reason(i, step):
         if callbacks.stopped:
@@ -220,7 +220,7 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
         return None
 
     def hear(candidate, known):
-        if candidate.follows:
+        if candidate.reuses_view:
             ahead, candidate = _piloted(candidate, known, X, y, weights, splits[0], strata, score)
             if not ahead:
                 few = pilot_rows(len(y), candidate.most_rows)
@@ -242,9 +242,11 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
     known, waiting = entries, {}
     # Of many rows the kernels on landmarks find the same view of the columns side by side.
     leading = [
-        k for k, c in enumerate(candidates) if c.leads and c.at_once and c.family == "kernel"
+        k
+        for k, c in enumerate(candidates)
+        if c.provides_view and c.at_once and c.family == "kernel"
     ]
-    leading = leading if any(c.grows for c in candidates) else []
+    leading = leading if any(c.adds_landmarks for c in candidates) else []
     with ThreadPoolExecutor(2) as pool, unwarned():
         for i, (candidate, step) in enumerate(zip(candidates, plan.steps, strict=True)):
             if i in leading[:1]:
@@ -255,11 +257,11 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
             why = reason(i, step)
             if why is not None:
                 entries.append(_unscored(candidate, why))
-                callbacks.heard(entries[-1], weights)
+                callbacks.evaluated(entries[-1], weights)
                 continue
             callbacks.begin(candidate.name)
             entries.append(waiting[i].result() if i in waiting else hear(candidate, known))
-            callbacks.heard(entries[-1], weights)
+            callbacks.evaluated(entries[-1], weights)
             callbacks.end()
     return entries
 
@@ -286,12 +288,12 @@ def _learnable(strata, splits):
     return all(len(np.unique(strata[kept])) > 1 for kept, _ in splits)
 
 
-def leader_of(entries, weights=None):
+def view_donor(entries, weights=None):
     """The last model whose view of the columns others take over, if there is one.
 
     With the rows' weights: the kernel among them that said most of rows left out.
     """
-    found = [e for e in entries if e.candidate.leads and e.fitted is not None]
+    found = [e for e in entries if e.candidate.provides_view and e.fitted is not None]
     if weights is not None:
         found = [e for e in found if e.candidate.family == "kernel"]
         found.sort(key=lambda e: -weights[e.rows] @ e.second)
@@ -333,7 +335,7 @@ def _piloted(candidate, entries, X, y, weights, split, strata, score):
     They are judged on the hold-out, the candidate with that kernel's view of the columns and with
     its own. It goes on with the better one, from what it found.
     """
-    leading = [e for e in entries if e.candidate.family == "kernel" and e.candidate.leads]
+    leading = [e for e in entries if e.candidate.family == "kernel" and e.candidate.provides_view]
     leading = [e for e in leading if e.fitted is not None][-1:]
     if not leading or len(y) < 3 * _PILOT[0]:
         return True, candidate
@@ -355,12 +357,12 @@ def _piloted(candidate, entries, X, y, weights, split, strata, score):
 def _judge(candidate, X, y, weights, splits, strata, score, entries, groups=None):
     """Hear a candidate, fold by fold as long as it can still win, or on all rows at once."""
     start = time.perf_counter() - candidate.pilot_seconds
-    leader = leader_of(entries, weights if candidate.grows else None)
+    leader = view_donor(entries, weights if candidate.adds_landmarks else None)
     held = np.zeros(len(y), dtype=bool)
     held[np.concatenate([out for _, out in splits])] = True
     if candidate.at_once:
         learned = np.arange(len(y))
-        if candidate.follows and len(y) > candidate.most_rows:
+        if candidate.reuses_view and len(y) > candidate.most_rows:
             learned = np.flatnonzero(~held)[: candidate.most_rows]
         mark = held[learned]
         more = {"held": mark} if mark.any() else {}
@@ -369,21 +371,23 @@ def _judge(candidate, X, y, weights, splits, strata, score, entries, groups=None
         whole = candidate.fit(X[learned], y[learned], weights[learned], leader, **more)
         rows = np.flatnonzero(held)
         scores = score.recalled(whole) if more else score.of(whole, X[rows])
-        moves = vars(whole.model).pop("held_moves_", None)
-        if moves is None:
-            moves = candidate.moves(whole, X, rows, score)
+        permutation_effects = vars(whole.model).pop("held_out_effects_", None)
+        if permutation_effects is None:
+            permutation_effects = candidate.permutation_effects(whole, X, rows, score)
         entry = _entry(candidate, scores, rows, y, weights, score, start, whole)
-        whole_moves = moves is not None and moves.shape[2] == scores.shape[1]
-        return entry._replace(moves=moves if whole_moves else None)
+        complete = (
+            permutation_effects is not None and permutation_effects.shape[2] == scores.shape[1]
+        )
+        return entry._replace(permutation_effects=permutation_effects if complete else None)
     scores, rows, trace, entry = [], [], None, None
-    if candidate.thirds:
-        fold, count = folds_of(strata, groups, _THIRDS)
+    if candidate.three_folds:
+        fold, count = folds_of(strata, groups, _THREE_FOLDS)
         splits = [(np.arange(len(y)), np.flatnonzero(fold == f)) for f in range(count)]
     for i, (kept, out) in enumerate(splits):
-        if candidate.thirds:
+        if candidate.three_folds:
             more = {} if groups is None else {"groups": groups}
             mark = np.isin(kept, out)
-            fitted = candidate.fit(X, y, weights, leader, held=mark, together=None, **more)
+            fitted = candidate.fit(X, y, weights, leader, held=mark, column_groups=None, **more)
             told = score.recalled(fitted)
         else:
             fitted = candidate.fit(X[kept], y[kept], weights[kept], leader)
@@ -422,23 +426,25 @@ def stack(entries, y, weights, score):
         The largest share first; without a stack the cheapest alone.
     str
     """
-    heard = finished(entries)
-    if not heard:
+    evaluated = finished(entries)
+    if not evaluated:
         first = [e for e in entries if e.status == "finished"] or entries
         return None, first[:1], "There were too few rows to compare: the cheapest is taken."
-    rows = heard[0].rows
-    joined = score.stack([e.scores for e in heard], y[rows], weights[rows], searched(heard))
+    rows = evaluated[0].rows
+    joined = score.stack([e.scores for e in evaluated], y[rows], weights[rows], searched(evaluated))
     order = [i for i in np.argsort(-joined.shares, kind="stable") if joined.shares[i] > 0.0]
-    order = order or [int(np.argmin([weights[rows] @ e.second for e in heard]))]
-    parts = ", ".join(f"{heard[i].candidate.name!r} {joined.shares[i]:.0%}" for i in order)
-    best = min(heard, key=lambda e: weights[rows] @ e.second)
-    alone, together = (weighted_mean(v, weights[rows])[0] for v in (best.second, joined.losses))
-    words = f"{parts}: left-out {score.kind} {together:.4g}"
+    order = order or [int(np.argmin([weights[rows] @ e.second for e in evaluated]))]
+    parts = ", ".join(f"{evaluated[i].candidate.name!r} {joined.shares[i]:.0%}" for i in order)
+    best = min(evaluated, key=lambda e: weights[rows] @ e.second)
+    alone, column_groups = (
+        weighted_mean(v, weights[rows])[0] for v in (best.second, joined.losses)
+    )
+    words = f"{parts}: left-out {score.kind} {column_groups:.4g}"
     if len(order) > 1:
         words += f", {alone:.4g} of {best.candidate.name!r} alone"
     chosen = np.array(order)
     joined = Stack(joined.weights[chosen], joined.offsets, joined.shares[chosen], joined.losses)
-    return joined, [heard[i] for i in order], words + "."
+    return joined, [evaluated[i] for i in order], words + "."
 
 
 def importances(joined, entries, y, weights, score):
@@ -447,9 +453,9 @@ def importances(joined, entries, y, weights, score):
     The changes are those of `Entry.moves`: permutation importances of a cyclic permutation, without
     another fit, as far as every model in the stack knows them.
     """
-    if joined is None or any(e.moves is None for e in entries):
+    if joined is None or any(e.permutation_effects is None for e in entries):
         return None
-    few = min(e.moves.shape[1] for e in entries)
+    few = min(e.permutation_effects.shape[1] for e in entries)
     rows = entries[0].rows[:few]
 
     def losses(scores):
@@ -457,7 +463,7 @@ def importances(joined, entries, y, weights, score):
 
     told = [e.scores[:few] for e in entries]
     before = losses(told)
-    each = zip(*(e.moves[:, :few] for e in entries), strict=True)
+    each = zip(*(e.permutation_effects[:, :few] for e in entries), strict=True)
     return (
         np.array([losses([F + m for F, m in zip(told, moved, strict=True)]) for moved in each])
         - before
@@ -523,7 +529,7 @@ class Classes(NamedTuple):
 
     def recalled(self, fitted):
         """What a model said of rows left out while it learned the others; it forgets it."""
-        return self._of_all(vars(fitted.model).pop("held_values_"), fitted.model.classes_)
+        return self._of_all(vars(fitted.model).pop("held_out_values_"), fitted.model.classes_)
 
     def _of_all(self, scores, known):
         scores = scores.reshape(len(scores), -1).astype(np.float64)
@@ -570,7 +576,7 @@ class Targets(NamedTuple):
 
     def recalled(self, fitted):
         """What a model said of rows left out while it learned the others; it forgets it."""
-        told = vars(fitted.model).pop("held_values_")
+        told = vars(fitted.model).pop("held_out_values_")
         return np.asarray(told, dtype=np.float64).reshape(len(told), -1)
 
     def losses(self, predicted, y):

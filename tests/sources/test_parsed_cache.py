@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from tunefree import Checkpoint, PiSTOLClassifier, ReflectronRegressor, open_source
-from tunefree.engine.sources import Mark, kept
+from tunefree.engine.sources import Mark, parsed_cache
 from tunefree.io import files
 
 RNG = np.random.default_rng(0)
@@ -67,7 +67,7 @@ def test_a_damaged_or_foreign_file_of_blocks_is_written_anew(path, tmp_path):
 
 def test_a_full_disk_is_no_reason_to_stop(path, monkeypatch):
     parsed, source = list(read(open_source(path))), open_source(path)
-    monkeypatch.setattr(kept, "_ROOM", np.inf)
+    monkeypatch.setattr(parsed_cache, "_ROOM", np.inf)
     with source.parsed_once():
         assert source.reader.kept is None
     monkeypatch.undo()
@@ -78,7 +78,7 @@ def test_a_full_disk_is_no_reason_to_stop(path, monkeypatch):
 
     parsed = list(read(open_source(path)))
     with source.parsed_once():
-        monkeypatch.setattr(kept.pa.ipc, "new_file", lambda *_: Full())
+        monkeypatch.setattr(parsed_cache.pa.ipc, "new_file", lambda *_: Full())
         assert list(read(source)) == parsed == list(read(source))
         assert not os.path.exists(source.reader.kept.path)
 

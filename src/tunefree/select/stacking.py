@@ -4,7 +4,7 @@ Classes: log-odds :math:`\sum_k a_k F_k(x) + b` with :math:`a_k \ge 0` of least 
 scores left out, plus :math:`10^{-3} |b|^2`. Targets: :math:`m + \sum_k a_k (F_k(x) - m)` about
 their mean m, with :math:`a_k \ge 0` of least squared error. A model stays out if the others lose
 less than a quarter of a standard error, or a thousandth, without it, and the sum goes from the
-constant only as far as `robust.share_of` says. The mean of what is then left of targets is added
+constant by `robust.shrinkage_factor`. The mean of what is then left of targets is added
 where it is larger than its standard error, so that sums are kept.
 
 Source: Wolpert 1992 (stacked generalization); Breiman 1996 (non-negative weights).
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax, softmax
 
-from tunefree.robust import share_of, share_of_classes, shares_as_scores
+from tunefree.robust import shares_as_scores, shrinkage_factor, shrinkage_factor_of_classes
 
 _OFFSETS = 1e-3
 # Logarithms of the weights' ends, in units of one over the scores' size.
@@ -145,7 +145,7 @@ def stack_targets(predictions, targets, weights, spread, spent=0.0):
     stack = _pruned(fit, predictions, weights)
     step, ahead = ((part - mean) / np.sqrt(spread) for part in (stack.join(predictions), targets))
     each = np.repeat(weights, step.shape[1])
-    way = float(share_of(step.reshape(-1, 1), ahead.reshape(-1, 1), each, spent=spent)[0])
+    way = float(shrinkage_factor(step.reshape(-1, 1), ahead.reshape(-1, 1), each, spent=spent)[0])
     gap, error = _mean(ahead - way * step, weights)
     # Beyond it squared errors of new rows are expected to fall by gap**2 - error**2.
     gap = np.where(np.abs(gap) > error, gap, 0.0)
@@ -197,7 +197,7 @@ def _believed(stack, scores, null, codes, weights, spent):
     """The stack of classes, on its way from the log-odds of their shares."""
     joined = stack.join(scores)
     prior, p = (softmax(_both(each), axis=1) for each in (null[None], joined))
-    way = share_of_classes(p, prior[0], codes, weights, spent)
+    way = shrinkage_factor_of_classes(p, prior[0], codes, weights, spent)
     if way == 1.0:
         return stack
     losses = log_losses(null + way * (joined - null), codes)
