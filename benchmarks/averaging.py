@@ -4,6 +4,7 @@ python benchmarks/averaging.py [--data ../shared/data] [table auto cost sparse p
 """
 
 import argparse
+import sys
 import tempfile
 import time
 import warnings
@@ -17,14 +18,16 @@ from sklearn.linear_model import Ridge, RidgeCV, SGDRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from _data import load
 from _tables import console, table
+from papers.stored_iterates import average_iterates, chunk_sums
 from tunefree.averaging import Geometric, Uniform
 from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.estimators.ridge import AveragedSGDRegressor, sgd_ridge_path
-from tunefree.experiments.stored_iterates import average_iterates, chunk_sums
 from tunefree.learners.sgd.path import SGD, averages, compress
 
 ALPHAS = np.logspace(-3, 5, 50)

@@ -8,15 +8,18 @@ DIR holds MNIST's training images and labels as IDX files. Times are the paper's
 """
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from papers.stiff import SOLVERS, implicit
 from tunefree import flow
 from tunefree.datasets import load_mnist_sample, make_cosine_glm
 from tunefree.designs import Dense
-from tunefree.experiments.stiff import SOLVERS, implicit
 from tunefree.learners.reflectron.flow import Flow, Sample
 from tunefree.links import Logistic
 from tunefree.potentials import PNorm, Power

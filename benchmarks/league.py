@@ -22,6 +22,7 @@ from _peers import timed
 from _tables import console, standard_error, table
 from linear import Cache
 
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 TASKS = ("binary", "multiclass", "regression")
 
 
@@ -317,8 +318,8 @@ def arguments():
     parser.add_argument("--rows", metavar="FILE", help="keep all rows there (JSON)")
     parser.add_argument("--ours", action="store_true", help="ours alone, without peers")
     parser.add_argument("--cached", action="store_true", help="only sets whose peers are in FILE")
-    parser.add_argument("--csv", metavar="FILE", default="league.csv")
-    parser.add_argument("--figure", metavar="FILE", default="league.png")
+    parser.add_argument("--csv", metavar="FILE", default=DOCS / "results/league.csv")
+    parser.add_argument("--figure", metavar="FILE", default=DOCS / "figures/league.png")
     return parser.parse_args()
 
 

@@ -185,7 +185,6 @@ check "report" "" tunefree report m1 kinds.test.csv -o page.html
 check "inspect" "TuneFreeClassifier" tunefree inspect m1
 check "path" "" tunefree path numbers.csv
 check "stream" "rows" tunefree stream numbers.csv
-check "reproduce --list" "" tunefree reproduce --list
 check "demo" "" tunefree demo
 check "completion" "complete" env SHELL=/bin/bash tunefree --show-completion bash
 gzip -k numbers.csv && python -m zipfile -c numbers.zip numbers.csv && bzip2 -k numbers.csv 2>/dev/null ||

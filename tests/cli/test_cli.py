@@ -10,7 +10,6 @@ import tunefree
 from tunefree.cli import app
 from tunefree.cli.report import largest_weights
 from tunefree.cli.train import guess_task
-from tunefree.experiments import EXPERIMENTS
 from tunefree.io.model import load_model
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS
@@ -502,8 +501,3 @@ def test_the_path_is_drawn_and_bad_input_is_named(here):
     assert "none/p.csv" in run("path", "data.csv", "-o", "none/p.csv", code=2).stderr
     assert "--target" in run("path", "data.libsvm", "--target", "y", code=2).stderr
     assert "kinds.csv:2" in run("path", "kinds.csv", code=3).stderr
-
-
-def test_reproduce_lists_every_figure_with_its_paper():
-    listing = run("reproduce", "--list").stdout
-    assert all(name in listing for name in EXPERIMENTS) and "Neu and Rosasco 2018" in listing

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tunefree
-from tunefree.experiments import baselines
+from papers import baselines
 
 callback = pytest.importorskip("sklearn.callback")
 rng = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 import tunefree
-from tunefree.experiments import baselines
+from papers import baselines
 
 SEEDED = {"random_state": 0}
 KINDS = {

@@ -6,6 +6,7 @@ import numba
 import numpy as np
 import pytest
 
+from papers.stored_iterates import average_iterates
 from tunefree.averaging import (
     AVERAGES,
     SUFFIXES,
@@ -20,7 +21,6 @@ from tunefree.averaging import (
     survival,
     within,
 )
-from tunefree.experiments.stored_iterates import average_iterates
 from tunefree.learners.sgd.path import compress
 
 N = 300

@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from tunefree.experiments import EXPERIMENTS, load
-from tunefree.experiments.runner import _numbers_of, missing, reproduce, store_of
+from papers import EXPERIMENTS, load
+from papers.runner import _numbers_of, missing, reproduce, store_of
 
 pytest.importorskip("matplotlib")
 from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from papers.stored_iterates import additive_noise_sgd, plain_sgd, regularized_sgd
 from tunefree.averaging import Geometric, chunk_mean, survival
 from tunefree.bounds import geometric_excess_risk
-from tunefree.experiments.stored_iterates import additive_noise_sgd, plain_sgd, regularized_sgd
 
 D, STEP, PENALTY = 4, 0.05, 0.3
 

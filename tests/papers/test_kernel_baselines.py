@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from tunefree import bounds
-from tunefree._threads import workers
-from tunefree.averaging import AVERAGES, Geometric, survival
-from tunefree.experiments.baselines import (
+from papers.baselines import (
     KernelAveragedSGDClassifier,
     KernelAveragedSGDRegressor,
     KernelPerceptron,
 )
+from tunefree import bounds
+from tunefree._threads import workers
+from tunefree.averaging import AVERAGES, Geometric, survival
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Memory, Rows
 from tunefree.learners.pistol.linear import Isotropic

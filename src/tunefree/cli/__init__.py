@@ -500,34 +500,6 @@ def demo(
         run_demo(png, write_data)
 
 
-@app.command()
-def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="every experiment")] = False,
-    listing: Annotated[bool, typer.Option("--list", help="names, papers and figures")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="small sizes, under a minute each")
-    ] = False,
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="where to write tables, CSV and PNG")
-    ] = "reproduced",
-    data: Annotated[
-        str | None, typer.Option(metavar="DIR", help="public data sets that some figures need")
-    ] = None,
-    finished: Annotated[
-        bool, typer.Option("--finished", help="compute nothing, show what earlier runs finished")
-    ] = False,
-):
-    """Draw the papers' figures again: a table paper | ours, a PNG and a CSV each.
-
-    A run that was interrupted, or killed, goes on where it stopped: the same command again.
-    """
-    with outcomes():
-        from tunefree.cli.reproduce import run_reproduce
-
-        run_reproduce(names or [], everything, listing, quick, out, data, finished)
-
-
 def main():
     """Run the command line."""
     try:

@@ -620,7 +620,7 @@ class PiSTOLClassifier(
         Every member's name and progressive error (a share of rows), the chosen ones first.
     trace_ : dict
         'rows' seen, the 'progressive_error' of every member up to there, and each member's
-        effective 'scale' after every pass; of a stream also how many rows had entries 'outlier_rows'.
+        effective 'scale' after every pass; of a stream also the number of 'outlier_rows'.
     regret_ : tuple or str
         What `regret_bound` needs, or why nothing is proved.
     held_out_ : part

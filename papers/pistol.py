@@ -10,12 +10,12 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
+from papers import Experiment
+from papers.style import curve, finish, logarithmic
 from tunefree import KernelPiSTOLClassifier, PiSTOLClassifier
 from tunefree.averaging import Uniform
 from tunefree.datasets import load_mnist_sample
 from tunefree.designs import Dense
-from tunefree.experiments import Experiment
-from tunefree.experiments.style import curve, finish, logarithmic
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
@@ -87,7 +87,7 @@ class Cosines:
 
     The kernel's eigenvalues are i^-1.1, scaled so that ||features|| <= 1. The target, of largest
     value `size`, is L_K^beta of a function whose coefficients fall like i^-0.51, barely square
-    summable: no smoother than beta says.
+    summable: no smoother than beta.
     """
 
     def __init__(self, beta, size, terms, decay=1.1):
@@ -149,7 +149,7 @@ the logistic model, whose optimal risk is positive: the theorem promises T^(-2 b
 up to logarithms, whatever beta is. The paper has no experiment for it. Exponents are least-squares
 slopes over the last half of the marks, medians over seeds; smaller than promised means faster. The
 theorem covers a >= 2.25 L and is about large T: where its rule has not come to the promised rate
-yet, the table says so. Of the rule without constants (a = 1/4, b = sqrt(A / X)) nothing is proved;
+yet, the table notes it. Of the rule without constants (a = 1/4, b = sqrt(A / X)) nothing is proved;
 it is shown beside.
 """
     BETAS = (0.5, 0.25, 0.125)

@@ -1,4 +1,4 @@
-"""Run experiments: the cells that are missing, then table, CSV and PNG.
+"""Run an experiment: the cells that are missing, then table, CSV and PNG.
 
 Finished cells are on disk at once, so that an interrupted run goes on where it stopped.
 """
@@ -15,34 +15,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from papers import EXPERIMENTS, Experiment, load
 from tunefree._process import one_blas_thread
-from tunefree.experiments import EXPERIMENTS, Experiment, load
 
-_PACKAGE = "tunefree.experiments"
+_PACKAGE = "papers"
 _SHOWN = ("PAPER", "TITLE", "NOTES", "table", "draw")
 
 
 class Outcome(NamedTuple):
-    """What became of an experiment.
-
-    Attributes
-    ----------
-    name : str
-    rows : list of (what, paper, ours, setting)
-        All of them str; empty if it was skipped.
-    seconds : float
-        CPU time of all its cells, whichever run computed them.
-    skipped : str
-        Why nothing was run; '' if it was.
-    files : tuple of Path
-        What was written.
-    """
+    """What became of an experiment."""
 
     name: str
-    rows: list
-    seconds: float
-    skipped: str
-    files: tuple
+    rows: list  # (what, paper, ours, setting), all of them str; empty if it was skipped
+    seconds: float  # CPU time of all its cells, whichever run computed them
+    skipped: str  # why nothing was run; '' if it was
+    files: tuple  # paths of what was written
 
 
 def missing(experiment, data):
@@ -51,38 +38,18 @@ def missing(experiment, data):
 
 
 def reproduce(name, out, *, quick=False, data=None, progress=None, finished=False):
-    """Compute an experiment's missing cells and write its table, CSV and PNG.
+    """Compute an experiment's missing cells and write its table, CSV and PNG: an `Outcome`.
 
-    Parameters
-    ----------
-    name : str
-        A key of EXPERIMENTS.
-    out : path-like
-        A folder is made in it for the experiment.
-    quick : bool, default=False
-        Small sizes: under a minute.
-    data : path-like, optional
-        Folder of public data sets, for the experiments that name files.
-    progress : callable, optional
-        Called with (cells done, cells in all) before the first cell and after each.
-    finished : bool, default=False
-        Compute nothing: tables and figures of the cells that earlier runs have finished.
-
-    Returns
-    -------
-    Outcome
-
-    Raises
-    ------
-    ValueError
-        For a name that is not in the table.
-    ImportError
-        Without matplotlib.
+    `name` is a key of EXPERIMENTS; each experiment has a folder of its own in `out`. `quick` takes
+    small sizes, under a minute. `data` is the folder of public data sets, for the experiments that
+    name files. `progress` is called with (cells done, cells in all) before the first cell and after
+    each. With `finished` nothing is computed: the table and the figure are those of the cells that
+    earlier runs have finished. ValueError for an unknown name, ImportError without matplotlib.
 
     Examples
     --------
     >>> import tempfile
-    >>> from tunefree.experiments.runner import reproduce
+    >>> from papers.runner import reproduce
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     outcome = reproduce("pistol-bound", folder, quick=True)
     >>> [path.name for path in outcome.files]
@@ -91,7 +58,7 @@ def reproduce(name, out, *, quick=False, data=None, progress=None, finished=Fals
     experiment = load(name)
     lacking = missing(experiment, data)
     if lacking:
-        where = "no data folder was given" if data is None else f"not in {data}"
+        where = "no data folder was given (--data DIR)" if data is None else f"not in {data}"
         return Outcome(name, [], 0.0, f"needs {', '.join(lacking)}: {where}", ())
     folder = Path(out) / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -178,7 +145,7 @@ class Store:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from tunefree.experiments import load
+    >>> from papers import load
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = Store(Path(folder), load("pistol-bound"))
     ...     store.put({"n": 1}, {"risk": 0.5}, seconds=2.0)

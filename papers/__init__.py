@@ -1,7 +1,8 @@
-"""Every figure of the five papers, one class a figure: ``tunefree reproduce``.
+"""Every figure of the five papers, one class a figure: ``python -m papers``.
 
-`runner.reproduce` is the only loop: it stores each finished cell, so that an interrupted run
-resumes, and writes table, CSV and PNG. A new figure is one class and one line here.
+`papers.runner.reproduce` runs an experiment: it stores each finished cell, so that an interrupted
+run resumes, and writes table, CSV and PNG. A new figure is one class and one line here.
+`papers.baselines` has the estimators that the papers compare with.
 """
 
 from importlib import import_module
@@ -38,7 +39,7 @@ def load(name):
 
     Examples
     --------
-    >>> from tunefree.experiments import load
+    >>> from papers import load
     >>> load("perceptron-iterations").PAPER
     'Hanashiro and Abernethy, Figure 1a-b'
     """
@@ -46,7 +47,7 @@ def load(name):
         known = ", ".join(EXPERIMENTS)
         raise ValueError(f"There is no experiment {name!r}; there are {known}.")
     module, figure = EXPERIMENTS[name].split(".")
-    return getattr(import_module(f"tunefree.experiments.{module}"), figure)()
+    return getattr(import_module(f"papers.{module}"), figure)()
 
 
 EXPERIMENTS = {
@@ -63,9 +64,9 @@ EXPERIMENTS = {
     "reflectron-dimension": "reflectron.Dimension",
     "reflectron-weights": "reflectron.Weights",
     "reflectron-norms": "reflectron.Norms",
-    "low-rank-samples": "low_rank.Samples",
-    "low-rank-dimension": "low_rank.Dimension",
-    "low-rank-grid": "low_rank.Grid",
+    "low-rank-samples": "low_rank.LowRankSamples",
+    "low-rank-dimension": "low_rank.LowRankDimension",
+    "low-rank-grid": "low_rank.LowRankGrid",
     "flow-digits": "flow.Digits",
     "flow-integrators": "flow.Integrators",
     "flow-synthetic": "flow.Synthetic",

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from papers import Experiment
+from papers.style import COLOURS, curve, finish, logarithmic, ranges
 from tunefree import ReflectronRegressor
 from tunefree.constraints import L1Ball, LpBall
-from tunefree.experiments import Experiment
-from tunefree.experiments.style import COLOURS, curve, finish, logarithmic, ranges
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
 ALGORITHMS = ("GLM-tron", "p-norm", "hypentropy")
@@ -16,7 +16,7 @@ ALGORITHMS = ("GLM-tron", "p-norm", "hypentropy")
 PS, BETAS = (1.1, 1.2, 1.3), (1e-2, 1e-4)
 
 
-class Problem:
+class SparseProblem:
     """x uniform in [-1, 1]^d, y = sigmoid(<theta, x>) + 0.1 uniform, theta s-sparse and normal."""
 
     def __init__(self, d, n, seed, s=None, n_held=500, n_test=1000):
@@ -76,7 +76,10 @@ variance is 0.0033). The dashed curves turn upwards: rows held out are needed to
 
     def compute(self, cell, data):
         """The risk curves of the best configuration."""
-        problem, steps = Problem(cell["d"], cell["n"], seed=0), list(self.STEPS[: cell["steps"]])
+        problem, steps = (
+            SparseProblem(cell["d"], cell["n"], seed=0),
+            list(self.STEPS[: cell["steps"]]),
+        )
         betas = self.BETAS if cell["steps"] > 1 else self.BETAS[2:]
         pairs = problem.geometry(cell["algorithm"], ps=(1.1,), betas=betas)
         model = problem.fit([p for p, _ in pairs], pairs[0][1], step=steps, max_iter=cell["most"])
@@ -144,7 +147,7 @@ ordering is that p-norm and hypentropy are below the GLM-tron everywhere.
 
     def compute(self, cell, data):
         """Test error of the geometry of lowest held-out risk, with the automatic step."""
-        problem, found = Problem(cell["d"], cell["n"], cell["seed"]), []
+        problem, found = SparseProblem(cell["d"], cell["n"], cell["seed"]), []
         for potential, ball in problem.geometry(cell["algorithm"]):
             model = problem.fit(potential, ball, max_iter=cell["most"], patience=400)
             found.append((model.leaderboard_[0]["risk"], problem.test_error(model), model.n_iter_))
@@ -219,7 +222,7 @@ draw lies near the low end of ours.
 
     def compute(self, cell, data):
         """Count coordinates above 1e-3, and measure the l1 error."""
-        problem = Problem(1000, 1000, cell["seed"], s=10)
+        problem = SparseProblem(1000, 1000, cell["seed"], s=10)
         potential, step = self.SETTINGS[cell["algorithm"]]
         model = problem.fit(potential, None, step=step, max_iter=cell["most"])
         return {

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from papers import Experiment
+from papers.stored_iterates import additive_noise_sgd, plain_sgd, regularized_sgd
+from papers.style import curve, finish, logarithmic
 from tunefree.averaging import Geometric, Last, Tail, Uniform, chunk_mean, survival
-from tunefree.experiments import Experiment
-from tunefree.experiments.stored_iterates import additive_noise_sgd, plain_sgd, regularized_sgd
-from tunefree.experiments.style import curve, finish, logarithmic
 
 DECAYS = (0.0, 1.0, 2.0)  # of the covariance's eigenvalues, i^-decay
 D = 50
@@ -85,7 +85,7 @@ many passes over the same rows.
         }
 
     def table(self, results):
-        """Say how closely the two sides agree, exactly and by simulation."""
+        """How closely the two sides agree, exactly and by simulation."""
         exact, most = results[0][1], results[-1][1]
         runs = results[-1][0]["runs"]
         return [
@@ -208,12 +208,12 @@ none.
             solution /= np.linalg.norm(solution)
             y = X @ solution + rng.normal(size=n)
             step = 0.5 / np.square(X).sum(axis=1).max()
-            w, moves = np.zeros(D), np.empty(n)
+            w, steps = np.zeros(D), np.empty(n)
             for i in range(n):
-                moves[i] = -step * (X[i] @ w - y[i])
-                w += moves[i] * X[i]
+                steps[i] = -step * (X[i] @ w - y[i])
+                w += steps[i] * X[i]
             for name, share in shares.items():
-                gap = (share * moves) @ X - solution
+                gap = (share * steps) @ X - solution
                 total[name] = total[name] + np.square(gap * scale).sum(axis=1)
         return {name: np.min(value) / cell["runs"] for name, value in total.items()}
 

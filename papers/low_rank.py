@@ -3,13 +3,13 @@
 import numpy as np
 from scipy.special import expit
 
+from papers import Experiment
+from papers.style import COLOURS, MARKERS, finish, logarithmic, ranges
 from tunefree.constraints import NuclearBall, SchattenBall
 from tunefree.datasets import make_low_rank_dynamics
 from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.engine.sources import Batches
-from tunefree.experiments import Experiment
-from tunefree.experiments.style import COLOURS, MARKERS, finish, logarithmic, ranges
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
 from tunefree.learners.reflectron.subspace import LowRank
 from tunefree.links import Logistic
@@ -61,7 +61,7 @@ def parameters(algorithm, ps, betas):
     return {"GLM-tron": (None,), "p-norm": ps, "hypentropy": betas}[algorithm]
 
 
-class Samples(Experiment):
+class LowRankSamples(Experiment):
     """Risk of three geometries on a low-rank system against the number of trajectories."""
 
     PAPER = "Boffi, Tu and Slotine 2021, Figure 1e"
@@ -151,7 +151,7 @@ paper's grid where that is affordable.
         ranges(figure.subplots(), curves, self.XLABEL, ylabel, self.TITLE)
 
 
-class Dimension(Samples):
+class LowRankDimension(LowRankSamples):
     """Risk of three geometries on systems that grow, with as many trajectories as states."""
 
     PAPER = "Boffi, Tu and Slotine 2021, Figure 1f"
@@ -172,7 +172,7 @@ held-out trajectories, Theta = A B' / sqrt(d). The paper prints no numbers.
     QUICK = tuple((d, d // 50, d, 2, 400) for d in (50, 100))
 
 
-class Grid(Experiment):
+class LowRankGrid(Experiment):
     """The paper's grid of fixed steps on low-rank systems, beside the automatic step."""
 
     PAPER = "Boffi, Tu and Slotine 2021, Figures 1e-1f, the grid of appendix A.2"

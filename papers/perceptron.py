@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from papers import Experiment
+from papers.style import curve, finish
 from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
-from tunefree.experiments import Experiment
-from tunefree.experiments.style import curve, finish
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.margins import Goal
 from tunefree.learners.perceptron.optimistic import Optimistic

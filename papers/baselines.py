@@ -53,7 +53,7 @@ class KernelPerceptron(KernelClassifier, _Baseline):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree.experiments.baselines import KernelPerceptron
+    >>> from papers.baselines import KernelPerceptron
     >>> X = np.random.default_rng(0).normal(size=(400, 2))
     >>> y = np.hypot(*X.T) > 1.2
     >>> bool(KernelPerceptron(random_state=0).fit(X, y).score(X, y) > 0.9)
@@ -157,7 +157,7 @@ class KernelAveragedSGDClassifier(KernelClassifier, _SGD):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree.experiments.baselines import KernelAveragedSGDClassifier
+    >>> from papers.baselines import KernelAveragedSGDClassifier
     >>> X = np.random.default_rng(0).normal(size=(400, 2))
     >>> y = np.hypot(*X.T) > 1.2
     >>> model = KernelAveragedSGDClassifier(loss="hinge", random_state=0).fit(X, y)
@@ -174,7 +174,7 @@ class KernelAveragedSGDRegressor(KernelRegressor, _SGD):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree.experiments.baselines import KernelAveragedSGDRegressor
+    >>> from papers.baselines import KernelAveragedSGDRegressor
     >>> X = np.random.default_rng(0).uniform(-3, 3, (300, 1))
     >>> y = np.sin(X[:, 0])
     >>> model = KernelAveragedSGDRegressor(gamma=1.0, max_iter=10, random_state=0).fit(X, y)

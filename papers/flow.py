@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
+from papers import Experiment
+from papers.stiff import SOLVERS, implicit
+from papers.style import COLOURS, curve, finish, logarithmic
 from tunefree import flow
 from tunefree.datasets import load_mnist_sample, make_cosine_glm
 from tunefree.designs import Dense
-from tunefree.experiments import Experiment
-from tunefree.experiments.stiff import SOLVERS, implicit
-from tunefree.experiments.style import COLOURS, curve, finish, logarithmic
 from tunefree.learners.reflectron.flow import Flow, Sample
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, PNorm, Power
@@ -120,10 +120,10 @@ Left: the synthetic data of appendix B.3 (100 rows, 75 cosine features, 400 test
 100. The other panels: MNIST, 7,840 parameters, mirror flow of q = 1.1 until 100, natural gradient
 of the power 1.1 until 2, T = 20 and .2 in the paper's units (quick: 1,000 images and a tenth of the
 time; drawn only with a data folder). Relative tolerance 1e-6. The figure shifts the curves by
-factors of 1.5; the table gives the largest distance of the curves themselves. The paper says that
-four integrators lie on top of each other, and prints neither a number nor its horizon. On MNIST
+factors of 1.5; the table gives the largest distance of the curves themselves. In the paper four
+integrators lie on top of each other; it prints neither a number nor its horizon. On MNIST
 SciPy's BDF and Radau would factor matrices of 7,840 unknowns, half a gigabyte: here they know that
-these consist of ten blocks (`tunefree.experiments.stiff`).
+these consist of ten blocks (`papers.stiff`).
 """
     METHODS = ("DOP853", "RK45", "LSODA", "BDF", "Radau")
     PANELS = {"synthetic": 100.0, "MNIST, mirror": 100.0, "MNIST, natural": 2.0}  # and horizons
