@@ -331,7 +331,7 @@ class _Heard(NoProgress):
     def __init__(self, start):
         self.start, self.best = start, None
 
-    def heard(self, entry, weights):
+    def evaluated(self, entry, weights):
         """A line with its score, and seconds since the start."""
         name, spent = entry.candidate.name, time.perf_counter() - self.start
         if not len(entry.losses):
