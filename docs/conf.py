@@ -32,19 +32,19 @@ myst_heading_anchors = 3
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"
 autodoc_default_options = {"members": True, "inherited-members": False}
-autodoc_typehints = "none"  # docstrings say more: shapes
+autodoc_typehints = "none"  # docstrings have more: shapes
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 exclude_patterns = ["_build", "figures/README*", "results"]
 suppress_warnings = ["config.cache"]
 
-# Formulas are drawn without a network, too, by one file of those that the package brings.
+# Formulas are rendered offline, by one of the files of the package.
 _mathjax = resources.files("sphinx-mathjax-offline") / "static" / "mathjax" / "tex-svg.js"
 html_static_path, mathjax_path = [str(_mathjax), "style.css"], _mathjax.name
 html_css_files = ["style.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tunefree"
-# Pages without pages below them have nothing to show in a sidebar.
+# Pages without subpages need no sidebar.
 html_sidebars = dict.fromkeys(
     ["index", "deployment", "faq", "inside", "installation", "interpretation", "mathematics",
      "parts", "performance", "reliability", "reproduce", "scale", "selection", "start", "which"], []
@@ -69,22 +69,24 @@ sphinx_gallery_conf = {
 
 # The public names by what they are for; every name is in one group.
 GROUPS = {
-    "One call": ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"],
-    "Linear": ["PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor", "sgd_ridge_path"],
-    "Generalized linear: counts, amounts, shares, quantiles": [
+    "Automatic model selection": ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"],
+    "Linear models": [
+        "PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor", "sgd_ridge_path",
+    ],
+    "Generalized linear models: counts, amounts, shares, quantiles": [
         "ReflectronRegressor", "ReflectronClassifier", "SharedReflectron", "DynamicsReflectron",
         "flow",
     ],
-    "Kernels": [
+    "Kernel methods": [
         "LandmarkClassifier", "LandmarkRegressor", "KernelPiSTOLClassifier",
         "KernelPiSTOLRegressor",
     ],
-    "Streams that drift": ["StreamClassifier", "StreamRegressor"],
-    "Separation and margins": [
+    "Streams with drift": ["StreamClassifier", "StreamRegressor"],
+    "Perceptrons: separation and margins": [
         "OptimisticPerceptron", "KernelOptimisticPerceptron", "ClassicalPerceptron",
     ],
     "Files, sources, checkpoints": ["save_model", "load_model", "open_source", "Checkpoint"],
-    "Displays": [n for n in tunefree.__all__ if n.endswith("Display")],
+    "Plots": [n for n in tunefree.__all__ if n.endswith("Display")],
 }  # fmt: skip
 
 # Every part is in the table that ends its module; the pages follow the tables.
@@ -131,7 +133,7 @@ def _page(title, names, module, text=""):
 
 
 def write_reference(app):
-    """Write docs/api: one page a kind of thing, from the public names and the tables of parts."""
+    """Write docs/api: one page per kind of part, from the public names and the tables of parts."""
     folder = HERE / "api"
     folder.mkdir(exist_ok=True)
     public = [n for n in tunefree.__all__ if not n.startswith("__")]
@@ -157,7 +159,7 @@ def write_reference(app):
         raise RuntimeError(f"public names without a docstring of their own: {', '.join(bare)}")
     toc = ["API reference", "=============", "", ".. toctree::", "   :hidden:", ""]
     toc += [f"   {name}" for name in ("cli", *pages)]
-    toc += ["", "The commands of the shell have :doc:`a page of their own <cli>`.", ""]
+    toc += ["", "See also the :doc:`command line <cli>`.", ""]
     for title, names in GROUPS.items():
         toc += [title, "-" * len(title), "", *_listed(names, "tunefree")]
     toc += ["Parts and modules", "-----------------", "", ".. list-table::", "   :widths: 1 3", ""]
@@ -180,15 +182,15 @@ def _commands():
     from tunefree.cli import app
 
     command = get_command(app)
-    told = get_docs_for_click(
+    text = get_docs_for_click(
         obj=command, ctx=typer.Context(command, info_name="tunefree"), name="tunefree"
     )
-    told = re.sub(r"\*\*Commands\*\*:.*?(?=\n## )", "", told, flags=re.DOTALL)  # cut short
-    return told.replace("# `tunefree`", "# The command line", 1)
+    text = re.sub(r"\*\*Commands\*\*:.*?(?=\n## )", "", text, flags=re.DOTALL)  # cut short
+    return text.replace("# `tunefree`", "# Command line", 1)
 
 
 def link_names(app, docname, source):
-    """Make links of public names in running text of the pages: `TuneFreeClassifier`."""
+    """Link public names in the text of the pages: `TuneFreeClassifier`."""
     made = docname.startswith(("api/", "auto_examples/"))
     if made or not str(app.env.doc2path(docname)).endswith("md"):
         return

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The first hour of a new user, as checks: a fresh environment, a home and an install folder that
+# Checks of what a new user does first: a fresh environment, a home and an install folder that
 # nobody can write to, everyday tables, every command. Needs Python 3.11 or later, pip and gcc.
 #
 #   docs/first_hour.sh [FOLDER]
 #
-# Everything goes into FOLDER (default: a temporary one, removed in the end). Prints a line a check,
-# and exits with 1 if one failed.
+# Everything is written to FOLDER (default: a temporary one, removed at the end). Prints one line per
+# check, and exits with 1 if a check failed.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${1:-$(mktemp -d)}
@@ -13,8 +13,8 @@ work=${1:-$(mktemp -d)}
 mkdir -p "$work/tables" && cd "$work/tables" || exit 1
 failed=0 count=0
 
-# check NAME PATTERN COMMAND...: the command ends with 0 and says what the pattern wants; a name
-# that begins with "not" wants it to end with something else.
+# check NAME PATTERN COMMAND...: the command must exit with 0 and print what the pattern matches. If
+# the name begins with "not", it must exit with another code.
 check() {
   local name=$1 pattern=$2 out code begin=$SECONDS
   shift 2
@@ -34,18 +34,18 @@ check() {
 check "a fresh environment" "" "${PYTHON:-python3}" -m venv "$work/venv"
 export PATH="$work/venv/bin:$PATH"
 check "pip install ." "" pip install --quiet --disable-pip-version-check "$here"
-check "pip install pandas polars (to hold tables)" "" \
+check "pip install pandas polars (for the tables)" "" \
   pip install --quiet --disable-pip-version-check pandas polars
 unset PYTHONPATH NUMBA_CACHE_DIR
 
-# Files in the place of the folders that caches would be written to stop root, too.
+# Files in place of the cache folders stop root from writing, too.
 site=$(python -c 'import os, importlib.util as u; print(os.path.dirname(u.find_spec("tunefree").origin))')
 find "$site" -name __pycache__ -prune -exec rm -rf {} +
 find "$site" -type d -exec touch {}/__pycache__ \;
 export HOME=/proc/none PYTHONPYCACHEPREFIX="$work/pyc"
 
 cat > tables.py <<'PY'
-"""Everyday tables, 450 rows to learn from and 150 to be judged by, as files and frames."""
+"""Everyday tables as files and frames: 450 training rows and 150 test rows."""
 
 import sys
 from datetime import datetime, timedelta
@@ -58,8 +58,8 @@ import pyarrow as pa
 rng, n = np.random.default_rng(0), 600
 days = [datetime(2022, 1, 1) + timedelta(i) for i in range(n)]
 weekend = 10.0 * np.array([d.weekday() >= 5 for d in days]) + rng.normal(size=n)
-words = "good bad fast slow quiet loud cheap dear heavy light old new".split()
-texts = [" ".join(rng.choice(words, 6)) + f", says number {i}" for i in range(n)]
+words = "good bad fast slow quiet loud cheap costly heavy light old new".split()
+texts = [" ".join(rng.choice(words, 6)) + f", review number {i}" for i in range(n)]
 mood = np.array([("good" in t) - 1.0 * ("bad" in t) for t in texts]) + 0.1 * rng.normal(size=n)
 amount, share = np.exp(rng.normal(8, 1, n)).round(), rng.integers(0, 100, n)
 money, x = np.log(amount) + share / 10 + 0.05 * rng.normal(size=n), rng.normal(size=n)
@@ -75,11 +75,11 @@ TABLES = {
     "dates 01/31/2024": dated("%m/%d/%Y"),
     "dates 31/01/2024": dated("%d/%m/%Y"),
     "dates with zones": dated("%Y-%m-%dT%H:%M:%S+02:00"),
-    "sentences": {"says": texts, "x": x, "y": mood},
+    "sentences": {"review": texts, "x": x, "y": mood},
     "numbers 1,234 and 7%": {"a": [f"{v:,.0f}" for v in amount], "b": [f"{v}%" for v in share], "y": money},
     "numbers $5,000": {"a": [f"${v:,.0f}" for v in amount], "b": share, "y": money},
-    "a number that is missing": {"a": [f"{v:.0f}" if i % 9 else "n/a" for i, v in enumerate(amount)],
-                                 "b": share, "y": share + 0.0},
+    "missing numbers": {"a": [f"{v:.0f}" if i % 9 else "n/a" for i, v in enumerate(amount)],
+                        "b": share, "y": share + 0.0},
 }  # fmt: skip
 ZONED = pd.DataFrame({"day": pd.to_datetime(days).tz_localize("Europe/Rome"), "x": x, "y": weekend})
 
@@ -143,7 +143,7 @@ check "home and install folder unwritable" "accuracy (0.9|1.0)" python -W error:
 check "no place at all for a cache" "accuracy (0.9|1.0)" env TMPDIR=/proc/none \
   python -W error::RuntimeWarning -c "$fit"
 
-learns() { # TRAIN TEST: R2 or accuracy of the files
+learns() { # TRAIN TEST: the R2 or accuracy on the test file
   tunefree train "$1" model && tunefree eval model "$2" --json > scores.json && python - <<'PY'
 import json, sys
 found = json.load(open("scores.json"))
@@ -155,7 +155,7 @@ PY
 python tables.py names > names.txt
 while read -r name; do
   file=${name//\//-}
-  check "$name: csv on the shell" "R2" learns "$file.train.csv" "$file.test.csv"
+  check "$name: csv on the command line" "R2" learns "$file.train.csv" "$file.test.csv"
   check "$name: pandas, polars, pyarrow" "R2" python tables.py score "$name"
 done < names.txt
 check "JSON lines" "R2" learns "numbers \$5,000.train.jsonl" "numbers \$5,000.test.jsonl"
@@ -164,22 +164,22 @@ check "dates with a zone by their type: parquet" "R2" learns zones.train.parquet
 check "sep=; and decimal commas" "R2" learns excel.train.csv excel.test.csv
 check "classes" "R2" learns kinds.train.csv kinds.test.csv
 
-check "a column that gives nothing is named" "Nothing is learned from text.*'id'" \
+check "a column without information is named" "Nothing is learned from text.*'id'" \
   tunefree train kinds.train.csv m0
-check "train says target and task, then each candidate" \
+check "train prints target and task, then each candidate" \
   "target: kind.*task: classification.*kernel: loss [0-9.]+ on rows left out.*Gaussian kernel  " \
   tunefree train kinds.train.csv m1 --target kind --id id --groups place --scoring roc_auc
 check "equal seeds" "" tunefree train kinds.train.csv m2 --target kind --id id --groups place --scoring roc_auc
 check "give equal files" "" cmp m1 m2
 check "predict" "^(up|down)" tunefree predict m1 kinds.test.csv
 for suffix in csv jsonl parquet; do
-  check "predict into $suffix, with ids" "wrote 150" tunefree predict m1 kinds.test.csv --id id -o "said.$suffix"
+  check "predict into $suffix, with ids" "wrote 150" tunefree predict m1 kinds.test.csv --id id -o "predictions.$suffix"
 done
-check "csv has a header" "^id,prediction" head -n 1 said.csv
+check "csv has a header" "^id,prediction" head -n 1 predictions.csv
 check "predict --proba" "^down,up" tunefree predict m1 kinds.test.csv --proba
 check "predict --set" "^prediction,down,up" tunefree predict m1 kinds.test.csv --set .9
 check "predict --interval" "^prediction,low,high" bash -c \
-  "tunefree train numbers.csv m3 2> said.txt && tunefree predict m3 numbers.csv --interval .9"
+  "tunefree train numbers.csv m3 2> train.txt && tunefree predict m3 numbers.csv --interval .9"
 check "eval" "error.*auc" tunefree eval m1 kinds.test.csv
 check "report" "" tunefree report m1 kinds.test.csv -o page.html
 check "inspect" "TuneFreeClassifier" tunefree inspect m1
@@ -193,7 +193,7 @@ for file in numbers.csv.gz numbers.zip numbers.csv.bz2; do
   check "$file" "wrote m4" tunefree train $file m4
 done
 printf 'a,price\n1,2\n3,4,5\n' > bad.csv
-check "not a bad row: its place, and what leaves it out" "bad.csv:3:.*--on-bad-row skip" \
+check "not a bad row: its place, and the option that skips it" "bad.csv:3:.*--on-bad-row skip" \
   tunefree train bad.csv m5
 check "not a misspelt column" "did you mean 'price'" tunefree train bad.csv m5 --target prise
 

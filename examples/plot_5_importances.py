@@ -1,9 +1,9 @@
 """
-Which columns count, and how
-============================
+Feature importances and partial dependence
+==========================================
 
-Three questions that have three answers: what the predictor goes by, what a column is worth for rows
-that were not learned, and how the prediction moves with it.
+Three questions with three answers: which columns drive the predictions, how useful a column is for
+held-out rows, and how the prediction changes with a column.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,8 @@ X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 model = TuneFreeRegressor(random_state=0).fit(X, y)
 
 # %%
-# The columns' shares of what moves the prediction (no units), and by how much the squared error of
-# rows left out rises when a column is permuted.
+# Left: each column's share of the changes of the prediction (no units). Right: how much the squared
+# error on held-out rows rises when a column is permuted.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 WeightsDisplay.from_estimator(model, ax=axes[0])
@@ -26,7 +26,8 @@ worth.plot(axes[1])
 plt.show()
 
 # %%
-# The mean prediction if all rows had that value: scikit-learn's display takes the model as it is.
+# The mean prediction if all rows had the same value in one column. scikit-learn's display accepts
+# the model.
 
 order = model.permutation_importances_.argsort()[::-1][:3].tolist()
 fig, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained", sharey=True)

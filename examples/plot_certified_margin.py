@@ -1,9 +1,9 @@
 """
-A separator with a certified margin
-===================================
+A separating hyperplane with a certified margin
+===============================================
 
-`OptimisticPerceptron` returns an interval that holds the largest margin of the data, from both
-sides of the game that it plays.
+`OptimisticPerceptron` returns an interval that contains the largest margin of the data. Its two
+ends come from the two players of a game.
 """
 
 import matplotlib.pyplot as plt

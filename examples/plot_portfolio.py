@@ -1,9 +1,9 @@
 """
-What a classifier tried, and how its risk developed
-===================================================
+Progressive validation of a portfolio of learners
+=================================================
 
-`PiSTOLClassifier` sweeps a portfolio of learning rules and column views over the rows together.
-Every row is predicted before it is learned, so the comparison needs neither held-out rows nor a
+`PiSTOLClassifier` trains a portfolio of learning rules and column views in the same passes over the
+rows. Every row is predicted before it is learned, so the comparison needs no held-out rows and no
 second fit.
 """
 

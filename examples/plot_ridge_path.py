@@ -2,9 +2,9 @@
 A whole ridge path from one pass of SGD
 =======================================
 
-The iterates of plain SGD, averaged with geometric weights, stand for ridge regression; another rate
-is another penalty. `solver="sgd"` shows it; the default takes the exact path where that is cheaper,
-as it is here.
+The iterates of plain SGD, averaged with geometric weights, approximate ridge regression. Each rate
+corresponds to a penalty. `solver="sgd"` shows it. The default uses the exact path where that is
+cheaper, as it is here.
 """
 
 import matplotlib.pyplot as plt

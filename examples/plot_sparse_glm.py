@@ -1,10 +1,10 @@
 """
-The geometry is the regularizer
-===============================
+A sparse generalized linear model without a penalty
+===================================================
 
-A generalized linear model with 10 relevant columns of 400, learned from 200 rows without any
-penalty. In the Euclidean geometry the Reflectron spreads the weights; in that of the hypentropy it
-finds the sparse truth.
+A generalized linear model with 10 relevant columns of 400, learned from 200 rows without a penalty.
+In the Euclidean geometry the Reflectron spreads the weights over all columns. In the geometry of
+the hypentropy it finds the sparse true weights.
 """
 
 import matplotlib.pyplot as plt

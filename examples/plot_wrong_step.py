@@ -1,9 +1,9 @@
 """
-A step size that must be right, and none
-========================================
+No step size: results do not depend on the scale of the data
+============================================================
 
-`SGDRegressor` needs a step that fits the data's scale. We multiply the columns of a real data set
-by powers of ten: the predictions of `PiSTOLRegressor` do not notice.
+`SGDRegressor` needs a step size that fits the scale of the data. We multiply the columns of a real
+data set by powers of ten. The test score of `PiSTOLRegressor` does not change.
 """
 
 import warnings
@@ -29,7 +29,7 @@ sgd = [m.score(scale * X[test], y[test]) for m, scale in zip(sgd, scales, strict
 print(f"ours: {min(ours):.4f} to {max(ours):.4f}; SGDRegressor: {min(sgd):.2g} to {max(sgd):.2g}")
 
 # %%
-# Scores below -1 are drawn at -1.
+# Scores below -1 are plotted at -1.
 
 fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
 ax.plot(scales, np.maximum(ours, -1), "o-", color="#0072B2", label="PiSTOLRegressor()")

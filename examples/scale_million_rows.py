@@ -1,20 +1,19 @@
 """
-A kernel machine beyond a million rows: random features and a linear learner
-============================================================================
+Kernel learning on a million rows: random features and a linear learner
+=======================================================================
 
 Run it with ``python examples/scale_million_rows.py [--rows N] [--landmarks M]``.
 
-An exact kernel learner looks at every pair of rows, n^2 / 2 of them. A map z with
-z(x) . z(y) ~ k(x, y) makes it a linear learner on M columns, whose cost grows with n, and whose
-memory does not grow at all: the rows come in chunks and are forgotten. scikit-learn has the maps:
+An exact kernel learner uses every pair of rows, n^2 / 2 of them. A feature map z with
+z(x) . z(y) ~ k(x, y) replaces it by a linear learner on M columns. Its cost is linear in n, and its
+memory is constant: the rows come in chunks and are not stored. scikit-learn has such maps:
 
-* `Nystroem`, landmarks drawn from the rows: the better choice where the data have structure, and
-  exact with as many landmarks as rows. It needs a first chunk to draw from.
-* `RBFSampler`, random Fourier features: knows nothing of the data, needs several times the columns.
+* `Nystroem`: landmarks drawn from the rows. Better where the data have structure, and exact with as
+  many landmarks as rows. It needs a first chunk to draw from.
+* `RBFSampler`: random Fourier features. Independent of the data; needs several times the columns.
 
-Both give columns of one scale, so `PiSTOLClassifier("global")` suffices: the default looks for
-scalings that are not there, at ten times the cost. With all rows in memory a pipeline does it in
-one line:
+Both give columns of one scale, so `PiSTOLClassifier("global")` is enough. The default searches for
+scalings that are not there, at ten times the cost. With all rows in memory a pipeline is one line:
 
     make_pipeline(Nystroem(gamma=0.1, n_components=500), PiSTOLClassifier("global")).fit(X, y)
 """
@@ -30,7 +29,7 @@ from tunefree.kernels import RBF, median_gamma
 
 
 def chunks(n_rows, seed, size=20_000):
-    """Yield rows of a problem that no linear learner can solve: curved in four of ten columns."""
+    """Yield rows of a problem that is not linear in four of ten columns."""
     rng = np.random.default_rng(seed)
     for start in range(0, n_rows, size):
         X = rng.normal(size=(min(size, n_rows - start), 10))
@@ -56,7 +55,7 @@ def learn(n_rows, n_landmarks, report=print):
 
 
 def main():
-    """Run from the shell."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
