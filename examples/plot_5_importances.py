@@ -10,7 +10,8 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
 from sklearn.inspection import PartialDependenceDisplay
 
-from tunefree import TuneFreeRegressor, WeightsDisplay
+from tunefree import TuneFreeRegressor
+from tunefree.plots import WeightsDisplay
 
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 model = TuneFreeRegressor(random_state=0).fit(X, y)

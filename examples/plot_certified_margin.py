@@ -9,7 +9,8 @@ ends come from the two players of a game.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
-from tunefree import MarginDisplay, OptimisticPerceptron
+from tunefree import OptimisticPerceptron
+from tunefree.plots import MarginDisplay
 
 X, y = load_digits(return_X_y=True)
 X, y = X[(y == 3) | (y == 8)] / 16.0, y[(y == 3) | (y == 8)]

@@ -10,7 +10,8 @@ second fit.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer
 
-from tunefree import LeaderboardDisplay, PiSTOLClassifier, RiskCurveDisplay
+from tunefree import PiSTOLClassifier
+from tunefree.plots import LeaderboardDisplay, RiskCurveDisplay
 
 X, y = load_breast_cancer(return_X_y=True)
 model = PiSTOLClassifier(random_state=0).fit(X[:400], y[:400])

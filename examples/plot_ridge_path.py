@@ -10,7 +10,8 @@ cheaper, as it is here.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
 
-from tunefree import AveragedSGDRegressor, RidgePathDisplay
+from tunefree import AveragedSGDRegressor
+from tunefree.plots import RidgePathDisplay
 
 X, y = load_diabetes(return_X_y=True)
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")

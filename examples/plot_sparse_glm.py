@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit
 
-from tunefree import ReflectronRegressor, WeightsDisplay
+from tunefree import ReflectronRegressor
+from tunefree.plots import WeightsDisplay
 from tunefree.potentials import Euclidean, Hypentropy
 
 rng = np.random.default_rng(0)

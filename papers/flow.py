@@ -7,9 +7,9 @@ import numpy as np
 from papers import Experiment
 from papers.stiff import SOLVERS, implicit
 from papers.style import COLOURS, curve, finish, logarithmic
-from tunefree import flow
 from tunefree.datasets import load_mnist_sample, make_cosine_glm
 from tunefree.designs import Dense
+from tunefree.dynamics import flow
 from tunefree.learners.reflectron.flow import Flow, Sample
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, PNorm, Power

@@ -93,7 +93,7 @@ def test_every_link_is_exported(tmp_path, name):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_is_exported(tmp_path, name):
-    model = tunefree.KernelOptimisticPerceptron(name, max_iter=20)
+    model = tunefree.perceptrons.KernelOptimisticPerceptron(name, max_iter=20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(Z[:60], BINARY[:60])
@@ -105,7 +105,9 @@ def a_kernel(A, B):
 
 
 def test_what_no_graph_can_hold_is_named():
-    model = tunefree.KernelOptimisticPerceptron(a_kernel, margin=0.5).fit(Z[:40], BINARY[:40])
+    model = tunefree.perceptrons.KernelOptimisticPerceptron(a_kernel, margin=0.5).fit(
+        Z[:40], BINARY[:40]
+    )
     with pytest.raises(ModelError, match="kernel cannot be exported: .* has no ONNX form"):
         to_onnx(model)
     with pytest.raises(ModelError, match="not fitted"):

@@ -110,7 +110,9 @@ def test_a_function_cannot_enter_a_file_and_is_named(tmp_path):
         ),
         "ReflectronRegressor.link": tunefree.ReflectronRegressor(Bent(), tol=1),
         "KernelPiSTOLClassifier.kernel": tunefree.KernelPiSTOLClassifier(kernel),
-        "KernelOptimisticPerceptron.kernel": tunefree.KernelOptimisticPerceptron(kernel),
+        "KernelOptimisticPerceptron.kernel": tunefree.perceptrons.KernelOptimisticPerceptron(
+            kernel
+        ),
     }
     for name, model in refused.items():
         model.fit([[-1.0], [1.0], [-2.0], [2.0]], [0, 1, 0, 1])

@@ -6,21 +6,23 @@ from sklearn.datasets import load_breast_cancer, load_digits
 
 from tunefree import (
     AveragedSGDRegressor,
-    CoverageDisplay,
-    DriftDisplay,
-    IntervalDisplay,
     LandmarkClassifier,
     LandmarkRegressor,
-    LeaderboardDisplay,
-    LinkDisplay,
-    MarginDisplay,
     OptimisticPerceptron,
     PiSTOLClassifier,
     ReflectronRegressor,
-    ReliabilityDisplay,
-    RiskCurveDisplay,
     StreamClassifier,
     TuneFreeRegressor,
+)
+from tunefree.plots import (
+    CoverageDisplay,
+    DriftDisplay,
+    IntervalDisplay,
+    LeaderboardDisplay,
+    LinkDisplay,
+    MarginDisplay,
+    ReliabilityDisplay,
+    RiskCurveDisplay,
     WeightsDisplay,
 )
 

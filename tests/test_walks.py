@@ -49,7 +49,7 @@ def prepared(name, rows, folder):
         return lambda: model.learn_one(dicts[0], y[0])
     if name == "DynamicsReflectron":
         paths = np.cumsum(0.3 * np.random.default_rng(1).normal(size=(12, 6, 5)), axis=1)
-        return lambda: tunefree.DynamicsReflectron().fit(paths)
+        return lambda: tunefree.dynamics.DynamicsReflectron().fit(paths)
     estimator = estimator_class(name)
     return lambda: estimator().fit(X, y)
 

@@ -12,6 +12,7 @@ from tunefree._version import __version__
 if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for them
     # isort: off
     # fmt: off
+    from tunefree import dynamics as dynamics, perceptrons as perceptrons, plots as plots
     from tunefree.engine.session import Checkpoint as Checkpoint
     from tunefree.engine.sources import open_source as open_source
     from tunefree.estimators.auto import (
@@ -24,20 +25,13 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
         KernelPiSTOLClassifier as KernelPiSTOLClassifier,
         KernelPiSTOLRegressor as KernelPiSTOLRegressor,
     )
-    from tunefree.estimators.perceptron import (
-        ClassicalPerceptron as ClassicalPerceptron,
-        KernelOptimisticPerceptron as KernelOptimisticPerceptron,
-        OptimisticPerceptron as OptimisticPerceptron,
-    )
+    from tunefree.estimators.perceptron import OptimisticPerceptron as OptimisticPerceptron
     from tunefree.estimators.pistol import (
         PiSTOLClassifier as PiSTOLClassifier, PiSTOLRegressor as PiSTOLRegressor,
     )
-    from tunefree.estimators.reflectron.dynamics import DynamicsReflectron as DynamicsReflectron
-    from tunefree.estimators.reflectron.flow import flow as flow
     from tunefree.estimators.reflectron.glm import (
         ReflectronClassifier as ReflectronClassifier, ReflectronRegressor as ReflectronRegressor,
     )
-    from tunefree.estimators.reflectron.shared import SharedReflectron as SharedReflectron
     from tunefree.estimators.ridge import (
         AveragedSGDRegressor as AveragedSGDRegressor, sgd_ridge_path as sgd_ridge_path,
     )
@@ -45,40 +39,27 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for 
         StreamClassifier as StreamClassifier, StreamRegressor as StreamRegressor,
     )
     from tunefree.io.model import load_model as load_model, save_model as save_model
-    from tunefree.plots import (
-        CoverageDisplay as CoverageDisplay, DriftDisplay as DriftDisplay,
-        IntervalDisplay as IntervalDisplay, LeaderboardDisplay as LeaderboardDisplay,
-        LinkDisplay as LinkDisplay, MarginDisplay as MarginDisplay,
-        ReliabilityDisplay as ReliabilityDisplay, RidgePathDisplay as RidgePathDisplay,
-        RiskCurveDisplay as RiskCurveDisplay, WeightsDisplay as WeightsDisplay,
-    )
     from tunefree.preprocessing import TablePreprocessor as TablePreprocessor
     # fmt: on
     # isort: on
 
-_HOMES = ESTIMATORS | {
+# Modules of public names, imported when they are first used, and the estimators among these names.
+_MODULES = ("dynamics", "perceptrons", "plots")
+_IN_MODULES = ["ClassicalPerceptron", "KernelOptimisticPerceptron"]
+_IN_MODULES += ["DynamicsReflectron", "SharedReflectron"]
+_HOMES = {name: home for name, home in ESTIMATORS.items() if name not in _IN_MODULES} | {
     "Checkpoint": "tunefree.engine.session",
-    "CoverageDisplay": "tunefree.plots",
-    "DriftDisplay": "tunefree.plots",
-    "IntervalDisplay": "tunefree.plots",
-    "LeaderboardDisplay": "tunefree.plots",
-    "LinkDisplay": "tunefree.plots",
-    "MarginDisplay": "tunefree.plots",
-    "ReliabilityDisplay": "tunefree.plots",
-    "RidgePathDisplay": "tunefree.plots",
-    "RiskCurveDisplay": "tunefree.plots",
-    "WeightsDisplay": "tunefree.plots",
-    "flow": "tunefree.estimators.reflectron.flow",
     "load_model": "tunefree.io.model",
     "open_source": "tunefree.engine.sources",
     "save_model": "tunefree.io.model",
     "sgd_ridge_path": "tunefree.estimators.ridge",
 }
-
 __all__ = [*sorted(_HOMES), "__version__"]
 
 
 def __getattr__(name: str):
+    if name in _MODULES:
+        return import_module(f"tunefree.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'tunefree' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -87,4 +68,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, *_MODULES])

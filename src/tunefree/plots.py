@@ -106,7 +106,8 @@ class RiskCurveDisplay(_Fitted):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree import PiSTOLClassifier, RiskCurveDisplay
+    >>> from tunefree import PiSTOLClassifier
+    >>> from tunefree.plots import RiskCurveDisplay
     >>> X = np.arange(40.0)[:, None]
     >>> model = PiSTOLClassifier(random_state=0).fit(X, X[:, 0] > 20)
     >>> RiskCurveDisplay.from_estimator(model).xlabel
@@ -516,7 +517,8 @@ class LinkDisplay(_Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree import LinkDisplay, ReflectronRegressor
+    >>> from tunefree import ReflectronRegressor
+    >>> from tunefree.plots import LinkDisplay
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
     >>> model = ReflectronRegressor("tanh", random_state=0).fit(X, np.tanh(X[:, 0]))
     >>> LinkDisplay.from_estimator(model, X).mean.shape
@@ -721,7 +723,8 @@ class DriftDisplay(_Fitted):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree import DriftDisplay, StreamClassifier
+    >>> from tunefree import StreamClassifier
+    >>> from tunefree.plots import DriftDisplay
     >>> X = np.arange(400.0)[:, None] % 10
     >>> model = StreamClassifier().partial_fit(X, X[:, 0] > 5)
     >>> int(DriftDisplay.from_estimator(model).drift["rows"][-1])
@@ -785,7 +788,8 @@ class IntervalDisplay(_Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree import IntervalDisplay, LandmarkRegressor
+    >>> from tunefree import LandmarkRegressor
+    >>> from tunefree.plots import IntervalDisplay
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> model = LandmarkRegressor(random_state=0).fit(X, X[:, 0])
     >>> IntervalDisplay.from_estimator(model, X).intervals.shape
@@ -887,7 +891,8 @@ class CoverageDisplay(_Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree import CoverageDisplay, LandmarkRegressor
+    >>> from tunefree import LandmarkRegressor
+    >>> from tunefree.plots import CoverageDisplay
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> model = LandmarkRegressor(random_state=0).fit(X, X[:, 0])
     >>> CoverageDisplay.from_estimator(model, X, X[:, 0], slices=3).rows
@@ -987,7 +992,8 @@ class ReliabilityDisplay(_Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree import LandmarkClassifier, ReliabilityDisplay
+    >>> from tunefree import LandmarkClassifier
+    >>> from tunefree.plots import ReliabilityDisplay
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> model = LandmarkClassifier(random_state=0).fit(X, X[:, 0] > 0)
     >>> ReliabilityDisplay.from_estimator(model, bins=5).predictions.shape

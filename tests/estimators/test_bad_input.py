@@ -115,7 +115,7 @@ def test_weights_of_any_size_are_learned_or_refused(estimator):
     same(fitted(weighed(1e308, 1e308)), fitted(np.ones(60)), **({} if classify else {"rtol": 1e-6}))
     heavy = fitted(weighed(1e11))
     assert np.isfinite(heavy).all()
-    if estimator is not tunefree.SharedReflectron:  # whose link cannot say what is below 0
+    if estimator is not tunefree.dynamics.SharedReflectron:  # whose link cannot say what is below 0
         np.testing.assert_allclose(heavy[0], y[0], atol=1e-6)
     for weights in (weighed(1e15), weighed(1e300), weighed(1.0, 1e-300)):
         with pytest.raises(ValueError, match="sample_weight gives one row the weight"):

@@ -52,8 +52,11 @@ COUNTED = SHOWN | {
     ),
     "Optimistic Perceptron": (tunefree.OptimisticPerceptron(), SIGNS),
     "Perceptron, three classes": (tunefree.OptimisticPerceptron("auto", max_iter=40), THREE),
-    "Classical Perceptron": (tunefree.ClassicalPerceptron(max_iter=50), SIGNS),
-    "kernel Perceptron with a proof": (tunefree.KernelOptimisticPerceptron(max_iter=50), SIGNS),
+    "Classical Perceptron": (tunefree.perceptrons.ClassicalPerceptron(max_iter=50), SIGNS),
+    "kernel Perceptron with a proof": (
+        tunefree.perceptrons.KernelOptimisticPerceptron(max_iter=50),
+        SIGNS,
+    ),
     "kernel PiSTOL": (tunefree.KernelPiSTOLClassifier(random_state=0), SIGNS),
     "kernel PiSTOL, regression": (tunefree.KernelPiSTOLRegressor(random_state=0), REAL),
     "kernel Perceptron": (baselines.KernelPerceptron(max_iter=3, random_state=0), SIGNS),
@@ -66,7 +69,7 @@ WHOLE = {
     "exact ridge": (tunefree.AveragedSGDRegressor(random_state=0), REAL),
     "landmarks": (tunefree.LandmarkClassifier(random_state=0), SIGNS),
     "flow": (tunefree.ReflectronRegressor("logistic", solver="flow", random_state=0), MEAN),
-    "shared": (tunefree.SharedReflectron(random_state=0), np.c_[MEAN, 1.0 - MEAN]),
+    "shared": (tunefree.dynamics.SharedReflectron(random_state=0), np.c_[MEAN, 1.0 - MEAN]),
 }
 EVERY = COUNTED | WHOLE
 
@@ -228,7 +231,7 @@ def test_scikit_learn_without_callbacks():
         "for name in [n for n in sys.modules if n.startswith('sklearn.callback')]:\n"
         "    sys.modules[name] = None\n"
         "import tunefree\n"
-        "model = tunefree.ClassicalPerceptron(fit_intercept=False)\n"
+        "model = tunefree.perceptrons.ClassicalPerceptron(fit_intercept=False)\n"
         "assert not hasattr(model, 'set_callbacks')\n"
         "print(model.fit(np.array([[1.0], [-1.0]]), [0, 1]).separated_)"
     )

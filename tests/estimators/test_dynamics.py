@@ -7,9 +7,9 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 import tunefree
-from tunefree import DynamicsReflectron
 from tunefree.constraints import NuclearBall, SchattenBall
 from tunefree.datasets import make_low_rank_dynamics
+from tunefree.dynamics import DynamicsReflectron
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 
 LOW = Spectral(Hypentropy(1e-4))

@@ -5,7 +5,6 @@ import pytest
 from sklearn.utils.class_weight import compute_class_weight
 
 from tunefree import (
-    KernelOptimisticPerceptron,
     KernelPiSTOLClassifier,
     LandmarkClassifier,
     PiSTOLClassifier,
@@ -14,6 +13,7 @@ from tunefree import (
 )
 from tunefree.constraints import NonNegative
 from tunefree.estimators.base import stream_labels
+from tunefree.perceptrons import KernelOptimisticPerceptron
 
 STREAMS = [KernelPiSTOLClassifier, PiSTOLClassifier, ReflectronClassifier]
 

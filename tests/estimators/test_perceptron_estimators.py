@@ -15,10 +15,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tunefree import ClassicalPerceptron, OptimisticPerceptron
+from tunefree import OptimisticPerceptron
 from tunefree.datasets import make_perceptron_hard
 from tunefree.estimators.perceptron import KernelOptimisticPerceptron
 from tunefree.learners.perceptron.optimistic import PLAYERS
+from tunefree.perceptrons import ClassicalPerceptron
 
 METHODS = ["optimistic", "accelerated", "min-norm", "auto"]
 every_method = pytest.mark.parametrize("method", METHODS)

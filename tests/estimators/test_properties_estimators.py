@@ -26,7 +26,7 @@ KINDS = {
         "identity", "euclidean", max_iter=20, **SEEDED
     ),
     "Perceptron": tunefree.OptimisticPerceptron(max_iter=30),
-    "kernel Perceptron with a proof": tunefree.KernelOptimisticPerceptron(max_iter=30),
+    "kernel Perceptron with a proof": tunefree.perceptrons.KernelOptimisticPerceptron(max_iter=30),
     "kernel PiSTOL": tunefree.KernelPiSTOLClassifier(**SEEDED),
     "kernel PiSTOL, regression": tunefree.KernelPiSTOLRegressor(**SEEDED),
     "kernel Perceptron": baselines.KernelPerceptron(**SEEDED),

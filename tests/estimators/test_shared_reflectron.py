@@ -6,7 +6,8 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 import tunefree
-from tunefree import ReflectronRegressor, SharedReflectron, flow
+from tunefree import ReflectronRegressor
+from tunefree.dynamics import SharedReflectron, flow
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 

@@ -6,8 +6,8 @@ from scipy.integrate import DenseOutput, OdeSolver
 from scipy.special import expit
 
 from papers.stiff import SOLVERS, Shift, implicit, jacobian
-from tunefree import flow
 from tunefree.designs import Dense
+from tunefree.dynamics import flow
 from tunefree.learners.reflectron.flow import Flow, Sample, follow
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import Logistic, Tanh

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize, root
 
-from tunefree import flow
 from tunefree.designs import Dense, Shared
+from tunefree.dynamics import flow
 from tunefree.links import Logistic
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 

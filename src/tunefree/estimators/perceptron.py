@@ -808,7 +808,7 @@ class ClassicalPerceptron(Hyperplanes):
 
     Examples
     --------
-    >>> from tunefree import ClassicalPerceptron
+    >>> from tunefree.perceptrons import ClassicalPerceptron
     >>> from tunefree.datasets import make_perceptron_hard
     >>> X, y = make_perceptron_hard(6)
     >>> model = ClassicalPerceptron(max_iter=10**6, fit_intercept=False).fit(X, y)

@@ -132,7 +132,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
 
     Examples
     --------
-    >>> from tunefree import DynamicsReflectron
+    >>> from tunefree.dynamics import DynamicsReflectron
     >>> from tunefree.datasets import make_low_rank_dynamics
     >>> trajectories, theta = make_low_rank_dynamics(60, 12, 1, random_state=0)
     >>> model = DynamicsReflectron(rho=0.9, random_state=0).fit(trajectories)

@@ -45,7 +45,7 @@ class Trajectory:
 
     Examples
     --------
-    >>> from tunefree import flow
+    >>> from tunefree.dynamics import flow
     >>> path = flow(np.eye(2), [0.9, 0.2], horizon=50.0)
     >>> coef, intercept = path.at(25.0)
     >>> coef.shape, bool(path.risk[-1] < path.risk[0])
@@ -164,7 +164,7 @@ def flow(
 
     Examples
     --------
-    >>> from tunefree import flow
+    >>> from tunefree.dynamics import flow
     >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 60))
     >>> y = 1 / (1 + np.exp(-4 * X[:, 0]))
     >>> path = flow(X, y, potential="p_norm", horizon=1000.0, until=("stationary",))

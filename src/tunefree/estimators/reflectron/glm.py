@@ -499,7 +499,7 @@ class Reflectron(
             if wrong:
                 raise ValueError(
                     f"solver={self.solver!r} has no {name}={getattr(self, name)!r}: give "
-                    "solver='batch', or leave it out (tunefree.flow returns whole trajectories)."
+                    "solver='batch', or omit it (tunefree.dynamics.flow gives trajectories)."
                 )
         columns, batches, start = self._batches(problem)
         fitted = fit_flows(

@@ -82,7 +82,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
     --------
     A filter of 5 numbers slides over signals of 30:
 
-    >>> from tunefree import SharedReflectron
+    >>> from tunefree.dynamics import SharedReflectron
     >>> signals = np.random.default_rng(0).standard_normal((60, 30))
     >>> def windows(x):
     ...     return np.lib.stride_tricks.sliding_window_view(x, 5)
