@@ -156,7 +156,7 @@ def elsewhere():
 
 
 def checked(X, n_columns):
-    """Rows to predict, as `Elsewhere`, if they are finite and have so many columns."""
+    """Rows to predict, as `Elsewhere`, if they are finite and have `n_columns` columns."""
     space = X.space
     if len(X.shape) != 2 or X.shape[1] != n_columns:
         raise ValueError(f"X has shape {tuple(X.shape)}, and {n_columns} features are expected.")

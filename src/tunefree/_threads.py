@@ -114,14 +114,14 @@ def workers(n_jobs):
     n = min(n_threads(n_jobs), most or os.cpu_count() or 1)
     with one_blas_thread():
         if n == 1:
-            with _as_team(Workers()) as found:
-                yield found
+            with _as_team(Workers()) as crew:
+                yield crew
             return
         cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
         settled = free is None and n == len(cores)  # fewer threads than cores are not bound
         with ThreadPoolExecutor(n, "tunefree", _settle, (iter(cores if settled else ()),)) as pool:
-            with _as_team(Workers(pool, n, free)) as found:
-                yield found
+            with _as_team(Workers(pool, n, free)) as crew:
+                yield crew
 
 
 def side_by_side(works, n_jobs) -> list[Any]:
@@ -132,12 +132,12 @@ def side_by_side(works, n_jobs) -> list[Any]:
     n = n_threads(n_jobs)
     own, free = max(1, n // len(works)), threading.Semaphore(n)
 
-    def begun(i):
+    def run_task(i):
         last = i + 1 == len(works)
         _SHARE.set((n, free) if last else (own, None))
-        with ExitStack() as held:
+        with ExitStack() as stack:
             for _ in range(0 if last else own):
-                held.enter_context(free)
+                stack.enter_context(free)
             return works[i]()
 
-    return [partial(copy_context().run, begun, i) for i in range(len(works))]
+    return [partial(copy_context().run, run_task, i) for i in range(len(works))]

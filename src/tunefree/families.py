@@ -148,7 +148,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Matching(Family):
-    """The link's matching loss, GLM-tron: any targets, any link, judged by squared errors.
+    """The link's matching loss, GLM-tron: any targets, any link, evaluated by squared errors.
 
     Examples
     --------

@@ -37,18 +37,18 @@ EXTREME = 1e4
 _YOUNG = 16
 # Rows for the centre of columns in memory, and for the limits of columns.
 _CENTRE_ROWS, _LIMIT_ROWS = 1001, 10_000
-# After so many rows, none of the rest may be far: then the scan can end.
+# After this many rows, none of the rest may be far: then the scan can end.
 _FIRST_ROWS = 4096
-# Up to so many entries a test without compiled code comes first.
+# Up to this many entries a test without compiled code comes first.
 _FEW_ENTRIES = 2**16
-# Targets count at most so many robust standard deviations from their location.
+# Targets count at most this many robust standard deviations from their location.
 DELTA = 4.0
 # Shares of its width by which the range of fitted values may be widened.
 _WIDER = (1.0, 0.5, 0.25, 0.0)
 # The share of targets beyond each of their inner limits.
 _TAIL_SHARE = 0.02
-# A row is dominant if it carries so many times its share of the constant's loss, and at least this
-# part of the whole.
+# A row is dominant if it carries this many times its share of the constant's loss, and this part of
+# the whole.
 _TIMES_SHARE, _PART_OF_LOSS = 10.0, 0.1
 # Two standard errors, as a probability; so few rows show nothing about a choice.
 _SURE, _FEWEST = 0.97725, 6

@@ -13,7 +13,7 @@ from tunefree.learners.sgd.coordinates import Columns, columns, shown, squared_n
 from tunefree.learners.sgd.path import SGD, averages, compress
 
 _N_ALPHAS = 50
-# At least so many folds, of at most so many rows; up to 2000 rows every fold is held out.
+# The least folds, and the most rows of a fold; up to 2000 rows every fold is held out.
 _FOLDS, _MOST_HELD_OUT, _MOST_CROSS_VALIDATED = 5, 20_000, 2000
 _SCALING_ROWS = 2000  # rows on which scaled and raw columns are compared
 

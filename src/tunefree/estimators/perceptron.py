@@ -26,7 +26,7 @@ from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
 from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
 from tunefree.protocols import Kernel, MatrixLike, Numbers, Source, TargetLike
 
-# Up to so many support rows Wolfe's method is the fastest.
+# Up to this many support rows Wolfe's method is the fastest.
 _SMALL_SUPPORT = 300
 # Passes of the game for a predictor, where a dual method could not separate the rows.
 _GAME_PASSES = 500

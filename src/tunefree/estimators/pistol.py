@@ -73,16 +73,16 @@ MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
 _MOST_CELLS = 5e7
 # In a portfolio, slopes below a thousandth of their bound cause no update.
 _NEGLIGIBLE = 1e-3
-# Settings that make a single pass unless `max_iter` says otherwise: their theorems are about one.
+# Settings that make a single pass unless `max_iter` is set: their theorems are for one.
 ONE_PASS = ("paper", "paper-per-coordinate", "theorem-1", "guaranteed")
 # Rows that give the size of decisions, and rows of a stream for calibration.
 _SIZE_ROWS, _CALIBRATION_ROWS = 8192, 1024
-# A chunk of a stream up to so many rows is short (see `_quickly`); so many of these wait at most.
+# A chunk of a stream up to this many rows is short (see `_quickly`); this many of these may wait.
 _SHORT, _MOST_WAITING = 8, 64
 # Visits of rows in a regression, within 3 to 12 passes. With more, rows whose far entries are
 # clipped would pull the predictor away from the line of the others.
 _VISITS = 4000
-# A regression on fewer rows than this, and fewer than so many a column, is compared with the mean.
+# With fewer rows than this, and fewer rows per column, a regression is compared with the mean.
 _COMPARED_ROWS, _COMPARED_PER_COLUMN, _FOLDS = 2000, 4, 5
 NO_RULE = (
     "Nothing is proved about the rules of setting={!r}: 'theorem-1' and 'guaranteed' have a bound."

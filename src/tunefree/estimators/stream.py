@@ -46,7 +46,7 @@ from tunefree.preprocessing import series
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty.risk import online
 
-# Beyond so many names of columns, new names share existing columns.
+# Beyond this many names of columns, new names share existing columns.
 _MOST_COLUMNS = 1 << 16
 # Most predictions that wait for their label.
 _MOST_WAITING = 1 << 20

@@ -21,7 +21,7 @@ from tunefree.robust import DELTA, column_caps, few_beyond, location_and_scale
 from tunefree.select.progressive_risk import recent_rows
 
 _WINDOW, _BLOCK = 256, 1024
-# An open limit lies at so many times the largest value seen.
+# An open limit lies at this many times the largest value seen.
 WIDER = 10.0
 # Excesses up to here may be rounding, relative to the width of the column's limits.
 _ROUNDING = 1e-9

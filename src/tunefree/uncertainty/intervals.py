@@ -47,7 +47,7 @@ _ALPHA = 0.1
 # A value that at least this share of the targets has is an atom.
 _ATOM = 0.02
 _TOLERANCE = 1e-6  # of the targets' range, for targets after a change of units
-# Bins of predictions, for Pearson residuals: at least so many rows each, and at most so many bins.
+# Bins of predictions, for Pearson residuals: the least rows of a bin, and the most bins.
 _ROWS_PER_BIN, _MOST_BINS = 100, 5
 _FOLDS = 10  # of groups, for the local scale
 _ROWS = 2048  # rows per block of a local scale
