@@ -1,6 +1,6 @@
 """Tuning-free linear and kernel learning: no step size, no grid, no cross-validation.
 
-Public names are imported when they are first used, so that ``import tunefree`` costs nothing.
+Public names are imported at first use, so that ``import tunefree`` is fast.
 """
 
 from importlib import import_module
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tunefree._registry import ESTIMATORS
 from tunefree._version import __version__
 
-if TYPE_CHECKING:  # type checkers do not run `__getattr__`: the same names for them
+if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getattr__`
     # isort: off
     # fmt: off
     from tunefree import dynamics as dynamics, perceptrons as perceptrons, plots as plots

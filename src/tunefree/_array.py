@@ -1,10 +1,10 @@
-"""Arrays that live elsewhere: torch, CuPy and others, under scikit-learn's ``array_api_dispatch``.
+"""Arrays of torch, CuPy and others, under scikit-learn's ``array_api_dispatch``.
 
-What costs are products with all rows. Those of predictions, of the Reflectron's batches, of ridge
-regression's normal equations and of kernels on landmarks are made in the namespace and on the
-device of X (`Elsewhere`). What is small, and what is no product (checks, hashes, units, links,
-solutions), is done in NumPy on the host. Fitted arrays and predictions come back to where X lives.
-Without dispatch, and for NumPy arrays, nothing here is entered.
+Products with all rows take most of the time. They are computed in the namespace and on the device
+of X (`Elsewhere`): those of predictions, of the Reflectron's batches, of ridge regression's normal
+equations, and of kernels on landmarks. Everything else (checks, hashes, units, links, small
+solutions) is done in NumPy on the host. Fitted arrays and predictions are moved to the device of X.
+Without dispatch, and for NumPy arrays, this module is not used.
 """
 
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ SPACE: Any = ContextVar("space", default=None)
 
 
 def check_frame(X):
-    """Refuse a table whose rows are yet to be read, and one whose names do not tell its columns.
+    """Refuse a table that is not loaded yet, and one with duplicate column names.
 
     Raises
     ------
@@ -33,11 +33,13 @@ def check_frame(X):
         Two columns have the same name.
     """
     if hasattr(X, "collect_schema") and hasattr(X, "collect"):
-        raise TypeError(f"X is a {type(X).__name__}, which holds no rows yet: give X.collect().")
+        raise TypeError(f"X is a {type(X).__name__}, which is not loaded yet: give X.collect().")
     names = list(getattr(X, "column_names", getattr(X, "columns", ())))
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"X has {names.count(twice)} columns named {twice!r}: give each its own.")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"X has {names.count(duplicate)} columns named {duplicate!r}: rename them."
+        )
 
 
 class Space(NamedTuple):
@@ -47,7 +49,7 @@ class Space(NamedTuple):
     device: Any
 
     def put(self, a):
-        """Numbers of NumPy, there; what is no array of numbers as it is."""
+        """A NumPy array of numbers on the device; other values unchanged."""
         if not isinstance(a, np.ndarray) or a.dtype.kind not in "biuf":
             return a
         if a.dtype == np.float64 and _max_precision_float_dtype(*self) == self.xp.float32:
@@ -56,14 +58,14 @@ class Space(NamedTuple):
 
 
 def is_foreign(a):
-    """Whether an array is of another namespace than NumPy's."""
+    """Whether a value is an array of another namespace than NumPy's."""
     return (
         hasattr(a, "shape") and hasattr(a, "device") and not isinstance(a, np.ndarray | np.generic)
     ) and not isinstance(a, Elsewhere)  # fmt: skip
 
 
 def space_of(X):
-    """Where an array lives; None for NumPy, and without dispatch."""
+    """The space of an array; None for NumPy, and without dispatch."""
     if not get_config().get("array_api_dispatch") or not is_foreign(X):
         return None
     xp, _, device = get_namespace_and_device(X)
@@ -71,7 +73,7 @@ def space_of(X):
 
 
 def here(a):
-    """An array in NumPy; anything else as it is."""
+    """An array as a NumPy array; other values unchanged."""
     if isinstance(a, Elsewhere):
         return np.asarray(a)
     if not is_foreign(a):
@@ -81,9 +83,9 @@ def here(a):
 
 
 class Elsewhere:
-    """A matrix that lives elsewhere; products with arrays of NumPy are such arrays."""
+    """A matrix on a device; its products with NumPy arrays are NumPy arrays."""
 
-    __array_priority__ = 100  # NumPy leaves products to it
+    __array_priority__ = 100  # NumPy lets it compute products
 
     def __init__(self, values, space):
         self.values, self.space = values, space
@@ -95,12 +97,12 @@ class Elsewhere:
 
     @property
     def size(self):
-        """How many numbers."""
+        """The number of entries."""
         return self.shape[0] * self.shape[1]
 
     @property
     def dtype(self):
-        """The type of NumPy."""
+        """The type, as NumPy has it."""
         return np.dtype(str(self.values.dtype).rpartition(".")[2])
 
     @property
@@ -131,17 +133,17 @@ class Elsewhere:
         return here(self._there(other) @ self.values)
 
     def within(self, low, high):
-        """The same with entries outside these limits of the columns in the middle of them."""
+        """The matrix with entries outside the columns' limits replaced by their middle."""
         low, high, middle = (self._there(a)[None, :] for a in (low, high, 0.5 * low + 0.5 * high))
-        out = (self.values < low) | (self.values > high)
-        return Elsewhere(self.space.xp.where(out, middle, self.values), self.space)
+        outside = (self.values < low) | (self.values > high)
+        return Elsewhere(self.space.xp.where(outside, middle, self.values), self.space)
 
     def __mul__(self, other):
         return Elsewhere(self.values * self._there(other), self.space)
 
 
 def moved(a: Any) -> Any:
-    """A matrix of NumPy as one that lives where the arrays of this fit do; else itself."""
+    """A NumPy matrix on the device of this fit; without one, or for other values, itself."""
     space = SPACE.get()
     if space is None or not isinstance(a, np.ndarray):
         return a
@@ -149,12 +151,12 @@ def moved(a: Any) -> Any:
 
 
 def elsewhere():
-    """Whether the arrays of this fit live elsewhere."""
+    """Whether the arrays of this fit are on a device."""
     return SPACE.get() is not None
 
 
 def checked(X, n_columns):
-    """Rows to predict that live elsewhere, if they are finite and have so many columns."""
+    """Rows to predict, as `Elsewhere`, if they are finite and have `n_columns` columns."""
     space = X.space
     if len(X.shape) != 2 or X.shape[1] != n_columns:
         raise ValueError(f"X has shape {tuple(X.shape)}, and {n_columns} features are expected.")
@@ -168,7 +170,7 @@ def checked(X, n_columns):
 
 @contextmanager
 def entered(space):
-    """Within, products are made in a space, and scikit-learn sees arrays of NumPy alone."""
+    """Inside, products are computed in a space, and scikit-learn gets only NumPy arrays."""
     token = SPACE.set(space)
     try:
         with config_context(array_api_dispatch=False):

@@ -1,8 +1,8 @@
-"""SciPy's BLAS and LAPACK without Python's lock, so that several threads compute at once.
+"""SciPy's BLAS and LAPACK without Python's lock (GIL), so that several threads compute at once.
 
-SciPy's own wrappers hold the lock while they compute; these call the same routines of the same
-library, with the same bits. (NumPy lets go of the lock by itself.) Matrices are in Fortran order
-and of one type of float, single or double.
+SciPy's own wrappers hold the lock while they compute. These call the same routines of the same
+library, with the same bits. (NumPy releases the lock itself.) Matrices are in Fortran order, all in
+single or all in double precision.
 """
 
 import ctypes
@@ -26,11 +26,11 @@ def _routine(name, count) -> Any:
     return kind(_get(capsule, _name(capsule)))
 
 
-def _call(name, *given):
-    """Call a routine of the arrays' type: text is letters, numbers are by reference."""
-    single = next(a for a in given if isinstance(a, np.ndarray)).dtype == np.float32
+def _call(name, *arguments):
+    """Call a routine of the arrays' type; text becomes characters, numbers are by reference."""
+    single = next(a for a in arguments if isinstance(a, np.ndarray)).dtype == np.float32
     real, passed = ctypes.c_float if single else ctypes.c_double, []
-    for value in given:
+    for value in arguments:
         if isinstance(value, np.ndarray):
             passed.append(ctypes.c_void_p(value.ctypes.data))
         elif isinstance(value, str):
@@ -40,7 +40,7 @@ def _call(name, *given):
         else:
             value = real(value) if isinstance(value, float) else ctypes.c_int(value)
             passed.append(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p))
-    _routine(("s" if single else "d") + name, len(given))(*passed)
+    _routine(("s" if single else "d") + name, len(arguments))(*passed)
 
 
 def trmm(upper, F):
@@ -58,28 +58,29 @@ def syrk(F, sums):
     return sums
 
 
-def _lead(A):
-    """How far the columns of a block of a matrix lie apart."""
+def _stride(A):
+    """The distance of the columns of a block in memory (the leading dimension)."""
     return max(A.strides[1] // A.itemsize, len(A), 1)
 
 
 def trsm(lower, B, left=False):
     """B becomes B L^-T or, from the left, L^-1 B."""
     side = ("L", "L", "N") if left else ("R", "L", "T")
-    _call("trsm", *side, "N", *B.shape, 1.0, lower, _lead(lower), B, _lead(B))
+    _call("trsm", *side, "N", *B.shape, 1.0, lower, _stride(lower), B, _stride(B))
 
 
 def gemm(A, B, C):
     """Subtract A B'."""
     _call(
-        "gemm", "N", "T", *C.shape, A.shape[1], -1.0, A, _lead(A), B, _lead(B), 1.0, C, _lead(C)
+        "gemm", "N", "T", *C.shape, A.shape[1], -1.0, A, _stride(A), B, _stride(B), 1.0, C,
+        _stride(C),
     )  # fmt: skip
 
 
 def potrf(A):
-    """A becomes the lower Cholesky factor, above which it stays; gives what LAPACK says of it."""
+    """A becomes the lower Cholesky factor (the upper part stays); return the info of LAPACK."""
     info = ctypes.c_int(0)
-    _call("potrf", "L", len(A), A, _lead(A), info)
+    _call("potrf", "L", len(A), A, _stride(A), info)
     return info.value
 
 

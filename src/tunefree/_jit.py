@@ -1,13 +1,13 @@
-"""One formula, two worlds: the bridge between frozen parts and compiled kernels.
+"""One formula for Python and for Numba: parts with methods that compiled kernels can call.
 
 A *part* (a loss, an averaging scheme, a design, a learning rule) is a ``NamedTuple`` whose methods
 are plain NumPy scalar code. A *verb* made here calls a part's method from Python, and compiles that
-same method body when a kernel calls it, so a formula is written once and a user's own part works in
-the kernels like ours do.
+same method body when a kernel calls it. So a formula is written once, and a user's own part works
+in kernels as well.
 
-Numba's cache notices an edit of the file that holds a kernel, not of a part that lives in another
-file: kernels that take parts are therefore cached only for parts of this package (`Kernel`), and
-the test suite keys ``NUMBA_CACHE_DIR`` to a hash of the sources.
+Numba's cache depends on the file of a kernel, not on the files of its parts. So kernels that take
+parts are cached only for parts of this package (`Kernel`), and the test suite has one
+``NUMBA_CACHE_DIR`` for each hash of the sources.
 """
 # pyright: reportRedeclaration=false
 # A verb is defined once for every arity.
@@ -29,23 +29,23 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic, overload
 
-# Types that say less: names are given to the one at import, the other's functions lose an argument.
+# Typed as Any: type checkers know neither names that are set at import, nor that arguments of
+# decorated functions are removed.
 _config: Any = config
 _njit: Any = numba.njit
 _intrinsic: Any = intrinsic
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
-# Compiling within kernels goes by Numba's inner parts: only where they are those that we know.
-_KNOWN = (0, 60) <= numba.version_info[:2] <= (0, 68)
-# Sums may be reassociated (that is what lets a dot product use vector registers); NaN and inf keep
-# their meaning.
+# `tunefree._within` uses internals of Numba: only in versions that it was tested with.
+_TESTED = (0, 60) <= numba.version_info[:2] <= (0, 68)
+# Sums may be reassociated, so that a dot product can use vector registers; NaN and inf are exact.
 REASSOCIATE = {"reassoc", "nsz", "contract"}
 
 
 def _private_folder():
-    """A folder of this user alone below the system's temporary one; None where there is none.
+    """A private folder of this user in the temporary folder; None if there is none.
 
-    Numba runs what its cache files hold, so a folder that another user made or may write to is
-    not taken.
+    Numba executes its cache files, so a folder that another user created or may write to is
+    refused.
     """
     if not hasattr(os, "getuid"):  # Windows: the temporary folder is the user's own
         return Path(tempfile.gettempdir()) / "tunefree-kernels"
@@ -60,13 +60,13 @@ def _private_folder():
 
 
 def _compiler(function, fastmath) -> Any:
-    """The compiler of a function: whole for Python, within those kernels that call it.
+    """The compiler of a function: on its own for Python, inlined into the kernels that call it.
 
-    Of a constant argument callers say the type alone, so that no number is compiled for. The
-    garbage collector waits: it would look through the compiler's own objects again and again.
+    Of constant arguments only the type is used, so that there is no compilation for each value. The
+    garbage collector is off meanwhile: it would scan the compiler's objects again and again.
     """
     compiled = _njit(fastmath=fastmath, **_OPTIONS)(function)
-    if not _KNOWN:
+    if not _TESTED:
         return compiled
     from tunefree._within import Within
 
@@ -94,12 +94,12 @@ def _compiler(function, fastmath) -> Any:
 
 
 def _cached(function, fastmath) -> Any:
-    """Compile a function and keep what was compiled, wherever there is a folder for it.
+    """Compile a function, and cache the result where there is a folder for it.
 
     In this order: ``NUMBA_CACHE_DIR``; ``__pycache__`` beside the module; the user's cache folder;
-    ``tunefree-kernels-<user>`` in the temporary folder; nowhere (each process compiles anew).
-    Numba knows the first three and raises where none can be written to, as in a read-only
-    container without a home. What does not fit on the disk is not kept.
+    ``tunefree-kernels-<user>`` in the temporary folder; nowhere (each process compiles again).
+    Numba itself tries the first three, and raises where none is writable, as in a read-only
+    container without a home. If the disk is full, nothing is cached.
     """
     compiled = _compiler(function, fastmath)
     try:
@@ -108,25 +108,25 @@ def _cached(function, fastmath) -> Any:
         folder = _private_folder()
         if folder is None:
             return compiled
-        asked, _config.CACHE_DIR = _config.CACHE_DIR, str(folder)
+        configured, _config.CACHE_DIR = _config.CACHE_DIR, str(folder)
         try:
             compiled.enable_caching()
-        except RuntimeError:  # a temporary folder that is full, or read-only, too
+        except RuntimeError:  # the temporary folder is full or read-only, too
             return compiled
         finally:
-            _config.CACHE_DIR = asked
-    keep = compiled._cache.save_overload
+            _config.CACHE_DIR = configured
+    save = compiled._cache.save_overload
 
-    def keep_if_it_fits(*args):
-        with suppress(OSError):  # a full disk, say: the next process compiles anew
-            keep(*args)
+    def save_if_possible(*args):
+        with suppress(OSError):  # a full disk: the next process compiles again
+            save(*args)
 
-    compiled._cache.save_overload = keep_if_it_fits
+    compiled._cache.save_overload = save_if_possible
     return compiled
 
 
 def kernel(function=None, *, fastmath: bool | set[str] = False) -> Any:
-    """Compile a function that takes no foreign parts, cached between processes."""
+    """Compile a function without parts from users; it is cached between processes."""
     if function is None:
         return lambda f: kernel(f, fastmath=fastmath)
     return _cached(function, fastmath)
@@ -138,7 +138,7 @@ def _is_ours(kind):
 
 
 def _ours(values):
-    """Whether all parts among values, and within those, are of this package."""
+    """Whether all parts among values, and inside these, are of this package."""
     for value in values:
         if isinstance(value, tuple) and not (_is_ours(type(value)) and _ours(value)):
             return False
@@ -148,8 +148,8 @@ def _ours(values):
 class Kernel:
     """A compiled function of parts: cached for our own parts, recompiled for a user's."""
 
-    # Strict arithmetic: reassociation would turn the dot product over a sparse row into vector
-    # gathers, which are slower than a sum of scalars.
+    # Strict arithmetic by default: with reassociation the dot product over a sparse row becomes
+    # vector gathers, which are slower than a sum of scalars.
     def __init__(self, function, fastmath: bool | set[str] = False):
         self.function, self._fastmath = function, fastmath
         self.__doc__, self.__name__ = function.__doc__, function.__name__

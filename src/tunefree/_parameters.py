@@ -1,6 +1,6 @@
-"""What values a parameter of a name may have, whichever estimator has it.
+"""Valid values of parameters by name, the same for all estimators.
 
-An estimator's own module refuses what only it can know to be wrong: a solver it does not have, say.
+Other checks, such as that of an estimator's solvers, are in its own module.
 """
 
 import functools
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite real number; True and False are none.
+    """Whether a value is a finite real number; True and False are not.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def _is_count(value):
     return is_number(value) and value == int(value) and value != 0
 
 
-# Parameters by name: what is right, and its description.
+# Parameters by name: a test of the value, and the message where it fails.
 _RULES = {
     "alphas": (lambda v: v is None or _is_array(v), "neither None nor an array of numbers"),
     "cap": (lambda v: v is None or (is_number(v) or v == np.inf) and v > 0,
@@ -58,16 +58,16 @@ _RULES = {
     "intercept_scaling": (lambda v: _is_named(v, "auto") or is_number(v) and v > 0,
                           "neither 'auto' nor a positive number"),
     "kernel": (lambda v: isinstance(v, str) or callable(v) or hasattr(v, "gram"),
-               "no name, function or part of a kernel"),
+               "neither the name of a kernel, nor a function or part"),
     "margin": (lambda v: v is None or is_number(v) and v >= 0,
-               "neither None nor a margin from 0 on"),
+               "neither None nor a number from 0 on"),
     "max_iter": (lambda v: _is_named(v, "auto") or is_number(v) and v > 0,
                  "not a positive integer"),
     "max_levels": (lambda v: is_number(v) and v >= 1, "not a positive number"),
     "max_support": (lambda v: v is None or _is_count(v) and v >= 2,
                     "neither None nor a whole number from 2 on"),
     "min_share": (lambda v: is_number(v) and 0 <= v <= 1, "not a share between 0 and 1"),
-    "n_jobs": (lambda v: v is None or _is_count(v), "neither None nor a whole number but 0"),
+    "n_jobs": (lambda v: v is None or _is_count(v), "neither None nor a whole number other than 0"),
     "tol": (lambda v: is_number(v) and v >= 0, "not a number from 0 on"),
 }  # fmt: skip
 _SWITCH = _is_switch, "neither True nor False"
@@ -75,29 +75,29 @@ _SWITCH = _is_switch, "neither True nor False"
 
 @functools.cache
 def _rules(cls):
-    """The rules for the parameters of a class; what is True or False by default is a switch."""
-    given = inspect.signature(cls.__init__).parameters
+    """The rules for the parameters of a class; True or False as default means a switch."""
+    parameters = inspect.signature(cls.__init__).parameters
     rules = {name: _SWITCH if _is_switch(p.default) else _RULES.get(name)
-             for name, p in given.items()}  # fmt: skip
+             for name, p in parameters.items()}  # fmt: skip
     return {name: rule for name, rule in rules.items() if rule is not None}
 
 
 def check_values(estimator):
-    """Refuse values of parameters that mean nothing in any estimator, by name."""
-    for name, (right, wrong) in _rules(type(estimator)).items():
+    """Refuse values that are invalid for a parameter in all estimators; name the parameter."""
+    for name, (is_valid, message) in _rules(type(estimator)).items():
         value = getattr(estimator, name)
-        if not right(value):
-            raise ValueError(f"{name}={value!r} is {wrong}.")
+        if not is_valid(value):
+            raise ValueError(f"{name}={value!r} is {message}.")
 
 
 def check_passes(max_iter):
-    """Refuse a number of passes that is none; 'auto' is one."""
+    """Refuse an invalid number of passes; 'auto' is valid."""
     if max_iter != "auto" and not _is_whole(max_iter):
         raise ValueError(f"max_iter={max_iter!r} is neither 'auto' nor a positive integer.")
 
 
 def seed_of(random_state):
-    """A 32-bit seed from anything scikit-learn takes as `random_state`, or a Generator.
+    """A 32-bit seed from a Generator or any `random_state` of scikit-learn.
 
     Examples
     --------
@@ -110,10 +110,10 @@ def seed_of(random_state):
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
-    other: Any = random_state
-    if hasattr(other, "randint"):
-        return int(other.randint(2**31 - 1))
+    generator: Any = random_state
+    if hasattr(generator, "randint"):
+        return int(generator.randint(2**31 - 1))
     raise ValueError(
-        f"random_state={random_state!r} is neither None nor a nonnegative integer nor a "
+        f"random_state={random_state!r} is neither None, nor an integer from 0 on, nor a "
         "RandomState or Generator."
     )

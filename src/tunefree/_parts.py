@@ -1,9 +1,9 @@
-"""Tables of parts: a name is its part, and a new part is one new file.
+"""Tables of parts by name; a new part is one new file.
 
-A table maps names to parts (losses, links, potentials, ...). To enter a part is all that a new one
-takes: the estimators take its name, the command line offers it, and the laws of the tests hold it
-to what its table promises. A package of its own enters its parts when it is imported, and names
-itself in the entry-point group ``tunefree`` to be found without that, from the shell, too.
+A table maps names to parts (losses, links, potentials, ...). A new part only has to be entered: the
+estimators then take its name, the command line offers it, and the test suite checks the laws of its
+table. Another package enters its parts when it is imported. If it is also in the entry-point group
+``tunefree``, it is imported when needed, from the shell, too.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,11 +22,11 @@ class Table(dict):
     Parameters
     ----------
     kind : str
-        What they are, as the parameter that takes one is called: "link".
+        The name of the parameter that takes a part: "link".
     verb : str
-        The method by which a part of this kind is known.
+        The method that every part of this kind has.
     parts : dict
-        The parts that the library brings.
+        The parts of this library.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Table(dict):
         _TABLES.append(self)
 
     def enter(self, name: str, **parameters: Any) -> Callable[[type], Any]:
-        """Decorate the class of a part: with these parameters it stands in the table."""
+        """Decorate the class of a part: with these parameters it is entered in the table."""
 
         def entered(cls):
             cls = part(cls) if issubclass(cls, tuple) else cls
@@ -51,17 +51,17 @@ class Table(dict):
         return entered
 
     def names(self) -> list[str]:
-        """All names, those of other packages, too."""
+        """All names, with those of other packages."""
         _load()
         return list(self)
 
     def find(self, value: Any, also: Iterable[str] = ()) -> Any:
-        """The part of a name; an object that has the verb is one itself.
+        """The part of a name; an object with the method `verb` is returned unchanged.
 
         Raises
         ------
         ValueError
-            For another name, `also` being names that the caller knows, or another object.
+            For an unknown name (the message also lists `also`), or another object.
         """
         if isinstance(value, str):
             if value not in self:
@@ -79,14 +79,14 @@ class Table(dict):
 
 
 def classes():
-    """The classes of all parts in tables, those of other packages, too, by their full names."""
+    """The classes of all parts in tables, with those of other packages, by full name."""
     _load()
-    found = {type(part) for table in _TABLES for part in table.values()}
-    return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in found}
+    types = {type(part) for table in _TABLES for part in table.values()}
+    return {f"{cls.__module__}.{cls.__qualname__}": cls for cls in types}
 
 
 @cache
 def _load():
-    """Import what other packages enter: once a process."""
+    """Import the parts of other packages, once a process."""
     for point in entry_points(group="tunefree"):
         point.load()

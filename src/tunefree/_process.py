@@ -1,15 +1,14 @@
-"""What a fit does to the process: one BLAS thread, memory, and signals that wait for the compiler.
+"""Effects of a fit on the process: one BLAS thread, memory limits, signals during compilation.
 
-What spins: NumPy and SciPy each bring a BLAS of their own, and each keeps threads that wait for the
-next product by turning on the spot, in the way of the other's. Fits call them by turns, thousands
-of times on a few hundred rows: the eigendecompositions, Cholesky factors and `dsyrk` sums of
-`learners.kernel.geometry` and `nystroem` above all, then the small products of distances and of a
-portfolio's views. More threads also add in another order, and so change last digits and what is
-chosen by them.
-Fits and predictions therefore use one, and where threads pay they split the rows into blocks of a
-fixed size (`_threads.workers`): results do not depend on how many threads there are.
+NumPy and SciPy each have their own BLAS. The threads of each wait for the next product in a busy
+loop, and slow down those of the other. Fits call both alternately, thousands of times on a few
+hundred rows: above all the eigendecompositions, Cholesky factors and `dsyrk` sums of
+`learners.kernel.geometry` and `nystroem`, then the small products of distances and of a portfolio's
+views. Several threads also add in another order, which changes last digits and choices that depend
+on them. So fits and predictions use one BLAS thread. Where threads help, they split the rows into
+blocks of a fixed size (`_threads.workers`): results do not depend on the number of threads.
 
-Ctrl-C comes out as `KeyboardInterrupt`, even if it strikes while a kernel is compiled.
+Ctrl-C raises `KeyboardInterrupt`, even while a kernel is compiled.
 """
 
 import _thread
@@ -22,14 +21,14 @@ from functools import cache
 from typing import Any
 
 SIGNALS = signal.SIGINT, signal.SIGTERM
-# Where Python calls back from C, exceptions are dropped or become others: the compiler does so all
-# the time, and references to what is gone.
-_DEAF = "numba", "llvmlite", "weakref"
-_RETRY = 0.01  # seconds
-# Multiply-adds below which OpenBLAS never takes a second thread (9,216 for a matrix and a vector).
+# Exceptions are lost or replaced where C code calls Python, as the compiler often does, and weak
+# references to deleted objects.
+_NO_SIGNALS = "numba", "llvmlite", "weakref"
+_RETRY = 0.01  # seconds until a delayed signal is sent again
+# Multiply-adds below which OpenBLAS never uses a second thread (9,216 for a matrix and a vector).
 _SMALL = 8192
-# The number of threads belongs to the process, but for an OpenBLAS on OpenMP, where each thread has
-# its own: what to restore when the last of our threads leaves, and what as each of them does.
+# The number of BLAS threads belongs to the process; for an OpenBLAS on OpenMP, to each thread. The
+# numbers to restore: when the last of our threads leaves (_before), and when each leaves (_inside).
 _lock, _before, _inside = threading.RLock(), [], {}
 
 
@@ -37,8 +36,8 @@ _lock, _before, _inside = threading.RLock(), [], {}
 def one_blas_thread():
     """Limit BLAS to one thread of its own; also a decorator, ``@one_blas_thread()``.
 
-    The first thread to enter sets the limit and the last one to leave restores what was there; a
-    thread that is inside already enters and leaves at no cost.
+    The first thread to enter sets the limit, and the last one to leave restores the old number. A
+    thread that is already inside enters and leaves at no cost.
     """
     me = threading.get_ident()
     if me in _inside:
@@ -50,18 +49,18 @@ def one_blas_thread():
     finally:
         try:
             _leave(me)
-        except BaseException:  # Ctrl-C at this very moment
+        except BaseException:  # Ctrl-C at this moment
             _leave(me)
             raise
 
 
 def in_threads(function):
-    """The function for a pool's threads, whose owner has limited BLAS for all but their own."""
+    """The function for the threads of a pool, where BLAS needs a limit for each thread."""
     return one_blas_thread()(function) if _libraries()[1] else function
 
 
 def product(A, B):
-    """A @ B on one BLAS thread; what BLAS does on one anyway does not pay for the limit."""
+    """A @ B on one BLAS thread; for small products, which use one anyway, without the limit."""
     if A.shape[0] * B.size < _SMALL:
         return A @ B
     with one_blas_thread():
@@ -91,23 +90,22 @@ def _leave(me):
 def _set(numbers):
     """Set each library's number of threads.
 
-    From its version 3.8 on, threadpoolctl lets only the thread that was first set the number of an
-    OpenBLAS, and ignores the others: what must not depend on who leaves last asks for its turn, and
-    gives it back.
+    From version 3.8 on, threadpoolctl lets only the first thread set the number of an OpenBLAS, and
+    ignores others. Here any thread may leave last: each takes over this control, and releases it.
     """
     for library, n in numbers:
-        take_turn = getattr(library, "clear_controlling_thread", lambda force: None)
-        take_turn(force=True)
+        clear_control = getattr(library, "clear_controlling_thread", lambda force: None)
+        clear_control(force=True)
         library.set_num_threads(n)
-        take_turn(force=True)
+        clear_control(force=True)
 
 
 @cache
 def _libraries():
-    """The loaded BLAS libraries whose number belongs to the process, and to a thread.
+    """The loaded BLAS libraries: with a number of threads of the process, and of each thread.
 
-    Looking for them takes milliseconds: it is done once, after SciPy's is loaded, too. No other
-    module that is used here brings one.
+    The search takes milliseconds: it is done once, after SciPy's BLAS is loaded. No other module
+    used here has one.
     """
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController
@@ -122,7 +120,7 @@ def _libraries():
 
 
 def _in_child():
-    """In the child of a fork only the thread that forked lives on."""
+    """In the child of a fork only the thread that forked exists."""
     for other in set(_inside) - {threading.get_ident()}:
         del _inside[other]
     _lock.release()
@@ -136,36 +134,36 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def interruptible():
-    """Let the handlers of signals wait until the compiler is done.
+    """Delay the handlers of signals while the compiler runs.
 
-    A handler that raises while Numba compiles or loads a kernel may be ignored, or come out as an
-    error of the compiler. Within this context SIGINT and, where it has a handler, SIGTERM are
-    handled as before, but not in such moments: then they are sent again a little later. Threads
-    other than the main one get no signals, and nothing is changed in them.
+    If a handler raises while Numba compiles or loads a kernel, its exception may be lost, or become
+    a compiler error. In this context SIGINT and, where it has a handler, SIGTERM that arrive then
+    are sent again a little later. Threads other than the main one get no signals, and nothing is
+    changed in them.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    ours = {number: _Patient(old) for number, old in before.items()
-            if callable(old) and not isinstance(old, _Patient)}  # fmt: skip
-    for number, handler in ours.items():
+    delayed = {number: _DelayedHandler(old) for number, old in before.items()
+            if callable(old) and not isinstance(old, _DelayedHandler)}  # fmt: skip
+    for number, handler in delayed.items():
         signal.signal(number, handler)
     try:
         yield
     finally:
-        for number in ours:
+        for number in delayed:
             signal.signal(number, before[number])
 
 
-class _Patient:
-    """A handler that calls another one, unless the compiler is at work."""
+class _DelayedHandler:
+    """A handler that calls another one, or sends the signal again if the compiler is running."""
 
     def __init__(self, handler):
         self.handler = handler
 
     def __call__(self, number, frame):
-        if _is_deaf(frame):
+        if _loses_exceptions(frame):
             again = threading.Timer(_RETRY, _send_again, [number])
             again.daemon = True
             again.start()
@@ -174,43 +172,43 @@ class _Patient:
 
 
 def _send_again(number):
-    if hasattr(signal, "pthread_kill"):  # wakes a main thread that sleeps or waits, too
+    if hasattr(signal, "pthread_kill"):  # also wakes a main thread that sleeps or waits
         main: Any = threading.main_thread().ident
         signal.pthread_kill(main, number)
     else:
         _thread.interrupt_main(number)
 
 
-def _is_deaf(frame):
+def _loses_exceptions(frame):
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] in _DEAF:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in _NO_SIGNALS:
             return True
         frame = frame.f_back
     return False
 
 
-# Numbers of glibc's `mallopt`, with what Dask gives its workers and the defaults, and ours.
-_TRIM, _MMAP, _DEFAULT, _KEPT = -1, -3, 1 << 17, 1 << 25
+# Options of glibc's `mallopt`; the default of the second, and our threshold, in bytes.
+_TRIM, _MMAP, _DEFAULT, _THRESHOLD = -1, -3, 1 << 17, 1 << 25
 
 
 @contextmanager
 def kept_memory():
-    """Let freed memory stay at hand within; also a decorator, ``@kept_memory()``.
+    """Keep freed memory in the process; also a decorator, ``@kept_memory()``.
 
-    Dask tells its workers to give every 64 kB back to the system at once, and with that all that is
-    larger than 128 kB: blocks' residuals and sums are then new pages each time, which takes three
-    times as long as the work on them. Without glibc nothing is changed.
+    Dask configures its workers to return freed memory to the system at once, from 64 kB on, and all
+    blocks above 128 kB. Residuals and sums of blocks are then new pages each time, which takes
+    three times as long as the work on them. Without glibc nothing is changed.
     """
-    libc, told = _libc(), os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
-    if not told.isdigit() or not hasattr(libc, "mallopt"):
+    libc, trim_threshold = _libc(), os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
+    if not trim_threshold.isdigit() or not hasattr(libc, "mallopt"):
         yield
         return
-    libc.mallopt(_TRIM, 2 * _KEPT)
-    libc.mallopt(_MMAP, _KEPT)
+    libc.mallopt(_TRIM, 2 * _THRESHOLD)
+    libc.mallopt(_MMAP, _THRESHOLD)
     try:
         yield
     finally:
-        libc.mallopt(_TRIM, int(told))
+        libc.mallopt(_TRIM, int(trim_threshold))
         libc.mallopt(_MMAP, _DEFAULT)
         libc.malloc_trim(0)
 
@@ -220,12 +218,12 @@ def _libc() -> Any:
     return ctypes.CDLL(None) if os.name == "posix" else None
 
 
-# The share of what the process may have that a fit may take.
+# The share of the available memory that a fit may use.
 _SHARE = 0.75
 
 
 def machine_memory():
-    """Bytes that a fit may take: three quarters of the machine's or the process's limit."""
+    """Bytes that a fit may use: three quarters of the limit of the machine or the process."""
     try:
         size = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
@@ -243,15 +241,15 @@ def machine_memory():
 
 
 def check_memory(size, what, way_out):
-    """Refuse, before work starts, what takes more bytes than there are.
+    """Refuse work that needs too much memory, before it starts.
 
     >>> check_memory(1e18, "A fit on 10 columns", "Take fewer.")
     Traceback (most recent call last):
         ...
-    MemoryError: A fit on 10 columns takes about 1e+09 GB, more than there is. Take fewer.
+    MemoryError: A fit on 10 columns takes about 1e+09 GB, more than is available. Take fewer.
     """
     if size > machine_memory():
-        raise MemoryError(f"{what} takes about {amount(size)}, more than there is. {way_out}")
+        raise MemoryError(f"{what} takes about {amount(size)}, more than is available. {way_out}")
 
 
 def amount(size):

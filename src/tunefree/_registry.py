@@ -1,4 +1,4 @@
-"""Where each public estimator is defined; a module is imported when its estimator is asked for."""
+"""Where each public estimator is defined; its module is imported at first use."""
 
 from importlib import import_module
 

@@ -1,8 +1,8 @@
-"""Threads of a stretch of work: a team maps functions over blocks of rows of a fixed size.
+"""Threads of a task: `Workers` map functions over blocks of rows of a fixed size.
 
-What blocks find is joined in their order, so that results do not depend on how many threads there
-are. Matrix products inside use one thread each. What a team is for is handed it, or, far below,
-asks for the `team` of the stretch of work that it is part of.
+The results of blocks are joined in their order, so that they do not depend on the number of
+threads. Matrix products inside use one thread each. Functions get workers as an argument, or, deep
+in the call stack, from `team`: the workers of the current task.
 """
 
 import math
@@ -22,7 +22,7 @@ from tunefree._process import in_threads, one_blas_thread
 
 
 def n_threads(n_jobs):
-    """How many threads `n_jobs` means; None and -1 are all that the process may use."""
+    """The number of threads for `n_jobs`; None and -1 mean all that the process may use."""
     if n_jobs is None or n_jobs == -1:
         limit = os.environ.get("OMP_NUM_THREADS", "")
         most = joblib.cpu_count()
@@ -38,27 +38,27 @@ class Workers:
         self._cores: Any = cores or nullcontext()
 
     def memory(self, shape, dtype, use="tile"):
-        """Memory of the calling thread for a use: new pages cost more than the work on them."""
-        held = self._local.__dict__
+        """Reused memory of the calling thread: new pages cost more than the work on them."""
+        buffers = self._local.__dict__
         size = math.prod(shape) * dtype.itemsize
-        if use not in held or held[use].size < size:
-            held[use] = np.empty(size, np.uint8)
-        return held[use][:size].view(dtype).reshape(shape)
+        if use not in buffers or buffers[use].size < size:
+            buffers[use] = np.empty(size, np.uint8)
+        return buffers[use][:size].view(dtype).reshape(shape)
 
     def map(self, function, items):
         """Results in the order of the items."""
         items = list(items)
         if self._pool is None or len(items) < 2:
             return [function(item) for item in items]
-        return list(self._pool.map(self._sent(function), items))
+        return list(self._pool.map(self._for_pool(function), items))
 
     def each(self, function, items, ahead=1):
-        """Yield results in the order of the items, of which only a few a thread wait at a time."""
+        """Yield results in the order of the items, with only a few waiting for each thread."""
         items = list(items)
         if self._pool is None or len(items) < 2:
             yield from map(function, items)
             return
-        waiting, function = deque(), self._sent(function)
+        waiting, function = deque(), self._for_pool(function)
         for item in items:
             waiting.append(self._pool.submit(function, item))
             if len(waiting) > ahead * self._size:
@@ -66,78 +66,78 @@ class Workers:
         while waiting:
             yield waiting.popleft().result()
 
-    def _sent(self, function):
-        """The function for the pool's threads, which hear of rounding what the caller would."""
-        function, told = in_threads(function), np.geterr()
+    def _for_pool(self, function):
+        """The function for the pool's threads, with the caller's handling of rounding errors."""
+        function, error_handling = in_threads(function), np.geterr()
 
-        def begun(item):
-            with self._cores, np.errstate(**told):
+        def in_pool(item):
+            with self._cores, np.errstate(**error_handling):
                 return function(item)
 
-        return begun
+        return in_pool
 
 
 ALONE = Workers()
-# The team of the stretch of work that a thread is in; its own threads have none.
+# The workers of a thread's current task; threads of the pool have none.
 _TEAM: Any = ContextVar("team", default=ALONE)
-# Of work beside other work: threads at most, and the cores that these have to wait for.
+# For tasks side by side: the most threads, and a semaphore of cores that they wait for.
 _SHARE: Any = ContextVar("share", default=(None, None))
 
 
 def team():
-    """The workers of the stretch of work that the calling thread is in, or itself alone."""
+    """The workers of the calling thread's current task; without one, the thread alone."""
     return _TEAM.get()
 
 
 def _settle(cores):
-    """Keep the calling thread on the next of some cores, if there are any.
+    """Bind the calling thread to the next of some cores, if there are any.
 
-    The system may leave threads that sleep a lot on the core of the one that wakes them.
+    Else the system may keep threads that often sleep on the core of the thread that wakes them.
     """
     with suppress(OSError, StopIteration):
         os.sched_setaffinity(0, {next(cores)})
 
 
 @contextmanager
-def _leading(found):
-    token = _TEAM.set(found)
+def _as_team(crew):
+    token = _TEAM.set(crew)
     try:
-        yield found
+        yield crew
     finally:
         _TEAM.reset(token)
 
 
 @contextmanager
 def workers(n_jobs):
-    """Threads for a stretch of work."""
+    """Threads for a task."""
     most, free = _SHARE.get()
     n = min(n_threads(n_jobs), most or os.cpu_count() or 1)
     with one_blas_thread():
         if n == 1:
-            with _leading(Workers()) as found:
-                yield found
+            with _as_team(Workers()) as crew:
+                yield crew
             return
         cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
-        settled = free is None and n == len(cores)  # fewer threads than cores go where they can
+        settled = free is None and n == len(cores)  # fewer threads than cores are not bound
         with ThreadPoolExecutor(n, "tunefree", _settle, (iter(cores if settled else ()),)) as pool:
-            with _leading(Workers(pool, n, free)) as found:
-                yield found
+            with _as_team(Workers(pool, n, free)) as crew:
+                yield crew
 
 
 def side_by_side(works, n_jobs) -> list[Any]:
-    """Functions without arguments as ones that run at once, in threads that the caller has.
+    """Functions without arguments, prepared to run at the same time in the caller's threads.
 
-    Each has its part of the cores, and the last also those that the others leave as they end.
+    Each uses its share of the cores, and the last one also those of functions that have ended.
     """
     n = n_threads(n_jobs)
     own, free = max(1, n // len(works)), threading.Semaphore(n)
 
-    def begun(i):
+    def run_task(i):
         last = i + 1 == len(works)
         _SHARE.set((n, free) if last else (own, None))
-        with ExitStack() as held:
+        with ExitStack() as stack:
             for _ in range(0 if last else own):
-                held.enter_context(free)
+                stack.enter_context(free)
             return works[i]()
 
-    return [partial(copy_context().run, begun, i) for i in range(len(works))]
+    return [partial(copy_context().run, run_task, i) for i in range(len(works))]

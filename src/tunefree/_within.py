@@ -1,6 +1,6 @@
-"""Functions compiled into the kernels that call them, once, without machine code of their own.
+"""Functions compiled into the kernels that call them, without machine code of their own.
 
-It goes by inner parts of Numba; `tunefree._jit` uses it for the versions that it was tried with.
+This uses internals of Numba; `tunefree._jit` uses it only for versions that it was tested with.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ _dynfunc: Any = import_module("numba._dynfunc")
 
 
 class _Plain(JITCodeLibrary):
-    """Code as it was written down: whoever takes it in optimises it with its own."""
+    """Code without optimisation: the calling kernel optimises it with its own."""
 
     def _optimize_functions(self, ll_module):
         ll_module.data_layout = self._codegen._data_layout
@@ -30,7 +30,7 @@ class _Plain(JITCodeLibrary):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _NoEntry(LoweringPass):
-    """Register a function that has no address of its own."""
+    """Register a function without an address."""
 
     _name = "no_entry"
 
@@ -38,21 +38,21 @@ class _NoEntry(LoweringPass):
         super().__init__()
 
     def run_pass(self, state):
-        found = state["cr"]
-        of = found.fndesc
+        result = state["cr"]
+        descriptor = result.fndesc
         entry = _dynfunc.make_function(
-            of.lookup_module(), of.qualname, "", 0, found.env, (state.library,)
+            descriptor.lookup_module(), descriptor.qualname, "", 0, result.env, (state.library,)
         )
-        state.targetctx.insert_user_function(entry, of, [state.library])
-        state["cr"] = found._replace(cfunc=entry)
+        state.targetctx.insert_user_function(entry, descriptor, [state.library])
+        state["cr"] = result._replace(cfunc=entry)
         return True
 
 
 class Within(CompilerBase):
     """Compile a function into the kernels that call it.
 
-    Numba optimises a function and writes machine code of it for each of its callers, and those of
-    these, again and again; all of it but the kernel that Python calls is thrown away.
+    By default, Numba optimises a function and writes its machine code again for each caller, and
+    for the callers of these. All of it except the kernel that Python calls is discarded.
     """
 
     def define_pipelines(self):

@@ -1,4 +1,4 @@
-"""Data sets that the papers define, by a formula or as a sample of a file."""
+"""Data sets of the papers, by a formula or as a sample of a file."""
 
 import gzip
 import os
@@ -178,12 +178,12 @@ def load_mnist_sample(
     Parameters
     ----------
     images, labels : str or path
-        IDX files as MNIST has them, plain or gzipped.
+        IDX files of MNIST, plain or gzipped.
     n_train, n_test : int, default=5000 and 10000
     standardize : bool, default=True
         False gives the pixels divided by 255.
     random_state : int, RandomState or None, default=None
-        Which images.
+        Selects the images.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def load_mnist_sample(
 
     References
     ----------
-    Boffi and Slotine 2020, appendix B.1, which does not say whose statistics standardise a pixel.
+    Boffi and Slotine 2020, appendix B.1 (does not state which images standardise a pixel).
 
     Examples
     --------

@@ -1,11 +1,11 @@
-r"""Families: what targets may be, the link that suits them, and what a prediction of them costs.
+r"""Families: the distributions of targets, with their links and deviances.
 
-A family judges means by its unit deviance d(y, mu) and learns along the score, which for the index
-s and the mean mu = u(s) is
+A family evaluates means by its unit deviance d(y, mu). Learning follows the score, which for the
+index s and the mean mu = u(s) is
 
 .. math:: \frac12 \frac{\partial d}{\partial s} = (\mu - y)\, \frac{u'(s)}{V(\mu)} ,
 
-V being the variance as a function of the mean: the residual of GLM-tron, weighed. With the family's
+V being the variance as a function of the mean: the weighted residual of GLM-tron. With the family's
 own link it is the slope of a convex function of s.
 
 ==================  ===============  ==========================  =============  ==================
@@ -24,8 +24,8 @@ multinomial         classes          2 KL                        -              
 ordinal             classes          2 KL                        -              cumulative logistic
 ==================  ===============  ==========================  =============  ==================
 
-What a family does not know beforehand (the power of Tweedie, the overdispersion a, Huber's scale)
-it learns from means and targets: ``learned``.
+Parameters of a family (the power of Tweedie, the overdispersion a, Huber's scale) may be learned
+from means and targets: ``learned``.
 
 Source: McCullagh and Nelder 1989; Joergensen 1997 (Tweedie); Davidian and Carroll 1987 (the power);
 He, Pan, Tan and Zhou 2023 (smoothed pinball loss); Chernozhukov, Fernandez-Val and Galichon 2010
@@ -44,42 +44,43 @@ from tunefree._parts import Table
 from tunefree.losses import NORMAL
 
 LOG = links.LINKS["log"]
-_EDGE = np.sqrt(5.0)  # where Epanechnikov's density of deviation 1 ends
-_LEAST, _SURE = 1e-100, 1e-15  # means, and probabilities, are at least that far from the ends
-# Targets are counts if they are whole and the least is below this: larger ones are amounts.
+_SUPPORT = np.sqrt(5.0)  # Epanechnikov's density of deviation 1 is 0 beyond it
+_LEAST, _SURE = 1e-100, 1e-15  # least distances of means, and probabilities, from their limits
+# Whole targets are counts if the smallest is below this, else amounts.
 _SMALL_COUNT = 10
 
 
 class Family:
-    """What every family can do; `range` is that of its means."""
+    """The methods of all families; `range` is that of the means."""
 
     link: Any = links.Identity()
     range = (-np.inf, np.inf)
-    open_below = False  # whether 0 is no target
+    open_below = False  # whether targets must be above 0
     tied = False  # whether all outputs have the same coefficients
-    canonical: Any = None  # the class of links of which V is the slope
-    others: tuple = ()  # closed-form links that may suit, too
-    exposure: Any = "rate"  # an exposure e weighs the rate y / e, is the 'offset' log e, or None
+    canonical: Any = None  # the class of links whose slope is V
+    others: tuple = ()  # other candidates among the closed-form links
+    # An exposure e is the weight of the rate y / e, or the "offset" log e; None refuses exposures.
+    exposure: Any = "rate"
 
     def check(self, y: np.ndarray) -> None:
-        """Refuse targets that are none of this family, in a sentence that names them."""
+        """Refuse targets outside the family's range, and name the first."""
         low, high = self.range
-        wrong = (y < low) | (y > high) | ((y <= low) & self.open_below)
-        if wrong.any():
+        outside = (y < low) | (y > high) | ((y <= low) & self.open_below)
+        if outside.any():
             below = f"above {low:g}" if self.open_below else f"from {low:g} on"
-            wanted = f"in [{low:g}, {high:g}]" if np.isfinite(high) else below
+            allowed = f"in [{low:g}, {high:g}]" if np.isfinite(high) else below
             raise ValueError(
-                f"y has targets that are no {self!r} ones, the first {y[wrong][0]:g}: they must be "
-                f"{wanted}."
+                f"y has targets outside the range of {self!r}, the first {y[outside][0]:g}: they "
+                f"must be {allowed}."
             )
         if low == 0.0 and not y.any():
             raise ValueError(
                 f"y holds zeros only: {self!r} has a mean of 0, whose logarithm is infinite. Give "
-                "rows that count something, or family='normal'."
+                "rows with a positive target, or family='normal'."
             )
 
     def clipped(self, mean: Any) -> Any:
-        """Means, at least a little away from the ends of the range."""
+        """Means, clipped to just inside the range."""
         low, high = self.range
         return np.clip(
             mean, low + _LEAST if np.isfinite(low) else None, high - _SURE if high == 1.0 else None
@@ -104,13 +105,13 @@ class Family:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Scores and deviances at indices s, of the same shape (or of one that y broadcasts to).
 
-        `judged` picks those whose deviance is asked for.
+        `judged` selects the means whose deviance is needed.
         """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             mean = self.clipped(link.mean(s))
-            few = mean if judged is None else judged(mean)
-            # Rounding may make what is 0 negative.
-            return self.score(link, s, mean, y), np.maximum(self.deviance(y, few), 0.0)
+            selected = mean if judged is None else judged(mean)
+            # By rounding, a deviance of 0 may be negative.
+            return self.score(link, s, mean, y), np.maximum(self.deviance(y, selected), 0.0)
 
     def curvature(self, link: Any, s: Any) -> Any:
         """The expected curvature of half the deviance in the index: Fisher's information."""
@@ -126,11 +127,11 @@ class Family:
         return weights @ y / weights.sum()
 
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
-        """The family with what means and targets tell of its parameters."""
+        """The family with parameters learned from means and targets."""
         return self
 
     def predicted(self, link: Any, s: np.ndarray) -> np.ndarray:
-        """Means at indices, as they are told."""
+        """Predicted means at indices."""
         return np.asarray(link.mean(s))
 
     def d2(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> float:
@@ -147,7 +148,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Matching(Family):
-    """The link's matching loss, GLM-tron: any targets, any link, judged by squared errors.
+    """The link's matching loss, GLM-tron: any targets, any link, evaluated by squared errors.
 
     Examples
     --------
@@ -216,20 +217,20 @@ class NegativeBinomial(Family):
     def deviance(self, y: Any, mean: Any) -> Any:
         """The unit deviance."""
         a = self.dispersion or 1.0
-        unlike = np.log1p(a * y) - np.log1p(a * mean)
-        return 2.0 * (xlogy(y, y) - y * np.log(mean) - (y + 1.0 / a) * unlike)
+        log_ratio = np.log1p(a * y) - np.log1p(a * mean)
+        return 2.0 * (xlogy(y, y) - y * np.log(mean) - (y + 1.0 / a) * log_ratio)
 
     def learned(self, y: np.ndarray, mean: np.ndarray, weights: np.ndarray) -> "Family":
-        """The dispersion of most likelihood for these means."""
+        """The dispersion of maximum likelihood for these means."""
         if self.dispersion is not None:
             return self
 
-        def unlikely(log_a):
+        def negative_log_likelihood(log_a):
             k = np.exp(-log_a)
             each = gammaln(y + k) - gammaln(k) + k * np.log(k / (k + mean))
             return -float(np.sum(weights @ (each + y * np.log(mean / (k + mean)))))
 
-        found: Any = minimize_scalar(unlikely, bounds=(-9.0, 5.0), method="bounded")
+        found: Any = minimize_scalar(negative_log_likelihood, bounds=(-9.0, 5.0), method="bounded")
         return NegativeBinomial(float(f"{np.exp(found.x):.4g}"))
 
 
@@ -298,14 +299,14 @@ class Tweedie(Family):
             return self
         square, log = np.square(y - mean), np.log(mean)
         middle = np.average(log, weights=np.broadcast_to(weights[:, None], log.shape))
-        log = log - middle  # in units in which powers neither overflow nor vanish
+        log = log - middle  # so that powers neither overflow nor vanish
 
-        def unlikely(p):
+        def negative_log_likelihood(p):
             scale = np.sum(weights @ (square * np.exp(-p * log)))
             mass = weights.sum() * log.shape[1]
             return float(np.log(scale / mass) + p * np.sum(weights @ log) / mass)
 
-        found: Any = minimize_scalar(unlikely, bounds=(1.05, 1.95), method="bounded")
+        found: Any = minimize_scalar(negative_log_likelihood, bounds=(1.05, 1.95), method="bounded")
         return Tweedie(round(float(found.x), 3))
 
 
@@ -325,15 +326,15 @@ class Binomial(Family):
     others = (links.Probit(), links.Cloglog())
 
     def check(self, y: np.ndarray) -> None:
-        """Refuse targets that are no shares."""
+        """Refuse targets outside [0, 1]."""
         if ((y < 0.0) | (y > 1.0)).any():
             raise ValueError(
-                f"y has targets outside [0, 1], the first {y[(y < 0.0) | (y > 1.0)][0]:g}, which "
-                "are no shares of successes: give counts with exposure=, the numbers of trials."
+                f"y has targets outside [0, 1], the first {y[(y < 0.0) | (y > 1.0)][0]:g}: they "
+                "must be shares of successes. For counts give exposure=, the numbers of trials."
             )
 
     def clipped(self, mean: Any) -> Any:
-        """Means, at least a little away from 0 and 1."""
+        """Means, clipped to just inside 0 and 1."""
         return np.clip(mean, _SURE, 1.0 - _SURE)
 
     def variance(self, mean: Any) -> Any:
@@ -391,10 +392,10 @@ class Huber(Family):
 class Quantile(Family):
     r"""Quantiles of real targets, one output each: the pinball loss, smoothed to learn by.
 
-    The score is F((p - y) / width) - q, the slope of the pinball loss averaged over errors of that
-    deviation, which is learned, and Epanechnikov's distribution F, which costs least to compute;
-    risks are of the pinball loss as it is. Predicted quantiles are sorted, which never raises their
-    loss, and so do not cross.
+    The score is F((p - y) / width) - q: the slope of the pinball loss, averaged over errors with
+    Epanechnikov's distribution F (the fastest to compute) and a learned deviation `width`. Risks
+    use the exact pinball loss. Predicted quantiles are sorted, which never raises their loss, so
+    that they do not cross.
 
     Examples
     --------
@@ -419,13 +420,13 @@ class Quantile(Family):
     def targets(self, y: np.ndarray) -> np.ndarray:
         """The one target, for every level."""
         if y.shape[1] != 1:
-            raise ValueError("Quantiles are of one target: y must have one column.")
+            raise ValueError("Quantiles need one target: y must have one column.")
         return np.repeat(y, len(self.q), axis=1)
 
     def score(self, link: Any, s: Any, mean: Any, y: Any) -> Any:
         """The slope of the smoothed loss in the index."""
         width = 1.0 if self.width is None else self.width
-        t = np.clip((mean - y) * (1.0 / (_EDGE * width)), -1.0, 1.0)
+        t = np.clip((mean - y) * (1.0 / (_SUPPORT * width)), -1.0, 1.0)
         score = t * (0.75 - 0.25 * np.square(t)) + (0.5 - self.q)
         return score if isinstance(link, links.Identity) else score * link.slope(s)
 
@@ -437,7 +438,7 @@ class Quantile(Family):
     def curvature(self, link: Any, s: Any) -> Any:
         """The density of the smoothing errors at 0."""
         width = 1.0 if self.width is None else self.width
-        return np.full_like(s, 0.75 / (_EDGE * width))
+        return np.full_like(s, 0.75 / (_SUPPORT * width))
 
     def start(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The quantiles of the targets."""
@@ -523,15 +524,15 @@ class Ordinal(Family):
         self, link: Any, s: np.ndarray, y: np.ndarray, judged: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Slopes in every output, and the deviance (in the first)."""
-        # y is 1 for outputs below the class and 0 above: differences tell the class.
+        # y is 1 for outputs below the class and 0 above: its differences give the class.
         one = np.ones_like(y[..., :1])
-        mine = np.concatenate([one, y], axis=-1) - np.concatenate([y, 0.0 * one], axis=-1)
+        of_class = np.concatenate([one, y], axis=-1) - np.concatenate([y, 0.0 * one], axis=-1)
         upper, lower = self._ends(s)
         with np.errstate(divide="ignore", invalid="ignore"):
-            p = np.sum(mine * (upper - lower), axis=-1, keepdims=True)
+            p = np.sum(of_class * (upper - lower), axis=-1, keepdims=True)
             slope = expit(s) * expit(-s)
-            # d/ds_j of -log p: of the class above the threshold j and of that below.
-            score = slope * (mine[..., :-1] - mine[..., 1:]) / np.where(p > 0.0, p, np.nan)
+            # d/ds_j of -log p, for the class above threshold j and the one below.
+            score = slope * (of_class[..., :-1] - of_class[..., 1:]) / np.where(p > 0.0, p, np.nan)
             deviance = np.zeros_like(score)
             deviance[..., 0] = -2.0 * np.log(np.maximum(p[..., 0], _LEAST))
         return score, deviance if judged is None else judged(deviance)
@@ -579,7 +580,7 @@ FAMILIES = Table(
         "ordinal": Ordinal(),
     },
 )
-# Those of classes.
+# Families of classes.
 OF_CLASSES = ("matching", "binomial", "multinomial", "ordinal")
 
 
@@ -593,17 +594,18 @@ def quantiles(y: np.ndarray, weights: np.ndarray, q: float) -> np.ndarray:
     """
     order = np.argsort(y, axis=0, kind="stable")
     mass = np.cumsum(weights[order], axis=0)
-    place = np.argmax(mass >= q * mass[-1] * (1.0 - 1e-12), axis=0)
-    return np.take_along_axis(y, np.take_along_axis(order, place[None], 0), 0)[0]
+    position = np.argmax(mass >= q * mass[-1] * (1.0 - 1e-12), axis=0)
+    return np.take_along_axis(y, np.take_along_axis(order, position[None], 0), 0)[0]
 
 
 def family_of(y: np.ndarray) -> Any:
-    """The family that targets suggest.
+    """The family that is inferred from targets.
 
-    Binomial for 0 and 1 and shares between them; Poisson for whole numbers from 0 on, the least
-    below 10; gamma for positive numbers with a tail to the right (the mean above the median, the
-    largest above twice it); Tweedie if some, but fewer than all, are exactly 0 besides; otherwise,
-    and where all are equal, normal.
+    - Binomial for numbers from 0 to 1.
+    - Poisson for whole numbers from 0 on, the smallest below 10.
+    - Gamma for positive numbers with a tail to the right (the mean above the median, the largest
+      above twice the median); Tweedie instead if some are 0.
+    - Otherwise, and where all are equal, normal.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""What the house's pieces must have: the only place that says it.
+"""The interfaces of the library's pieces.
 
-A *part* is a small frozen object of parameters with methods in plain NumPy; what every part of a
-kind has is written here, what it may have besides at its table (`tunefree._parts`). A *learner*
-turns blocks of rows into a state, a *source* gives the blocks, and `tunefree.engine.run.run` passes
-one over the other.
+A *part* is a small frozen object of parameters with methods in plain NumPy. The methods that every
+part of a kind has are here; optional ones are documented at its table (`tunefree._parts`). A
+*learner* turns blocks of rows into a state, a *source* yields the blocks, and
+`tunefree.engine.run.run` feeds the blocks to the learner.
 """
 
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-# Rows, of shape (n_samples, n_features), and targets as users have them: arrays, lists, SciPy
-# matrices, data frames and series, arrays of other libraries. No union names them all.
+# Rows, of shape (n_samples, n_features), and targets from users: arrays, lists, SciPy matrices,
+# data frames and series, arrays of other libraries. No union covers them all.
 MatrixLike = Any
 TargetLike = Any
-Rows = Any  # rows as learners have them: an array or a CSR matrix
-Numbers = float | np.ndarray  # one number, or an array of any shape: the answer has its shape
+Rows = Any  # rows of a learner: an array or a CSR matrix
+Numbers = float | np.ndarray  # one number or an array of any shape; the result has that shape
 Seed = int | np.random.RandomState | np.random.Generator | None  # scikit-learn's random_state
 
 State = Any  # a NamedTuple of arrays and numbers: saving it saves the run
@@ -58,7 +58,7 @@ class Potential(Protocol):
         ...
 
     def inverse(self, w: np.ndarray) -> np.ndarray:
-        """Gradient of psi*: undoes `mirror`."""
+        """Gradient of psi*, the inverse of `mirror`."""
         ...
 
 
@@ -83,7 +83,7 @@ class Average(Protocol):
 
 
 class AverageWithin(Protocol):
-    """A scheme that depends on where the run ends."""
+    """A scheme that depends on the length of the run."""
 
     def within(self, n: int) -> Average:
         """The scheme for a run of n iterates."""
@@ -103,7 +103,7 @@ class Kernel(Protocol):
 
 
 class Block(Protocol):
-    """A stretch of rows, as `tunefree.engine.sources.Block` has them."""
+    """Some consecutive rows, see `tunefree.engine.sources.Block`."""
 
     X: Any
     rows: np.ndarray | None
@@ -115,7 +115,7 @@ class Block(Protocol):
 
 @runtime_checkable
 class Learner(Protocol):
-    """What `run` needs of a learner.
+    """The methods of a learner that `run` calls.
 
     ``scan(state, block)`` adds a block; ``turn(state) -> (state, done)`` ends a pass.
     ``init`` (its own arguments) makes the first state.
@@ -126,7 +126,7 @@ class Learner(Protocol):
         ...
 
     def turn(self, state: State, /) -> tuple[State, bool]:
-        """End a pass; done says that the learner has converged."""
+        """End a pass; `done` is whether the learner has converged."""
         ...
 
 
@@ -135,16 +135,16 @@ class Merging(Learner, Protocol):
     """A learner whose blocks may lie on several workers."""
 
     def merge(self, base: State, parts: list[State], /) -> State:
-        """Join what several workers scanned, each from `base`."""
+        """Join the states of several workers, each of which began at `base`."""
         ...
 
 
 @runtime_checkable
 class Observed(Learner, Protocol):
-    """A learner that has something to say after each pass: it becomes the run's trace."""
+    """A learner with diagnostics of each pass, which become the run's trace."""
 
     def observe(self, state: State, /) -> Any:
-        """What is worth keeping of a pass."""
+        """The diagnostics of a pass."""
         ...
 
 
@@ -152,34 +152,34 @@ class Source(Protocol):
     """Where blocks of rows come from: an array, a file or a pipe."""
 
     def blocks(self, epoch: int) -> Iterator[Any]:
-        """The blocks of a pass, in the order in which to learn them."""
+        """The blocks of a pass, in the order of learning."""
         ...
 
 
 @runtime_checkable
 class Remote(Protocol):
-    """A source whose blocks lie elsewhere, and are scanned there."""
+    """A source whose blocks lie on other machines, and are scanned there."""
 
     def sweep(self, learner: Learner, state: State, epoch: int, on_block=None) -> State:
         """The state after a pass over all blocks."""
         ...
 
 
-# Why a run ended, and the sentence that says so.
+# Why a run ended, in words.
 ENDED = {
-    "converged": "The learner had what it was asked for.",
-    "stopped": "A callback asked for the end.",
-    "passes": "All passes that were allowed have been made.",
+    "converged": "The learner has converged.",
+    "stopped": "A callback stopped the run.",
+    "passes": "The largest number of passes was reached.",
 }
 
 
 class Result(NamedTuple):
-    """What a run leaves behind."""
+    """The result of a run."""
 
     state: State  # the learner's last state
     n_passes: int  # passes over the source
-    ended: str  # why: see `ENDED`
-    trace: list  # what the learner observed after each pass; empty if it observes nothing
+    ended: str  # the reason: see `ENDED`
+    trace: list  # the learner's diagnostics of each pass; may be empty
 
     @property
     def converged(self) -> bool:
@@ -188,7 +188,7 @@ class Result(NamedTuple):
 
     @property
     def stopped(self) -> bool:
-        """Whether a callback ended it."""
+        """Whether a callback ended the run."""
         return self.ended == "stopped"
 
     @property

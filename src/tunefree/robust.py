@@ -1,18 +1,19 @@
-"""Outliers: what is absurd is missing, what is merely far is clipped, in columns and in targets.
+"""Outliers in columns and targets: far entries are clipped, extreme ones count as missing.
 
-A column's reach is the largest |x - centre| accepted so far. An entry beyond 10^6 times the reach
-is struck: it is replaced by the centre, and the reach stays. One beyond ten times is clipped: it
-counts as the reach, which grows tenfold. So one absurd row teaches nothing and leaves the columns'
-scales as they were; ordinary rows, heavy tails included, are not struck (of n entries with
-P(|x| > t) ~ t^-a about ln(n) 10^-6a are), and a scale may grow by ten with every entry.
+The reach of a column is the largest |x - centre| accepted so far. An entry beyond 10^6 times the
+reach is an outlier: it is replaced by the centre, and the reach does not change. An entry beyond
+ten times the reach is clipped: it counts as the reach, which grows tenfold. So one extreme row
+changes neither the learner nor the columns' scales. Ordinary rows, even with heavy tails, have
+hardly any outliers (of n entries with P(|x| > t) ~ t^-a about ln(n) 10^-6a), and a scale may grow
+tenfold with every entry.
 
-A column of few entries has not shown its scale: after n < 16 of them the next may be 10^(16 / n)
-times the reach. Where n entries have one law, that all are smaller than that takes a chance of
-10^-16, if the law has a bounded density near the centre.
+A young column has not shown its scale: after n < 16 entries the next may be 10^(16 / n) times the
+reach. If n entries have one law with a bounded density near the centre, all of them are smaller
+than that with a probability of only 10^-16.
 
-Both limits are multiplied by 10^c, where c counts the column's struck entries, and doubles when
-they follow one another: a real change of scale by any factor is accepted in the end. Rows go
-through one by one: chunks make no difference, nor does the unit of a column.
+Both limits are multiplied by 10^c, where c counts the column's outliers, and doubles when they
+follow one another: a real change of scale by any factor is accepted in the end. Rows are processed
+one by one: neither the chunks' sizes nor the unit of a column makes a difference.
 """
 
 import warnings
@@ -27,51 +28,52 @@ from tunefree._jit import kernel
 from tunefree.designs import CSR, Dense, count, entry, index, put, resized
 from tunefree.losses import NORMAL
 
-# How far beyond the reach is far, and how far absurd; columns may have units that far apart.
+# Beyond FAR times the reach an entry is far, beyond _EXTREME_NEXT times an outlier. The units of
+# columns differ at most by _APART.
 FAR, _EXTREME_NEXT, _APART = 10.0, 1e6, 1e16
-# In memory, an entry is compared with all others, not only with those before it.
+# The same limit for outliers in memory, where an entry is compared with all others.
 EXTREME = 1e4
 # Entries after which a column is no longer young: then 10^(16 / n) is FAR.
 _YOUNG = 16
-# How many rows tell the centre of columns in memory, and how many the limits of columns.
-_CENTRED, _SAMPLE = 1001, 10_000
-# After so many rows it may be plain that none of the rest is far.
-_FIRST = 4096
-# Up to so many entries a sweep may be spared, and with it its compilation.
-_FEW = 2**16
-# Targets count up to so many robust standard deviations from their location.
+# Rows for the centre of columns in memory, and for the limits of columns.
+_CENTRE_ROWS, _LIMIT_ROWS = 1001, 10_000
+# After this many rows, none of the rest may be far: then the scan can end.
+_FIRST_ROWS = 4096
+# Up to this many entries a test without compiled code comes first.
+_FEW_ENTRIES = 2**16
+# Targets count at most this many robust standard deviations from their location.
 DELTA = 4.0
-# By how much of their width predictions may go beyond what was fitted.
+# Shares of its width by which the range of fitted values may be widened.
 _WIDER = (1.0, 0.5, 0.25, 0.0)
-# The share of targets on either side that speak for the range.
-_SHARE = 0.02
-# A row does not decide alone: one that carries so many times its part of the constant's loss, and
-# such a part of it all.
-_HEAVY, _LOADED = 10.0, 0.1
-# Two standard errors, as a probability; so few rows tell nothing of a choice.
+# The share of targets beyond each of their inner limits.
+_TAIL_SHARE = 0.02
+# A row is dominant if it carries this many times its share of the constant's loss, and this part of
+# the whole.
+_TIMES_SHARE, _PART_OF_LOSS = 10.0, 0.1
+# Two standard errors, as a probability; so few rows show nothing about a choice.
 _SURE, _FEWEST = 0.97725, 6
-# The clock: rows seen, rows with a struck entry, the largest reach, columns struck last time, rows
-# with a clipped entry.
+# The clock: rows, rows with an outlier, the largest reach, columns whose last entry was an outlier,
+# rows with a clipped entry.
 ROWS, OUTLIERS, LARGEST, MARKED, CLIPPED = 0, 1, 2, 3, 4
-# The fields of a column's history: struck entries, whether the last one was, accepted entries (no
-# longer counted once they are many).
-_STRIKES, _LAST, _COUNT = 0, 1, 2
-_KEPT, _CLIPPED, _OUTLIERS = 0, 1, 2
+# A column's history: outliers, whether the last entry was one, accepted entries (counted up to 16).
+_N_OUTLIERS, _LAST, _COUNT = 0, 1, 2
+# How an entry is classified.
+_ACCEPTED, _CLIPPED, _OUTLIER = 0, 1, 2
 
 
 @kernel
-def _verdict(gap, j, guard):
-    """Whether an entry is kept, clipped or struck."""
+def _classify(gap, j, guard):
+    """Whether an entry is accepted, clipped or an outlier."""
     # A power beyond 300 exceeds every ratio of accepted numbers.
-    patience = 10.0 ** min(guard.history[j, _STRIKES], 300.0)
-    seen, farthest = guard.history[j, _COUNT], guard.clock[LARGEST]
-    if seen < _YOUNG and guard.reach[j] <= farthest / _APART:  # as good as new, if not new
-        return _OUTLIERS if farthest > 0.0 and gap / farthest > _APART * patience else _KEPT
+    patience = 10.0 ** min(guard.history[j, _N_OUTLIERS], 300.0)
+    n_entries, farthest = guard.history[j, _COUNT], guard.clock[LARGEST]
+    if n_entries < _YOUNG and guard.reach[j] <= farthest / _APART:  # as if the column were new
+        return _OUTLIER if farthest > 0.0 and gap / farthest > _APART * patience else _ACCEPTED
     ratio = gap / guard.reach[j] / patience
-    near = FAR if seen >= _YOUNG else 10.0 ** (_YOUNG / seen)
-    if ratio <= near:
-        return _KEPT
-    return _OUTLIERS if ratio > max(near, _EXTREME_NEXT) else _CLIPPED
+    clip_beyond = FAR if n_entries >= _YOUNG else 10.0 ** (_YOUNG / n_entries)
+    if ratio <= clip_beyond:
+        return _ACCEPTED
+    return _OUTLIER if ratio > max(clip_beyond, _EXTREME_NEXT) else _CLIPPED
 
 
 @kernel
@@ -89,30 +91,30 @@ def _accept(gap, j, guard):
 
 
 @kernel
-def _strike(j, guard):
+def _count_outlier(j, guard):
     history, clock = guard.history, guard.clock
     if history[j, _LAST] != 0.0:
-        history[j, _STRIKES] = 2.0 * history[j, _STRIKES] + 1.0
+        history[j, _N_OUTLIERS] = 2.0 * history[j, _N_OUTLIERS] + 1.0
     else:
-        history[j, _STRIKES] += 1.0
+        history[j, _N_OUTLIERS] += 1.0
         history[j, _LAST] = 1.0
         clock[MARKED] += 1.0
 
 
 @kernel
-def _pass(design, rows, first, guard):
-    """Accept rows until one has an entry to amend; its place, or how many rows there are."""
+def _first_to_amend(design, rows, first, guard):
+    """Accept rows until one has an entry to amend; its position, or the number of rows."""
     for q in range(first, rows.shape[0]):
         i = rows[q]
-        grows = False
+        changes = False
         for p in range(count(design, i)):
             j = index(design, i, p)
             gap = abs(entry(design, i, p) - guard.centre[j])
             if gap > guard.quiet[j]:
-                grows = True
-                if gap > guard.reach[j] and _verdict(gap, j, guard) != _KEPT:
+                changes = True
+                if gap > guard.reach[j] and _classify(gap, j, guard) != _ACCEPTED:
                     return q
-        if grows or guard.clock[MARKED] > 0.0:
+        if changes or guard.clock[MARKED] > 0.0:
             for p in range(count(design, i)):
                 j = index(design, i, p)
                 _accept(abs(entry(design, i, p) - guard.centre[j]), j, guard)
@@ -122,48 +124,35 @@ def _pass(design, rows, first, guard):
 
 @kernel
 def _amend(design, i, write, guard):
-    """Take in a row with entries that are far: they are clipped or struck; or struck, unwritten."""
+    """Count a row with far entries, and replace these if `write`; else all count as outliers."""
     n_outliers, clipped = 0.0, 0.0
     for p in range(count(design, i)):
         j = index(design, i, p)
         centre = guard.centre[j]
         gap = entry(design, i, p) - centre
-        size, verdict = abs(gap), _KEPT
+        size, kind = abs(gap), _ACCEPTED
         if size > guard.quiet[j]:
-            verdict = _verdict(size, j, guard)
-        if verdict == _KEPT:
+            kind = _classify(size, j, guard)
+        if kind == _ACCEPTED:
             _accept(size, j, guard)
             continue
-        counted = 0.0
-        if verdict == _CLIPPED and write:
-            counted = guard.reach[j]
-            _accept(FAR * counted, j, guard)
+        new_size = 0.0
+        if kind == _CLIPPED and write:
+            new_size = guard.reach[j]
+            _accept(FAR * new_size, j, guard)
             clipped = 1.0
         else:
-            _strike(j, guard)
+            _count_outlier(j, guard)
             n_outliers = 1.0
         if write:
-            put(design, i, p, centre + (counted if gap > 0.0 else -counted))
+            put(design, i, p, centre + (new_size if gap > 0.0 else -new_size))
     guard.clock[ROWS] += 1.0
     guard.clock[OUTLIERS] += n_outliers
     guard.clock[CLIPPED] += clipped
 
 
 class OutlierFilter(NamedTuple):
-    """What is known of the columns' reach; `screen` updates the arrays.
-
-    Attributes
-    ----------
-    centre : ndarray of shape (d,)
-        Entries are measured from it; 0 on sparse data.
-    reach : ndarray of shape (d,)
-    quiet : ndarray of shape (d,)
-        Up to here an entry tells nothing new: the reach, or 0 while the column is young.
-    history : ndarray of shape (d, 3)
-        Struck entries, whether the last entry was one, accepted entries (up to 16).
-    clock : ndarray of shape (5,)
-        Rows seen, rows with a struck entry, the largest reach, columns whose last was struck, rows
-        with a clipped entry.
+    """The reach of the columns so far; `screen` filters rows and updates the arrays.
 
     Examples
     --------
@@ -177,22 +166,22 @@ class OutlierFilter(NamedTuple):
     (1, 1)
     """
 
-    centre: np.ndarray
-    reach: np.ndarray
-    quiet: np.ndarray
-    history: np.ndarray
-    clock: np.ndarray
+    centre: np.ndarray  # (d,): entries are measured from it; 0 on sparse data
+    reach: np.ndarray  # (d,)
+    quiet: np.ndarray  # (d,): up to here entries change nothing: the reach; 0 for a young column
+    history: np.ndarray  # (d, 3): outliers, whether the last entry was one, accepted ones up to 16
+    clock: np.ndarray  # (5,): see `ROWS` and those after it
 
     @classmethod
     def of(cls, centre):
-        """A guard that has seen nothing."""
+        """A filter before the first row."""
         centre = np.array(centre, dtype=np.float64)
         d = len(centre)
         return cls(centre, np.zeros(d), np.zeros(d), np.zeros((d, 3)), np.zeros(5))
 
     @classmethod
     def opened(cls, X):
-        """A guard that knows the bulk of some first rows; it has seen none of them.
+        """A filter with the reach of the bulk of some first rows, which are not counted.
 
         The reach is the largest |x - centre| within 100 times the median of those that are not 0.
         """
@@ -200,7 +189,7 @@ class OutlierFilter(NamedTuple):
             guard = cls.of(np.zeros(X.shape[1]))
             columns = sparse.csc_array(X)
             gaps, starts = np.abs(columns.data.astype(np.float64)), columns.indptr
-            for j in np.flatnonzero(np.diff(starts) > 2):  # of one or two, none is the odd one
+            for j in np.flatnonzero(np.diff(starts) > 2):  # of one or two, none is an outlier
                 guard._know_bulk(j, gaps[starts[j] : starts[j + 1]])
             return guard
         guard = cls.of(np.median(X, axis=0))
@@ -211,59 +200,60 @@ class OutlierFilter(NamedTuple):
 
     def _know_bulk(self, j, gaps):
         bulk = gaps[gaps <= 100.0 * np.median(gaps)]
-        if len(bulk):  # stored zeros alone tell nothing
+        if len(bulk):  # not only stored zeros
             self.know(bulk.max(), len(bulk), j)
 
     def know(self, reach, count=_YOUNG, columns=slice(None)):
-        """Take the reach of so many entries as known."""
+        """Set the reach, as if from `count` entries."""
         self.reach[columns] = reach
         self.history[columns, _COUNT] = min(count, _YOUNG)
         self.quiet[columns] = self.reach[columns] * (count >= _YOUNG)
         self.clock[LARGEST] = max(self.clock[LARGEST], np.max(reach))
 
     def columns(self, d):
-        """The guard of d columns: new ones have not been seen, and those that go must not have."""
+        """The filter of d columns; columns that are added or removed have no entries so far."""
         return OutlierFilter(*(resized(a, d) for a in self[:-1]), clock=self.clock)
 
     @property
     def n_outliers(self):
-        """How many rows had an entry that was struck."""
+        """How many rows had an outlier."""
         return int(self.clock[OUTLIERS])
 
     @property
     def clipped(self):
-        """How many rows had an entry that was clipped."""
+        """How many rows had a clipped entry."""
         return int(self.clock[CLIPPED])
 
     def screen(self, X):
-        """Rows, in order, without what is far beyond; X itself if there is nothing to amend."""
+        """Rows with far entries and outliers replaced, in order; X itself if there are none."""
         return self._sweep(X, np.arange(X.shape[0]), True)
 
-    def _outlives(self, most):
-        """Whether no gap up to these is far from what is known, and nothing was struck."""
+    def _covers(self, most):
+        """Whether no gap up to `most` is far, and no outlier was found."""
         old = (self.history[:, _COUNT] >= _YOUNG) & (most <= FAR * self.reach)
         return not self.n_outliers and bool(np.all(old | (most == 0.0)))
 
     def _sweep(self, X, rows, write):
-        """Chosen rows in order; `write` amends a copy, else whatever is far is struck."""
+        """Scan rows in order; `write` amends a copy, else far entries count as outliers."""
         out, make = X, CSR.from_scipy if sparse.issparse(X) else Dense
         design = make(X)
-        q = _pass(design, rows, 0, self)
+        q = _first_to_amend(design, rows, 0, self)
         fixed = not (X.data if sparse.issparse(X) else X).flags.writeable
         while q < len(rows):
-            if out is X and (write or fixed):  # what amends is compiled for what can be written
+            if out is X and (write or fixed):  # `_amend` is compiled for writable arrays
                 out = X.copy()
                 design = make(out)
             _amend(design, rows[q], write, self)
-            q = _pass(design, rows, q + 1, self)
+            q = _first_to_amend(design, rows, q + 1, self)
         return out
 
 
 def _no_outliers(X, centre):
-    """Whether it is plain, without compiling, that sweeps of these dense rows strike nothing.
+    """Whether these dense rows surely have no outliers; needs no compiled code.
 
-    A reach is at least the least gap of its column that is not 0. If no gap is beyond 10^6 times
-    that, or 10^16 times the least of all columns, none is struck, in whatever order rows come.
+    A reach is at least the smallest gap of its column that is not 0. If no gap is beyond 10^6 times
+    that, nor beyond 10^16 times the smallest of all columns, there is no outlier in any order of
+    the rows.
     """
     gap = np.abs(X - centre.astype(np.float64))
     most, least = gap.max(axis=0), np.where(gap > 0.0, gap, np.inf).min(axis=0)
@@ -274,12 +264,12 @@ def _no_outliers(X, centre):
 
 
 def clip_outliers(X, rows, near=FAR, far=EXTREME):
-    """Rows in memory without entries far beyond the others of their column.
+    """Rows in memory with the outliers of each column replaced.
 
-    Rows are swept in the given order and backwards, since the odd one may come first. An entry
-    beyond `far` times the lesser of the two reaches is struck, one beyond `near` times counts as
-    that reach; columns of few entries are allowed more, as in streams. Dense columns are measured
-    from the median of the first rows.
+    Rows are scanned in the given order and backwards, since an outlier may come first. An entry
+    beyond `far` times the smaller of the two reaches counts as missing, one beyond `near` times as
+    that reach. Columns with few entries have wider limits, as in streams. Dense columns are
+    measured from the median of the first rows.
 
     Parameters
     ----------
@@ -287,7 +277,7 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
     rows : ndarray of shape (m,)
         Distinct rows.
     near, far : float, default=10 and 10^4
-        Learners whose views bound far entries anyway need `EXTREME` only.
+        Learners that clip columns anyway need near=`EXTREME` only.
 
     Returns
     -------
@@ -302,18 +292,18 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
     (array([3., 5.]), array([0., 1., 3., 1.]))
     """
     dense = not sparse.issparse(X)
-    centre = np.median(X[rows[:_CENTRED]], axis=0) if dense else np.zeros(X.shape[1])
-    if dense and 0 < X.size <= _FEW and _no_outliers(X[rows], centre):
+    centre = np.median(X[rows[:_CENTRE_ROWS]], axis=0) if dense else np.zeros(X.shape[1])
+    if dense and 0 < X.size <= _FEW_ENTRIES and _no_outliers(X[rows], centre):
         return X
     guards, orders = (OutlierFilter.of(centre), OutlierFilter.of(centre)), (rows, rows[::-1].copy())
     for guard, order in zip(guards, orders, strict=True):
-        guard._sweep(X, order[:_FIRST], False)
-    if dense and len(rows) > 4 * _FIRST:
+        guard._sweep(X, order[:_FIRST_ROWS], False)
+    if dense and len(rows) > 4 * _FIRST_ROWS:
         most = np.maximum(X.max(axis=0) - centre, centre - X.min(axis=0))
-        if all(guard._outlives(most) for guard in guards):
+        if all(guard._covers(most) for guard in guards):
             return X
     for guard, order in zip(guards, orders, strict=True):
-        guard._sweep(X, order[_FIRST:], False)
+        guard._sweep(X, order[_FIRST_ROWS:], False)
     if not any(guard.n_outliers for guard in guards):
         return X
     reach = np.minimum(guards[0].reach, guards[1].reach)
@@ -321,10 +311,10 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
         count = np.count_nonzero(X[rows] != centre, axis=0)
     else:
         count = np.bincount(X.indices, minlength=X.shape[1])
-    others = np.clip(count - 1, 0.1, _YOUNG)  # of none, nothing is known
+    others = np.clip(count - 1, 0.1, _YOUNG)  # a column without others has no limits
     with np.errstate(over="ignore"):
-        young = 10.0 ** (_YOUNG / others)
-        near, far = np.maximum(near, young) * reach, np.maximum(max(near, far), young) * reach
+        least = 10.0 ** (_YOUNG / others)
+        near, far = np.maximum(near, least) * reach, np.maximum(max(near, far), least) * reach
     if dense:
         gap = X - centre
         clipped = np.where(np.abs(gap) > near, centre + np.copysign(reach, gap), X)
@@ -337,33 +327,33 @@ def clip_outliers(X, rows, near=FAR, far=EXTREME):
 
 
 def drop_outliers(X, targets, rows, given, *, learned=False):
-    """Rows and targets in memory without what is absurd, with a warning.
+    """Rows and targets in memory without outliers, with a warning.
 
-    `rows` are the distinct ones; the warning counts rows as the user gave them, (X, targets). What
-    is to be `learned` as it is costs a warning only.
+    `rows` are the distinct ones; the warning has the row number in the user's arrays, `given`. With
+    `learned`, outliers stay, and there is only the warning.
     """
     out = []
-    for part, before, name in zip((X, targets), given, ("X", "y"), strict=True):
-        rest = clip_outliers(part, rows, far=FAR)
-        if rest is not part:
-            _warn(part, rest, before, learned, name)
-        out.append(part if learned else rest)
+    for part, user_array, name in zip((X, targets), given, ("X", "y"), strict=True):
+        filtered = clip_outliers(part, rows, far=FAR)
+        if filtered is not part:
+            _warn(part, filtered, user_array, learned, name)
+        out.append(part if learned else filtered)
     return out
 
 
-def _warn(part, rest, given, learned, name):
-    """Warn of the entries in which two versions of rows differ."""
-    found = odd_entries(part, rest, name)
-    if found is None:
+def _warn(part, filtered, user_array, learned, name):
+    """Warn of the entries that a filter has changed."""
+    odd = odd_entries(part, filtered, name)
+    if odd is None:
         return
-    column = given[:, [found.column]]
-    column = column.toarray() if sparse.issparse(given) else column
-    place = int(np.flatnonzero(column[:, 0] == found.value)[0])
-    warn_of([found], f"row {place} and column {found.column}, counted from 0", learned)
+    column = user_array[:, [odd.column]]
+    column = column.toarray() if sparse.issparse(user_array) else column
+    row = int(np.flatnonzero(column[:, 0] == odd.value)[0])
+    warn_of([odd], f"row {row} and column {odd.column}, counted from 0", learned)
 
 
 class Odd(NamedTuple):
-    """Entries of X or y that are far beyond the others of their column."""
+    """The outliers of X or y: how many, and the first."""
 
     name: str
     entries: int
@@ -373,11 +363,11 @@ class Odd(NamedTuple):
     column: int
 
 
-def odd_entries(part, rest, name):
-    """The `Odd` entries in which two versions of rows differ, or None."""
+def odd_entries(part, filtered, name):
+    """The `Odd` entries that a filter has changed, or None."""
     if part.ndim == 1:  # targets
-        part, rest = part[:, None], rest[:, None]
-    rows, columns = (part != rest).nonzero()
+        part, filtered = part[:, None], filtered[:, None]
+    rows, columns = (part != filtered).nonzero()
     if not len(rows):
         return None
     value = float(part[rows[0], columns[0]])
@@ -385,7 +375,7 @@ def odd_entries(part, rest, name):
 
 
 def warn_of(found, place, learned=False, level=8):
-    """Warn of odd entries, of which the first is at a place."""
+    """Warn of odd entries; `place` is that of the first."""
     what = "learned as it is" if learned else "taken as missing"
     entries, rows = sum(f.entries for f in found), sum(f.rows for f in found)
     warnings.warn(
@@ -398,10 +388,10 @@ def warn_of(found, place, learned=False, level=8):
 def column_caps(X, rows, reach=10.0):
     """Limits of each column: median -+ max(reach q95, q98) of |x - median|; none where q95 is 0.
 
-    The first 10,000 rows tell them. Single absurd values are cut; a column that is mostly constant
-    and sometimes not, such as a pixel near the border, keeps its range.
+    They come from the first 10,000 rows. Single extreme values are clipped. A column that is mostly
+    constant and sometimes not, such as a pixel near the border, keeps its range.
     """
-    block = X[rows[:_SAMPLE]]
+    block = X[rows[:_LIMIT_ROWS]]
     block = block.toarray() if sparse.issparse(block) else block
     block = block.astype(np.float64, copy=False)
     middle = np.median(block, axis=0)
@@ -413,8 +403,8 @@ def column_caps(X, rows, reach=10.0):
 def location_and_scale(y, centred=True, tails=True):
     """Median and robust scale of each target: max(1.4826 MAD, q95 / 1.96), else the mean, else 1.
 
-    `centred` keeps 0 as the location if False. A twentieth of wild targets spoils the quantile, and
-    it takes half to spoil the MAD: without `tails` the quantile counts only where the MAD is 0.
+    If `centred` is False, the location is 0. A twentieth of outliers spoils the quantile, but only
+    half of them the MAD: without `tails` the quantile is used only where the MAD is 0.
 
     Examples
     --------
@@ -433,7 +423,7 @@ def location_and_scale(y, centred=True, tails=True):
 def limits_of_columns(X):
     """Limits of each column, shape (2, d), beyond which entries count as missing.
 
-    Ten times as far from the middle as any accepted entry; the middle of sparse columns is 0.
+    They are ten times as far from the middle as any entry; the middle of sparse columns is 0.
 
     Examples
     --------
@@ -443,41 +433,41 @@ def limits_of_columns(X):
     if sparse.issparse(X):
         middle, far = 0.0, np.abs(X).max(axis=0).toarray().ravel().astype(np.float64)
     else:
-        middle = np.median(X[:_CENTRED], axis=0).astype(np.float64)
+        middle = np.median(X[:_CENTRE_ROWS], axis=0).astype(np.float64)
         far = np.maximum(X.max(axis=0) - middle, middle - X.min(axis=0))
     with np.errstate(over="ignore"):
         return np.array([middle - FAR * far, middle + FAR * far])
 
 
-def within_limits(X, reach):
-    """Rows whose entries outside the reach count as its middle, as in learning; X if none is.
+def within_limits(X, limits):
+    """Rows whose entries outside the limits are replaced by their middle; X if there are none.
 
     Examples
     --------
     >>> within_limits(np.array([[1.0, 99.0]]), np.array([[-1.0, -1.0], [1.0, 3.0]]))
     array([[1., 1.]])
     """
-    low, high = reach
+    low, high = limits
     if isinstance(X, Elsewhere):
         return X.within(low, high)
     if sparse.issparse(X):
-        out = (X.data < low[X.indices]) | (X.data > high[X.indices])
-        if out.any():
-            X, j = X.copy(), X.indices[out]
-            X.data[out] = 0.5 * low[j] + 0.5 * high[j]
+        outside = (X.data < low[X.indices]) | (X.data > high[X.indices])
+        if outside.any():
+            X, j = X.copy(), X.indices[outside]
+            X.data[outside] = 0.5 * low[j] + 0.5 * high[j]
         return X
-    out = (X < low) | (X > high)
-    if not out.any():
+    outside = (X < low) | (X > high)
+    if not outside.any():
         return X
-    return np.where(out, 0.5 * low + 0.5 * high, X).astype(X.dtype, copy=False)
+    return np.where(outside, 0.5 * low + 0.5 * high, X).astype(X.dtype, copy=False)
 
 
 def limits_of_predictions(predictions, fitted, targets, weights, rows=slice(None)):
-    """Ends of predictions, shape (2, k): those of the fitted values, wider where that was better.
+    """Limits of predictions, shape (2, k): the range of fitted values, wider where that was better.
 
-    By how much of their width, of 1, 1/2, 1/4 and 0, is judged by the squared errors of what was
-    `said` of `rows` left out, within the ends of the others. A line says little of rows far from
-    all that it was fitted to, and only the outermost rows tell how little.
+    The range is widened by 1, 1/2, 1/4 or 0 of its width: by the share with the smallest squared
+    errors of the held-out `predictions` of `rows`, each within the limits from the other rows. A
+    line is unreliable far from the rows that it was fitted to, and only the outermost rows show it.
 
     Examples
     --------
@@ -489,9 +479,9 @@ def limits_of_predictions(predictions, fitted, targets, weights, rows=slice(None
         return np.repeat(fitted, 2, axis=0)
     first, second = np.partition(fitted, 1, axis=0)[:2]
     last, next_last = -np.partition(-fitted, 1, axis=0)[:2]
-    own = fitted[rows]
-    # Without itself, an outermost row has the next one as its end.
-    low, high = np.where(own == first, second, first), np.where(own == last, next_last, last)
+    f = fitted[rows]
+    # Without itself, the range of an outermost row ends at the next one.
+    low, high = np.where(f == first, second, first), np.where(f == last, next_last, last)
     width = np.maximum(high - low, 0.0)
     risks = [
         weights
@@ -502,31 +492,31 @@ def limits_of_predictions(predictions, fitted, targets, weights, rows=slice(None
     return np.array([first - spread, last + spread])
 
 
-def shrinkage_factor(step, ahead, weights, losses=None, spent=0.0):
-    r"""How far to go from the constant to what was learned, between 0 and 1, for every target.
+def shrinkage_factor(step, targets, weights, losses=None, spent=0.0):
+    r"""How far predictions go from the constant to the learned ones: 0 to 1, for every target.
 
-    All the way where rows left out gain by it two standard errors or more (of few rows more, by
-    Student's law). Else the least squares share b of the step, which lies below it by its
-    uncertainty (James and Stein): :math:`b (1 - 1/t^2)_+`, t being b in standard errors. Distinct
-    rows count: the unit of weights is free.
+    It is 1 where held-out rows gain two standard errors or more (with few rows by Student's law).
+    Else it is the least-squares factor b of the step, reduced for its uncertainty (James and
+    Stein): :math:`b (1 - 1/t^2)_+`, t being b in standard errors. Distinct rows count: the unit of
+    weights is free.
 
-    No few rows decide: those that each carry a tenth of the constant's loss, and ten times their
-    part of it, are left out until there are none, and the least share holds.
+    A few rows must not decide. Rows that each carry a tenth of the constant's loss, and ten times
+    their share of it, are dropped until there are none, and the smallest factor is used.
 
     Parameters
     ----------
     step : ndarray of shape (n, k)
-        What was said of rows left out, less the constant.
-    ahead : ndarray of shape (n, k)
+        Held-out predictions, less the constant.
+    targets : ndarray of shape (n, k)
         Their targets, less the constant.
     weights : ndarray of shape (n,)
     losses : pair of ndarray of shape (n, k) or (n, 1), optional
-        The constant's, and those of what was learned; squared errors by default.
+        The constant's losses, and those of the predictions; squared errors by default.
     spent : float, default=0
-        Degrees of freedom a row: of noise that was fitted or searched, steps follow it by so much
-        of its variance (Mallows; or nats of log-loss), which speaks for nothing. It is at least
-        one degree for all rows but six, of the variance that the step leaves: a penalty, a pass
-        or a slope was chosen on these rows, and six rows tell nothing.
+        Degrees of freedom of a fit or search, for each row. The step follows the noise by this
+        share of its variance (Mallows; or in nats of log-loss), and that gain is subtracted. One
+        degree is the least, shared by all rows but six, of the variance that the step leaves: a
+        penalty, a pass or a slope was chosen on these rows, and six rows show nothing.
 
     Examples
     --------
@@ -534,49 +524,51 @@ def shrinkage_factor(step, ahead, weights, losses=None, spent=0.0):
     >>> [shrinkage_factor(c * y, y, w).round(2) for c in (0.5, 4.0, -1.0)]
     [array([1.]), array([0.25]), array([0.])]
     """
-    null, told = losses or (np.square(ahead), np.square(ahead - step))
-    null, told = np.broadcast_to(null, step.shape), np.broadcast_to(told, step.shape)
+    null, learned = losses or (np.square(targets), np.square(targets - step))
+    null, learned = np.broadcast_to(null, step.shape), np.broadcast_to(learned, step.shape)
     carried = weights[:, None] * null
-    spent = np.maximum(spent, _noise(step, ahead, weights) / max(len(step) - _FEWEST, 1))
-    gain = null - told - 2.0 * spent * (1.0 if losses else carried.sum(axis=0) / weights.sum())
-    share, part = _share(step, ahead, weights, gain, spent), _HEAVY * weights / weights.sum()
-    part = np.maximum(part, _LOADED)
+    spent = np.maximum(spent, _noise(step, targets, weights) / max(len(step) - _FEWEST, 1))
+    unit = 1.0 if losses else carried.sum(axis=0) / weights.sum()
+    gain = null - learned - 2.0 * spent * unit
+    factor = _factor(step, targets, weights, gain, spent)
+    most = np.maximum(_TIMES_SHARE * weights / weights.sum(), _PART_OF_LOSS)
     for j in range(step.shape[1]):
-        rest = np.ones(len(step), dtype=bool)
-        while (heavy := rest & (carried[:, j] > part * carried[rest, j].sum())).any():
-            rest &= ~heavy
-            some = _share(
-                step[rest, j : j + 1], ahead[rest, j : j + 1], weights[rest],
-                gain[rest, j : j + 1], spent[j : j + 1],
+        kept = np.ones(len(step), dtype=bool)
+        while (dominant := kept & (carried[:, j] > most * carried[kept, j].sum())).any():
+            kept &= ~dominant
+            factor_of_kept = _factor(
+                step[kept, j : j + 1], targets[kept, j : j + 1], weights[kept],
+                gain[kept, j : j + 1], spent[j : j + 1],
             )  # fmt: skip
-            share[j] = min(share[j], some[0])
-    return share if len(step) > 1 else 0.0 * share  # of one row there is no standard error
+            factor[j] = min(factor[j], factor_of_kept[0])
+    return factor if len(step) > 1 else 0.0 * factor  # of one row there is no standard error
 
 
-def _noise(step, ahead, weights):
-    """The part of the targets' squares that no multiple of the step takes away, of every target."""
-    whole, square = weights @ np.square(ahead), weights @ np.square(step)
-    along = np.maximum(weights @ (step * ahead), 0.0)
-    taken = np.square(along) / np.maximum(square * whole, 1e-300)
-    return np.clip(1.0 - taken, 0.0, 1.0)
+def _noise(step, targets, weights):
+    """The share of the targets' squares that no multiple of the step explains, for every target."""
+    target_squares, step_squares = weights @ np.square(targets), weights @ np.square(step)
+    products = np.maximum(weights @ (step * targets), 0.0)
+    explained = np.square(products) / np.maximum(step_squares * target_squares, 1e-300)
+    return np.clip(1.0 - explained, 0.0, 1.0)
 
 
-def _share(step, ahead, weights, gain, spent):
+def _factor(step, targets, weights, gain, spent):
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         mean = weights @ gain / weights.sum()
         error = np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
-        square = weights @ np.square(step)
-        followed = spent * (weights @ np.square(ahead))  # as uncertain as it is large
-        error = np.hypot(error, 2.0 * followed / weights.sum())
-        best = (weights @ (step * ahead) - followed) / square
-        noise = np.square(weights) @ np.square(step * (ahead - best * step)) + followed**2
-        some = np.clip(best - noise / np.square(square) / best, 0.0, 1.0)
-    sure = float(stdtrit(max(len(step) - 1, 1), _SURE))
-    return np.where((mean > 0.0) & (mean >= sure * error), 1.0, np.where(best > 0.0, some, 0.0))
+        step_squares = weights @ np.square(step)
+        noise_gain = spent * (weights @ np.square(targets))  # its error is as large as itself
+        error = np.hypot(error, 2.0 * noise_gain / weights.sum())
+        best = (weights @ (step * targets) - noise_gain) / step_squares
+        noise = np.square(weights) @ np.square(step * (targets - best * step)) + noise_gain**2
+        shrunk = np.clip(best - noise / np.square(step_squares) / best, 0.0, 1.0)
+    threshold = float(stdtrit(max(len(step) - 1, 1), _SURE))
+    gains = (mean > 0.0) & (mean >= threshold * error)
+    return np.where(gains, 1.0, np.where(best > 0.0, shrunk, 0.0))
 
 
 def few_beyond(y, weights):
-    """Limits of each target, of shape (2, k), beyond which on either side 2 % of the weight lie.
+    """Limits of each target, of shape (2, k), with 2 % of the weight beyond each.
 
     Examples
     --------
@@ -587,16 +579,16 @@ def few_beyond(y, weights):
     def low(column):
         order = np.argsort(column, kind="stable")
         below = np.cumsum(weights[order])
-        return column[order][np.searchsorted(below, _SHARE * below[-1])]
+        return column[order][np.searchsorted(below, _TAIL_SHARE * below[-1])]
 
     return np.array([[low(c) for c in y.T], [-low(-c) for c in y.T]])
 
 
 def shrinkage_factor_of_classes(p, prior, codes, weights, spent=0.0):
-    """How far to go from constant probabilities to those of rows left out, between 0 and 1.
+    """How far probabilities go from the constant ones to the held-out ones: 0 to 1.
 
-    By `shrinkage_factor` of all classes, with log-losses as if two more rows had been of every
-    class in equal parts: few rows do not support certainty.
+    By `shrinkage_factor` over all classes. The log-losses are those with two more rows, shared
+    equally by all classes: few rows do not support certainty.
 
     Parameters
     ----------
@@ -610,19 +602,19 @@ def shrinkage_factor_of_classes(p, prior, codes, weights, spent=0.0):
     float
     """
     n, width = p.shape
-    aims = (n * np.eye(width)[codes] + 2.0 / width) / (n + 2.0)
+    targets = (n * np.eye(width)[codes] + 2.0 / width) / (n + 2.0)
     logs = (np.log(np.maximum(each, 1e-300)) for each in (prior, p))
-    losses = [-(aims * each).sum(axis=1, keepdims=True) for each in logs]
-    # The classes of a row are one step, of its length, and targets count along it.
+    losses = [-(targets * each).sum(axis=1, keepdims=True) for each in logs]
+    # The step of a row is its length over all classes; targets are projected onto it.
     step = np.linalg.norm(p - prior, axis=1, keepdims=True)
-    along = ((p - prior) * (aims - prior)).sum(axis=1, keepdims=True) / np.maximum(step, 1e-300)
+    along = ((p - prior) * (targets - prior)).sum(axis=1, keepdims=True) / np.maximum(step, 1e-300)
     return float(shrinkage_factor(step, along, weights, losses, spent)[0])
 
 
 def shares_as_scores(codes, weights, width):
-    """Log-odds of the classes' shares, of shape (width,): 1 for two classes.
+    """Log-odds of the classes' shares, of shape (width,); width is 1 for two classes.
 
-    No share is below half a row.
+    Shares are at least half a row.
     """
     counts = np.bincount(codes, weights, minlength=max(width, 2)) / weights.sum()
     logs = np.log(np.maximum(counts, 0.5 / len(codes)))

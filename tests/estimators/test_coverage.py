@@ -89,7 +89,7 @@ def test_few_groups_set_no_limit():
     X, group = rng.normal(size=(80, 2)), np.repeat(np.arange(8), 10)
     model = tunefree.TuneFreeRegressor(family="linear", random_state=0)
     model.fit(X, X[:, 0] + rng.normal(size=80), groups=group)
-    with pytest.warns(UserWarning, match="8 groups left out are fewer than 1 / alpha - 1"):
+    with pytest.warns(UserWarning, match="8 held-out groups are fewer than 1 / alpha - 1"):
         assert np.isinf(model.predict_interval(X)[1]).all()
 
 

@@ -176,10 +176,10 @@ def test_means_of_counts_have_intervals_from_zero_on():
 def test_few_rows_have_no_limit_and_say_so():
     X, y, _ = rows(12)
     model = tunefree.TuneFreeRegressor(random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match="0 rows left out are fewer"):
+    with pytest.warns(UserWarning, match="0 held-out rows are fewer"):
         assert np.isinf(model.predict_interval(X)[1]).all()
     assert model.risk_interval_ is None and "not known" in str(model.report_)
-    with pytest.raises(ValueError, match="knows of no row left out"):
+    with pytest.raises(ValueError, match="has no held-out predictions"):
         tunefree.ReflectronRegressor(
             link="identity", validation_fraction=0.0, potential="euclidean"
         ).fit(X, y).predict_interval(X)

@@ -111,7 +111,7 @@ def test_limits_of_passes():
         with pytest.warns(ConvergenceWarning, match="did not separate"):
             model = ClassicalPerceptron(max_iter=passes, fit_intercept=False).fit(X, y)
         assert model.n_iter_ == passes
-    with pytest.warns(ConvergenceWarning, match="largest margin is only known"):
+    with pytest.warns(ConvergenceWarning, match="largest margin lies in"):
         model = OptimisticPerceptron(max_iter=5, step="paper", fit_intercept=False).fit(X, y)
     assert model.n_updates_ == 5 and not model.margin_bounds_.certified
 

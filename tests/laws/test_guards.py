@@ -342,7 +342,7 @@ def test_what_ends_a_sweep_early_changes_nothing(spoilt, monkeypatch):
     if spoilt is not None:
         X[spoilt, 1] = 1e9
     whole = clip_outliers(X, np.arange(1000))
-    monkeypatch.setattr(robust, "_FIRST", 100)
-    monkeypatch.setattr(robust, "_FEW", 0)
+    monkeypatch.setattr(robust, "_FIRST_ROWS", 100)
+    monkeypatch.setattr(robust, "_FEW_ENTRIES", 0)
     early = clip_outliers(X, np.arange(1000))
     assert (early is X) == (spoilt is None) and np.array_equal(early, whole)

@@ -43,7 +43,7 @@ def test_whole_weights_are_repetitions_and_others_count_as_effective_rows():
 
 
 def test_fewer_rows_than_one_over_alpha_have_no_limit():
-    with pytest.warns(UserWarning, match="8 rows left out are fewer"):
+    with pytest.warns(UserWarning, match="8 held-out rows are fewer"):
         assert quantiles(np.arange(8.0), np.ones(8), np.array([0.1, 0.2])).tolist() == [np.inf, 7]
 
 

@@ -1,8 +1,8 @@
 """The papers' guarantees as numbers, one module a paper.
 
-`pistol` (regret), `separation` (rounds and mistakes), `reflectron` and `flow` (risk
-of generalized linear models), `averaging` (excess risk of geometric averages), `stream` (mixtures,
-implicit steps and intervals under drift). All functions are offered here, too.
+`pistol` (regret), `separation` (rounds and mistakes), `reflectron` and `flow` (risk of generalized
+linear models), `averaging` (excess risk of geometric averages), `stream` (mixtures, implicit steps
+and intervals under drift). All functions can also be imported from here.
 """
 
 from tunefree.bounds.averaging import geometric_excess_risk

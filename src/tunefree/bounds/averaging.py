@@ -1,4 +1,4 @@
-r"""The guarantee of geometric averaging as a number; `tunefree.bounds` offers it with the others.
+r"""The guarantee of geometric averaging as a number; also in `tunefree.bounds`.
 
 Neu and Rosasco 2018, "Iterate averaging as regularization for stochastic gradient descent".
 """
@@ -27,9 +27,9 @@ def geometric_excess_risk(
       + eta R^2 / (2 - eta R^2) ||w_0 - w*||^2 / (4 lambda))
       + 4 / (2 - eta R^2) eta L sigma^2 tr[S^2 (S + lambda)^-2].
 
-    The constants are ours: the displayed ones of the paper's text are lost. The proof is theirs,
-    with the exact factor 1 / (eta q (lambda + s)) of each eigenvalue s, the stationary covariance
-    eta sigma^2 / (2 - eta R^2) of the noise, and the energy lost to the rows for the start.
+    The constants are ours: those in the paper's text are missing. The proof is theirs, with the
+    exact factor 1 / (eta q (lambda + s)) of each eigenvalue s, the stationary covariance
+    eta sigma^2 / (2 - eta R^2) of the noise, and the energy that the start loses to the rows.
 
     Parameters
     ----------

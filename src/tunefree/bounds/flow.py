@@ -1,8 +1,8 @@
 r"""Guarantees of the Reflectron as a flow in continuous time, with one output or several.
 
 Boffi and Slotine 2020, "The Reflectron: Exploiting geometry for learning generalized linear
-models" (continuous-time version), Theorems 3.1, 4.2 and D.2. Their O(...) hide the constants of
-their appendix C, which stand here.
+models" (continuous-time version), Theorems 3.1, 4.2 and D.2. The theorems are stated with O(...);
+the constants here are those of appendix C.
 """
 
 import numpy as np
@@ -85,7 +85,7 @@ def reflectron_flow_time(
     n_outputs: int = 1,
     convexity: float = 1.0,
 ) -> float:
-    r"""Before which time the flow attains it: sigma W / (2 C sqrt(n) eta).
+    r"""The time before which the flow attains `reflectron_flow_risk`: sigma W / (2 C sqrt(n) eta).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""What PiSTOL can lose against the best competitor.
+r"""Regret bounds of PiSTOL: its losses less those of the best competitor.
 
 Orabona 2014, "Simultaneous model selection and optimization through parameter-free stochastic
 learning".
@@ -10,8 +10,8 @@ What is proved, and for which rule:
 - nothing for a = L / 8 (the paper's experiments), for a = 1/4 (the setting "global"), for variances
   that grow with squared gradients (the default), or for DoWG on an unbounded domain.
 
-The proofs rest on one scalar inequality each, which was checked on a grid; `phi` is the constant
-for which the paper proves its own.
+Each proof needs one scalar inequality, which was checked on a grid; `phi` is the constant for which
+the paper proves its own.
 """
 
 import numpy as np
@@ -31,9 +31,9 @@ def _sharp(a, lipschitz):
 def phi(x: float) -> float:
     r"""The constant of Theorem 1, as stated: x/2 c^2 / (1 - x e^(x/2) - x), c = e^(x/2) (x+1) + 2.
 
-    The proof carries another one, x/2 c exp(x/2 c / (1 - x e^(x/2) - x)) (its equation 18), which
-    at x = 1 / 2.25 is beyond 10^600. Neither is tight: inequality 19, all that the proof needs,
-    holds with 0.51 there (see ``sharp`` in `pistol_regret`).
+    The proof has another one, x/2 c exp(x/2 c / (1 - x e^(x/2) - x)) (its equation 18), which at
+    x = 1 / 2.25 is beyond 10^600. Neither is tight: the proof only needs inequality 19, which holds
+    with 0.51 there (see ``sharp`` in `pistol_regret`).
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def pistol_regret(
     lipschitz: float,
     sharp: bool = False,
 ) -> float:
-    r"""Theorem 1: what PiSTOL (Algorithm 3) can lose against a competitor h.
+    r"""Theorem 1: the largest regret of PiSTOL (Algorithm 3) against a competitor h.
 
     ||h|| sqrt(2 a (L + S) log(||h|| sqrt(a L T) / b + 1)) + b phi(L / a) log(1 + T).
 
@@ -117,7 +117,7 @@ def pistol_regret_coordinates(
     lipschitz: float,
     sharp: bool = False,
 ) -> float:
-    r"""Corollary 3: what PiSTOL per coordinate, with b = 1 / d, can lose against u.
+    r"""Corollary 3: the largest regret of PiSTOL per coordinate, with b = 1 / d, against u.
 
     The sum over coordinates of Theorem 1, each with \|u_i\| <= ||u||_inf and its own S_i.
 
@@ -201,7 +201,7 @@ def pistol_regret_smooth(
 def pistol_regret_seen(
     norm: float, alpha: float, growth: float, *, a: float, b: float, lipschitz: float, root: bool
 ) -> float:
-    r"""What a run can have lost against h, from the sums that it kept: bounds on the data at hand.
+    r"""The largest regret of a run against h, from the sums that it stored.
 
     Our learners track the largest norm X instead of knowing it. With alpha = A / X, where
     A = a L X + a sum \|s_t\| ||x_t||:
@@ -210,12 +210,12 @@ def pistol_regret_seen(
     - b sqrt(alpha): n sqrt(2 alpha log(1 + n / b)) + b (k V + sqrt(a L) - sqrt(alpha)),
       V = sum of (sqrt(A') - sqrt(A)) / sqrt(X),
 
-    where A becomes A' with the gradient of a row, n = ||h|| X, and c and k are the constants of
-    `pistol_regret` (``sharp``) and `pistol_regret_root`; where X = 1 from the start the second is
-    that bound, and the first at most that one. A larger X in mid-stream costs nothing: the
-    potentials b exp(||g||^2 / 2 A X) and b sqrt(A / X) exp(||g||^2 / 2 A X), of which the
-    predictors are gradients, fall as X grows, and at any X the sums are those of Algorithm 3 on
-    rows of norms within 1.
+    where A' is A after the gradient of a row, n = ||h|| X, and c and k are the constants of
+    `pistol_regret` (``sharp``) and `pistol_regret_root`. With X = 1 from the start, the second
+    equals `pistol_regret_root`, and the first is at most `pistol_regret`. A growing X costs
+    nothing: the potentials b exp(||g||^2 / 2 A X) and b sqrt(A / X) exp(||g||^2 / 2 A X), whose
+    gradients are the predictors, fall as X grows, and at any X the sums are those of Algorithm 3
+    on rows with norms up to 1.
 
     Parameters
     ----------
@@ -256,10 +256,10 @@ def pistol_regret_root(
     r"""The regret of PiSTOL with b sqrt(alpha_t) in place of b: no logarithm of T.
 
     With alpha = a (L + S): ||h|| sqrt(2 alpha log(1 + ||h|| / b)) + b (k - 1) (sqrt(alpha) -
-    sqrt(a L)). The potential is b sqrt(alpha) (exp(||g||^2 / 2 alpha) - k); that it never grows by
+    sqrt(a L)). The potential is b sqrt(alpha) (exp(||g||^2 / 2 alpha) - k). That it never grows by
     more than <f, step> was checked on a grid for k = 4.50, 2.55, 1.70, 1.35 at a = 2.25, 2.5, 3,
-    4 L, the rest of the proof is complete. It is about the setting "guaranteed" (a = 3 L);
-    the a of "global" and of the default (1/4 and 1) are too small for it.
+    4 L; the rest of the proof is complete. It holds for the setting "guaranteed" (a = 3 L); the a
+    of "global" and of the default (1/4 and 1) are too small.
 
     Parameters
     ----------
@@ -293,12 +293,12 @@ def run_regret(run, norms) -> float:
     Raises
     ------
     ValueError
-        If the run is none that the proof covers.
+        If the proof does not cover the run.
     """
     if not np.isfinite(run.growth).all():
         raise ValueError(
             "Nothing is proved about this run: a visit weighed more than 1, or the bound of "
-            "the loss's slope grew on the way."
+            "the loss's slope increased."
         )
     if run.largest == 0.0:
         return 0.0

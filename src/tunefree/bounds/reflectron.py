@@ -20,7 +20,7 @@ def reflectron_step(
     theorem: str = "4.1",
     rounds: Any = None,
 ) -> float:
-    r"""The step that a theorem asks for. Safe, and far below the best one.
+    r"""The step of a theorem: safe, and far below the best one.
 
     ======  ==========================================================
     4.1     sigma / (2 C^2 B L), full batches
@@ -74,7 +74,7 @@ def reflectron_risk(
     weight: float = 1.0,
     least_weight: float = 1.0,
 ) -> float:
-    r"""The excess risk that some iterate of the Reflectron attains, with probability 1 - delta.
+    r"""A bound on the excess risk of the best iterate of the Reflectron, of probability 1 - delta.
 
     .. math::
         \sqrt{\frac{8 L^2 \eta^2 \psi(\theta)}{\sigma}} + 4 R_n
@@ -144,7 +144,7 @@ def reflectron_risk_norm(
     """
     s, root = p - 1.0, np.sqrt(n_samples)
     first = 4.0 * slope * norm * radius / s * (np.sqrt(2.0 * np.log(4.0 / delta) * s) + 1.0) / root
-    scale = 2.0 * radius**2 * slope  # what the iteration costs over the flow, for B = 1
+    scale = 2.0 * radius**2 * slope  # the iteration's factor over the flow, for B = 1
     first *= (scale + 1.0) / scale
     second = 4.0 * radius * norm / (root * np.sqrt(s)) * (1.0 + 1.0 / np.sqrt(s))
     return float(first + second + np.sqrt(8.0 * np.log(2.0 / delta)) / root)
@@ -159,7 +159,7 @@ def reflectron_risk_l1(
     *,
     norm: float | None = None,
 ) -> float:
-    r"""Corollaries 4.2 and 4.3, mended: rows bounded in their largest entry, growth with log d.
+    r"""Corollaries 4.2 and 4.3, corrected: rows with bounded entries, growth with log d.
 
     With `norm` for the potential ``PNorm("log")`` and parameters of that l1 norm (4.2); without,
     for the entropy and parameters on the simplex (4.3). It is Theorem 4.1 (`reflectron_risk`) with

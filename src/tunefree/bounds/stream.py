@@ -1,4 +1,4 @@
-r"""What is guaranteed of streams that drift; `tunefree.bounds` offers it with the others."""
+r"""Guarantees for streams that drift; also in `tunefree.bounds`."""
 
 import math
 
@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from tunefree.learners.mixture.betting import log_wealth, prior
 
-# Members and mixers of `StreamClassifier` and `StreamRegressor`, and what clipping at log-odds of
-# 12 costs a row.
+# Members and mixers of `StreamClassifier` and `StreamRegressor`, and the loss per row of clipping
+# log-odds at 12.
 _MEMBERS, _MIXERS, _CLIPPED = 20, 15, math.log1p(math.exp(-12.0))
 
 
@@ -22,9 +22,9 @@ def stream_mixing(
 ) -> float:
     r"""Excess of the mixture's log loss over any member's on rows start + 1 .. stop.
 
-    The Bayes mixture whose share at row t is 1/(t + 1) gives each of K members at least 1/(K t) at
-    row t, and keeps of that the product of the t/(t + 1): ln K + ln stop on any interval. The
-    answer mixes `mixers` such in the same way:
+    The Bayes mixture with the share 1/(t + 1) at row t gives each of K members a weight of at least
+    1/(K t) at row t. Of this the product of the t/(t + 1) remains, hence ln K + ln stop on any
+    interval. The prediction mixes `mixers` such mixtures in the same way:
 
     ln members + ln mixers + 2 ln stop, and log(1 + e^-12) a row for clipped log-odds.
 
@@ -39,7 +39,7 @@ def stream_mixing(
     Returns
     -------
     float
-        In nats, for rows of weight at most 1 whose answer comes before the next row.
+        In nats, for rows of weight at most 1 whose label comes before the next row.
 
     References
     ----------
@@ -52,7 +52,7 @@ def stream_mixing(
     27.1
     """
     if not 0 <= start <= stop or stop < 1:
-        raise ValueError(f"start={start!r}, stop={stop!r} is no interval of rows.")
+        raise ValueError(f"start={start!r}, stop={stop!r} is not an interval of rows.")
     rows = (stop - start) * _CLIPPED if clipped else 0.0
     return math.log(members) + math.log(mixers) + 2.0 * math.log(stop) + rows
 
@@ -110,31 +110,32 @@ def stream_path_regret(
 
 
 def stream_coverage(rows: int, alpha: float, *, largest: float, unit: float) -> tuple[float, float]:
-    r"""Between which shares of misses the intervals of a stream must lie.
+    r"""The range of the share of misses that the intervals of a stream must have.
 
     For scores in [0, D] in any order the bettor's wealth is at most 1 + (1 - alpha) T D / (5 q u),
-    q the ratio of the quantile 1 - alpha of a normal number's size to its median. It is a function
-    of T and of the number of misses, large where their share is far from alpha
-    (`tunefree.learners.mixture.betting`).
+    where q is the quantile 1 - alpha of the absolute value of a normal number, divided by its
+    median. The wealth is a function of T and of the number of misses, and is large where their
+    share is far from alpha (`tunefree.learners.mixture.betting`).
 
     Parameters
     ----------
     rows : int
-        T: those after the first 64. Of numbers, rows whose target was refused as an outlier count,
-        but for those before the 64th that was not.
+        T: those after the first 64. In a regression, rows whose target was not learned as an
+        outlier count, except those before the 64th row that was learned.
     alpha : float
-        The share of misses asked for.
+        The miss rate.
     largest : float
-        D: the largest score. Of numbers a score is the distance of the target from the answer in
-        units of the answer's scale, refused targets included: one of 10^6 makes D about 10^6. Only
-        the logarithm of D counts. Of classes a score is at most 1.
+        D: the largest score. In a regression the score is the distance of the target from its
+        prediction in units of the predicted scale, also for targets that were not learned: one at
+        10^6 makes D about 10^6. Only the logarithm of D matters. For classes a score is at most 1.
     unit : float
-        u: the median of the first 64 scores of targets that were not refused.
+        u: the median of the first 64 scores of targets that were learned.
 
     Returns
     -------
     low, high : float
-        An interval without any set that stands for an empty one counts as a miss.
+        An empty interval or set counts as a miss, though it is published as a point, or with the
+        most likely class.
 
     References
     ----------
@@ -148,7 +149,7 @@ def stream_coverage(rows: int, alpha: float, *, largest: float, unit: float) -> 
     (0.086, 0.114)
     """
     if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha={alpha!r} is not within (0, 1).")
+        raise ValueError(f"alpha={alpha!r} is not between 0 and 1.")
     most = math.log1p((1.0 - alpha) * rows * largest / (unit * prior(alpha)[2]))
 
     def edge(far):

@@ -47,7 +47,7 @@ def run(
     >>> source = Whole(np.ones((3, 1)), np.ones((3, 1)), np.ones(3))
     >>> result = run(Count(), (0,), source)
     >>> result.n_passes, result.sentence
-    (2, 'The learner had what it was asked for.')
+    (2, 'The learner has converged.')
     """
     trace, epoch, ended = [], 0, "passes"
     observed: Any = learner if _observes(type(learner)) else None

@@ -1,1 +1,1 @@
-"""The scikit-learn face: estimators, each made of parts and a learner."""
+"""Estimators with the interface of scikit-learn, each made of parts and a learner."""

@@ -1,10 +1,12 @@
-"""What all estimators share, and what a fit does to its caller.
+"""What all estimators share: checks, fits that succeed or change nothing, callbacks.
 
-Rows, weights and labels are checked, with sentences that say what is wrong; attributes stay as they
-were if a fit fails; callbacks of scikit-learn (1.9 and later) hear of its tasks. A fit is a task.
-The passes in it, or the candidates that it judges, are the tasks below it; after each a callback
-may see the model as it would be if the fit had ended there, and may end it. Older scikit-learn has
-no callbacks: estimators then have no `set_callbacks`, and nothing else changes.
+Rows, weights and labels are checked, and messages name what is wrong. If a fit fails, attributes
+stay as they were.
+
+Callbacks of scikit-learn (1.9 and later) get the events of a fit. The fit is a task. Its passes, or
+the candidates that it evaluates, are the tasks below it. After each a callback may see the model as
+it would be if the fit had ended there, and may end it. Older scikit-learn has no callbacks:
+estimators then have no `set_callbacks`, and nothing else changes.
 """
 
 import copy
@@ -46,34 +48,34 @@ except ImportError:
             return method
 
 
-# What takes arrays of any namespace.
+# Methods that take arrays of any namespace.
 _METHODS = (
     "fit", "score", "predict", "predict_proba", "predict_log_proba", "decision_function",
     "predict_interval", "predict_set", "predict_quantiles",
 )  # fmt: skip
 FLOATS = [np.float64, np.float32]
-# The largest value to learn from.
+# The largest value allowed in rows.
 HUGE = 1e150
-# How many times one row may weigh all others, or an ordinary row of a stream.
+# The largest weight of a row, relative to all others together, or to an ordinary row of a stream.
 WEIGHTS_APART = 1e10
-# Rows that weigh less than this share of the mean weight do not count.
-_LOST = 1e-15
-# Tasks below a fit: of more passes several make up one, since the stock progress bar adds up all
-# finished tasks at the end of each.
-_MOST = 1000
+# Rows whose weight is below this share of the mean weight are ignored.
+_NEGLIGIBLE = 1e-15
+# Most tasks below a fit. Of more passes several are one task: scikit-learn's progress bar adds up
+# all finished tasks at the end of each.
+_MOST_TASKS = 1000
 _TINY = np.finfo(float).tiny
-# What a fit takes for a column of sparse rows, in bytes: at 1,000,000 columns PiSTOL* took 250 and
-# TuneFree* 293.
+# Memory of a fit for each column of sparse rows, in bytes. Measured at 1,000,000 columns: 250 for
+# PiSTOL*, 293 for TuneFree*.
 _COLUMN_BYTES = 300.0
-# The most rows left out, and probabilities of theirs, that are kept.
-_HELD_OUT, _CHANCES = 5000, 2_000_000
+# Most held-out rows that are stored, and most numbers of their probabilities.
+_MOST_HELD_OUT, _MOST_PROBABILITIES = 5000, 2_000_000
 
 
 @contextmanager
 def rollback_on_error(estimator):
-    """Leave the estimator's attributes as they were if what is done within raises.
+    """Restore the estimator's attributes if the body raises.
 
-    BLAS has one thread within, and no other thread fits the estimator.
+    Inside, BLAS uses one thread, and no other thread fits the estimator.
     """
     check_values(estimator)
     with fitting(estimator):
@@ -92,7 +94,7 @@ def _rollback_on_error(estimator):
 
 
 def all_or_nothing(method):
-    """Make a method leave the estimator's attributes as they were if it raises."""
+    """Make a method restore the estimator's attributes if it raises."""
 
     @functools.wraps(method)
     def guarded(self, *args, **kwargs):
@@ -103,46 +105,46 @@ def all_or_nothing(method):
 
 
 class NoProgress:
-    """A fit that nobody follows."""
+    """A fit without callbacks."""
 
     stopped = False  # whether a callback has asked to end the fit
 
     def passes(self, most, publish=None):
-        """Nothing for `engine.run.run` to call."""
+        """No callbacks for `engine.run.run`."""
         return {}
 
     def expect(self, most):
-        """Nothing."""
+        """Do nothing."""
 
     def begin(self, name):
-        """Nothing."""
+        """Do nothing."""
 
     def evaluated(self, entry, weights):
-        """Nothing of a candidate of `tunefree.select.candidates` and the rows' weights."""
+        """Do nothing; gets a candidate of `tunefree.select.candidates` and the rows' weights."""
 
     def end(self, publish=None):
-        """Never stops."""
+        """Whether to stop: never."""
         return False
 
 
 class Progress(NoProgress):
-    """A fit that callbacks follow; they are shown `X`, `y` and `metadata`, as given to `fit`."""
+    """A fit with callbacks, which get `X`, `y` and `metadata` as given to `fit`."""
 
-    def __init__(self, estimator, shown):
-        self.estimator, self.shown = estimator, {"estimator": estimator, **shown}
+    def __init__(self, estimator, arguments):
+        self.estimator, self.arguments = estimator, {"estimator": estimator, **arguments}
         self.root: Any = None
         self.task: Any = None
 
     def expect(self, most):
-        """Begin the fit; it has at most so many tasks."""
+        """Begin the fit, with at most `most` tasks."""
         if self.root is None:
             self.root = self.estimator._init_callback_context(max_subtasks=most)
-            self.root.call_on_fit_task_begin(**self.shown)
+            self.root.call_on_fit_task_begin(**self.arguments)
 
     def begin(self, name):
         """Begin a task."""
         self.task = self.root.subcontext(task_name=name)
-        self.task.call_on_fit_task_begin(**self.shown)
+        self.task.call_on_fit_task_begin(**self.arguments)
 
     def end(self, publish: Any = None):
         """End the task; `publish(model)` sets what is fitted on a copy of the estimator."""
@@ -154,23 +156,23 @@ class Progress(NoProgress):
 
         task, self.task = self.task, None
         self.stopped |= task.call_on_fit_task_end(
-            **self.shown, reconstruction_attributes=None if publish is None else attributes
+            **self.arguments, reconstruction_attributes=None if publish is None else attributes
         )
         return self.stopped
 
     def passes(self, most, publish: Any = None):
-        """What `engine.run.run` calls around each of at most so many passes."""
-        size, made = -(-most // _MOST), 0
-        self.expect(-(-most // size))
+        """Callbacks for `engine.run.run`, around each of at most `most` passes."""
+        passes_per_task, n_made = -(-most // _MOST_TASKS), 0
+        self.expect(-(-most // passes_per_task))
 
         def before_pass():
             if self.task is None:
                 self.begin("pass")
 
         def on_pass(state):
-            nonlocal made
-            made += 1
-            if made % size:
+            nonlocal n_made
+            n_made += 1
+            if n_made % passes_per_task:
                 return False
             return self.end(publish and (lambda model: publish(model, state)))
 
@@ -181,70 +183,72 @@ class Progress(NoProgress):
         if self.task is not None:
             self.end()
         self.expect(0)
-        self.root.call_on_fit_task_end(**self.shown, reconstruction_attributes={})
+        self.root.call_on_fit_task_end(**self.arguments, reconstruction_attributes={})
 
 
 class CallbackSupport(Threaded, CallbackSupportMixin):
-    """An estimator whose `fit` is decorated with `told`, and tells of its tasks by `_told`."""
+    """An estimator whose `fit` has the decorator `report_progress`, and reports to `_progress`."""
 
     @property
     def _progress(self):
         return vars(self).get("_active_progress", _NO_PROGRESS)
 
     def _after_fit(self, X, y, sample_weight):
-        """Nothing: for subclasses that have something to add to a fit."""
+        """Do nothing; a subclass may add something to a fit."""
 
 
 _NO_PROGRESS = NoProgress()
 
 
 def report_progress(fit):
-    """Make `fit` tell callbacks of its beginning and its end, and do all of its work or nothing."""
-    named = inspect.signature(fit)
+    """Make `fit` report its beginning and end to callbacks, and change nothing if it fails."""
+    signature = inspect.signature(fit)
 
     @with_callbacks
-    def with_reports(self, given, *args, **kwargs):
-        weights = given.get("sample_weight")
+    def with_reports(self, arguments, *args, **kwargs):
+        weights = arguments.get("sample_weight")
         metadata = None if weights is None else {"sample_weight": weights}
-        telling = Progress(self, {"X": given["X"], "y": given.get("y"), "metadata": metadata})
-        self._active_progress = telling
+        progress = Progress(
+            self, {"X": arguments["X"], "y": arguments.get("y"), "metadata": metadata}
+        )
+        self._active_progress = progress
         try:
             fit(self, *args, **kwargs)
         finally:
             del self._active_progress
-        telling.close()
+        progress.close()
         return self
 
     @functools.wraps(fit)
     def guarded(self, *args, **kwargs):
-        given = named.bind(self, *args, **kwargs).arguments
+        arguments = signature.bind(self, *args, **kwargs).arguments
         with rollback_on_error(self):
             if getattr(self, "_skl_callbacks", None):
-                with_reports(self, given, *args, **kwargs)
+                with_reports(self, arguments, *args, **kwargs)
             else:
                 fit(self, *args, **kwargs)
-            if "y" in given:
-                self._after_fit(given["X"], given["y"], given.get("sample_weight"))
+            if "y" in arguments:
+                self._after_fit(arguments["X"], arguments["y"], arguments.get("sample_weight"))
         return self
 
     return guarded
 
 
 def runner(estimator):
-    """What an estimator makes its runs by: `engine.run.run`, unless they are saved."""
-    kept = vars(estimator).get("_run_log")
-    return run if kept is None else kept.run
+    """The function for an estimator's runs: `engine.run.run`, or one that a checkpoint saves."""
+    log = vars(estimator).get("_run_log")
+    return run if log is None else log.run
 
 
 class ReadOnDemand(Threaded):
-    """Fitted attributes that a stream's learner works out when they are first asked for.
+    """Fitted attributes that are read out of a stream's learner when they are first used.
 
-    Reading coefficients out of a learner costs O(d); a small chunk of a stream must not. The
-    subclass has ``_read_stream()``, which sets the attributes named in ``_ON_DEMAND``.
+    Reading coefficients costs O(d), too much for every small chunk. The subclass has
+    ``_read_stream()``, which sets the attributes named in ``_ON_DEMAND``.
     """
 
     _ON_DEMAND = ()
-    # What a model file keeps for `partial_fit` and `warm_start` to go on from.
+    # Saved in a model file, so that `partial_fit` and `warm_start` can continue.
     _LEARNER = ("_run", "_stream", "_path", "_dtype", "_flat")
 
     def __getattr__(self, name):
@@ -256,7 +260,7 @@ class ReadOnDemand(Threaded):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _model_state(self):
-        """Fitted attributes that make up the predictor: what a model file holds."""
+        """The fitted attributes of the predictor, as a model file stores them."""
         if self.__dict__.get("_stream") is not None and not set(self._ON_DEMAND) <= set(vars(self)):
             with alone(self), one_blas_thread():
                 self._read_stream()
@@ -267,7 +271,7 @@ class ReadOnDemand(Threaded):
         return attributes.get("_stream") is not None and not set(self._ON_DEMAND) <= set(attributes)
 
     def _check_learner(self):
-        """Refuse a learner read from a file that does not fit together."""
+        """Refuse an inconsistent learner from a model file."""
         check_learner(self)
 
     def _forget_read(self):
@@ -279,13 +283,13 @@ def _wrapped(name, method):
     """A method for arrays of any namespace."""
 
     @functools.wraps(method)
-    def anywhere(self, X, *args, **kwargs):
+    def dispatched(self, X, *args, **kwargs):
         if not get_config().get("array_api_dispatch"):
             return method(self, X, *args, **kwargs)
         space = space_of(X)
         attributes = {} if name == "fit" else vars(self)
-        fitted = [a for a in attributes.values() if is_foreign(a)]
-        if fitted and (space is None or space_of(fitted[0]) != space):
+        foreign = [a for a in attributes.values() if is_foreign(a)]
+        if foreign and (space is None or space_of(foreign[0]) != space):
             raise ValueError(
                 f"Inputs passed to {type(self).__name__}.{name}() must use the same namespace and "
                 "the same device as those passed to fit()."
@@ -297,16 +301,16 @@ def _wrapped(name, method):
         with entered(space):
             if name == "fit":
                 method(self, here(X), *args, **kwargs)
-                moved = {k: space.put(a) for k, a in vars(self).items() if k != "classes_"}
-                vars(self).update(moved)
+                on_device = {k: space.put(a) for k, a in vars(self).items() if k != "classes_"}
+                vars(self).update(on_device)
                 return self
-            whole = object.__new__(type(self))
-            vars(whole).update({key: here(a) for key, a in vars(self).items()})
-            found = method(whole, Elsewhere(X, space), *args, **kwargs)
-        return tuple(map(space.put, found)) if isinstance(found, tuple) else space.put(found)
+            on_host = object.__new__(type(self))
+            vars(on_host).update({key: here(a) for key, a in vars(self).items()})
+            answer = method(on_host, Elsewhere(X, space), *args, **kwargs)
+        return tuple(map(space.put, answer)) if isinstance(answer, tuple) else space.put(answer)
 
-    vars(anywhere)["_anywhere"] = True
-    return anywhere
+    vars(dispatched)["_anywhere"] = True
+    return dispatched
 
 
 class TakesArrays:
@@ -321,7 +325,7 @@ class TakesArrays:
                     setattr(cls, name, available_if(method.check)(_wrapped(name, method.fn)))
             elif inspect.isfunction(method) and not (
                 hasattr(method, "_anywhere") or method.__module__.startswith("sklearn.")
-            ):  # scikit-learn's own scores know what they are given
+            ):  # scikit-learn's own scores dispatch themselves
                 setattr(cls, name, _wrapped(name, method))
 
     def __sklearn_tags__(self):
@@ -332,7 +336,7 @@ class TakesArrays:
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
-    """Rows as a C-contiguous array or a canonical CSR matrix; the user's memory never changes."""
+    """Rows as a C-contiguous array or a canonical CSR matrix; the user's arrays never change."""
     if isinstance(X, Elsewhere):
         return checked(X, estimator.n_features_in_)
     check_frame(X)
@@ -363,12 +367,12 @@ def check_rows_and_targets(
 
 
 def check_columns(X):
-    """Refuse sparse rows with more columns than the memory holds coefficients of."""
+    """Refuse sparse rows with so many columns that the coefficients would not fit into memory."""
     if sparse.issparse(X) and X.ndim == 2:
         check_memory(
             _COLUMN_BYTES * X.shape[1],
             f"A fit on sparse rows of {X.shape[1]} columns",
-            "Hash the columns, or number those that occur anew.",
+            "Hash the columns, or drop those that are always zero.",
         )
 
 
@@ -396,7 +400,7 @@ def canonical(X):
     narrow = np.int32 if max(X.shape[1], 1) < 2**31 else np.int64
     indices, indptr = X.indices.astype(narrow, copy=False), X.indptr.astype(np.int64, copy=False)
     out = sparse.csr_array(X.shape, dtype=X.dtype)
-    # The constructor would narrow indptr; kernels want one type of it.
+    # The constructor would narrow indptr; kernels are compiled for one type of it.
     out.data, out.indices, out.indptr = X.data, indices, indptr
     return out
 
@@ -412,7 +416,7 @@ def take(X, rows):
 def check_weights(sample_weight, X, *, stream=False):
     """Weights as float64, one a row; None means 1.
 
-    Their unit is free, but for those of a `stream`, where an ordinary row weighs 1.
+    Their unit is free, except in a `stream`, where an ordinary row weighs 1.
     """
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
@@ -427,9 +431,9 @@ def check_weights(sample_weight, X, *, stream=False):
         raise ValueError(
             f"sample_weight has weights from {least:g} to {most:g}. In a stream an ordinary row "
             f"weighs 1: give weights from {1.0 / WEIGHTS_APART:g} to {WEIGHTS_APART:g}, or 0 to "
-            "rows that are not to count."
+            "ignore a row."
         )
-    if not 1e-100 < most < 1e100:  # a power of two: no digit changes
+    if not 1e-100 < most < 1e100:  # by a power of two, which changes no digit
         weights = np.ldexp(weights, -int(np.frexp(most)[1]))
     others = np.delete(weights, np.argmax(weights)).sum()
     if not stream and 0.0 < others < weights.max() / WEIGHTS_APART:
@@ -437,8 +441,8 @@ def check_weights(sample_weight, X, *, stream=False):
             f"sample_weight gives one row the weight {most:g}, more than {WEIGHTS_APART:g} times "
             "that of all others together: they would be lost in rounding. Limit the largest."
         )
-    if least < _LOST * most:  # 0 is the same to rounding, and divides nothing
-        weights = np.where(weights < _LOST * weights.mean(), 0.0, weights)
+    if least < _NEGLIGIBLE * most:  # as good as 0, and 0 is never a divisor
+        weights = np.where(weights < _NEGLIGIBLE * weights.mean(), 0.0, weights)
     return weights
 
 
@@ -459,9 +463,9 @@ def encode_labels(y, fewest=1):
 
 
 def places_of(classes, y):
-    """The class number of every label; classes may have an order of their own.
+    """The class number of every label; classes may be in any order.
 
-    A label that is no class has the number of some class: compare.
+    An unknown label gets the number of some class: the caller has to compare.
 
     Examples
     --------
@@ -496,29 +500,29 @@ def signs(codes, n_classes):
 def stream_labels(estimator, y, weights, classes, known):
     """Take in the labels of a stream's next chunk.
 
-    `classes` are announced with it, or None; `known` are those so far, or None. Gives all classes
-    now, sorted; the class number of every row; the rows' weights times those of the classes; and
-    the weight of all rows of each class, before those.
+    `classes` are announced with it, or None; `known` are those so far, or None. Returns all classes
+    now, sorted; the class number of every row; the rows' weights times the class weights; and the
+    total weight of each class so far.
     """
-    seen, _ = encode_labels(y)
-    every = np.unique(np.concatenate([c for c in (known, classes, seen) if c is not None]))
-    if len(every) < 2:
+    present, _ = encode_labels(y)
+    all_classes = np.unique(np.concatenate([c for c in (known, classes, present) if c is not None]))
+    if len(all_classes) < 2:
         raise ValueError(
-            f"There is only one class so far ({every[0]}): announce them all by classes=."
+            f"There is only one class so far ({all_classes[0]}): name all classes by classes=."
         )
-    codes, counts = np.searchsorted(every, y), np.zeros(len(every))
+    codes, counts = np.searchsorted(all_classes, y), np.zeros(len(all_classes))
     if known is not None:
-        counts[np.searchsorted(every, known)] = getattr(estimator, "class_count_", 0.0)
+        counts[np.searchsorted(all_classes, known)] = getattr(estimator, "class_count_", 0.0)
     shares = _balances(codes, weights, counts)
     if estimator.class_weight == "balanced":
-        return every, codes, weights * shares, counts
-    return every, codes, balanced(estimator.class_weight, every, codes, weights), counts
+        return all_classes, codes, weights * shares, counts
+    return all_classes, codes, balanced(estimator.class_weight, all_classes, codes, weights), counts
 
 
 def _balances(codes, weights, counts):
-    """What rows weigh if all classes seen so far are to weigh the same; the counts go on.
+    """Weights of rows that give all classes so far the same total; updates the counts.
 
-    A row knows those before it and itself, so that the chunks' sizes make no difference.
+    They depend on the row and those before it alone: the chunks' sizes make no difference.
 
     Examples
     --------
@@ -534,25 +538,25 @@ def _balances(codes, weights, counts):
 def _scan(codes, weights, counts, shares):
     for i in range(len(codes)):
         counts[codes[i]] += weights[i]
-        total, n_seen = 0.0, 0
+        total, n_present = 0.0, 0
         for k in range(len(counts)):
             total += counts[k]
-            n_seen += counts[k] > 0.0
-        shares[i] = total / max(n_seen * counts[codes[i]], _TINY)
+            n_present += counts[k] > 0.0
+        shares[i] = total / max(n_present * counts[codes[i]], _TINY)
 
 
-def new_columns(known, every):
-    """How a stream's outputs are rearranged when classes appear that it had not seen.
+def new_columns(known, all_classes):
+    """How a stream's outputs are rearranged when new classes appear: old outputs and their signs.
 
-    A new class starts as the output that has seen negatives only; two classes shared one output.
+    A new class starts from the output that has learned negatives only; two classes shared one.
     """
-    old = np.searchsorted(known, every)
-    old = np.where(np.isin(every, known), old, -1)
+    old = np.searchsorted(known, all_classes)
+    old = np.where(np.isin(all_classes, known), old, -1)
     if len(known) == 2:
         index = [1 if k < 0 else 0 for k in old]
         sign = [1.0 if k < 0 else (-1.0, 1.0)[k] for k in old]
         return [*index, 1], [*sign, 1.0]
-    return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(every) + 1)
+    return [*(len(known) if k < 0 else k for k in old), len(known)], np.ones(len(all_classes) + 1)
 
 
 def validation(estimator, X_val, y_val):
@@ -571,7 +575,7 @@ def validation(estimator, X_val, y_val):
 
 
 class LabelsByDecisions(Threaded, ClassifierMixin):
-    """What a classifier with `decision_function`, and perhaps `predict_proba`, has from them."""
+    """`predict` by `decision_function`, and `predict_log_proba` if there is `predict_proba`."""
 
     decision_function: Callable[..., np.ndarray]
     predict_proba: Callable[..., np.ndarray]
@@ -601,7 +605,7 @@ def stored(X, views):
 
 
 def chosen(scores):
-    """The class number of every row of decisions, of shape (n, n_outputs)."""
+    """The predicted class number of every row; decisions have the shape (n, n_outputs)."""
     if scores.shape[1] == 1:
         return (scores[:, 0] > 0.0).astype(int)
     return scores.argmax(axis=1)
@@ -619,17 +623,17 @@ def probabilities(scores, joint):
 
 
 def held_out_predictions(predictions, targets, weights, ends=None, unit=None):
-    """`HeldOutPredictions` of the last rows; predictions lie within the ends that new ones have."""
+    """`HeldOutPredictions` of the last rows, clipped to `ends` as new predictions will be."""
     predictions = predictions if ends is None else np.clip(predictions, *np.reshape(ends, (2, -1)))
-    every = (
+    arrays = (
         (predictions, targets, weights) if unit is None else (predictions, targets, weights, unit)
     )
-    return HeldOutPredictions(*(np.array(a[-_HELD_OUT:], dtype=np.float64) for a in every))
+    return HeldOutPredictions(*(np.array(a[-_MOST_HELD_OUT:], dtype=np.float64) for a in arrays))
 
 
 def held_out_probabilities(p, codes, weights, **stream):
     """`HeldOutProbabilities` of the last rows."""
-    most = max(1, min(_HELD_OUT, _CHANCES // p.shape[1]))
+    most = max(1, min(_MOST_HELD_OUT, _MOST_PROBABILITIES // p.shape[1]))
     p, codes, weights = (np.array(a[-most:]) for a in (p, codes, weights))
     return HeldOutProbabilities(p, codes, weights, **stream)
 

@@ -1,7 +1,7 @@
 """``fit_source``: learn from rows that come in chunks and need not fit into memory.
 
-`FitsSource` has online learners read each chunk once, by ``partial_fit``. Batch learners read a
-source anew in every pass (`RepeatableSource`), in runs that a checkpoint saves (`journal`).
+`FitsSource` is for online learners, which read each chunk once, by ``partial_fit``. Batch learners
+read the source again in every pass (`RepeatableSource`); a checkpoint saves their runs (`run_log`).
 """
 
 import contextlib
@@ -20,12 +20,12 @@ from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
 from tunefree.estimators.locking import Threaded
 
-# Rows that are held back while they are of a single class.
-_MOST_HELD = 1 << 20
-# Rows of a block while little is known of them, and numbers of a block of dense rows.
+# Most rows that wait while all are of a single class.
+_MOST_WAITING = 1 << 20
+# Most rows of a block, and most numbers of a block of dense rows.
 _ROWS, _NUMBERS = 4096, 1 << 19
-# Stored entries of a block once the rows are known: at least, and at most.
-_FEWEST, _MOST = 1 << 18, 1 << 22
+# Stored entries of a block of sparse rows after the first pass: at least, and at most.
+_FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 18, 1 << 22
 # Rows drawn from a source, and of every class at least.
 _SAMPLE, _OF_CLASS = 20_000, 10
 
@@ -33,8 +33,8 @@ _SAMPLE, _OF_CLASS = 20_000, 10
 class FitsSource(base.ReadOnDemand):
     """``fit_source`` by ``partial_fit``, for a learner that does not depend on where chunks end.
 
-    It lives in ``_stream``, which has ``columns(d)``, where the number of columns is known only as
-    rows come, and ``end_pass()``; both return what to go on with.
+    The learner is ``_stream``. It has ``end_pass()`` and, where later rows may have more columns,
+    ``columns(d)``; both return the learner to continue with.
     """
 
     @base.all_or_nothing
@@ -48,8 +48,8 @@ class FitsSource(base.ReadOnDemand):
     ) -> Self:
         """Learn from a source of any size, in the order of its rows and in flat memory.
 
-        One pass, unless `max_iter` is a number. The result is that of `partial_fit` on the rows;
-        the chunks' sizes make no difference.
+        One pass, unless `max_iter` is a number. The result is that of `partial_fit` on the rows,
+        whatever the sizes of the chunks.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class FitsSource(base.ReadOnDemand):
         Parameters
         ----------
         share : float, default=1.0
-            Of the latest rows, where the learner can tell.
+            The share of rows, the latest ones, where the learner keeps their losses.
 
         Returns
         -------
@@ -107,27 +107,27 @@ class FitsSource(base.ReadOnDemand):
 
 
 class _Run:
-    """The passes of a `fit_source`, and where they are: what a checkpoint saves of them.
+    """The passes of a `fit_source` and their position, as a checkpoint saves them.
 
-    `mark` is where reading goes on, None while rows are held back; `width` the columns so far.
+    `mark` is where reading continues, or None while rows wait; `width` is the columns so far.
     """
 
-    state = None  # the estimator has all there is to save
+    state = None  # everything to save is in the estimator
 
     def __init__(self, estimator, source, n_passes, classes, on_chunk):
         self.estimator, self.source, self.n_passes = estimator, source, n_passes
         self.classes, self.on_chunk = classes, on_chunk
-        self.mark, self.epoch, self.width, self.held = Mark(), 0, 0, []
+        self.mark, self.epoch, self.width, self.waiting = Mark(), 0, 0, []
 
     def resume(self, estimator, mark, epoch, width, state):
-        """Go on from what a checkpoint holds."""
-        held = self.estimator.__dict__
-        held.clear()
-        held.update(vars(estimator))
+        """Continue from a checkpoint."""
+        attributes = self.estimator.__dict__
+        attributes.clear()
+        attributes.update(vars(estimator))
         self.mark, self.epoch, self.width = mark, epoch, width
 
     def go(self, checkpoint=None):
-        """Make the passes that are left."""
+        """Make the remaining passes."""
         while self.epoch < self.n_passes:
             for chunk in self.source.chunks(self.mark or Mark(), self.epoch):
                 if checkpoint is not None:
@@ -137,7 +137,7 @@ class _Run:
                     checkpoint.end(self)
                 if self.on_chunk is not None:
                     self.on_chunk(self.estimator, chunk.mark.row, self.epoch)
-            if self.held:
+            if self.waiting:
                 self._flush(last=True)
             if self.width == 0:
                 raise ValueError(f"{self.source.name} has no rows.")
@@ -146,42 +146,42 @@ class _Run:
                 self.estimator._stream = self.estimator._stream.end_pass()
         if self.estimator.n_features_in_ != self.width:
             self._set_columns(self.width)
-        _ = self.estimator.coef_  # reads the predictor, whose n_iter_ is that of a pass
+        _ = self.estimator.coef_  # reading it sets n_iter_ to that of one pass
         self.estimator.n_iter_ = self.n_passes
 
     def _learn(self, chunk):
         if chunk.y is None:
             raise ValueError(f"{self.source.name} has no targets to learn from.")
         self.width = max(self.width, chunk.X.shape[1])
-        begun = self.estimator._stream is not None
-        if not begun and is_classifier(self.estimator) and self.classes is None:
-            self.held.append(chunk)
+        has_begun = self.estimator._stream is not None
+        if not has_begun and is_classifier(self.estimator) and self.classes is None:
+            self.waiting.append(chunk)
             self._flush()
         else:
             self._fit(chunk)
-        self.mark = None if self.held else chunk.mark
+        self.mark = None if self.waiting else chunk.mark
 
     def _flush(self, last=False):
-        """Learn the rows held back, once they are of two classes."""
-        seen = np.unique(np.concatenate([np.unique(c.y) for c in self.held]))
-        rows = sum(map(len, self.held))
-        if len(seen) < 2 and (last or rows > _MOST_HELD):
+        """Learn the rows that wait, once they have two classes."""
+        classes = np.unique(np.concatenate([np.unique(c.y) for c in self.waiting]))
+        rows = sum(map(len, self.waiting))
+        if len(classes) < 2 and (last or rows > _MOST_WAITING):
             raise ValueError(
-                f"All of the first {rows} rows of {self.source.name} have the class {seen[0]}: "
+                f"All of the first {rows} rows of {self.source.name} have the class {classes[0]}: "
                 "a classifier needs two. Give classes=, or window= to shuffle."
             )
-        if len(seen) >= 2:
-            chunk, self.held = joined(self.held), []
+        if len(classes) >= 2:
+            chunk, self.waiting = joined(self.waiting), []
             self._fit(chunk)
 
     def _fit(self, chunk):
         X, estimator = chunk.X, self.estimator
         if estimator._stream is not None:
-            known = estimator.n_features_in_
-            if X.shape[1] > known and hasattr(X, "indptr"):
-                known = max(X.shape[1], 2 * known)  # so that widening costs O(1) a column
-                self._set_columns(known)
-            X = widened(X, known)
+            width = estimator.n_features_in_
+            if X.shape[1] > width and hasattr(X, "indptr"):
+                width = max(X.shape[1], 2 * width)  # widening then costs O(1) a column
+                self._set_columns(width)
+            X = widened(X, width)
         options = {"classes": self.classes} if is_classifier(estimator) else {}
         estimator.partial_fit(X, chunk.y, sample_weight=chunk.weight, **options)
 
@@ -196,11 +196,11 @@ class _Run:
 
 
 class RepeatableSource:
-    """The rows of a source, checked, as often as they are wanted.
+    """The rows of a source, checked; they can be read any number of times.
 
-    Blocks end where the rows say, not where the source's chunks do. Rows of weight 0 are left out.
-    `width`, `rows` and `entries` (columns, rows and stored entries) are known after a `survey`;
-    `dtype` is that of the first rows, `flat` whether targets are a vector.
+    Blocks have a fixed number of rows, whatever the source's chunks are. Rows of weight 0 are
+    skipped. A `survey` sets `width`, `rows` and `entries` (columns, rows and stored entries).
+    `dtype` is that of the first rows; `flat` is whether targets are a vector.
     """
 
     def __init__(self, source):
@@ -218,13 +218,13 @@ class RepeatableSource:
         self.dtype = np.dtype(np.float32 if first.X.dtype == np.float32 else np.float64)
         self.width, self.rows, self.entries = first.X.shape[1], 0, 0
         self.flat = np.ndim(first.y) == 1
-        self.grid, self._fetched = _ROWS, {}
-        self._places: Any = None
+        self.grid, self._cached_rows = _ROWS, {}
+        self._marks: Any = None  # (first row, mark) of every block
         if not sparse.issparse(first.X):
             self.grid = int(np.clip(_NUMBERS // max(1, self.width), 1, _ROWS))
 
     def survey(self):
-        """The first pass: (X, y, weights) as they come, columns of sparse rows still growing."""
+        """The first pass: (X, y, weights); later sparse rows may have more columns."""
         X: Any = None
         for X, y, weights in self._pieces():
             self.width, self.rows = max(self.width, X.shape[1]), self.rows + X.shape[0]
@@ -232,29 +232,29 @@ class RepeatableSource:
             yield X, y, weights
         if not self.rows:
             raise ValueError(f"{self.source.name} has no row with a positive weight.")
-        if sparse.issparse(X):  # as many entries as columns, or sums would cost more than products
-            wanted = np.clip(self.width, _FEWEST, _MOST) * self.rows // max(1, self.entries)
-            self.grid = int(max(1, wanted))
+        if sparse.issparse(X):  # with as many entries as columns, sums cost no more than products
+            entries = np.clip(self.width, _FEWEST_ENTRIES, _MOST_ENTRIES)
+            self.grid = int(max(1, entries * self.rows // max(1, self.entries)))
 
     def pieces(self):
         """The rows with all their columns: (X, y, weights)."""
-        row, mark, places = 0, None, []
+        row, mark, marks = 0, None, []
         for X, y, weights in self._pieces():
-            places.append((row, mark))
+            marks.append((row, mark))
             row, mark = row + X.shape[0], self._mark
             yield widened(X, self.width), y, weights
-        self._places = places
+        self._marks = marks
 
     def total(self, what, function, *arguments, merge):
-        """What every piece adds, function(piece, ...), merged one by one: a round over a file."""
+        """The sum over a pass: `merge` joins function(piece, *arguments) of all pieces in order."""
         whole: Any = None
         for piece in self._shown():
-            one = function(piece, *arguments)
-            whole = one if whole is None else merge(whole, one, *arguments)
+            part = function(piece, *arguments)
+            whole = part if whole is None else merge(whole, part, *arguments)
         return whole
 
     def shown(self, function):
-        """The same with pieces as `function` shows them."""
+        """The same source, whose pieces are transformed by `function`."""
         other: Any = copy.copy(self)
         other._shown = lambda: map(function, self._shown())
         return other
@@ -263,16 +263,16 @@ class RepeatableSource:
         return (Piece(*piece) for piece in self.pieces())
 
     def fitted(self, model):
-        """A model after all rows; None if it wants them in memory."""
-        learn = getattr(model, "fit_source", None)
-        return None if learn is None else learn(lambda: map(tuple, self._shown()))
+        """A model fitted to all rows; None if it needs them in memory."""
+        fit_source = getattr(model, "fit_source", None)
+        return None if fit_source is None else fit_source(lambda: map(tuple, self._shown()))
 
     def drawn(self, seed, most, labels):
-        """A `Sample`: what the first pass finds out."""
+        """A `Sample` of the rows, drawn in the first pass."""
         whole: Any = None
         for X, y, weights in self.survey():
-            one = Sample.of(X, y, weights, seed, most, labels)
-            whole = one if whole is None else whole.join(one)
+            part = Sample.of(X, y, weights, seed, most, labels)
+            whole = part if whole is None else whole.join(part)
         return whole
 
     @property
@@ -281,16 +281,16 @@ class RepeatableSource:
         return self.rows
 
     def row(self, j):
-        """Row j, a matrix of one row; it is kept."""
-        if self._places is None:
+        """Row j as a matrix of one row; it is cached."""
+        if self._marks is None:
             for _ in self.pieces():
                 pass
-        if j not in self._fetched:
-            places: Any = self._places
-            start, mark = [place for place in places if place[0] <= j][-1]
+        if j not in self._cached_rows:
+            marks: Any = self._marks
+            start, mark = [(row, mark) for row, mark in marks if row <= j][-1]
             X, _, _ = next(self._pieces(mark))
-            self._fetched[j] = widened(X, self.width)[j - start : j - start + 1]
-        return self._fetched[j]
+            self._cached_rows[j] = widened(X, self.width)[j - start : j - start + 1]
+        return self._cached_rows[j]
 
     def _pieces(self, start=None):
         for chunk in self.source.chunks(start, rows=self.grid):
@@ -309,13 +309,13 @@ class RepeatableSource:
                 raise ValueError(
                     f"{self.source.name} has a row whose weight is above {base.HUGE:g}."
                 )
-            kept = weights > 0.0
-            if kept.any():
-                yield base.take(X, np.flatnonzero(kept)), y[kept], weights[kept]
+            positive = weights > 0.0
+            if positive.any():
+                yield base.take(X, np.flatnonzero(positive)), y[positive], weights[positive]
 
 
 class FitsSums(Threaded):
-    """``fit_source`` from an even sample and sums over all rows: a subclass has ``_fit_rows``."""
+    """``fit_source`` by an even sample and sums over all rows; a subclass has ``_fit_rows``."""
 
     _fit_rows: Callable
 
@@ -323,14 +323,15 @@ class FitsSums(Threaded):
     def fit_source(self, source: Any, *, classes: ArrayLike | None = None) -> Self:
         """Learn from a source of any size, in flat memory.
 
-        The first pass draws 8,000 distinct rows evenly, by their hash (of every class a few); if
-        there are no more, the result is that of `fit`. The second pass adds up what all rows say.
+        The first pass draws 8,000 distinct rows evenly, by their hash, and at least a few of every
+        class. If there are no more, the result is that of `fit`. The second pass sums over all
+        rows.
 
         Parameters
         ----------
         source : Source or anything that `tunefree.open_source` takes, and can be read again
         classes : array-like, optional
-            For classifiers: the only labels there may be.
+            For classifiers: the labels allowed.
 
         Returns
         -------
@@ -340,16 +341,18 @@ class FitsSums(Threaded):
         with source.parsed_once():
             self._fit_rows(RepeatableSource(source))
         if classes is not None:
-            more = np.setdiff1d(getattr(self, "classes_", ()), np.asarray(classes))
-            if len(more):
-                raise ValueError(f"{source.name} has the label {more[0]}, which classes= has not.")
+            unexpected = np.setdiff1d(getattr(self, "classes_", ()), np.asarray(classes))
+            if len(unexpected):
+                raise ValueError(
+                    f"{source.name} has the label {unexpected[0]}, which is not in classes=."
+                )
         if source.feature_names is not None:
             self.feature_names_in_: Any = np.asarray(source.feature_names, dtype=object)
         return self
 
 
 class Piece(NamedTuple):
-    """Some rows, as learners by sums take them: those of a partition look the same."""
+    """Some rows for learners by sums; a partition of Dask has the same form."""
 
     X: Any
     y: np.ndarray
@@ -357,36 +360,36 @@ class Piece(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The distinct rows of the least hashes: even draws, in whatever chunks and order rows come.
+    """The distinct rows with the smallest hashes: an even sample, for any order and chunks of rows.
 
-    Equal rows are one, with the sum of their weights. Of every class there are a few, if `labels`.
+    Equal rows are merged, with the sum of their weights. With `labels` every class has a few rows.
     """
 
     hashes: np.ndarray
     X: Any
     y: np.ndarray
     weights: np.ndarray
-    ends: np.ndarray  # (2, n_targets): the lowest and the highest target of all rows, or of none
+    ends: np.ndarray  # (2, n_targets): lowest and highest targets of all rows; (2, 0) for text
     most: int = _SAMPLE
     labels: bool = False
 
     @classmethod
     def of(cls, X, y, weights, seed, most=_SAMPLE, labels=False):
-        """Those of some rows."""
+        """The sample of some rows."""
         y = np.asarray(y)
-        numbers = y.reshape(len(y), -1) if y.dtype.kind in "biuf" else np.empty((len(y), 0))
-        numbers = numbers.astype(np.float64)
-        ends = np.array([numbers.min(axis=0), numbers.max(axis=0)])
-        hashes = content_hash(X, numbers, seed)[1]
+        real_targets = y.reshape(len(y), -1) if y.dtype.kind in "biuf" else np.empty((len(y), 0))
+        real_targets = real_targets.astype(np.float64)
+        ends = np.array([real_targets.min(axis=0), real_targets.max(axis=0)])
+        hashes = content_hash(X, real_targets, seed)[1]
         return cls(hashes, X, y, weights, ends, most, labels)._cut()
 
     @property
     def whole(self):
-        """Whether these are all rows."""
+        """Whether the sample holds all rows."""
         return len(self.hashes) < self.most
 
     def join(self, other, *_):
-        """Those of both."""
+        """The sample of the rows of both."""
         width = max(self.X.shape[1], other.X.shape[1])
         rows = [widened(part.X, width) for part in (self, other)]
         X = base.canonical(sparse.vstack(rows, "csr")) if sparse.issparse(rows[0]) else np.vstack(
@@ -406,23 +409,23 @@ class Sample(NamedTuple):
         hashes, codes = self.hashes[order], codes[order]
         first = np.flatnonzero(np.append(True, (np.diff(hashes) != 0) | (codes[1:] != codes[:-1])))
         weights = np.add.reduceat(self.weights[order], first)
-        kept = np.arange(len(first)) < self.most
+        drawn = np.arange(len(first)) < self.most
         for k in range(len(names)):
-            kept[np.flatnonzero(codes[first] == k)[:_OF_CLASS]] = True
-        at = order[first[kept]]
+            drawn[np.flatnonzero(codes[first] == k)[:_OF_CLASS]] = True
+        positions = order[first[drawn]]
         return self._replace(
-            hashes=hashes[first[kept]], X=base.take(self.X, at), y=self.y[at],
-            weights=weights[kept],
+            hashes=hashes[first[drawn]], X=base.take(self.X, positions), y=self.y[positions],
+            weights=weights[drawn],
         )  # fmt: skip
 
 
 class RunLog:
-    """The results of runs that have ended, and where the last one is: what a checkpoint saves.
+    """The results of an estimator's runs so far, as a checkpoint saves them.
 
-    What is not of a run (units of the columns, steps, proofs) follows from the rows and from the
-    runs' results, and is worked out anew on resuming. `state` holds the results of the runs that
-    have ended, and of the one under way after its last whole pass, or None. `mark` is the start:
-    a checkpoint is made between passes; `width` says that there is something to save.
+    `state` holds the results of the runs that have ended, and of the current run after its last
+    whole pass, or None. Everything else (units of the columns, steps, proofs) follows from the rows
+    and these results, and is computed again on resuming. `mark` is the start of the source, since
+    checkpoints are made between passes; `width` 1 means that there is something to save.
     """
 
     mark, width = Mark(), 1
@@ -433,17 +436,17 @@ class RunLog:
 
     @property
     def epoch(self):
-        """Passes of all runs."""
-        ended, last = self.state
-        return sum(r.n_passes for r in ended) + (last.n_passes if last else 0)
+        """The number of passes of all runs."""
+        ended, current = self.state
+        return sum(r.n_passes for r in ended) + (current.n_passes if current else 0)
 
     def resume(self, estimator, mark, epoch, width, state):
-        """Go on from what a checkpoint holds."""
+        """Continue from a checkpoint."""
         self.state = state
 
     def run(self, learner, state, source, **options):
-        """`engine.run.run`, or what is left of it."""
-        (ended, last), number = self.state, self.begun
+        """`engine.run.run`, or the rest of it after resuming."""
+        (ended, current), number = self.state, self.begun
         self.begun += 1
         if number < len(ended):
             return ended[number]
@@ -452,16 +455,16 @@ class RunLog:
             self.state = ended, copy.deepcopy(result)
             self.checkpoint.passed(self, self.source.rows)
 
-        result = run(learner, state, source, begun=last, keep=keep, **options)
+        result = run(learner, state, source, begun=current, keep=keep, **options)
         self.state = (*ended, copy.deepcopy(result)), None
         return result
 
 
 @contextlib.contextmanager
 def run_log(estimator, source, checkpoint):
-    """Have a checkpoint (or None) save the runs that an estimator begins by `runner`.
+    """Let a checkpoint (or None) save the runs that an estimator makes by `base.runner`.
 
-    The source is read often: text is parsed once.
+    The source is read many times: text is parsed once.
     """
     with source.parsed_once(checkpoint):
         if checkpoint is None:

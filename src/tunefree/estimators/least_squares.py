@@ -1,4 +1,4 @@
-"""Least-squares problems in the learner's coordinates, and their path by runs of SGD or exactly."""
+"""Least-squares problems in the learner's coordinates, and runs of SGD that give their path."""
 
 from typing import Any, NamedTuple
 
@@ -13,14 +13,16 @@ from tunefree.learners.sgd.coordinates import Columns, columns, shown, squared_n
 from tunefree.learners.sgd.path import SGD, averages, compress
 
 _N_ALPHAS = 50
-_FOLDS, _MOST_FOLDED, _MOST_HELD_OUT, _TRIED = 5, 2000, 20_000, 2000
+# The least folds, and the most rows of a fold; up to 2000 rows every fold is held out.
+_FOLDS, _MOST_HELD_OUT, _MOST_CROSS_VALIDATED = 5, 20_000, 2000
+_SCALING_ROWS = 2000  # rows on which scaled and raw columns are compared
 
 
 class UniqueRows(NamedTuple):
-    """Distinct rows in the order of their hash: no sum depends on how the user gave them.
+    """Distinct rows in the order of their hash, so that no sum depends on the order of the input.
 
-    `totals` are their weights in units of visits, and `unit` is what a visit of weight 1 weighs for
-    the user.
+    `totals` are their weights in units of visits, and `unit` is the user's weight of a visit of
+    weight 1.
     """
 
     X: Any
@@ -31,39 +33,39 @@ class UniqueRows(NamedTuple):
 
     @classmethod
     def of(cls, X, targets, weights, seed):
-        """The distinct ones of rows of positive weight."""
+        """The distinct rows of given rows, all of positive weight."""
         visits = hashed_visits(X, targets, weights, seed)
         rows, totals = visits.unique()
-        place = np.empty(X.shape[0], np.int64)
-        place[rows] = np.arange(len(rows))
-        visits = visits._replace(rows=place[visits.rows])
+        position = np.empty(X.shape[0], np.int64)
+        position[rows] = np.arange(len(rows))
+        visits = visits._replace(rows=position[visits.rows])
         unit = float(weights.sum() / totals.sum())
         return cls(base.take(X, rows), targets[rows], totals, visits, unit)
 
     def pose(self, *, intercept, scaling, view=None):
-        """The problem, centred; with scaling='auto' a pass over some rows tells what suits them.
+        """The problem, centred; scaling='auto' compares both scalings by a pass over some rows.
 
-        A `view` may be given: that of more rows than these.
+        A `view` of more rows than these may be given.
         """
         if scaling == "auto":
             scaled, raw = self.scaling_risks(intercept)
             scaling = scaled < raw
         if view is None:
             view = columns(self.X, self.targets, self.totals, intercept=intercept)
-        return self._seen(view if scaling else view.unscaled())
+        return self._in_view(view if scaling else view.unscaled())
 
     def scaling_risks(self, intercept):
         """Progressive risks of a pass over some rows, with scaled columns and with raw ones."""
-        few, early = slice(0, _TRIED), self.visits.rows < _TRIED
+        first, visited = slice(0, _SCALING_ROWS), self.visits.rows < _SCALING_ROWS
         fields: Any = self.visits
         part = UniqueRows(
-            base.take(self.X, few), self.targets[few], self.totals[few],
-            Visits(*(field[early] for field in fields)), self.unit,
+            base.take(self.X, first), self.targets[first], self.totals[first],
+            Visits(*(field[visited] for field in fields)), self.unit,
         )  # fmt: skip
         scaled = columns(part.X, part.targets, part.totals, intercept=intercept)
-        return [progressive_risk(part._seen(view)) for view in (scaled, scaled.unscaled())]
+        return [progressive_risk(part._in_view(view)) for view in (scaled, scaled.unscaled())]
 
-    def _seen(self, view):
+    def _in_view(self, view):
         """The problem in the coordinates of a view."""
         Z, view = shown(self.X, view)
         centre = view.centre(self.X)
@@ -72,7 +74,7 @@ class UniqueRows(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """`Distinct` rows in the coordinates of the learner."""
+    """`UniqueRows` in the coordinates of the learner."""
 
     Z: Any  # (m, d), of which `centre`, (d,) or (0,), is to be subtracted
     centre: np.ndarray
@@ -84,33 +86,33 @@ class Problem(NamedTuple):
     unit: float
 
     def sized(self):
-        """Total weight of the rows times the mean squared norm of a row."""
+        """The total weight of the rows times their mean squared norm."""
         return float(self.totals @ self.norms) * self.unit
 
     def step(self):
-        """The safe step 1 / (2 max ||z||^2), 1 if there is no row but zero."""
+        """The safe step 1 / (2 max ||z||^2); 1 if all rows are zero."""
         largest = float((self.visits.weights * self.norms[self.visits.rows]).max())
         return 0.5 / largest if largest > 0.0 else 1.0
 
     def schemes(self, alphas, others=()):
-        """One `Geometric` an alpha, which is eta alpha / n a step, then the others."""
+        """One `Geometric` for each alpha, at the rate eta alpha / n a step, then the others."""
         visited = self.unit * self.visits.repeats.sum()
         rates = self.step() * np.asarray(alphas, dtype=float) / visited
         return [*(Geometric(float(rate)) for rate in rates), *others]
 
 
 def penalties(alphas, sized):
-    """The user's, or 50 from ten times the rows' total squared norm down to 1e-8 times it."""
+    """The user's penalties, or 50 from 10 to 1e-8 times the rows' total squared norm."""
     if alphas is None:
         return (sized or 1.0) * np.logspace(1, -8, _N_ALPHAS)
     alphas = np.array(alphas, dtype=np.float64).ravel()
     if not (len(alphas) and np.isfinite(alphas).all() and (alphas > 0.0).all()):
-        raise ValueError("alphas must be positive and finite, and there must be one.")
+        raise ValueError("alphas must hold at least one number, all positive and finite.")
     return alphas
 
 
 class Run(NamedTuple):
-    """What a run of SGD leaves: a basis of averages and how the schemes combine it."""
+    """The result of a run of SGD: a basis of averages, and how the schemes combine it."""
 
     basis: np.ndarray
     mix: np.ndarray
@@ -128,7 +130,7 @@ class Run(NamedTuple):
         return view.back(self.basis, mix, dtype), intercept
 
     def only(self, k):
-        """The run with scheme k alone, as its own basis."""
+        """The run with scheme k alone as its basis."""
         return Run(np.einsum("drk,r->dk", self.basis, self.mix[:, k])[:, None], np.ones((1, 1)))
 
     def predict(self, Z, centre):
@@ -140,7 +142,7 @@ class Run(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """A path in the user's units, the mean of several runs: coefficients and intercepts."""
+    """A path in the user's units, the mean of several runs."""
 
     coef: np.ndarray  # (n_outputs, d, n_schemes)
     intercept: np.ndarray  # (n_outputs, n_schemes)
@@ -151,50 +153,50 @@ class Folded(NamedTuple):
         return self.intercept.shape[1]
 
     def fold(self, view, first=0, stop=None, dtype=float):
-        """Some of it; it needs no view."""
+        """Some of the coefficients and intercepts; the view is not needed."""
         part = slice(first, stop)
         return self.coef[:, :, part].astype(dtype), self.intercept[:, part].astype(dtype)
 
 
 def folds(problem):
-    """The fold of every row, and how many are held out: five of few rows, one of many."""
+    """The fold of every row, and how many folds are held out: all for few rows, one for many."""
     m = len(problem.totals)
     n_folds = min(max(_FOLDS, m // _MOST_HELD_OUT), m)
-    return np.arange(m) % n_folds, (n_folds if m <= _MOST_FOLDED else 1)
+    return np.arange(m) % n_folds, (n_folds if m <= _MOST_CROSS_VALIDATED else 1)
 
 
 def descend(problem, n_passes, n_folds=0, **watch):
     """Run SGD and return its state: outputs that learn all rows, then all but fold 0, 1, ...
 
-    The runs share every visit of a row: a second one costs a fifth of the first. What is to be
-    called around each pass goes to `run`.
+    The runs share every visit of a row: a second one costs a fifth of the first. Callbacks around
+    each pass go to `run`.
     """
     n_outputs = problem.targets.shape[1]
-    absent = np.repeat(np.arange(-1, n_folds), n_outputs)
+    held_out_folds = np.repeat(np.arange(-1, n_folds), n_outputs)
     learner = SGD(problem.step(), n_passes)
-    setting = learner.on(problem.Z, problem.centre, folds(problem)[0], absent)
+    setting = learner.on(problem.Z, problem.centre, folds(problem)[0], held_out_folds)
     source = Rows(problem.Z, np.tile(problem.targets, n_folds + 1), problem.visits)
-    state = learner.init(problem.Z.shape[1], len(absent))
+    state = learner.init(problem.Z.shape[1], len(held_out_folds))
     return run(setting, state, source, **watch).state
 
 
 def read(problem, state, schemes, tolerance=1e-12):
-    """The averages of the outputs that learned all rows, or of `state.only` some others."""
+    """The averages of the outputs that learned all rows; those of others by `state.only`."""
     state = state.only(0, problem.targets.shape[1])
-    kept, mix = compress(schemes, sum(map(len, state.rows)) + 1, tolerance)
-    return Run(averages(state, kept, problem.Z, problem.centre), mix)
+    basis, mix = compress(schemes, sum(map(len, state.rows)) + 1, tolerance)
+    return Run(averages(state, basis, problem.Z, problem.centre), mix)
 
 
 def held_out_risks(problem, state, schemes):
-    """Mean squared errors of all schemes on the rows that outputs of a run left out.
+    """Mean squared errors of all schemes on held-out rows.
 
-    Also a list of these rows and of the `Run` that left them out, one a fold.
+    Also a list with the held-out rows and the `Run` of the others, for each fold.
     """
     n_outputs = problem.targets.shape[1]
     fold, risk, weight, runs = folds(problem)[0], 0.0, 0.0, []
     for f in range(len(state.weights) // n_outputs - 1):
         held = np.flatnonzero(fold == f)
-        # Three digits are enough to choose by.
+        # Three digits are enough for a choice.
         model = read(problem, state.only((f + 1) * n_outputs, (f + 2) * n_outputs), schemes, 1e-3)
         totals = problem.totals[held]
         predicted = model.predict(base.take(problem.Z, held), problem.centre)
@@ -206,7 +208,7 @@ def held_out_risks(problem, state, schemes):
 
 
 def held_out_errors(problem, runs, k):
-    """Rows that `held_out_risks` left out, and the errors of scheme k there."""
+    """The held-out rows of `held_out_risks`, and the errors of scheme k there."""
     errors = [
         problem.targets[held]
         - run.only(k).predict(base.take(problem.Z, held), problem.centre)[:, 0]
@@ -216,7 +218,7 @@ def held_out_errors(problem, runs, k):
 
 
 def progressive_risk(problem):
-    """Mean squared error of one pass on its second half, every row before it is learned."""
+    """Mean squared error in the second half of a pass, each row before it is learned."""
     step, scalars = problem.step(), descend(problem, 1).scalars
     _, importance = problem.visits.order(0)
     half = len(importance) // 2
@@ -225,12 +227,12 @@ def progressive_risk(problem):
 
 
 def risks_on(model, problem, X, targets):
-    """Mean squared errors of all schemes on rows of the user's, summed over outputs."""
+    """Mean squared errors of all schemes on the user's rows, summed over outputs."""
     predicted = model.predict(problem.columns.show(X), problem.centre)
     error = predicted - (targets - problem.columns.target)[:, None]
     return np.square(error).sum(axis=2).mean(axis=0)
 
 
 def passes(max_iter, n_visits):
-    """Passes over the data: enough visits for few rows, 3 to 20."""
+    """Passes over the data: 1.5e5 visits, but 3 to 20 passes."""
     return int(np.clip(np.ceil(1.5e5 / n_visits), 3, 20)) if max_iter == "auto" else int(max_iter)

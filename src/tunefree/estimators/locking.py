@@ -1,9 +1,9 @@
-"""One estimator, several threads: fits take turns, predictions answer from the last whole state.
+"""One estimator in several threads: fits wait for a lock, predictions use the last complete state.
 
-A fit (or a chunk of a stream) holds its estimator's lock. What other threads ask meanwhile is
-answered from the attributes as they were before it, or, where these have yet to be read out of
-the learner that is at work, after it. An answer during which a fit begins or ends is given again.
-Saving, pickling and copying wait until the fit or the chunk is over, and take the whole state.
+A fit (or a chunk of a stream) holds its estimator's lock. Meanwhile other threads predict from the
+attributes as they were before it. If these have yet to be read out of the learner, they wait for
+the lock. A prediction during which a fit begins or ends is repeated. Saving, pickling and copying
+wait for the lock.
 """
 
 import copy
@@ -14,18 +14,18 @@ import weakref
 from contextlib import contextmanager
 from typing import Any
 
-# What reads fitted attributes.
-_ANSWERS = (
+# Methods that read fitted attributes.
+_READS = (
     "predict", "predict_proba", "predict_log_proba", "predict_interval", "predict_set",
     "predict_quantiles", "predict_one", "predict_proba_one", "predict_set_one",
     "predict_interval_one", "decision_function", "transform", "scores",
 )  # fmt: skip
-# What changes a learner, row by row or chunk by chunk.
-_LEARNS = ("learn_one", "partial_fit")
+# Methods that change a learner, row by row or chunk by chunk.
+_UPDATES = ("learn_one", "partial_fit")
 
 
-class _Turn:
-    """Whose turn it is with an estimator."""
+class _Access:
+    """An estimator's lock, the thread that fits it, and its attributes before that fit."""
 
     __slots__ = ("before", "lock", "owner", "version")
 
@@ -34,108 +34,108 @@ class _Turn:
         self.before: Any = None
 
 
-_turns: Any = weakref.WeakKeyDictionary()
-_making = threading.Lock()
+_accesses: Any = weakref.WeakKeyDictionary()
+_creating = threading.Lock()
 
 
-def _turn(estimator):
-    turn = _turns.get(estimator)
-    if turn is None:
-        with _making:
-            turn = _turns.setdefault(estimator, _Turn())
-    return turn
+def _access(estimator):
+    access = _accesses.get(estimator)
+    if access is None:
+        with _creating:
+            access = _accesses.setdefault(estimator, _Access())
+    return access
 
 
-if hasattr(os, "register_at_fork"):  # the child has no other thread that could give a lock back
-    os.register_at_fork(after_in_child=_turns.clear)
+if hasattr(os, "register_at_fork"):  # the child has no other thread that could release a lock
+    os.register_at_fork(after_in_child=_accesses.clear)
 
 
 @contextmanager
 def alone(estimator):
-    """Within it no other thread fits the estimator, or reads what is not yet read out."""
-    with _turn(estimator).lock:
+    """Inside, no other thread fits the estimator or reads attributes out of its learner."""
+    with _access(estimator).lock:
         yield
 
 
 @contextmanager
 def fitting(estimator):
-    """`alone`, while other threads are answered from the attributes as they are now."""
-    turn = _turn(estimator)
-    with turn.lock:
-        if turn.owner is not None:  # a fit within a fit
+    """`alone`; meanwhile other threads predict from the attributes as they are now."""
+    access = _access(estimator)
+    with access.lock:
+        if access.owner is not None:  # a fit within a fit
             yield
             return
-        turn.before = vars(estimator).copy()
-        turn.version += 1
-        turn.owner = threading.get_ident()
+        access.before = vars(estimator).copy()
+        access.version += 1
+        access.owner = threading.get_ident()
         try:
             yield
         finally:
-            turn.owner = turn.before = None
-            turn.version += 1
+            access.owner = access.before = None
+            access.version += 1
 
 
-def _answering(method):
-    """A method that gives whole answers, whatever other threads do to its estimator."""
+def _consistent(method):
+    """A method that sees one complete state, whatever other threads do to its estimator."""
 
     @functools.wraps(method)
-    def asked(self, *args, **kwargs):
-        turn = _turn(self)
-        if turn.owner == threading.get_ident():
+    def read(self, *args, **kwargs):
+        access = _access(self)
+        if access.owner == threading.get_ident():
             return method(self, *args, **kwargs)
         for _ in range(2):
-            seen, before = turn.version, turn.before
+            version, before = access.version, access.before
             if before is not None:
                 if not self._reads_on_demand(before):
-                    whole = object.__new__(type(self))
-                    vars(whole).update(before)
-                    return method(whole, *args, **kwargs)
+                    earlier = object.__new__(type(self))
+                    vars(earlier).update(before)
+                    return method(earlier, *args, **kwargs)
                 break
             try:
                 answer = method(self, *args, **kwargs)
             except Exception:
-                if turn.version == seen:
+                if access.version == version:
                     raise
             else:
-                if turn.version == seen:
+                if access.version == version:
                     return answer
-        with turn.lock:
+        with access.lock:
             return method(self, *args, **kwargs)
 
-    return asked
+    return read
 
 
-def _in_turn(method):
-    """A method that waits for its turn."""
+def _waiting(method):
+    """A method that waits for the lock."""
 
     @functools.wraps(method)
     def waited(self, *args, **kwargs):
-        with _turn(self).lock:
+        with _access(self).lock:
             return method(self, *args, **kwargs)
 
     return waited
 
 
-def _learning(method):
-    """A method that waits for its turn, and after which answers that it met are given again."""
+def _updating(method):
+    """A method that waits for the lock; predictions made meanwhile are repeated."""
 
     @functools.wraps(method)
     def waited(self, *args, **kwargs):
-        turn = _turn(self)
-        with turn.lock:
-            turn.version += 1
+        access = _access(self)
+        with access.lock:
+            access.version += 1
             try:
                 return method(self, *args, **kwargs)
             finally:
-                turn.version += 1
+                access.version += 1
 
     return waited
 
 
 class Threaded:
-    """An estimator that several threads may use: its methods of `_ANSWERS` give whole answers.
+    """An estimator that several threads may use: its methods of `_READS` see complete states.
 
-    A subclass whose learner is read while it learns says `_ONE_BY_ONE`: it answers in turn.
+    A subclass whose learner is read while it learns sets `_ONE_BY_ONE`: all methods wait.
     """
 
     _ONE_BY_ONE = False
@@ -143,13 +143,13 @@ class Threaded:
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         for name, method in list(vars(cls).items()):
-            if callable(method) and name in _LEARNS:
-                setattr(cls, name, _learning(method))
-            elif callable(method) and name in _ANSWERS:
-                setattr(cls, name, (_in_turn if cls._ONE_BY_ONE else _answering)(method))
+            if callable(method) and name in _UPDATES:
+                setattr(cls, name, _updating(method))
+            elif callable(method) and name in _READS:
+                setattr(cls, name, (_waiting if cls._ONE_BY_ONE else _consistent)(method))
 
     def __getstate__(self):
-        """The state between two fits or chunks; it is a copy where later chunks would change it."""
+        """The state between two fits or chunks; a copy if later chunks would change it."""
         estimator: Any = self
         with alone(self):
             state: Any = super().__getstate__()
@@ -160,7 +160,7 @@ class Threaded:
             return state | copy.deepcopy(learned, {id(self): self})
 
     def _alone(self):
-        """What `tunefree.io.model` saves it in."""
+        """The context in which `tunefree.io.model` saves the estimator."""
         return alone(self)
 
     def __copy__(self):

@@ -26,23 +26,23 @@ from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
 from tunefree.learners.perceptron.optimistic import PLAYERS, Optimistic
 from tunefree.protocols import Kernel, MatrixLike, Numbers, Source, TargetLike
 
-# Up to here Wolfe's method is the fastest; with more support rows it hands over.
+# Up to this many support rows Wolfe's method is the fastest.
 _SMALL_SUPPORT = 300
-# Passes spent on a predictor for rows that a dual method could not separate.
-_PLAY = 500
-# Stored entries that the compiled loop of the classical Perceptron visits before it looks up.
-_STRETCH = 50_000_000
+# Passes of the game for a predictor, where a dual method could not separate the rows.
+_GAME_PASSES = 500
+# Stored entries that the compiled loop of the classical Perceptron visits between two callbacks.
+_ENTRIES_PER_CALL = 50_000_000
 
 
 class MarginBounds(NamedTuple):
-    """The maximal margin lies in [lower, upper]; arrays with one entry a class if several.
+    """The largest margin lies in [lower, upper]; with several classes arrays, one entry each.
 
     Attributes
     ----------
     lower, upper : float or ndarray of shape (n_classes,)
         The bounds, valid in exact arithmetic for the data as given in float64.
     certified : bool or ndarray of shape (n_classes,)
-        Whether the bounds prove what `stop` asks for, or that no separator has a margin above
+        Whether the bounds prove the condition of `stop`, or that no separator has a margin above
         `margin`.
     """
 
@@ -52,7 +52,7 @@ class MarginBounds(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What is known of one class against the rest; `status` is the proof in words."""
+    """The result for one class against the rest; `status` is the proof in words."""
 
     w: np.ndarray
     p: np.ndarray | None
@@ -82,21 +82,18 @@ class Fit(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Rows with a weight in float64, their signs (a column a class), and where the input has them.
-
-    `dtype` is the input's, `n_rows` its length.
-    """
+    """The rows of positive weight, in float64, with signs for one class against the rest."""
 
     X: Any
-    signs: np.ndarray
+    signs: np.ndarray  # a column a class
     weights: np.ndarray
-    rows: np.ndarray
-    n_rows: int
-    dtype: np.dtype
+    rows: np.ndarray  # their numbers in the input
+    n_rows: int  # of the input
+    dtype: np.dtype  # of the input
 
     @classmethod
     def of(cls, estimator, X, y, sample_weight=None):
-        """The problem of checked rows; the estimator gets its classes."""
+        """The problem of checked rows; sets the estimator's classes."""
         X, y = base.check_rows_and_targets(estimator, X, y)
         check_range(X)
         n_rows = X.shape[0]
@@ -109,13 +106,13 @@ class Problem(NamedTuple):
         return cls(double(X), signs, weights, rows, n_rows, X.dtype)
 
     def sources(self, X=None):
-        """A source for each class against the rest, of the rows or of what stands for them."""
+        """A source for each class against the rest, of the rows or of their kernel matrix `X`."""
         X = self.X if X is None else X
         return [Whole(X, column[:, None], self.weights) for column in self.signs.T]
 
 
 def check_range(X):
-    """Refuse rows whose sixth powers leave the range of float64: nothing could be proven."""
+    """Refuse rows whose sixth powers leave the range of float64, where no proof is possible."""
     largest = base.largest_entry(X)
     if largest != 0.0 and not 1e-40 < largest < 1e40:
         raise ValueError(
@@ -125,7 +122,7 @@ def check_range(X):
 
 
 def double(X):
-    """X in float64, for which the certificates hold; CSR with one type for all its indices."""
+    """X in float64, as the certificates need it; CSR with one type for all indices."""
     X = X.astype(np.float64, copy=False)
     if not sparse.issparse(X):
         return X
@@ -149,7 +146,7 @@ def check_positive(**numbers):
 class Hyperplanes(base.LabelsByDecisions, CallbackSupport, BaseEstimator):
     """A classifier by the signs, or the largest, of linear scores <w, phi(x)> + intercept.
 
-    A child has these, and says by `_scores` what <w, phi(x)> is.
+    A subclass has the attributes below, and `_scores` for <w, phi(x)>.
     """
 
     fit_intercept: bool
@@ -180,7 +177,7 @@ class Hyperplanes(base.LabelsByDecisions, CallbackSupport, BaseEstimator):
     def _bias(self, squared_norms):
         """Value of the constant coordinate.
 
-        It has the size of the longest row, so that nothing changes when the data are scaled.
+        It is the norm of the longest row, so that the result does not depend on the data's scale.
         """
         if not self.fit_intercept:
             return 0.0
@@ -189,7 +186,7 @@ class Hyperplanes(base.LabelsByDecisions, CallbackSupport, BaseEstimator):
         return float(np.sqrt(np.max(squared_norms, initial=0.0))) or 1.0
 
     def _publish_coef(self, w, bias, dtype):
-        """Coefficients and intercepts from vectors whose last coordinate is the bias's."""
+        """Set coefficients and intercepts from vectors with the constant coordinate last."""
         d = self.n_features_in_
         self.coef_ = w[:, :d].astype(dtype)
         self.intercept_ = (bias * w[:, d] if bias else np.zeros(len(w))).astype(dtype)
@@ -252,36 +249,36 @@ class Separator(Hyperplanes):
         return Optimistic(space, goal, PLAYERS.find(self.potential), step)
 
     def _passes(self, n_classes):
-        """What to call around each pass of the runs for all classes against the rest."""
-        return self._progress.passes(n_classes * (self.max_iter + 1 + _PLAY))
+        """Callbacks around each pass of the runs for all classes against the rest."""
+        return self._progress.passes(n_classes * (self.max_iter + 1 + _GAME_PASSES))
 
     def _run(self, space, goal, source, watch):
-        """Run the method and what has to follow it; the last result has the predictor to keep."""
+        """Run the method and its follow-ups; the last result has the final predictor."""
         n, run = len(source.weights), runner(self)
-        play = Optimistic(space, goal)
+        game = Optimistic(space, goal)
         if self.method == "optimistic":
-            # One pass more: the first only measures the data.
-            play = self._game(space, goal)
-            return [run(play, play.init(n), source, max_passes=self.max_iter + 1, **watch)]
+            # One more pass: the first only measures the data.
+            game = self._game(space, goal)
+            return [run(game, game.init(n), source, max_passes=self.max_iter + 1, **watch)]
         if self.method == "accelerated":
             first = Accelerated(space, goal)
         else:
             first = MinNorm(space, goal, _SMALL_SUPPORT if self.method == "auto" else n)
         results = [run(first, first.init(), source, max_passes=self.max_iter, **watch)]
-        left = self.max_iter - results[0].n_passes
-        if self.method == "auto" and left > 0 and results[0].state.stalled:
+        remaining = self.max_iter - results[0].n_passes
+        if self.method == "auto" and remaining > 0 and results[0].state.stalled:
             second, p = Accelerated(space, goal), np.zeros(n)
             p[results[0].state.support] = results[0].state.p
-            results.append(run(second, second.init(p), source, max_passes=left, **watch))
+            results.append(run(second, second.init(p), source, max_passes=remaining, **watch))
         if all(r.state.certificate.lower == 0.0 for r in results):
-            # The dual methods only say that there is no separator; play finds a good predictor.
-            # Not ended by a callback: without it there would be nothing to predict with.
+            # The dual methods only prove that there is no separator; the game finds a predictor.
+            # Callbacks do not end it: without it there would be no predictor.
             watch = {"before_pass": watch["before_pass"]} if watch else {}
-            results.append(run(play, play.init(n), source, max_passes=_PLAY, **watch))
+            results.append(run(game, game.init(n), source, max_passes=_GAME_PASSES, **watch))
         return results
 
     def _solve(self, space, source, publish, watch):
-        """The `Fit` of one class against the rest; `publish(w)` is w as it will be read."""
+        """The `Fit` of one class against the rest; `publish(w)` is w rounded for publication."""
         goal = self._goal()
         results = self._run(space, goal, source, watch)
         best = results[-1].state.certificate
@@ -296,14 +293,14 @@ class Separator(Hyperplanes):
         w = publish(w / (space.norm(w, 0, 1.0) or 1.0))
         proof = certify(space, block, w, p)
         if self.method == "optimistic" and results[0].converged and not proof.lower > 0.0:
-            # Given up at the round of Theorem 3, if not because of the witness.
+            # Ended at the round of Theorem 3, if not by the upper bound.
             proof = proof._replace(upper=min(proof.upper, self.margin or np.inf))
         radius = float(np.sqrt(np.max(view.squares(), initial=0.0)))
         certified = bool(goal.reached(proof, radius))
         return Fit.of(w, p, proof, certified, goal.floor(radius), results)
 
     def _publish(self, fits, rows=None, n_rows=0):
-        """The fitted attributes that both forms share; `rows` of the input have weights p."""
+        """Set the shared fitted attributes; `rows` of the input have the weights p."""
         single = len(fits) == 1
         columns = [np.array([getattr(f, k) for f in fits]) for k in MarginBounds._fields]
         self.margin_bounds_ = MarginBounds(*(c[0].item() if single else c for c in columns))
@@ -320,9 +317,9 @@ class Separator(Hyperplanes):
         for f in fits:
             if not f.certified:
                 warnings.warn(
-                    f"Stopped after {f.n_iter} passes: {f.status}. The largest margin is only "
-                    f"known to lie in [{f.lower:.6g}, {f.upper:.6g}]. Raise "
-                    f"max_iter={self.max_iter}, or try method='auto'.",
+                    f"Stopped after {f.n_iter} passes: {f.status}. The largest margin lies in "
+                    f"[{f.lower:.6g}, {f.upper:.6g}]. Raise max_iter={self.max_iter}, or try "
+                    "method='auto'.",
                     ConvergenceWarning,
                     stacklevel=4,
                 )
@@ -346,23 +343,23 @@ class OptimisticPerceptron(Separator):
     method : {'optimistic', 'accelerated', 'min-norm', 'auto'}, default='optimistic'
         'optimistic' is the paper's; 'accelerated' adds momentum, a line search and restarts to the
         dual problem; 'min-norm' (Wolfe) ends after finitely many rounds and is the fastest while
-        few rows support the margin; 'auto' starts with it and goes on with 'accelerated' beyond 300
-        support rows. All are judged by the same bounds.
+        few rows support the margin; 'auto' starts with it and continues with 'accelerated' beyond
+        300 support rows. All stop by the same bounds.
     step : {'adaptive', 'paper'} or float, default='adaptive'
-        The data player's step: 'paper' is 1 / r^2, a float a multiple of it. 'adaptive' takes the
-        longest for which the proof of the guarantee goes through; the guaranteed number of rounds T
+        The data player's step: 'paper' is 1 / r^2, a float a multiple of it. 'adaptive' is the
+        longest step for which the proof of the guarantee holds; the guaranteed number of rounds T
         is that of the paper, and 2 + log2(T) more at most. For method='optimistic'.
     potential : {'entropy', 'euclidean'} or part, default='entropy'
         The data player's potential. For method='optimistic'.
     stop : {'separated', 'margin'}, default='separated'
-        Stop at the first separator, or when the margin is known to `tol`.
+        Stop at the first separator, or when the bounds of the margin are within `tol`.
     tol : float, default=0.01
         Relative width of the bounds, (upper - lower) / upper, for stop='margin'.
     margin : float, optional
         The smallest margin of interest, in the units of the rows (with the constant coordinate,
-        see `intercept_scaling`). The fit gives up as soon as no separator can have it: when the
-        upper bound is below, or at the round at which Theorem 3 promises a separator. By default
-        1e-4 of the longest row, by the upper bound only; 0 never gives up.
+        see `intercept_scaling`). The fit ends as soon as no separator can have it: when the upper
+        bound is below, or at the round at which Theorem 3 guarantees a separator. By default 1e-4
+        of the longest row, by the upper bound only; 0 has no such end.
     max_iter : int, default=10000
         Most rounds; each takes two products with the rows.
     fit_intercept : bool, default=True
@@ -379,8 +376,8 @@ class OptimisticPerceptron(Separator):
     classes_ : ndarray of shape (n_classes,)
     margin_bounds_ : MarginBounds
         (lower, upper, certified): the largest possible margin lies between them, rounding included;
-        `certified` says whether that is what `stop` asked for, or a proof that no separator has a
-        margin above `margin`. Arrays, one entry a class against the rest, if there are several.
+        `certified` is whether the condition of `stop` holds, or it is proved that no separator has
+        a margin above `margin`. With several classes arrays, one entry each.
     separated_ : bool or ndarray of shape (n_classes,)
         Whether the hyperplane is proven to separate (lower > 0).
     support_weights_ : ndarray of shape (n_samples,) or (n_classes, n_samples)
@@ -405,7 +402,7 @@ class OptimisticPerceptron(Separator):
 
     Notes
     -----
-    Rows that no hyperplane separates: the upper bound falls to 0, `status_` says so, and the
+    If no hyperplane separates the rows, the upper bound falls to 0 (see `status_`), and the
     predictor with the fewest (weighted) errors is returned.
     Weights are the distribution p_0 (for 'min-norm' only whether they are 0 matters).
     Several classes are learned one against the rest.
@@ -433,7 +430,7 @@ class OptimisticPerceptron(Separator):
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            The prior p_0; whole weights are repetitions, rows of weight 0 are left out.
+            The prior p_0; whole weights are repetitions, rows of weight 0 are skipped.
 
         Returns
         -------
@@ -446,11 +443,11 @@ class OptimisticPerceptron(Separator):
         return self
 
     def _fit_rows(self, space, sources, dtype, rows, n_rows):
-        """Fit every class against the rest, keeping numbers for every row."""
+        """Fit every class against the rest, with numbers for every row."""
         bias, d = space.bias, self.n_features_in_
 
         def publish(w):
-            """Round as the published coefficients are: the bounds are for these."""
+            """Round like the published coefficients, for which the bounds hold."""
             coef = w[:d].astype(dtype).astype(np.float64)
             if bias == 0.0:
                 return coef
@@ -462,7 +459,7 @@ class OptimisticPerceptron(Separator):
         self._publish(fits, rows, n_rows)
 
     def _fit_streams(self, source_of, largest):
-        """Play with O(n_features) numbers on `source_of(k)`, the rows as class k against the rest.
+        """Play the game in O(n_features) memory on `source_of(k)`: class k against the rest.
 
         `largest` is the largest squared norm of a row.
         """
@@ -483,18 +480,18 @@ class OptimisticPerceptron(Separator):
 
     @property
     def _streams(self):
-        """Whether the method needs no number for every row."""
+        """Whether the method needs no memory for each row."""
         return self.method == "optimistic" and PLAYERS.find(self.potential).streams
 
     @base.all_or_nothing
     def fit_source(
         self, source: Any, *, classes: ArrayLike | None = None, checkpoint: Any = None
     ) -> Self:
-        """Find separators of a source that can be read again, in as many passes as it takes.
+        """Find separators of a source that can be read again, in up to `max_iter` passes.
 
-        ``method="optimistic"`` with the entropy keeps O(n_features) numbers. The others, and the
-        Euclidean potential, keep about ten numbers for each row besides, and their result is that
-        of `fit` up to rounding.
+        ``method="optimistic"`` with the entropy needs O(n_features) numbers in memory. The others,
+        and the Euclidean potential, also need about ten numbers for each row, and their result is
+        that of `fit` up to rounding.
 
         Parameters
         ----------
@@ -515,17 +512,17 @@ class OptimisticPerceptron(Separator):
         return self
 
     def _fit_source(self, rows, classes):
-        seen, labels, weights, largest = np.empty(0), [], [], 0.0
+        found, labels, weights, largest = np.empty(0), [], [], 0.0
         for X, y, weight in rows.survey():
             check_range(X)
-            seen = np.unique(np.concatenate([seen, y])) if len(seen) else np.unique(y)
+            found = np.unique(np.concatenate([found, y])) if len(found) else np.unique(y)
             largest = max(largest, float(np.max(squared_norms(double(X)))))
             if not self._streams:
                 weights.append(weight)
                 labels.append(y)
-        self.classes_ = seen if classes is None else np.union1d(seen, classes)
+        self.classes_ = found if classes is None else np.union1d(found, classes)
         if len(self.classes_) < 2:
-            raise ValueError(f"{rows.source.name} has one class: a separator needs two or more.")
+            raise ValueError(f"{rows.source.name} has one class: a separator needs at least two.")
         self.n_features_in_ = rows.width
         if rows.source.feature_names is not None:
             self.feature_names_in_ = np.asarray(rows.source.feature_names, dtype=object)
@@ -540,7 +537,7 @@ class OptimisticPerceptron(Separator):
 
 
 def signed(X, y, weights, positive, start=0, epoch=0):
-    """A block of rows as one class against the rest, in float64 as the certificate needs it."""
+    """A block of rows as one class against the rest, in float64 for the certificate."""
     signs = np.where(y == positive, 1.0, -1.0)[:, None]
     return Block(double(X), None, signs, weights, start, epoch)
 
@@ -611,7 +608,7 @@ class _Passes(NamedTuple):
 class KernelOptimisticPerceptron(Separator):
     r"""Kernel classifier that finds a separating surface and proves how wide its margin is.
 
-    The rounds of `OptimisticPerceptron` need inner products of rows only: with
+    The rounds of `OptimisticPerceptron` need only inner products of rows: with
     :math:`Q_{ij} = y_i y_j k(x_i, x_j)` and :math:`h_t = Q p_t`, the margins of w_t are
     :math:`m_t = m_{t-1} + 2 h_{t-1} - h_{t-2}`, so that a round is one product with Q. Margins are
     those of the rows in the kernel's feature space.
@@ -653,7 +650,7 @@ class KernelOptimisticPerceptron(Separator):
     n_updates_, n_operations_, n_iter_, intercept_scale_, n_features_in_, feature_names_in_
         As in `OptimisticPerceptron`.
     gamma_ : float
-        What `gamma` was for these rows (not for a precomputed kernel).
+        The value of `gamma` for these rows (not for a precomputed kernel).
 
     Raises
     ------
@@ -715,7 +712,7 @@ class KernelOptimisticPerceptron(Separator):
             Or the kernel matrix of shape (n_samples, n_samples) for kernel='precomputed'.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            The prior p_0; whole weights are repetitions, rows of weight 0 are left out.
+            The prior p_0; whole weights are repetitions, rows of weight 0 are skipped.
 
         Returns
         -------
@@ -726,7 +723,7 @@ class KernelOptimisticPerceptron(Separator):
         X, dtype = problem.X, problem.dtype
         if self.kernel == "precomputed":
             if X.shape[1] != problem.n_rows:
-                raise ValueError(f"A precomputed kernel is square; X has the shape {X.shape}.")
+                raise ValueError(f"A precomputed kernel must be square: X has the shape {X.shape}.")
             gram = X[:, problem.rows]
             gram = gram.toarray() if sparse.issparse(gram) else np.ascontiguousarray(gram)
         else:
@@ -739,17 +736,17 @@ class KernelOptimisticPerceptron(Separator):
             view = space.view(next(source.blocks(0)))
 
             def publish(w, view=view):
-                """Round as the published coefficients are: the bounds are for these."""
+                """Round like the published coefficients, for which the bounds hold."""
                 return view.pull(w[0].astype(dtype).astype(np.float64))
 
             fits.append(self._solve(space, source, publish, watch))
         duals = problem.signs.T * [f.w[0] for f in fits]
-        kept = np.flatnonzero(duals.any(axis=0))
-        self.dual_coef_ = duals[:, kept].astype(dtype)
+        support = np.flatnonzero(duals.any(axis=0))
+        self.dual_coef_ = duals[:, support].astype(dtype)
         self.intercept_ = (bias**2 * duals.sum(axis=1)).astype(dtype)
         self.intercept_scale_ = bias
-        self.support_ = problem.rows[kept]
-        self.X_fit_ = None if self.kernel == "precomputed" else X[kept].astype(dtype)
+        self.support_ = problem.rows[support]
+        self.X_fit_ = None if self.kernel == "precomputed" else X[support].astype(dtype)
         self._publish(fits, problem.rows, problem.n_rows)
         return self
 
@@ -768,7 +765,7 @@ class KernelOptimisticPerceptron(Separator):
 
 
 class ClassicalPerceptron(Hyperplanes):
-    r"""Rosenblatt's Perceptron, with its work counted: the baseline of the optimistic one.
+    r"""Rosenblatt's Perceptron, with its work counted: a baseline of the optimistic one.
 
     Rows are visited in order, cyclically; a row with :math:`y \langle w, x \rangle \le 0` is added,
     w += y x, until all rows in succession are right. On separable rows there are at most
@@ -845,16 +842,17 @@ class ClassicalPerceptron(Hyperplanes):
             check_positive(intercept_scaling=self.intercept_scaling)
         problem = Problem.of(self, X, y)
         bias = self._bias(squared_norms(problem.X) if self.fit_intercept else 0.0)
-        stretch = int(np.clip(_STRETCH // max(problem.X.size, 1), 1, max(self.max_iter - 1, 1)))
-        learner = Classical(bias, stretch)
-        # The first pass is a single one; what does not fill a stretch comes last.
-        stretches, rest = divmod(self.max_iter - 1, stretch)
-        results, watch = [], self._progress.passes(problem.signs.shape[1] * (stretches + 2))
+        cycles = _ENTRIES_PER_CALL // max(problem.X.size, 1)
+        cycles = int(np.clip(cycles, 1, max(self.max_iter - 1, 1)))
+        learner = Classical(bias, cycles)
+        # The first call makes one pass, and the last one the rest.
+        n_calls, n_rest = divmod(self.max_iter - 1, cycles)
+        results, watch = [], self._progress.passes(problem.signs.shape[1] * (n_calls + 2))
         for source in problem.sources():
             start = learner.init(problem.X.shape[1])
-            result = run(learner, start, source, max_passes=1 + stretches, **watch)
-            if rest and not (result.converged or result.stopped):
-                last = learner._replace(cycles=rest)
+            result = run(learner, start, source, max_passes=1 + n_calls, **watch)
+            if n_rest and not (result.converged or result.stopped):
+                last = learner._replace(cycles=n_rest)
                 result = run(last, result.state, source, max_passes=1, **watch)
             results.append(result)
         states, separated = zip(*((r.state, r.converged) for r in results), strict=True)

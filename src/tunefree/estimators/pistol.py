@@ -1,8 +1,8 @@
-"""Linear PiSTOL as scikit-learn has it: no step size, no regularization grid, no cross-validation.
+"""Linear PiSTOL as scikit-learn estimators: no step size, no penalties, no cross-validation.
 
-A `Portfolio` learns, on rows in memory or on a stream. The portfolios are what ``setting="auto"``
-runs. Their members and the number of passes were chosen by looking at test errors over about thirty
-public and synthetic sets together, never for one set.
+A `Portfolio` learns rows in memory or a stream. The portfolios here are those of
+``setting="auto"``. Their members and the number of passes were chosen by test errors over about
+thirty public and synthetic data sets together, never for one set.
 """
 
 from typing import Any, NamedTuple, Self
@@ -67,29 +67,29 @@ from tunefree.select.portfolio import Member, Portfolio
 from tunefree.select.progressive_risk import recent_rows, rms, temperature
 from tunefree.uncertainty.inference import Law
 
-# A wider matrix is not whitened: the eigenvectors would cost more than the learning.
+# Wider rows are not whitened: the eigenvectors would take longer than learning.
 MOST_WHITENED, MOST_WHITENED_STREAM = 1000, 256
-# Sparse data up to this many cells are learned as dense: centring and whitening are worth it.
+# Sparse data up to this many cells are learned as dense: centring and whitening help.
 _MOST_CELLS = 5e7
-# In a portfolio, slopes below a thousandth of their bound are not worth an update.
+# In a portfolio, slopes below a thousandth of their bound cause no update.
 _NEGLIGIBLE = 1e-3
-# Settings that make a single pass unless `max_iter` says otherwise: their theorems are about one.
+# Settings that make a single pass unless `max_iter` is set: their theorems are for one.
 ONE_PASS = ("paper", "paper-per-coordinate", "theorem-1", "guaranteed")
-# Rows used to measure the size of decisions, and rows of a stream from which it is calibrated.
-_SIZED, _CALIBRATED = 8192, 1024
-# Chunks of a stream up to so many rows are taken on trust, and learned together when so many wait.
-_SHORT, _WAITING = 8, 64
-# Visits of rows to make, within 3 to 12 passes. More would follow the rows whose far entries are
-# clipped away from the line of the others.
+# Rows that give the size of decisions, and rows of a stream for calibration.
+_SIZE_ROWS, _CALIBRATION_ROWS = 8192, 1024
+# A chunk of a stream up to this many rows is short (see `_quickly`); this many of these may wait.
+_SHORT, _MOST_WAITING = 8, 64
+# Visits of rows in a regression, within 3 to 12 passes. With more, rows whose far entries are
+# clipped would pull the predictor away from the line of the others.
 _VISITS = 4000
-# Regression on fewer rows than this, and than so many a column, is compared with the mean.
-_FEW, _RATED, _FOLDS = 2000, 4, 5
+# With fewer rows than this, and fewer rows per column, a regression is compared with the mean.
+_COMPARED_ROWS, _COMPARED_PER_COLUMN, _FOLDS = 2000, 4, 5
 NO_RULE = (
     "Nothing is proved about the rules of setting={!r}: 'theorem-1' and 'guaranteed' have a bound."
 )
 MOVING = (
     "Nothing is proved where the columns' units are learned from a stream: a linear competitor is "
-    "no fixed vector there. Use fit, or for a classifier fit_intercept=False."
+    "not a fixed vector there. Use fit, or for a classifier fit_intercept=False."
 )
 
 
@@ -101,7 +101,7 @@ def _members(*entries):
 
 
 def sparse_members(n_outputs, loss=None):
-    """The portfolio for data of which most entries are zero: zeros cost nothing."""
+    """The portfolio for data that are mostly zeros, which cost nothing."""
     hinge, logistic = loss or SmoothedHinge(), loss or Multinomial()
     members = [
         ("raw", "per-coordinate", per_coordinate(hinge)),
@@ -115,9 +115,9 @@ def sparse_members(n_outputs, loss=None):
 
 
 def dense_members(n_outputs, loss=None, whiten=True):
-    """The portfolio for dense data: one good learner under three views.
+    """The portfolio for dense data: one learner under three views of the columns.
 
-    Several classes are learned jointly by a softmax and, beside it, one against the rest.
+    Several classes are learned both jointly by a softmax, and one against the rest.
     """
     views = ("standardised", "whitened", "strongly_whitened") if whiten else ("standardised",)
     learner = per_coordinate(loss or Multinomial())
@@ -131,9 +131,9 @@ def dense_members(n_outputs, loss=None, whiten=True):
 
 
 def stream_members(sparse_data, loss=None, whiten=True):
-    """The portfolio for a stream: as in memory, one against the rest, later iterates counting more.
+    """The portfolio for a stream: one against the rest, and later iterates weigh more.
 
-    A stream may drift, and classes that may yet appear cannot be coupled with those that have.
+    A stream may drift, and outputs cannot be coupled with those of classes that have yet to appear.
     """
     loss = loss or Logistic()
     members = sparse_members(1, loss) if sparse_data else dense_members(1, loss, whiten)
@@ -141,14 +141,14 @@ def stream_members(sparse_data, loss=None, whiten=True):
 
 
 def regression_members(loss, n_columns, views):
-    """The regression recipe under each view: per coordinate, later iterates count more."""
+    """The regression recipe under each view: per coordinate, later iterates weigh more."""
     rule = PiSTOL(a=1.0, b=min(0.1, 1.0 / n_columns), squares=True, cap=50.0)
     learner = Diagonal(rule, loss, Polynomial())
     return tuple(Member(view, learner, f"{view} per-coordinate") for view in views)
 
 
 def is_dense(X):
-    """Whether a regression learns rows as dense: by what they hold, not by how they are stored."""
+    """Whether a regression learns rows as dense, whatever their format is."""
     small = X.shape[1] <= MOST_WHITENED and X.shape[0] * X.shape[1] <= _MOST_CELLS
     return small or base.share_stored(X) >= 0.25
 
@@ -156,7 +156,7 @@ def is_dense(X):
 def passes(max_iter, n_visits, entries, n_outputs=1, visits=3.2e4):
     """How many passes: enough visits of rows for small data, 3 (several classes: 4) to 12.
 
-    More gained little on any set.
+    More passes gained little on any data set.
     """
     if max_iter != "auto":
         return int(max_iter)
@@ -175,46 +175,46 @@ class Problem(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a fit goes on from."""
+    """The state from which a fit continues."""
 
     portfolio: Portfolio
     state: tuple
-    scale: Any = None  # of real targets
+    scale: Any = None  # a `TargetScale`, of real targets
 
 
 def run_passes(portfolio, state, source, read, validate=None, watch=None):
-    """Make the passes that are left: the state, the passes made, and what ``read(state)`` gives.
+    """Make the remaining passes; return the state, the number of passes, and ``read(state)``.
 
     ``validate(coef, intercept)``, a risk on validation rows, chooses the members and the pass after
-    which to read. `watch` has what `run` calls around each pass besides.
+    which to read. `watch` has callbacks of `run` around each pass.
     """
     watch = watch or {}
     if validate is None:
         state = run(portfolio, state, source, **watch).state
         return state, state.epoch, read(state)
-    best, told_pass = [], watch.get("on_pass", lambda state: False)
+    lines, on_pass_before = [], watch.get("on_pass", lambda state: False)
 
     def note(state):
         line = read(state)
-        best.append((validate(*line), state.epoch, line))
+        lines.append((validate(*line), state.epoch, line))
 
     def on_pass(state):
         note(state)
-        return told_pass(state)
+        return on_pass_before(state)
 
     watch = {**watch, "on_pass": on_pass}
     state = run(portfolio._replace(rank=validate), state, source, **watch).state
-    if not best:
+    if not lines:
         note(state)
-    _, n_passes, line = min(best, key=lambda b: b[:2])
+    _, n_passes, line = min(lines, key=lambda entry: entry[:2])
     return state, n_passes, line
 
 
 def resume(run, n_columns, guarded):
-    """A stream that goes on where `fit` ended, with the columns' statistics of `fit`."""
+    """A stream that continues where `fit` ended, with the columns' statistics of `fit`."""
     if run is None:
         raise ValueError(
-            "This model holds a predictor but no learner to go on from: save it with "
+            "This model holds a predictor but no learner to continue from: save it with "
             "save_model(model, path, learner=True), or fit it again."
         )
     portfolio, state, scale = run
@@ -229,38 +229,38 @@ def resume(run, n_columns, guarded):
 
 
 def linear_regret(portfolio, state, moving=False, units=None):
-    """The regret of a portfolio's only member and its view; the sentence that says why not.
+    """The regret of a portfolio's only member, with its view; or the reason why there is none.
 
-    `moving` says that views were renewed as rows came; `units` are the targets' location and scale.
+    `moving`: views were updated as rows came. `units` are the targets' location and scale.
     """
-    (member, *others), (now, *_) = portfolio.members, state.members
+    (member, *others), (member_state, *_) = portfolio.members, state.members
     n_outputs = state.progress.targets.shape[1] - portfolio.unseen
-    found = None if others else member.learner.regret(now, n_outputs)
-    if found is None:
+    regret = None if others else member.learner.regret(member_state, n_outputs)
+    if regret is None:
         return NO_RULE
     view = state.views[member.view]
     if moving and (view.bias != 0.0 or view.scale is not None):
         return MOVING
     units = (np.zeros(1), np.ones(1)) if units is None else units
-    return found, view._replace(low=None, high=None, rotation=None), *units
+    return regret, view._replace(low=None, high=None, rotation=None), *units
 
 
 class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
-    A subclass says how it differs by the methods that raise NotImplementedError here.
+    A subclass has the methods that raise NotImplementedError here.
     """
 
     @property
     def _stream(self) -> Any:
-        """The stream, after it has learned what waits (see `_quickly`)."""
-        held = vars(self)
-        stream, waiting = held.get("_stream"), held.get("_waiting")
+        """The stream, after it has learned the rows that wait (see `_quickly`)."""
+        attributes = vars(self)
+        stream, waiting = attributes.get("_stream"), attributes.get("_waiting")
         if stream is not None and waiting:
             X, targets = (np.vstack(parts) for parts in zip(*waiting, strict=True))
-            waiting.clear()  # in place: what fails later must not bring them back
+            waiting.clear()  # in place, so that restoring attributes does not bring them back
             with one_blas_thread():
-                stream = held["_stream"] = stream.learn(X, targets, np.ones(len(X)))
+                stream = attributes["_stream"] = stream.learn(X, targets, np.ones(len(X)))
         return stream
 
     @_stream.setter
@@ -269,27 +269,28 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         vars(self).pop("_waiting", None)
 
     def _trust(self, codes=None):
-        """Note what lets `_quickly` take the next chunk: parameters that have been checked.
+        """Store the checked parameters, so that `_quickly` may accept the next chunk.
 
         `codes` are the targets of each label.
         """
         self._trusted = [(n, getattr(self, n)) for n in self._get_param_names()], codes
 
     def _quickly(self, X, y):
-        """Whether a short chunk like those before is taken; if so it waits to be learned.
+        """Whether a short chunk of the usual form was accepted; its rows then wait to be learned.
 
-        What costs milliseconds where a row costs microseconds: checks of rows and labels that hold
-        at a glance, and learning row by row, which chunks of any size do to the same bits.
+        Full checks and a call of the learner take milliseconds, a row takes microseconds. So the
+        form is checked at a glance, and rows are learned together: chunks of any size give the same
+        bits.
         """
-        held = vars(self)
-        parameters, codes = held.get("_trusted") or ((), None)
-        stream = held.get("_stream")
+        attributes = vars(self)
+        parameters, codes = attributes.get("_trusted") or ((), None)
+        stream = attributes.get("_stream")
         if (
             stream is None or stream.sparse or not parameters or type(X) is not np.ndarray
             or X.ndim != 2 or not 0 < len(X) <= _SHORT or X.shape[1] != self.n_features_in_
-            or X.dtype.name != self._dtype or "feature_names_in_" in held
+            or X.dtype.name != self._dtype or "feature_names_in_" in attributes
             or not float(np.abs(X).max()) <= base.HUGE
-            or any(held[name] is not value for name, value in parameters)
+            or any(attributes[name] is not value for name, value in parameters)
         ):  # fmt: skip
             return False
         labels = y.tolist() if type(y) is np.ndarray and y.ndim == 1 else y
@@ -298,10 +299,10 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         targets = self._targets_of(labels, codes)
         if targets is None:
             return False
-        waiting = held.setdefault("_waiting", [])
+        waiting = attributes.setdefault("_waiting", [])
         waiting.append((X.copy(), targets))
-        if len(waiting) == _WAITING:
-            self._stream  # noqa: B018  (learns what waits)
+        if len(waiting) == _MOST_WAITING:
+            self._stream  # noqa: B018  (learns the rows that wait)
         self._forget_read()
         return True
 
@@ -310,7 +311,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         raise NotImplementedError
 
     def _loss(self):
-        """The part that `loss` names; None for the members' own."""
+        """The loss of the parameter `loss`; None for the members' own."""
         raise NotImplementedError
 
     def _rows(self, X, y, sample_weight, reset, stream=False):
@@ -322,7 +323,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         raise NotImplementedError
 
     def _begin(self, problem):
-        """The problem as it is learned, and a `Run` that has learned nothing."""
+        """The problem as it is learned, and a `Run` before the first row."""
         raise NotImplementedError
 
     def _open_stream(self, X):
@@ -334,10 +335,10 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         raise NotImplementedError
 
     def _read(self, run, problem=None, candidates=None):
-        """Coefficients (d, n_outputs) and intercepts of what has been learned.
+        """Coefficients (d, n_outputs) and intercepts of the predictor.
 
-        `_held_out_scores` then holds their predictions of the latest rows, each made before the
-        row was learned, with the targets and weights.
+        Sets `_held_out_scores`: its predictions of the latest rows, each made before the row was
+        learned, with the targets and weights.
         """
         raise NotImplementedError
 
@@ -346,12 +347,12 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         raise NotImplementedError
 
     def _held_out_predictions(self, run):
-        """What was said of the latest rows before they were learned, once."""
+        """The held-out predictions; `_held_out_scores` is removed."""
         raise NotImplementedError
 
     @property
     def _guarded(self):
-        """Whether entries far beyond all before them are missing."""
+        """Whether outliers among the entries are filtered."""
         raise NotImplementedError
 
     def _check(self):
@@ -390,16 +391,16 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         self._check()
         warm = vars(self).get("_run") if self.warm_start else None
         X, y, weights = self._rows(X, y, sample_weight, reset=warm is None)
-        kept = weights > 0
-        if not kept.all():
-            X, y, weights = X[kept], y[kept], weights[kept]
+        positive = weights > 0
+        if not positive.all():
+            X, y, weights = X[positive], y[positive], weights[positive]
         problem = self._problem(X, y, weights, warm is not None)
         if warm is None:
-            problem, begun = self._begin(problem)
+            problem, start = self._begin(problem)
         else:
-            begun = warm._replace(state=warm.state._replace(epoch=1))
-            problem = problem._replace(X=base.stored(problem.X, begun.state.views))
-        portfolio, state, scale = begun
+            start = warm._replace(state=warm.state._replace(epoch=1))
+            problem = problem._replace(X=base.stored(problem.X, start.state.views))
+        portfolio, state, scale = start
         targets = problem.targets if scale is None else scale.standardise(problem.targets)
         source = Rows(problem.X, targets, problem.visits)
         validate = None if X_val is None else self._validation(X_val, y_val, scale)
@@ -411,12 +412,12 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
             line = read(state) if line is None else line
             if scale is not None:
                 scale.weigh_all(problem, *line)
-            model._held_out_scores = self._held_out_scores  # `read` sets it
+            model._held_out_scores = self._held_out_scores  # set by `read`
             model._publish(Run(portfolio, state, scale), line, n_passes or state.epoch)
 
         watch = self._progress.passes(portfolio.n_passes, publish)
         if warm is None and scale is not None and scale.outliers and portfolio.n_passes > 1:
-            # The first pass tells the residuals' size; the loss's width follows it from then on.
+            # The first pass gives the size of residuals, which sets the width of the loss.
             first = portfolio._replace(rank=validate)
             state = run(first, state, source, max_passes=1, **watch).state
             portfolio = scale.after(portfolio, state)
@@ -429,10 +430,10 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         return self
 
     def _compare(self, problem):
-        """Nothing: of classes, decisions do not grow with what is learned by heart."""
+        """Do nothing; only decisions of a regression grow by overfitting."""
 
     def _going_on(self):
-        """The stream, or one that goes on from `fit`; None if nothing has been learned."""
+        """The stream, or one that continues from `fit`; None if nothing has been learned."""
         stream = self._stream
         if stream is None and "coef_" in vars(self):
             stream = resume(vars(self).get("_run"), self.n_features_in_, self._guarded)
@@ -449,7 +450,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         fraction = getattr(scheme, "fraction", None)
         if fraction is None:
             tail = 1.0
-        elif stream and fraction > 0.0:  # where a stream ends is not known
+        elif stream and fraction > 0.0:  # the end of a stream is not known
             scheme, tail = Polynomial(), 1.0
         else:
             return members, fraction
@@ -490,19 +491,19 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         self.regret_ = linear_regret(portfolio, state, moving, units)
 
     def regret_bound(self, coef: ArrayLike, intercept: ArrayLike = 0.0) -> float:
-        """Largest sum of losses by which learning can have lost to a linear predictor.
+        """The largest possible regret: losses of the learner less those of a linear competitor.
 
-        It is about the predictions made on the way, each before its row was learned, summed over
-        all visits of rows in their order; a visit of weight below 1 counts by its weight (weights
-        are divided by their greatest divisor, or by their mean). Losses are those of `loss`, summed
-        over outputs; a regressor's are in units of its robust scale of the targets ('huber'
-        has the width of the moment), and its competitor sees columns without outliers as in
-        learning.
+        It is the regret of the predictions made while learning, each before its row was learned,
+        summed over all visits of rows in their order; a visit of weight below 1 counts by its
+        weight (weights are divided by their greatest divisor, or by their mean). Losses are those
+        of `loss`, summed over outputs. A regressor's are in units of its robust scale of the
+        targets ('huber' has the current width), and its competitor has columns without outliers, as
+        in learning.
 
         Parameters
         ----------
         coef : array-like of the shape of `coef_`
-            The competitor: any, chosen after the fact.
+            The competitor: any vector, even one chosen after learning.
         intercept : float or array-like of the shape of `intercept_`, default=0
 
         Returns
@@ -520,27 +521,29 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
         Orabona 2014, Theorem 1; `tunefree.bounds.pistol_regret_seen`.
         """
         check_is_fitted(self, "coef_")
-        own = np.atleast_2d(self.coef_)
+        fitted = np.atleast_2d(self.coef_)
         if isinstance(self.regret_, str):
             raise ValueError(self.regret_.format(self.setting))
         regret, view, m, s = self.regret_
         coef = np.asarray(coef, dtype=float)
-        if coef.size != own.size:
-            raise ValueError(f"coef has {coef.size} entries, and coef_ has {own.size}.")
-        coef = coef.reshape(own.shape)
-        intercept = np.broadcast_to(np.asarray(intercept, dtype=float), (len(own),))
-        shown, level = coef / s[:, None], (intercept - m) / s
+        if coef.size != fitted.size:
+            raise ValueError(f"coef has {coef.size} entries, and coef_ has {fitted.size}.")
+        coef = coef.reshape(fitted.shape)
+        intercept = np.broadcast_to(np.asarray(intercept, dtype=float), (len(fitted),))
+        slopes, level = coef / s[:, None], (intercept - m) / s
         if view.shift is not None:
-            level = level + shown @ view.shift
+            level = level + slopes @ view.shift
         if view.scale is not None:
-            if shown[:, view.scale == 0.0].any():
-                raise ValueError("The competitor looks at columns that are constant: give them 0.")
-            shown = shown / np.where(view.scale == 0.0, 1.0, view.scale)
+            if slopes[:, view.scale == 0.0].any():
+                raise ValueError(
+                    "The competitor uses constant columns: set their coefficients to 0."
+                )
+            slopes = slopes / np.where(view.scale == 0.0, 1.0, view.scale)
         if view.bias != 0.0:
             level = level / view.bias
         elif level.any():
-            raise ValueError("This model has no intercept, and neither may its competitor.")
-        return run_regret(regret, np.hypot(np.linalg.norm(shown, axis=1), level))
+            raise ValueError("This model has no intercept: give a competitor with intercept=0.")
+        return run_regret(regret, np.hypot(np.linalg.norm(slopes, axis=1), level))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -586,14 +589,14 @@ class PiSTOLClassifier(
         has a bound; 'auto' is the members' own in the portfolio, else the smoothed hinge.
     average : str or part of `tunefree.averaging`, default='auto'
         Read-out: the average of the iterates by 'uniform', 'polynomial', 'geometric' or other
-        weights, over 'tail' (the second half of the passes; of a single pass all), or the 'last'
-        iterate. 'auto' is 'tail'; on a stream, where the end is not known, later iterates count
-        more, as for 'polynomial', under 'tail' and in the portfolio of 'auto'.
+        weights, over 'tail' (the second half of the passes; all of a single pass), or the 'last'
+        iterate. 'auto' is 'tail'. The end of a stream is not known: there 'tail', and 'auto' in the
+        portfolio, are 'polynomial', by which later iterates weigh more.
     max_iter : int or 'auto', default='auto'
         Passes over the data. 'auto': 3 to 12, fewer for larger data; 1 for the paper's settings.
     horizon : int or None, default=None
-        How many rows a stream will have, which the settings 'paper' and 'paper-per-coordinate' need
-        for their b; None counts them in `fit`, and refuses streams of these settings.
+        How many rows a stream will have. The settings 'paper' and 'paper-per-coordinate' need it
+        for their b; None counts the rows in `fit`, and refuses streams for these settings.
     fit_intercept : bool, default=True
         Learn an intercept, as one more column of the size of the others.
     shuffle : bool, default=True
@@ -601,9 +604,9 @@ class PiSTOLClassifier(
         not depend on the order of the rows, and a weight of 2 equals a row given twice. False
         keeps the given order and loses both.
     class_weight : dict, 'balanced' or None, default=None
-        Weights of the classes; 'balanced' takes a stream's row by the counts up to it.
+        Weights of the classes; 'balanced' in a stream uses the counts up to each row.
     warm_start : bool, default=False
-        Keep the learner's state after `fit`, and go on from it in the next `fit` or `partial_fit`.
+        Continue from the learner's state in the next `fit` or `partial_fit`.
     random_state : int, RandomState or None, default=None
         Seed of the hash.
 
@@ -620,12 +623,12 @@ class PiSTOLClassifier(
         Every member's name and progressive error (a share of rows), the chosen ones first.
     trace_ : dict
         'rows' seen, the 'progressive_error' of every member up to there, and each member's
-        effective 'scale' after every pass; of a stream also the number of 'outlier_rows'.
+        effective 'scale' after every pass; for a stream also 'outlier_rows', rows with outliers.
     regret_ : tuple or str
         What `regret_bound` needs, or why nothing is proved.
     held_out_ : part
-        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
-        and sets rest on (docs/guide/sure.md).
+        Held-out predictions: the basis of `risk_interval_`, intervals and sets
+        (docs/guide/sure.md).
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -719,7 +722,7 @@ class PiSTOLClassifier(
         return dense_members(n_outputs, loss, whiten)
 
     def _begin(self, problem):
-        """Choose the portfolio by how many entries are zero, not by how they are stored."""
+        """Choose the portfolio by the share of zeros, not by the format of the rows."""
         X, targets, visits, rows, totals = problem
         n, d, n_visits, n_outputs = len(rows), X.shape[1], len(visits.rows), targets.shape[1]
         density = base.share_stored(X[rows])
@@ -756,17 +759,17 @@ class PiSTOLClassifier(
     ) -> Self:
         """Learn from the next chunk of a stream, in the order given.
 
-        The chunks' sizes make no difference, to the last bit. Entries ten times beyond all before
-        in their column count as the farthest before, entries 10^6 times beyond as missing, until
-        they keep coming (`tunefree.robust`).
+        The chunks' sizes make no difference, to the last bit. An entry ten times beyond all before
+        it in its column is clipped to the farthest of these, and one 10^6 times beyond counts as
+        missing, unless more follow (`tunefree.robust`).
 
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like, optional
-            Classes to expect. More may appear at any time, with the result that they would have
-            had if announced.
+            Classes to expect. More may appear at any time; the result is the same as if they had
+            been given here.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -794,27 +797,27 @@ class PiSTOLClassifier(
         stream = self._going_on()
         X, y, weights = self._rows(X, y, sample_weight, stream is None, stream=True)
         known: Any = getattr(self, "classes_", None)
-        every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
+        all_classes, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
         if stream is None:
             stream = self._open_stream(X)
-        elif len(every) > len(known):
+        elif len(all_classes) > len(known):
             if not stream.portfolio.unseen:
                 raise ValueError(
-                    "y has classes that fit did not see. A model that is to meet new classes must "
-                    "start with partial_fit."
+                    "y has classes that fit did not see: start with partial_fit if new classes may "
+                    "appear."
                 )
-            stream.outputs(*base.new_columns(known, every))
-        targets = base.signs(codes, len(every))
+            stream.outputs(*base.new_columns(known, all_classes))
+        targets = base.signs(codes, len(all_classes))
         if stream.portfolio.unseen:
             targets = np.hstack([targets, np.full((len(y), 1), -1.0)])
-        self.classes_, self.class_count_ = every, counts
+        self.classes_, self.class_count_ = all_classes, counts
         self._stream = stream.learn(X, targets, weights)
         self._forget_read()
         if self.class_weight is None:
-            rows = base.signs(np.arange(len(every)), len(every))
+            rows = base.signs(np.arange(len(all_classes)), len(all_classes))
             if stream.portfolio.unseen:
                 rows = np.hstack([rows, np.full((len(rows), 1), -1.0)])
-            self._trust(dict(zip(every.tolist(), enumerate(rows), strict=True)))
+            self._trust(dict(zip(all_classes.tolist(), enumerate(rows), strict=True)))
         return self
 
     def _validation(self, X_val, y_val, scale):
@@ -834,43 +837,43 @@ class PiSTOLClassifier(
         def size(coef, intercept, predicted):
             if problem is None:
                 return rms(predicted)
-            return rms(problem.X[problem.rows[:_SIZED]] @ coef + intercept)
+            return rms(problem.X[problem.rows[:_SIZE_ROWS]] @ coef + intercept)
 
-        most = _CALIBRATED if problem is None else _SIZED
+        most = _CALIBRATION_ROWS if problem is None else _SIZE_ROWS
         coef, intercept, predicted = portfolio.blend(state, size, candidates, most)
         _, targets, weights = recent_rows(state.progress, most=len(predicted))
         targets = targets[:, : predicted.shape[1]]
         a = temperature(predicted, targets, weights)
         coef, intercept, predictions = a * coef, a * intercept, a * predicted
         if problem is not None and self.fit_intercept:
-            every = base.codes_of(problem.targets[problem.rows])
-            null = shares_as_scores(every, problem.totals, predictions.shape[1])
+            codes = base.codes_of(problem.targets[problem.rows])
+            null = shares_as_scores(codes, problem.totals, predictions.shape[1])
             p, prior = (base.probabilities(each, joint=True) for each in (predictions, null[None]))
-            share = shrinkage_factor_of_classes(p, prior[0], base.codes_of(targets), weights)
-            if share < 1.0:
+            factor = shrinkage_factor_of_classes(p, prior[0], base.codes_of(targets), weights)
+            if factor < 1.0:
                 intercept, predictions = (
-                    null + share * (each - null) for each in (intercept, predictions)
+                    null + factor * (each - null) for each in (intercept, predictions)
                 )
-                coef = share * coef
+                coef = factor * coef
         self._held_out_scores = predictions, targets, weights
         return coef, intercept
 
     def _estimand(self, y):
         smooth = (Logistic(), Multinomial())
         if self.loss != "auto" and make_loss(self.loss, "classification") not in smooth:
-            raise ValueError(f"No interval is sound for loss={self.loss!r}: it has corners.")
+            raise ValueError(f"No interval is valid for loss={self.loss!r}: it has corners.")
         if len(self.classes_) > 2:
-            raise ValueError("Intervals are of two classes: give one class against the rest.")
+            raise ValueError("Intervals need two classes: give one class against the rest.")
         return Law(Binomial(), LINKS["logistic"]), (y == self.classes_[1]).astype(float)
 
     def _held_out_predictions(self, run):
         progress = run.state.progress
-        told, rows, counted = vars(self).pop("_held_out_scores"), int(progress.clock[0]), {}
+        held_out, rows, counted = vars(self).pop("_held_out_scores"), int(progress.clock[0]), {}
         if rows and progress.weight.sum() == rows:
             wrong = progress.risk.sum(axis=0)
             counted = {"mistakes": round(wrong.min()), "rows": rows, "rivals": len(wrong)}
         joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
-        scores, targets, weights = told
+        scores, targets, weights = held_out
         p = base.probabilities(scores, joint)
         return base.held_out_probabilities(p, base.codes_of(targets), weights, **counted)
 
@@ -899,9 +902,9 @@ class PiSTOLClassifier(
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes).
 
-        With ``setting='auto'`` they are calibrated on the progressive predictions. After a few
-        hundred rows of many classes these know less than the model: its probabilities are then too
-        even, which `TuneFreeClassifier` mends on left-out rows.
+        With ``setting='auto'`` they are calibrated on the progressive predictions. For a few
+        hundred rows of many classes these are worse than the final ones, and the probabilities too
+        even: `TuneFreeClassifier` calibrates on held-out rows.
         """
         joint = self.setting == "auto" or hasattr(self._loss(), "slopes")
         return base.probabilities(self.decision_function(X), joint)
@@ -923,8 +926,8 @@ class PiSTOLRegressor(
 
     Each coordinate learns :math:`w_j = b g_j / (X_j \sqrt{V_j}) \exp(g_j^2 / (2 V_j))` from the
     gradients' sum :math:`g_j` and squared sum :math:`V_j`, on targets in units of a robust scale
-    about their median, with a squared loss that goes on linearly beyond 4 units, and columns
-    clipped far outside their bulk. Three views of the columns are learned together and scored by
+    about their median, with a squared loss that is linear beyond 4 units, and columns clipped far
+    outside their bulk. Three views of the columns are learned together and scored by
     progressive validation; the best two are shrunk by their progressive fit and averaged.
 
     Parameters
@@ -933,8 +936,8 @@ class PiSTOLRegressor(
         'auto' (the portfolio), 'per-coordinate' (the recipe under the standardised view alone), or
         a rule of `PiSTOLClassifier` on standardised columns.
     loss : str or part of `tunefree.losses`, default='squared'
-        'squared', 'huber', 'absolute', 'epsilon_insensitive', or a part. The squared loss goes on
-        linearly beyond 4 robust standard deviations of the target; use 'huber', whose width is in
+        'squared', 'huber', 'absolute', 'epsilon_insensitive', or a part. The squared loss is
+        linear beyond 4 robust standard deviations of the target; use 'huber', whose width is in
         robust standard deviations of the residuals, with a tenth of outliers or more, and
         'absolute' for the conditional median.
     average : str or part of `tunefree.averaging`, default='auto'
@@ -945,14 +948,14 @@ class PiSTOLRegressor(
     horizon : int or None, default=None
         See `PiSTOLClassifier`.
     cap : float or None, default=10.0
-        Columns are clipped at median -+ cap q95|x - median|; None switches this off (heavy-tailed
+        Columns are clipped at median -+ cap q95|x - median|; None does not clip (for heavy-tailed
         columns that carry signal).
     fit_intercept : bool, default=True
         Learn an intercept and centre columns.
     shuffle : bool, default=True
         See `PiSTOLClassifier`.
     warm_start : bool, default=False
-        Go on from the state of the last `fit`.
+        Continue from the state of the last `fit`.
     random_state : int, RandomState or None, default=None
         Seed of the order of learning.
 
@@ -964,9 +967,9 @@ class PiSTOLRegressor(
     intercept_ : float or ndarray of shape (n_targets,)
     input_limits_ : ndarray of shape (2, n_features) or None
         Columns are clipped to these before prediction (None on sparse data): to their clipped
-        range, or to ten times what was seen where rows beyond the limits follow the line.
+        range, or to ten times the raw one where rows beyond the limits follow the line.
     prediction_limits_ : ndarray of shape (2, n_targets)
-        Predictions are clipped to the range of the (clipped) targets seen, or to ten times that on
+        Predictions are clipped to the range of the (clipped) targets, or to ten times that on
         a side where the line predicts better than the limit.
     n_iter_ : int
     leaderboard_ : list of dict
@@ -975,8 +978,8 @@ class PiSTOLRegressor(
     regret_ : tuple or str
         What `regret_bound` needs, or why nothing is proved.
     held_out_ : part
-        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
-        and sets rest on (docs/guide/sure.md).
+        Held-out predictions: the basis of `risk_interval_`, intervals and sets
+        (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises
@@ -1065,10 +1068,10 @@ class PiSTOLRegressor(
         return regression_members(loss, d, views)
 
     def _compare(self, problem):
-        """Go back towards the mean as far as rows left out ask for it.
+        """Shrink towards the mean by the held-out predictions of five folds.
 
-        Only where there are few rows a column: several passes then learn noise by heart, which
-        predictions made on the way in the first do not tell.
+        Only where there are few rows a column: several passes then overfit, and predictions made
+        during the first pass do not show it.
         """
         X, y, _, rows, totals = problem
         n, d = len(rows), X.shape[1]
@@ -1076,7 +1079,7 @@ class PiSTOLRegressor(
         if (
             not (squared and self.fit_intercept)
             or sparse.issparse(X)
-            or n >= min(_FEW, _RATED * d)
+            or n >= min(_COMPARED_ROWS, _COMPARED_PER_COLUMN * d)
             or self._is_fold
         ):
             return
@@ -1084,19 +1087,19 @@ class PiSTOLRegressor(
         mean = np.average(y[rows], axis=0, weights=totals)
         predictions[:] = mean
         for f in range(_FOLDS if n >= _FOLDS else 0):
-            kept, held = rows[fold != f], rows[fold == f]
+            others, held = rows[fold != f], rows[fold == f]
             model = clone(self)
             model._is_fold = True
-            model.fit(X[kept], y[kept], totals[fold != f])
+            model.fit(X[others], y[others], totals[fold != f])
             predictions[fold == f] = model.predict(X[held]).reshape(len(held), -1)
-        share = shrinkage_factor(predictions - mean, y[rows] - mean, totals)
-        if (share < 1.0).any():
-            dtype, coef = self.coef_.dtype, np.atleast_2d(self.coef_) * share[:, None]
-            intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
+        factor = shrinkage_factor(predictions - mean, y[rows] - mean, totals)
+        if (factor < 1.0).any():
+            dtype, coef = self.coef_.dtype, np.atleast_2d(self.coef_) * factor[:, None]
+            intercept = mean + factor * (np.atleast_1d(self.intercept_) - mean)
             self.coef_ = (coef[0] if self._flat else coef).astype(dtype)
             self.intercept_ = (intercept[0] if self._flat else intercept).astype(dtype)
         self.held_out_ = base.held_out_predictions(
-            mean + share * (predictions - mean), y[rows], totals, self.prediction_limits_
+            mean + factor * (predictions - mean), y[rows], totals, self.prediction_limits_
         )
 
     def _begin(self, problem):
@@ -1119,7 +1122,7 @@ class PiSTOLRegressor(
     def _open_stream(self, X):
         sparse_data, d = sparse.issparse(X), X.shape[1]
         members = self._members(self.horizon, d, sparse_data, d <= MOST_WHITENED_STREAM)
-        if sparse_data:  # columns may come that the first rows do not show: no scales of those
+        if sparse_data:  # later rows may have more columns, of unknown scales
             members = tuple(m._replace(view="raw") for m in members)
         return self._stream_of(members, X, self._scale())
 
@@ -1129,9 +1132,9 @@ class PiSTOLRegressor(
         """Learn from the next chunk of a stream, in the order given.
 
         The columns' and targets' scales come from the first 64 rows, the loss's width from the
-        latest 256. The chunks' sizes make no difference, to the last bit. Entries and targets ten
-        times beyond all before count as the farthest before, those 10^6 times beyond as missing,
-        until they keep coming; ``cap=None`` learns them.
+        latest 256. The chunks' sizes make no difference, to the last bit. An entry or target ten
+        times beyond all before it is clipped to the farthest of these, and one 10^6 times beyond
+        counts as missing, unless more follow; ``cap=None`` learns them as they are.
 
         Parameters
         ----------
@@ -1160,9 +1163,11 @@ class PiSTOLRegressor(
         stream = self._going_on()
         X, targets, weights = self._rows(X, y, sample_weight, stream is None, stream=True)
         stream = stream or self._open_stream(X)
-        known = stream.n_outputs()
-        if known not in (None, targets.shape[1]):
-            raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
+        n_targets = stream.n_outputs()
+        if n_targets not in (None, targets.shape[1]):
+            raise ValueError(
+                f"y has {targets.shape[1]} targets, but this model learns {n_targets}."
+            )
         self._stream = stream.learn(X, targets, weights)
         self._forget_read()
         self._trust()
@@ -1184,9 +1189,9 @@ class PiSTOLRegressor(
     def _read(self, run, problem=None, candidates=None):
         """Members shrunk by their progressive fit and averaged, in standardised targets."""
         portfolio, state, scale = run
-        seen = max(1, int(state.progress.clock[0]))
-        first = max(8, min(64, seen // 4))
-        recent, targets, weights = recent_rows(state.progress, max(0.0, (seen - first) / seen))
+        n_rows = max(1, int(state.progress.clock[0]))
+        first = max(8, min(64, n_rows // 4))
+        recent, targets, weights = recent_rows(state.progress, max(0.0, (n_rows - first) / n_rows))
         y = np.clip(targets, *scale.standardise(np.array(scale.limit)))
         level = np.average(y, axis=0, weights=weights)
         y = y - level
@@ -1220,32 +1225,32 @@ class PiSTOLRegressor(
         dtype, flat = np.dtype(self._dtype), self._flat
         self.coef_ = np.ascontiguousarray(coef[0] if flat else coef, dtype=dtype)
         self.intercept_ = dtype.type(intercept[0]) if flat else intercept.astype(dtype)
-        limits, most = scale.limits(), np.finfo(dtype).max  # ten times what was seen may overflow
+        limits, most = scale.limits(), np.finfo(dtype).max  # ten times the range may overflow
         self.input_limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
         self.prediction_limits_ = np.clip(scale.range(), -most, most).astype(dtype)
 
     def _estimand(self, y):
         if make_loss(self.loss, "regression") != make_loss("squared", "regression"):
-            raise ValueError(f"No interval is sound for loss={self.loss!r}: give loss='squared'.")
+            raise ValueError(f"No interval is valid for loss={self.loss!r}: give loss='squared'.")
         return Law(Normal(), LINKS["identity"]), y
 
     def _held_out_predictions(self, run):
         (predictions, targets, weights), scale = vars(self).pop("_held_out_scores"), run.scale
         predictions, targets = (a * scale.s + scale.m for a in (predictions, targets))
-        late = len(predictions) // 2  # what was said early is farther off than the model will be
+        late = len(predictions) // 2  # early predictions are worse than the final ones
         return base.held_out_predictions(
             predictions[late:], targets[late:], weights[late:], self.prediction_limits_
         )
 
     def predict_linear(self, X: MatrixLike) -> np.ndarray:
-        """The line ``X @ coef_.T + intercept_``: what `predict` says where it clips nothing."""
+        """The line ``X @ coef_.T + intercept_``: `predict` without clipping."""
         check_is_fitted(self, "coef_")
         return product(base.check_rows(self, X), self.coef_.T) + self.intercept_
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets).
 
-        They are those of `predict_linear` of columns within `input_limits_`, clipped to
+        They are `predict_linear` of columns clipped to `input_limits_`, clipped to
         `prediction_limits_`.
         """
         check_is_fitted(self, "coef_")

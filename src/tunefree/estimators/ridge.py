@@ -47,11 +47,11 @@ from tunefree.robust import (
 )
 from tunefree.uncertainty.inference import Law
 
-# A path of more numbers is not kept by an estimator: `sgd_ridge_path` gives it.
+# An estimator stores a path of at most this many numbers; `sgd_ridge_path` returns larger ones.
 MOST_KEPT = 2e7
-# Up to here the eigenvectors cost less than the passes (measured: 2 to 2800 times).
+# Up to here the eigendecomposition is faster than the passes (measured: 2 to 2800 times).
 _MOST_EXACT, _MOST_CELLS = 1000, 2e8
-# Predictions may lie so many halves of the targets' range from its middle.
+# Predictions lie at most this many half-widths of the targets' range from its middle.
 _WIDENED = 3.0
 _OTHERS = (Last(), Tail(0.25), Tail(0.5), Uniform())
 _RIDGE = "auto", "geometric"
@@ -72,24 +72,23 @@ class AveragedSGDRegressor(
 
     SGD with the constant step eta visits the rows in the order of their hash. Averages of its
     iterates regularize: the geometric one, with weights :math:`(1 + \eta\alpha/n)^{-t}`, is ridge
-    regression with the penalty alpha in expectation, and its test error is comparable. Every
-    average is read from one run, and the best is chosen on rows held out. Where an
-    eigendecomposition is cheaper, ridge regression is solved exactly instead, and alpha chosen by
-    leave-one-out.
+    regression with the penalty alpha in expectation, and its test error is comparable. One run
+    gives all averages, and the best is chosen on held-out rows. Where an eigendecomposition is
+    cheaper, ridge regression is solved exactly instead, and alpha is chosen by leave-one-out.
 
     Parameters
     ----------
     average : {'auto', 'geometric', 'last', 'uniform', 'polynomial', 'tail'} or part
         'auto', the default, chooses among last, uniform, the last half and quarter, and the
-        geometric averages of all alphas; 'geometric' among these; a part of `tunefree.averaging`
-        is taken as it is.
+        geometric averages of all alphas; 'geometric' among these. Any other scheme is used
+        without a choice.
     solver : {'auto', 'sgd', 'exact'}, default='auto'
-        'auto' is 'exact' with at most 1000 columns or rows (and for the averages 'auto' and
-        'geometric'). It also guards the model: an entry or target ten times as far from the middle
-        of its column as any other counts as missing, with a warning, in rows to predict
-        (`input_limits_`), too; predictions stay within `prediction_limits_`, and are shrunk towards
-        the mean by the held-out error. With a solver by its name rows are learned as they are (the
-        warning remains), and predictions are ``X @ coef_.T + intercept_`` everywhere.
+        'auto' is 'exact' with at most 1000 columns or rows, for the averages 'auto' and
+        'geometric'. It also guards against outliers: an entry or target ten times as far from the
+        middle of its column as any other counts as missing, with a warning, and entries beyond
+        `input_limits_` do in rows to predict; predictions are clipped to `prediction_limits_`, and
+        shrunk towards the mean by the held-out error. With 'sgd' or 'exact', rows are learned as
+        they are (the warning remains), and predictions are ``X @ coef_.T + intercept_``.
     alphas : array-like of shape (n_alphas,), optional
         Penalties alpha of ||y - Xw||^2 + alpha ||w||^2, as in Ridge, on the scaled columns. 50
         values on the scale of the rows by default.
@@ -97,7 +96,7 @@ class AveragedSGDRegressor(
         Passes of SGD; 'auto' is 1.5e5 visits, but 3 to 20 passes.
     scaling : bool or 'auto', default='auto'
         Divide columns by their largest deviation from the mean; 'auto' does so on dense data, and
-        on sparse data if a pass over 2000 rows goes better so.
+        on sparse data if that has the lower risk in a pass over 2000 rows.
     fit_intercept : bool, default=True
         Centre columns and targets.
     random_state : int, RandomState or None, default=None
@@ -109,10 +108,10 @@ class AveragedSGDRegressor(
     intercept_ : float or ndarray of shape (n_targets,)
     prediction_limits_ : ndarray of shape (2, n_targets) or None
         Predictions are clipped to it: the range of the fitted values, widened on either side by
-        as much of its width (1, 1/2, 1/4 or 0) as was best for rows left out. A line says little
-        about rows far from all that it was fitted to.
+        the share of its width (1, 1/2, 1/4 or 0) that was best on held-out rows. A line is not
+        reliable far from the rows that it was fitted to.
     input_limits_ : ndarray of shape (2, n_features) or None
-        Entries outside count as missing: as the middle between the two.
+        Entries outside count as missing, and are replaced by the middle between the limits.
     solver_ : str
         'sgd', 'exact', or 'stream' after `partial_fit`.
     average_ : part or None
@@ -121,19 +120,19 @@ class AveragedSGDRegressor(
         The chosen penalty; None where the chosen average has none.
     alphas_ : ndarray of shape (n_alphas,)
     validation_scores_ : ndarray of shape (n_alphas,) or None
-        Mean squared error of every alpha on rows held out (summed over targets); of solver 'sgd' to
-        about three digits.
+        Mean squared error of every alpha on held-out rows (summed over targets); for solver 'sgd'
+        to about three digits.
     leaderboard_ : list of dict
         The same for every average.
     coefs_ : ndarray of shape (n_alphas, n_features) or (n_alphas, n_targets, n_features)
-        The path, worked out when asked for; of more than 2e7 numbers by `sgd_ridge_path` only.
+        The path, computed when first used; beyond 2e7 numbers only `sgd_ridge_path` has it.
     intercepts_ : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
     hint_ : str or None
-        Says when the other solver would have been cheaper.
+        A note if the other solver would have been cheaper.
     n_iter_ : int
     held_out_ : part
-        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
-        and sets rest on (docs/guide/sure.md).
+        Held-out predictions: the basis of `risk_interval_`, intervals and sets
+        (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises
@@ -209,7 +208,7 @@ class AveragedSGDRegressor(
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
         X_val, y_val : array-like, optional
-            Rows on which the average is chosen, in place of rows held out.
+            Rows on which the average is chosen, in place of held-out ones.
 
         Returns
         -------
@@ -236,7 +235,7 @@ class AveragedSGDRegressor(
             raise ValueError(f"max_iter={n!r} is neither 'auto' nor a positive integer.")
 
     def _choose_solver(self, shape):
-        """Set the solver for rows of this shape, and a hint if the other one would be cheaper."""
+        """Set the solver for rows of this shape, and a hint if the other one is cheaper."""
         ridge = isinstance(self.average, str) and self.average in _RIDGE
         cheap = min(shape) <= _MOST_EXACT and shape[0] * shape[1] <= _MOST_CELLS
         self.solver_, self.hint_ = self.solver, None
@@ -254,9 +253,9 @@ class AveragedSGDRegressor(
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         weights = base.check_weights(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        given, kept = (X, targets), weights > 0
-        if not kept.all():
-            X, targets, weights = X[kept], targets[kept], weights[kept]
+        as_given, positive = (X, targets), weights > 0
+        if not positive.all():
+            X, targets, weights = X[positive], targets[positive], weights[positive]
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         self._choose_solver(X.shape)
         if self.solver_ == "exact" and sparse.issparse(X):
@@ -264,8 +263,8 @@ class AveragedSGDRegressor(
         # Dense columns are always scaled.
         scaling = True if self.scaling == "auto" and not sparse.issparse(X) else self.scaling
         rows = UniqueRows.of(X, targets, weights, seed_of(self.random_state))
-        every, learned = np.arange(rows.X.shape[0]), self.solver != "auto"
-        X, targets = drop_outliers(rows.X, rows.targets, every, given, learned=learned)
+        all_rows, learned = np.arange(rows.X.shape[0]), self.solver != "auto"
+        X, targets = drop_outliers(rows.X, rows.targets, all_rows, as_given, learned=learned)
         self.prediction_limits_ = self.input_limits_ = self._widest = None
         if not learned:
             low, high = targets.min(axis=0), targets.max(axis=0)
@@ -283,21 +282,21 @@ class AveragedSGDRegressor(
         return self._set_held_out(problem, slice(None), held_out.errors(self.alpha_), chosen)
 
     def _set_held_out(self, problem, rows, errors, chosen):
-        """Keep what was said of rows left out: their targets less these errors.
+        """Set the held-out predictions: targets less these errors.
 
-        What was chosen is believed as far as they speak for it.
+        Where `chosen` is given, its predictions are clipped and shrunk towards the mean by them.
         """
         mean, y, totals = problem.columns.target, problem.targets[rows], problem.totals[rows]
         predictions = y - errors
         if chosen is not None and self._widest is not None:
             fitted = chosen.predict(problem.Z, problem.centre)[:, 0]
             low, high = self._widest
-            ends = np.clip(
+            limits = np.clip(
                 limits_of_predictions(predictions, fitted, y, totals, rows), low - mean, high - mean
             )
-            predictions = np.clip(predictions, *ends)
+            predictions = np.clip(predictions, *limits)
             share = shrinkage_factor(predictions, y, totals)
-            self.prediction_limits_ = mean + share * ends
+            self.prediction_limits_ = mean + share * limits
             predictions = share * predictions
             if (share < 1.0).any():
                 coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
@@ -309,8 +308,8 @@ class AveragedSGDRegressor(
         return self
 
     def _choose_exact(self, columns, model, risks):
-        cautious = int(np.argmax(self.alphas_))
-        k = int(np.argmin(risks)) if np.isfinite(risks).any() else cautious
+        largest = int(np.argmax(self.alphas_))
+        k = int(np.argmin(risks)) if np.isfinite(risks).any() else largest
         return self._choose(columns, model, [None] * len(self.alphas_), risks, k, 1)
 
     def _grid(self):
@@ -347,17 +346,17 @@ class AveragedSGDRegressor(
         else:
             k = int(np.argmax(self.alphas_)) if risks is None else int(np.argmin(risks))
         if model is None:
-            few = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= MOST_KEPT
-            model = read(problem, state, schemes if few else (schemes[k],))
+            can_store = n_alphas * self.n_features_in_ * problem.targets.shape[1] <= MOST_KEPT
+            model = read(problem, state, schemes if can_store else (schemes[k],))
         self._choose(problem.columns, model, schemes, risks, k, state.epoch)
         if n_folds:
-            at = k if model.n_schemes == len(schemes) else 0
-            self._set_held_out(problem, *held_out_errors(problem, runs, k), model.only(at))
+            scheme = k if model.n_schemes == len(schemes) else 0
+            self._set_held_out(problem, *held_out_errors(problem, runs, k), model.only(scheme))
         return self
 
     def _choose(self, columns, model, schemes, risks, k, n_passes):
-        """Publish the scheme k; a model of one scheme holds that alone."""
-        n_alphas, whole = len(self.alphas_), model.n_schemes == len(schemes)
+        """Publish the scheme k; a model of a single scheme has that one."""
+        n_alphas, has_path = len(self.alphas_), model.n_schemes == len(schemes)
         self.n_iter_, self.average_ = n_passes, schemes[k]
         self.alpha_ = float(self.alphas_[k]) if k < n_alphas else None
         self.validation_scores_ = None if risks is None else risks[:n_alphas]
@@ -366,21 +365,21 @@ class AveragedSGDRegressor(
             {"average": scheme, "alpha": alpha, "risk": float(risk)}
             for scheme, alpha, risk in zip(schemes, alphas, risks, strict=True)
         ]  # fmt: skip
-        self._path = (columns, model) if whole else None
-        at = k if whole else 0
-        self._publish(*model.fold(columns, at, at + 1, dtype=self._dtype))
+        self._path = (columns, model) if has_path else None
+        position = k if has_path else 0
+        self._publish(*model.fold(columns, position, position + 1, dtype=self._dtype))
         return self
 
     @base.all_or_nothing
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn from the next chunk of a stream, in the order given; after `fit`, go on from it.
+        """Learn from the next chunk of a stream, in the order given; after `fit`, continue from it.
 
-        Dense columns count from the first row, scales follow the largest entries, every average is
-        scored on rows before they are learned. Chunks make no difference. What is ten times beyond
-        all before it counts as the farthest before, what is 10^6 times beyond as missing
-        (`tunefree.robust`).
+        Dense columns are measured from the first row, scales follow the largest entries, and every
+        average is scored on rows before they are learned. The chunks' sizes make no difference. A
+        value ten times beyond all before it is clipped to the farthest of these; one 10^6 times
+        beyond counts as missing (`tunefree.robust`).
 
         Parameters
         ----------
@@ -412,10 +411,12 @@ class AveragedSGDRegressor(
             stream = learner.init(X.shape[1], start, self.fit_intercept, coef, origin)
             if fitted and vars(self).get("_widest") is not None:
                 stream.guards[1].know(np.abs(self._widest - start).max(axis=0) / _WIDENED)
-        known = stream.weights.shape[1]
-        if targets.shape[1] != known:
-            raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
-        # As a single block, of which nothing is copied.
+        n_targets = stream.weights.shape[1]
+        if targets.shape[1] != n_targets:
+            raise ValueError(
+                f"y has {targets.shape[1]} targets, but this model learns {n_targets}."
+            )
+        # A single block: nothing is copied.
         chunk = Rows(X, targets, given_visits(weights), room=lambda: X.shape[0])
         self._stream = run(learner, stream, chunk, max_passes=1).state
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
@@ -434,8 +435,8 @@ class AveragedSGDRegressor(
         ]
         self.average_ = schemes[int(np.argmin(risks))]
         self.held_out_ = self.input_limits_ = None
-        seen = self._stream.guards[1]
-        self.prediction_limits_ = seen.centre + np.outer([-_WIDENED, _WIDENED], seen.reach)
+        guard = self._stream.guards[1]
+        self.prediction_limits_ = guard.centre + np.outer([-_WIDENED, _WIDENED], guard.reach)
         weights = learner.read(self._stream)
         self._publish(weights[:-1].T[:, :, None], weights[-1][:, None])
 
@@ -466,7 +467,7 @@ class AveragedSGDRegressor(
 
     def _folded_path(self):
         if self.__dict__.get("_path") is None:
-            raise AttributeError("There is no path here: sgd_ridge_path gives one of any size.")
+            raise AttributeError("This model has no path: sgd_ridge_path returns one, of any size.")
         view, model = self._path
         coef, intercept = model.fold(view, stop=len(self.alphas_), dtype=self._dtype)
         return (coef[0], intercept[0]) if self._flat else (coef, intercept)
@@ -492,7 +493,7 @@ class AveragedSGDRegressor(
 
 
 def exact_path(problem, alphas, intercept):
-    """The path of ridge regression itself, and a function for its leave-one-out errors."""
+    """The path of ridge regression, and its `HeldOutErrors`."""
     weights = problem.totals * problem.unit
     spectrum, left, targets = decompose(problem.Z, problem.targets, weights)
     held_out = HeldOutErrors(spectrum, left, targets, weights, bool(intercept), alphas)
@@ -500,14 +501,11 @@ def exact_path(problem, alphas, intercept):
 
 
 class HeldOutErrors(NamedTuple):
-    """Exact leave-one-out errors of ridge regression.
-
-    `left` are rows of B V, `targets` are times the roots of the weights.
-    """
+    """Exact leave-one-out errors of ridge regression."""
 
     spectrum: Any
-    left: np.ndarray
-    targets: np.ndarray
+    left: np.ndarray  # rows of B V
+    targets: np.ndarray  # times the roots of the weights
     weights: np.ndarray
     intercept: bool
     alphas: np.ndarray
@@ -540,7 +538,7 @@ def sgd_ridge_path(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""The ridge path by geometric averages of one run of SGD.
 
-    The average with weights :math:`(1 + \eta\alpha/n)^{-t}` for every alpha, from the scalars of
+    For every alpha the average with weights :math:`(1 + \eta\alpha/n)^{-t}`, from the scalars of
     one run and one product.
 
     Parameters
@@ -548,7 +546,7 @@ def sgd_ridge_path(
     X : array-like or CSR of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_targets)
     alphas : array-like of shape (n_alphas,), optional
-        As in `AveragedSGDRegressor`, like all that follows.
+        This and all others as in `AveragedSGDRegressor`.
     sample_weight : array-like of shape (n_samples,), optional
     solver : {'sgd', 'exact'}, default='sgd'
     max_iter : int or 'auto', default='auto'

@@ -1,7 +1,7 @@
-"""Learners read back from a file: whether their arrays have the form that compiled code trusts.
+"""Checks that the arrays of a learner from a model file have the shapes that compiled code assumes.
 
-A checksum tells damage from health, not a friend from a foe: a file may be forged. Kernels index
-arrays without looking, so each is compared with that of a fresh learner before anything is learned.
+A checksum detects damage, but not a forged file. Kernels index arrays without bounds checks, so
+each array is compared with that of a fresh learner before anything is learned.
 """
 
 from typing import Any
@@ -53,7 +53,7 @@ def require(condition):
         If the condition does not hold.
     """
     if not condition:
-        raise ValueError("its learner does not fit together")
+        raise ValueError("the saved state of its learner is inconsistent")
 
 
 def check_state(portfolio, state, n_columns, n_outputs):
@@ -68,7 +68,7 @@ def check_state(portfolio, state, n_columns, n_outputs):
     Raises
     ------
     ValueError
-        If an array has not the form that it would have in a fresh state.
+        If an array differs in form from that of a fresh state.
     """
     require(type(portfolio) is Portfolio and type(state) is PortfolioState)
     require(all(type(m) is Member and m.view in state.views for m in portfolio.members))
@@ -77,15 +77,15 @@ def check_state(portfolio, state, n_columns, n_outputs):
         for name in ("shift", "scale", "low", "high"):
             column = getattr(view, name)
             require(column is None or same_form(column, np.empty(n_columns)))
-        square = view.rotation
-        require(square is None or same_form(square, np.empty((n_columns, n_columns))))
+        rotation = view.rotation
+        require(rotation is None or same_form(rotation, np.empty((n_columns, n_columns))))
     progress = state.progress
     rows = len(progress.recent)
     require(rows > 0 and progress.recent.shape[1:] == (2 * len(portfolio.members), n_outputs))
     fresh = portfolio.init(state.views, n_columns, n_outputs, rows)
     require(same_form(progress, fresh.progress))
-    seen, width = progress.clock.tolist()
-    require(width > 0 and 0 <= seen <= N_SLOTS * width)
+    n_rows, width = progress.clock.tolist()
+    require(width > 0 and 0 <= n_rows <= N_SLOTS * width)
     require(len(state.members) == len(fresh.members))
     for member, other in zip(state.members, fresh.members, strict=True):
         require(member is None or same_form(member, other))
@@ -93,7 +93,7 @@ def check_state(portfolio, state, n_columns, n_outputs):
 
 
 def check_scale(scale, n_columns, n_outputs):
-    """Check what compiled code reads of a run's limits.
+    """Check the limits of a run that compiled code reads.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def check_scale(scale, n_columns, n_outputs):
     Raises
     ------
     ValueError
-        If an array has not the form that it should have.
+        If an array has a wrong form.
     """
     require(type(scale) is TargetScale and type(scale.extent) is Extent)
     extent, fresh = scale.extent, Extent(n_columns, n_outputs)
@@ -119,7 +119,7 @@ def check_scale(scale, n_columns, n_outputs):
 
 
 def check_learner(estimator):
-    """Check the learner that an estimator was given from a file.
+    """Check the learner of an estimator from a file.
 
     Parameters
     ----------
@@ -129,11 +129,11 @@ def check_learner(estimator):
     Raises
     ------
     ValueError
-        If it does not fit together.
+        If it is inconsistent.
     """
-    held, d = vars(estimator), estimator.n_features_in_
+    saved, d = vars(estimator), estimator.n_features_in_
     require(type(d) is int and d > 0)
-    stream, run, classes = held.get("_stream"), held.get("_run"), held.get("classes_")
+    stream, run, classes = saved.get("_stream"), saved.get("_run"), saved.get("classes_")
     n_outputs: Any = None if classes is None else 1 if len(classes) == 2 else len(classes)
     if type(stream) is StreamState:
         origin = np.zeros(d) if len(stream.origin) else None
@@ -151,7 +151,7 @@ def check_learner(estimator):
 
 
 def check_stream(stream, n_columns, n_outputs):
-    """Check a stream: its state, its running moments, and the rows that it holds back.
+    """Check a stream: its state, its running moments, and the rows that wait.
 
     Parameters
     ----------
@@ -161,10 +161,10 @@ def check_stream(stream, n_columns, n_outputs):
     Raises
     ------
     ValueError
-        If it does not fit together.
+        If it is inconsistent.
     """
     require(type(stream.seen) is int and stream.seen >= 0)
-    require(stream.state is not None or stream.seen < FIRST)  # held back until there are so many
+    require(stream.state is not None or stream.seen < FIRST)  # until then rows wait
     for X, targets, weights in stream.pending:
         require(X.shape == (len(weights), n_columns) and targets.shape == (len(weights), n_outputs))
         require(sparse.issparse(X) == stream.sparse and weights.ndim == 1)

@@ -1,8 +1,8 @@
-"""Streams that drift: estimators that learn row by row, and have nothing to tune.
+"""Streams that drift: estimators that learn row by row, with nothing to tune.
 
 A row is an array, or a dict of names and values as in river: text values are categories, None and
-NaN are missing, names that are absent are 0. Rows of frames with text are such dicts. The learner
-is a `Mixture`; here rows and labels become the numbers that it takes.
+NaN are missing, absent names are 0. A row of a frame with text is such a dict. The learner is a
+`Mixture`; here rows and labels are converted to its numbers.
 """
 
 import math
@@ -46,10 +46,10 @@ from tunefree.preprocessing import series
 from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.uncertainty.risk import online
 
-# Names of columns beyond so many share the columns there are.
+# Beyond this many names of columns, new names share existing columns.
 _MOST_COLUMNS = 1 << 16
-# Questions that are waiting for their answer.
-_MOST_ASKED = 1 << 20
+# Most predictions that wait for their label.
+_MOST_WAITING = 1 << 20
 _MEMBERS = [
     *(f"filter, drift {q:.3g}" for q in DRIFTS),
     *(f"gradient, rate {e:.3g}" for e in RATES),
@@ -58,13 +58,13 @@ _MEMBERS = [
 
 
 class LearnsByMixture(Threaded, BaseEstimator):
-    """What both stream estimators share: rows, the mixture, and what it tells of itself."""
+    """What both stream estimators share: rows, the mixture, and its diagnostics."""
 
     _ONE_BY_ONE = True
     _REAL = False
-    _supervised = True  # what river asks
+    _supervised = True  # for river
     mixture_: Mixture
-    columns_: Any  # names, in the order of their appearance; None where rows are arrays
+    columns_: Any  # names in the order of their appearance; None if rows are arrays
 
     def __init__(self, delay: int = 0):
         self.delay = delay
@@ -74,7 +74,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
     def _open(self, d, form):
         """Begin a stream."""
         if not (isinstance(self.delay, (int, np.integer)) and self.delay >= 0):
-            raise ValueError(f"delay={self.delay!r} is no number of rows: give 0 or more.")
+            raise ValueError(f"delay={self.delay!r} is not a number of rows: give 0 or more.")
         self.mixture_ = Mixture(d, 1, form, self._REAL, int(self.delay))
 
     @property
@@ -82,7 +82,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
         return "mixture_" in vars(self)
 
     def _matrix(self, X, reset, y: Any = None):
-        """Rows of numbers as CSR has them; `reset` begins a stream."""
+        """Rows of numbers in the form of CSR; `reset` begins a stream."""
         if not reset and self.columns_ is not None:
             raise ValueError("This stream has rows with names: give a list of dicts.")
         check_frame(X)
@@ -99,25 +99,25 @@ class LearnsByMixture(Threaded, BaseEstimator):
             self.columns_ = None
         if self.mixture_.form == SPARSE:
             X = base.canonical(sparse.csr_array(X))
-            return (X.indptr, X.indices.astype(np.int64), _own(X.data)), y
-        values = _own(X.toarray() if sparse.issparse(X) else X).ravel()
+            return (X.indptr, X.indices.astype(np.int64), _writable(X.data)), y
+        values = _writable(X.toarray() if sparse.issparse(X) else X).ravel()
         return (np.arange(X.shape[0] + 1) * d, _NO_COLUMNS, values), y
 
     def _as_records(self, X):
-        """A frame as a list of dicts, if the stream has names or a column is not of numbers."""
+        """A frame as a list of dicts, if the stream has names or a column is not numeric."""
         if not hasattr(X, "columns") or not len(X):
             return X
         check_frame(X)
         names = list(getattr(X, "column_names", X.columns))
         columns = [series(X, j) for j in range(len(names))]
-        other = [name for name, c in zip(names, columns, strict=True) if not _is_numbers(c)]
+        not_numeric = [name for name, c in zip(names, columns, strict=True) if not _is_numbers(c)]
         if self._ready and self.columns_ is None:
-            if other:
+            if not_numeric:
                 raise ValueError(
-                    f"Column {other[0]!r} is not of numbers, but this stream began without text."
+                    f"Column {not_numeric[0]!r} is not numeric, but this stream began without text."
                 )
             return X
-        if not other and not self._ready:
+        if not not_numeric and not self._ready:
             return X
         for name, column in zip(names, columns, strict=True):
             _check_cells(name, column)
@@ -125,9 +125,9 @@ class LearnsByMixture(Threaded, BaseEstimator):
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _row(self, x, learn):
-        """One row, a dict or an array: its columns and values; `learn` takes in new names."""
+        """The columns and values of a row, a dict or an array; `learn` adds new names."""
         if not isinstance(x, Mapping):
-            x = _own(x).ravel()
+            x = _writable(x).ravel()
             if not self._ready:
                 self._open(len(x), WHOLE if len(x) <= MOST_WHOLE else DIAGONAL)
                 self.columns_, self.n_features_in_ = None, len(x)
@@ -149,7 +149,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
             except KeyError:
                 pass
         fixed = self.columns_ is None
-        found, new = {}, 0
+        values_of, n_names = {}, 0
         for name, value in x.items():
             if type(value) is str:
                 name, value = f"{name}={value}", 1.0
@@ -160,26 +160,26 @@ class LearnsByMixture(Threaded, BaseEstimator):
                 name = name if type(name) is str else repr(name)
                 j = names.get(name)
             if j is None and not fixed:
-                if len(names) >= _MOST_COLUMNS:  # a name shares the column of another
+                if len(names) >= _MOST_COLUMNS:  # the name shares the column of another
                     j = zlib.crc32(name.encode()) % _MOST_COLUMNS
                 elif learn:
                     j = names[name] = len(names)
                     self.columns_.append(name)
-                    new = len(names)
+                    n_names = len(names)
             if j is None:
                 if fixed:
                     raise ValueError(f"x has a column {name!r} that this stream does not have.")
                 continue
-            found[j] = found[j] + value if j in found else value
-        if new:
-            self._widen(new)
+            values_of[j] = values_of[j] + value if j in values_of else value
+        if n_names:
+            self._widen(n_names)
         d = self.mixture_.d
         if self.mixture_.form == SPARSE:
-            columns = np.fromiter(found, dtype=np.int64, count=len(found))
-            values = np.fromiter(found.values(), dtype=np.float64, count=len(found))
+            columns = np.fromiter(values_of, dtype=np.int64, count=len(values_of))
+            values = np.fromiter(values_of.values(), dtype=np.float64, count=len(values_of))
             return columns, values
         values = np.full(d, math.nan) if fixed else np.zeros(d)
-        for j, value in found.items():
+        for j, value in values_of.items():
             values[j] = value
         return _NO_COLUMNS, values
 
@@ -187,16 +187,16 @@ class LearnsByMixture(Threaded, BaseEstimator):
         """Columns by their names."""
         names = vars(self).get("_by_name")
         if names is None:
-            known = self.columns_
-            if known is None:
-                known = getattr(self, "feature_names_in_", None)
-                if known is None:
+            ordered = self.columns_
+            if ordered is None:
+                ordered = getattr(self, "feature_names_in_", None)
+                if ordered is None:
                     raise ValueError("x is a dict, but this stream has arrays: give an array.")
-            names = self._by_name = {name: j for j, name in enumerate(known)}
+            names = self._by_name = {name: j for j, name in enumerate(ordered)}
         return names
 
     def _widen(self, d):
-        """Take in columns up to the d-th; beyond 32 rows are sparse, with room to spare."""
+        """Extend to d columns; beyond 32 rows become sparse, with spare columns."""
         mixture, form = self.mixture_, self.mixture_.form
         if d > MOST_WHOLE:
             form, d = SPARSE, max(64, 1 << (d - 1).bit_length())
@@ -204,8 +204,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
             self.mixture_ = mixture.grow(d=d, form=form)
         self.n_features_in_ = self.mixture_.d
 
-    def _asked(self, key, x):
-        """Keep what is said of a row that is asked under a key; give the answer."""
+    def _predict_row(self, key, x):
+        """The prediction of a row; with a key it is stored until the label comes."""
         columns, values = self._row(x, False)
         if key is None:
             return self.mixture_.ask_row(columns, values)
@@ -213,16 +213,16 @@ class LearnsByMixture(Threaded, BaseEstimator):
         predictions = self.mixture_.ask(rows, everything=True)
         waiting = vars(self).setdefault("_waiting", {})
         waiting[key] = predictions
-        if len(waiting) > _MOST_ASKED:  # whoever never answers must not fill the memory
+        if len(waiting) > _MOST_WAITING:  # labels that never come must not fill the memory
             del waiting[next(iter(waiting))]
         return self.mixture_.answer_of(predictions)[0]
 
-    def _told(self, key):
-        """What was said of the row that was asked under a key; None if none was."""
+    def _stored(self, key):
+        """The prediction that was stored under a key, or None."""
         return None if key is None else vars(self).get("_waiting", {}).pop(key, None)
 
-    def _held_out_scores(self, X):
-        """The answers to rows, of shape (n, width)."""
+    def _predictions(self, X):
+        """Predictions of rows, of shape (n, width)."""
         check_is_fitted(self, "mixture_" if self._REAL else ("mixture_", "classes_"))
         X = self._as_records(X)
         if _is_records(X):
@@ -232,7 +232,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
     # --- learning ---
 
     def fit(self, X: MatrixLike, y: TargetLike) -> Self:
-        """Begin anew, and learn rows in the order given (see `partial_fit`)."""
+        """Begin again, and learn rows in the order given (see `partial_fit`)."""
         with base.rollback_on_error(self):
             for name in ("mixture_", "classes_", "codes_", "columns_", "_by_name", "_by_label",
                          "_waiting"):  # fmt: skip
@@ -245,18 +245,18 @@ class LearnsByMixture(Threaded, BaseEstimator):
         Parameters
         ----------
         x : dict or array-like of shape (n_features,)
-        y : label or float; None says nothing
+        y : label or float; None (unlabeled) is ignored
         w : float, default=1.0
-            What the row's loss counts.
+            The weight of the row's loss.
         key : hashable, optional
-            The key under which the row was asked, however many rows ago: members are then judged
-            by what they said at that time.
+            The key of an earlier prediction of this row: members are then evaluated by what they
+            predicted at that time.
         """
         if y is None:
-            self._told(key)
+            self._stored(key)
             return
         if not 0.0 <= w <= base.WEIGHTS_APART:
-            raise ValueError(f"w={w!r} is no weight from 0 to {base.WEIGHTS_APART:g}.")
+            raise ValueError(f"w={w!r} is not a weight from 0 to {base.WEIGHTS_APART:g}.")
         self._learn_row(x, y, w, key)
 
     def _learn_records(self, X, y, sample_weight):
@@ -279,11 +279,11 @@ class LearnsByMixture(Threaded, BaseEstimator):
         return {k: v for k, v in state.items() if k not in ("_by_name", "_by_label")}
 
     def _check_learner(self):
-        """Refuse what was read from a file if its parts do not fit together."""
-        mixture, columns, named = self.mixture_, self.columns_, vars(self).get("feature_names_in_")
+        """Refuse an inconsistent state from a model file."""
+        mixture, columns, names = self.mixture_, self.columns_, vars(self).get("feature_names_in_")
         require(type(mixture) is Mixture and len(mixture.at) > 0)  # making `at` checks the rest
         require(mixture.real == self._REAL and vars(self).get("n_features_in_", 0) == mixture.d)
-        require(named is None or len(named) == mixture.d)
+        require(names is None or len(names) == mixture.d)
         if columns is not None:
             require(type(columns) is list and len(set(columns)) == len(columns) <= mixture.d)
         if not self._REAL:
@@ -296,15 +296,15 @@ class LearnsByMixture(Threaded, BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    # --- what it tells ---
+    # --- diagnostics ---
 
     @property
     def drift_(self) -> dict[str, np.ndarray]:
-        """What the mixture believed on the way, at up to 256 points of the stream.
+        """Forgetting rates and errors of the mixture, at up to 256 points of the stream.
 
-        ``rows`` (that had a target up to there), ``half_life`` (rows after which what was learned
-        counts half), ``error`` of the rows since the point before, ``error_so_far``; errors are
-        shares of rows of a classifier, squared errors of a regressor.
+        ``rows`` (labeled rows up to the point), ``half_life`` (rows after which what was learned
+        has half its weight), ``error`` of the rows since the last point, ``error_so_far``. Errors
+        are shares of rows for a classifier, squared errors for a regressor.
         """
         check_is_fitted(self, "mixture_")
         mixture = self.mixture_
@@ -324,54 +324,54 @@ class LearnsByMixture(Threaded, BaseEstimator):
 
     @property
     def half_life_(self) -> float:
-        """After how many rows what was learned counts half, by the mixture's present beliefs."""
+        """Rows after which what was learned has half its weight, by the present mixture weights."""
         check_is_fitted(self, "mixture_")
         return self.mixture_.half_life()
 
     @property
     def progressive_error_(self) -> float:
-        """The mean error of the answers, each given before its row was learned.
+        """The mean error of the predictions, each made before its row was learned.
 
-        Targets that a regressor refused as outliers count, too.
+        Targets that a regressor did not learn as outliers count, too.
         """
         check_is_fitted(self, "mixture_")
         return float(self.mixture_.state[WRONG] / max(self.mixture_.answered, 1))
 
     @property
     def n_outlier_rows_(self) -> int:
-        """Rows with an entry, or with a target, so far off that it was not learned."""
+        """Rows with an entry or a target that was not learned, as an outlier."""
         check_is_fitted(self, "mixture_")
         return int(self.mixture_.state[OUTLIERS])
 
     @property
     def members_(self) -> dict[str, float]:
-        """How much each member is believed by the Bayes mixtures, adding up to 1."""
+        """The weight of each member in the Bayes mixtures; the weights add up to 1."""
         check_is_fitted(self, "mixture_")
-        beliefs = self.mixture_.part(BELIEFS)
-        shares = self.mixture_.part(FINAL)[: len(beliefs)] @ beliefs
-        return dict(zip(_MEMBERS, (shares / shares.sum()).tolist(), strict=True))
+        weights = self.mixture_.part(BELIEFS)
+        total = self.mixture_.part(FINAL)[: len(weights)] @ weights
+        return dict(zip(_MEMBERS, (total / total.sum()).tolist(), strict=True))
 
     def excess(self, start: int = 0, stop: int | None = None) -> dict[str, Any]:
-        """By how much the log loss of the answers exceeds that of the best member on an interval.
+        """How much the log loss of predictions exceeds that of the best member on an interval.
 
         Parameters
         ----------
         start, stop : int
-            Rows that had a target before the interval, and at its end (default: now). The stream
-            keeps its losses at up to 256 points: those nearest are taken. Targets that were refused
-            as outliers have no loss.
+            Labeled rows before the interval, and at its end (default: now). The stream stores its
+            losses at up to 256 points: the nearest are used. Targets that were not learned as
+            outliers have no loss.
 
         Returns
         -------
         dict
-            ``start``, ``stop`` (as taken), ``member`` (the best there), ``excess`` in nats,
-            ``bound`` (`tunefree.bounds.stream_mixing`; nothing is proved for answers that come
-            late or rows that weigh more than 1).
+            ``start``, ``stop`` (as used), ``member`` (the best there), ``excess`` in nats,
+            ``bound`` (`tunefree.bounds.stream_mixing`; nothing is proved for labels that come late
+            or rows that weigh more than 1).
         """
         check_is_fitted(self, "mixture_")
         mixture, state = self.mixture_, self.mixture_.state
-        told = [mixture.answered, 0.0, state[WRONG], state[LOSS]]
-        now = np.array([*told, *mixture.part(LOSSES)])
+        totals = [mixture.answered, 0.0, state[WRONG], state[LOSS]]
+        now = np.array([*totals, *mixture.part(LOSSES)])
         table = np.vstack([np.zeros_like(now), mixture.trace[: int(state[POINTS])], now])
         stop = mixture.answered if stop is None else stop
         a, b = (int(np.abs(table[:, 0] - row).argmin()) for row in (start, stop))
@@ -389,8 +389,8 @@ _NO_COLUMNS = np.empty(0, dtype=np.int64)
 _NUMBERS = (Real, Decimal, np.bool_)
 
 
-def _own(values):
-    """Numbers as kernels take them: those that are read-only would be compiled for anew."""
+def _writable(values):
+    """A writable float64 array; kernels would be compiled again for a read-only one."""
     out = np.ascontiguousarray(values, dtype=np.float64)
     return out if out.flags.writeable else out.copy()
 
@@ -400,7 +400,7 @@ def _is_missing(value):
 
 
 def _is_numbers(column):
-    """Whether a column holds numbers; one without any value does not say so."""
+    """Whether a column holds numbers; one without any value does not count."""
     if column.dtype.kind != "O":
         return column.dtype.kind in "biuf"
     values = [value for value in column.tolist() if not _is_missing(value)]
@@ -421,9 +421,9 @@ def _is_records(X):
 
 
 def _rate(alpha):
-    """The number of a rate of misses; the bettors know a few."""
-    for i, known in enumerate(ALPHAS):
-        if math.isclose(alpha, known):
+    """The index of a miss rate; there are bettors for a few rates."""
+    for i, rate in enumerate(ALPHAS):
+        if math.isclose(alpha, rate):
             return i
     raise ValueError(f"alpha={alpha!r} is none of {', '.join(map(str, ALPHAS))}.")
 
@@ -431,21 +431,21 @@ def _rate(alpha):
 class StreamClassifier(ClassifierMixin, LearnsByMixture):
     r"""Classifier for streams that drift: nothing to tune, about a dozen microseconds a row.
 
-    Sixteen lines forget at rates from never to within a few rows (Kalman filters of the log-odds
-    with a drift, implicit gradient steps), and in four learners the latest 512 rows vote, so that
-    boundaries may bend; mixtures of them, with shares that keep each ready to take over, make the
-    answer. On any stretch of the stream its log loss exceeds that of the member that is best there
-    by at most :math:`\ln 20 + \ln 15 + 2 \ln t` (`tunefree.bounds.stream_mixing`).
-    Classes and, in dicts, columns may appear at any time; a column's mean and scale are learned on
-    the way; up to 32 columns correlations count. However a stream is cut into calls, the bits are
-    the same.
+    Sixteen linear members forget at different rates, from never to within a few rows (Kalman
+    filters of the log-odds with a drift, implicit gradient steps). In four more the latest 512 rows
+    vote, which gives nonlinear boundaries. Mixtures of all members predict; every member keeps a
+    share, so that it can take over. On any interval of the stream the log loss exceeds that of the
+    best member there by at most :math:`\ln 20 + \ln 15 + 2 \ln t`
+    (`tunefree.bounds.stream_mixing`). Classes and, in dicts, columns may appear at any time. A
+    column's mean and scale are learned from the stream; up to 32 columns, so are correlations. The
+    sizes of chunks change no bit.
 
     Parameters
     ----------
     delay : int, default=0
-        By how many rows labels come late: a row is asked before those of the latest `delay` rows
-        are known. `partial_fit` and `learn_one` then judge the members by what they would have said
-        at that time. Where the delay varies, leave it 0 and give keys.
+        By how many rows labels come late: a row is predicted before the labels of the latest
+        `delay` rows are known. `partial_fit` and `learn_one` then evaluate the members by what they
+        would have predicted at that time. If the delay varies, keep 0 and give keys.
 
     Attributes
     ----------
@@ -456,7 +456,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         Half-lives and errors over the stream (`DriftDisplay` draws them).
     half_life_, progressive_error_ : float
     online_risk_interval_ : tuple of float or None
-        In which the mean risk of the answers so far lies, at all times together (95 %).
+        Interval (95 %, at all times together) for the mean risk of the predictions so far.
     members_ : dict
     n_outlier_rows_ : int
     n_features_in_ : int
@@ -484,18 +484,18 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn rows in the order given; however they are cut into calls, the bits are the same.
+        """Learn rows in the order given; the sizes of chunks change no bit.
 
         Parameters
         ----------
         X : array-like, CSR or frame of shape (n_samples, n_features), or list of dicts
-            NaN is a missing value; in dicts and frames None, too. Frames with text are as lists of
-            dicts.
+            NaN is a missing value; in dicts and frames None, too. Frames with text are learned like
+            lists of dicts.
         y : array-like of shape (n_samples,)
         classes : array-like, optional
             Classes to expect. More may appear at any time.
         sample_weight : array-like of shape (n_samples,), optional
-            What a row's loss counts.
+            The weights of the rows' losses.
 
         Returns
         -------
@@ -541,7 +541,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         return codes
 
     def _expect(self, labels):
-        """Take in new classes, in their order."""
+        """Add new classes, in their order."""
         codes = self._codes()
         for label in labels:
             if label in codes:
@@ -562,19 +562,19 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         if y not in codes:
             label: Any = y.item() if isinstance(y, np.generic) else y
             self._expect([label])
-        self.mixture_.learn_row(*rows, code=codes[y], weight=w, asked=self._told(key))
+        self.mixture_.learn_row(*rows, code=codes[y], weight=w, asked=self._stored(key))
 
     def predict_proba_one(self, x: Any, key: Any = None) -> dict:
         """Probability of each class for one row; {} before any label.
 
-        `key` keeps what is said for `learn_one`, when the label comes.
+        With a `key`, the prediction is stored for `learn_one`, when the label comes.
         """
-        return self._chances(x, key)
+        return self._probabilities(x, key)
 
-    def _chances(self, x, key=None) -> dict:
+    def _probabilities(self, x, key=None) -> dict:
         if not self._ready and key is None:
             return {}
-        predictions, codes = self._asked(key, x), self._codes()
+        predictions, codes = self._predict_row(key, x), self._codes()
         if len(codes) == 2:
             p = float(predictions[0])
             return {label: p if code else 1.0 - p for label, code in codes.items()}
@@ -584,12 +584,12 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
     def predict_one(self, x: Any, key: Any = None) -> Any:
         """The most likely class of one row; None before any label."""
-        chances = self._chances(x, key)
-        return max(chances, key=chances.__getitem__) if chances else None
+        p = self._probabilities(x, key)
+        return max(p, key=p.__getitem__) if p else None
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes)."""
-        predictions = self._held_out_scores(X)
+        predictions = self._predictions(X)
         if len(self.classes_) == 1:
             return np.ones((len(predictions), 1))
         if len(self.classes_) == 2:
@@ -607,9 +607,9 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
 
     @property
     def online_risk_interval_(self) -> tuple[float, float] | None:
-        """In which the mean risk of the answers so far lies, at all times together (95 %).
+        """Interval (95 %, at all times together) for the mean risk of the predictions so far.
 
-        A theorem for any stream whose rows weigh 1 and whose answers came first
+        A theorem for any stream whose rows weigh 1 and are predicted before their label is known
         (`tunefree.uncertainty.risk`); None before the first row.
         """
         check_is_fitted(self, "mixture_")
@@ -619,8 +619,8 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
     def predict_set(self, X: MatrixLike, alpha: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
         """The most likely class, and a set of classes that holds the true one in 1 - alpha of rows.
 
-        The rate is kept on average over the stream, whatever it does, where each label comes before
-        the next row (`tunefree.bounds.stream_coverage`). The most likely class is always in.
+        The rate holds on average over any stream in which each label comes before the next row
+        (`tunefree.bounds.stream_coverage`). The most likely class is always in the set.
 
         Parameters
         ----------
@@ -633,21 +633,21 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         y : ndarray of shape (n_samples,)
         sets : ndarray of bool of shape (n_samples, n_classes, 1)
         """
-        chances = self.predict_proba(X)
-        within = 1.0 - chances <= self.mixture_.radius(_rate(alpha))
-        within |= chances == chances.max(axis=1, keepdims=True)
-        return self.classes_[chances.argmax(axis=1)], within[:, :, None]
+        p = self.predict_proba(X)
+        sets = 1.0 - p <= self.mixture_.radius(_rate(alpha))
+        sets |= p == p.max(axis=1, keepdims=True)
+        return self.classes_[p.argmax(axis=1)], sets[:, :, None]
 
     def predict_set_one(self, x: Any, alpha: float = 0.1) -> set:
         """The set of classes of one row (see `predict_set`)."""
-        chances = self._chances(x)
-        if not chances:
+        probabilities = self._probabilities(x)
+        if not probabilities:
             return set()
-        most, reach = max(chances.values()), self.mixture_.radius(_rate(alpha))
-        return {label for label, p in chances.items() if 1.0 - p <= reach or p == most}
+        most, reach = max(probabilities.values()), self.mixture_.radius(_rate(alpha))
+        return {label for label, p in probabilities.items() if 1.0 - p <= reach or p == most}
 
     @property
-    def _multiclass(self):  # what river asks of a classifier
+    def _multiclass(self):  # for river
         return True
 
 
@@ -661,10 +661,10 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
     r"""Regression for streams that drift: nothing to tune, about a dozen microseconds a row.
 
     As `StreamClassifier`, with squared loss: exact Kalman filters and implicit gradient steps on
-    targets that are standardised as they come, their residuals' variances forgetting over fifty
-    rows, mixed by Student densities. Predictions stay within the range of targets seen; of up to 32
-    columns, the first rows are followed from their mean only part of the way: n rows of d columns
-    by :math:`n^2 / (n^2 + d^2 / 2)`, until n = 8 d.
+    targets that are standardised as they come, with residual variances that forget
+    over fifty rows, mixed by Student densities. Predictions are clipped to the range of the targets
+    so far. With up to 32 columns, early predictions are shrunk towards the mean: after n rows of d
+    columns by the factor :math:`n^2 / (n^2 + d^2 / 2)`, until n = 8 d.
 
     Parameters
     ----------
@@ -701,18 +701,18 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn rows in the order given; however they are cut into calls, the bits are the same.
+        """Learn rows in the order given; the sizes of chunks change no bit.
 
         Parameters
         ----------
         X : array-like, CSR or frame of shape (n_samples, n_features), or list of dicts
-            NaN is a missing value; in dicts and frames None, too. Frames with text are as lists of
-            dicts.
+            NaN is a missing value; in dicts and frames None, too. Frames with text are learned like
+            lists of dicts.
         y : array-like of shape (n_samples,)
-            A target more than 30 standard deviations off is not learned, until such keep coming.
+            A target more than 30 standard deviations off is not learned, unless more such follow.
             Its error counts in `progressive_error_`.
         sample_weight : array-like of shape (n_samples,), optional
-            What a row's loss counts.
+            The weights of the rows' losses.
 
         Returns
         -------
@@ -726,7 +726,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         if _is_records(X):
             return self._learn_records(X, y, sample_weight)
         rows, y = self._matrix(X, not self._ready, y)
-        y = _own(y)
+        y = _writable(y)
         weights = base.check_weights(sample_weight, np.empty((len(y), 1)), stream=True)
         self.mixture_.learn(rows, targets=y, weights=weights)
         return self
@@ -735,28 +735,28 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         if not math.isfinite(y):
             raise ValueError(f"y={y!r} is not finite.")
         rows = self._row(x, True)
-        self.mixture_.learn_row(*rows, target=y, weight=w, asked=self._told(key))
+        self.mixture_.learn_row(*rows, target=y, weight=w, asked=self._stored(key))
 
     def predict_one(self, x: Any, key: Any = None) -> Any:
         """The target of one row; None before any.
 
-        `key` keeps what is said for `learn_one`, when the target comes.
+        With a `key`, the prediction is stored for `learn_one`, when the target comes.
         """
         if not self._ready and key is None:
             return None
-        predictions = self._asked(key, x)
+        predictions = self._predict_row(key, x)
         return float(predictions[0]) if self.mixture_.rows else None
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,)."""
-        return self._held_out_scores(X)[:, 0]
+        return self._predictions(X)[:, 0]
 
     def predict_interval(self, X: MatrixLike, alpha: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
         """Predictions, and intervals that hold the target in 1 - alpha of rows.
 
-        The rate is kept on average over the stream, whatever it does, where each target comes
-        before the next row (`tunefree.bounds.stream_coverage`); a target that is refused as an
-        outlier counts as any other. Until 64 targets were scored intervals have no limits.
+        The rate holds on average over any stream in which each target comes before the next row
+        (`tunefree.bounds.stream_coverage`); targets that are not learned as outliers count, too.
+        Intervals are infinite until 64 targets have been scored.
 
         Parameters
         ----------
@@ -769,7 +769,7 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         y : ndarray of shape (n_samples,)
         intervals : ndarray of shape (n_samples, 2, 1)
         """
-        predictions = self._held_out_scores(X)
+        predictions = self._predictions(X)
         reach = max(self.mixture_.radius(_rate(alpha)), 0.0) * predictions[:, 1]
         y = predictions[:, 0]
         return y, np.stack([y - reach, y + reach], axis=1)[:, :, None]
@@ -778,12 +778,12 @@ class StreamRegressor(RegressorMixin, LearnsByMixture):
         """The interval of one row (see `predict_interval`)."""
         if not self._ready:
             return -math.inf, math.inf
-        y, scale = self._asked(None, x)[:2].tolist()
+        y, scale = self._predict_row(None, x)[:2].tolist()
         reach = max(self.mixture_.radius(_rate(alpha)), 0.0) * scale
         return y - reach, y + reach
 
 
-try:  # metrics and evaluations of river ask isinstance
+try:  # metrics and evaluations of river use isinstance
     from river import base as _river  # pyright: ignore[reportMissingImports]
 except ImportError:
     pass

@@ -1,15 +1,14 @@
-"""Real targets and wild columns: location, scale and limits that a few rows cannot ruin.
+"""Targets and columns with outliers: location, scale and limits that a few rows cannot spoil.
 
-PiSTOL knows how to learn when one row moves the predictor by a bounded amount. Real targets have no
-such bound, so they are measured in units of a robust scale s about the median m, the squared loss
-goes on linearly beyond ``DELTA`` of these units, and columns are clipped at
-median -+ cap q95|x - median|.
+PiSTOL needs rows that each change the predictor by a bounded amount. Real targets have no such
+bound. So they are measured from the median m in units of a robust scale s, the squared loss is
+linear beyond ``DELTA`` of these units, and columns are clipped at median -+ cap q95|x - median|.
 
 Clipping helps where a line is wrong beyond the bulk of the rows (bounded targets, columns that
-saturate) and harms where it is right (heavy tails). The rows out there tell: a limit is opened if,
-with it, they would have been predicted worse. What they say is bounded by the prediction p as the
-line gives it, since a target beyond max(p, 4 robust standard deviations) counts as that: one absurd
-target opens nothing. An open limit lies ten times as far as anything seen.
+saturate) and harms where it is right (heavy tails). The rows beyond a limit decide: it is opened if
+they would have been predicted worse with it. One outlier must not open it: with the line's
+prediction p, a target beyond max(p, 4 robust standard deviations) counts as that bound. An open
+limit lies at ten times the largest value seen.
 """
 
 import numpy as np
@@ -22,15 +21,15 @@ from tunefree.robust import DELTA, column_caps, few_beyond, location_and_scale
 from tunefree.select.progressive_risk import recent_rows
 
 _WINDOW, _BLOCK = 256, 1024
-# How much farther than anything seen a line is believed.
+# An open limit lies at this many times the largest value seen.
 WIDER = 10.0
-# Excesses that may be rounding, in units of the column's limits.
+# Excesses up to here may be rounding, relative to the width of the column's limits.
 _ROUNDING = 1e-9
 
 
 @kernel
 def _lines(X, low, high, coef, intercept):
-    """Predictions of dense rows as they are and of clipped ones; row by row, for equal bits."""
+    """Predictions of raw and of clipped dense rows; row by row, for equal bits."""
     n, k = X.shape[0], coef.shape[1]
     line, clipped = np.empty((n, k)), np.empty((n, k))
     for i in range(n):
@@ -46,7 +45,7 @@ def _lines(X, low, high, coef, intercept):
 
 @kernel
 def _weigh_sides(line, y, weights, inner, outer, sides, hull):
-    """Compare, beyond the inner limits, the line with the limits; bound the targets by the line."""
+    """Compare line and limits beyond the inner limits; bound the targets by the line."""
     for i in range(line.shape[0]):
         for c in range(line.shape[1]):
             p = line[i, c]
@@ -61,7 +60,7 @@ def _weigh_sides(line, y, weights, inner, outer, sides, hull):
 
 @kernel
 def _weigh_columns(X, low, high, residuals, weights, coef, columns, beyond):
-    """Compare, beyond each column's limits, the column as it is with the clipped one."""
+    """Compare the raw with the clipped column, beyond each column's limits."""
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
             v = float(X[i, j])
@@ -74,14 +73,17 @@ def _weigh_columns(X, low, high, residuals, weights, coef, columns, beyond):
 
 
 class Extent:
-    """What rows beyond the limits say of a line.
+    """Whether a line predicts rows beyond the limits better than clipping does.
 
-    With d columns and k targets: `coef` and `intercept` are the line that is judged, in
-    standardised targets (rows must not have shown it its errors on them unless it has seen all);
-    `farthest`, (2, d), the range of the columns as they are; `columns`, (d,), by how much the
-    squared errors fall if the column is not clipped, `beyond` 1 where it was beyond; `sides`,
-    (2, k), the same of the range of predictions; `hull`, (2, k), the range of the targets that the
-    line accounts for.
+    With d columns and k targets there are
+
+    - `coef`, `intercept`: the line, in standardised targets. It has learned none of the rows on
+      which it is evaluated, or all rows;
+    - `farthest`, (2, d): the range of the raw columns;
+    - `columns`, (d,): the gain in squared error if the column is not clipped;
+    - `beyond`, (d,): 1 if the column was beyond its limits;
+    - `sides`, (2, k): the gain in squared error if predictions are not clipped, on either side;
+    - `hull`, (2, k): the range of the targets, bounded by the line.
 
     Examples
     --------
@@ -102,14 +104,14 @@ class Extent:
         self.hull = np.array([np.full(k, np.inf), np.full(k, -np.inf)])
 
     def judge(self, coef, intercept):
-        """Judge this line from now on."""
+        """Evaluate this line from now on."""
         self.coef, self.intercept = np.ascontiguousarray(coef), np.ascontiguousarray(intercept)
 
     def weigh(self, X, y, weights, limits, inner, outer):
-        """Take in rows as they are; y is overwritten by what the line accounts for.
+        """Add raw rows; y is overwritten by the bounded targets.
 
-        `limits` are those of the columns; `inner` and `outer`, of shape (2, k), say where targets
-        are few, and where they count only as far as the line goes.
+        `limits` are those of the columns. `inner` and `outer` have the shape (2, k): there are few
+        targets beyond `inner`; a target beyond `outer` counts at most as far as the line predicts.
         """
         if not sparse.issparse(X):
             self.farthest[0] = np.minimum(self.farthest[0], X.min(axis=0))
@@ -125,15 +127,15 @@ class Extent:
             _weigh_columns(X, *limits, y - clipped, weights, self.coef, self.columns, self.beyond)
 
     def open_columns(self):
-        """Columns that are better as they are, or were never beyond their limits."""
+        """Columns that predict better without clipping, or were never beyond their limits."""
         return (self.beyond == 0.0) | (self.columns > 0.0)
 
     def open_sides(self):
-        """Sides of the range beyond which the line is better than the limit."""
+        """Sides of the range on which the line predicts better than the limit."""
         return self.sides > 0.0
 
     def resized(self, d):
-        """Know d columns from now on (of sparse data, which have no limits)."""
+        """Have d columns from now on (sparse data only, which have no limits)."""
         self.columns, self.beyond = resized(self.columns, d), resized(self.beyond, d)
         self.farthest = np.array([resized(self.farthest[0], d), resized(self.farthest[1], d)])
         if self.coef is not None:
@@ -142,7 +144,7 @@ class Extent:
 
 @kernel
 def _drift(rows, weights, total, mean):
-    """Take rows into a running mean; the weight so far."""
+    """Add rows to a running mean; return the total weight."""
     for i in range(rows.shape[0]):
         total += weights[i]
         for j in range(rows.shape[1]):
@@ -156,17 +158,19 @@ def residual_size(predictions, targets):
 
 
 class TargetScale:
-    """How a run clips columns and measures targets.
+    """How a run clips columns and scales targets.
 
-    The loss's `within` follows the targets' scale and the residuals; `cap` is the reach of the
-    columns' limits, None sets none; `centred` says that there is an intercept. Of the targets there
-    are m and s, location and scale (frozen when opened), `range_y`, that of the clipped ones, and
-    `inner`, limits beyond which few are; of the columns `low` and `high`, their limits, `seen_low`
-    and `seen_high`, the range within, and of both the running means `mean_x`, `mean_y` of the
-    weight `total`. `extent` says how far beyond all limits the rows believe the line.
+    The width of the loss follows the targets' scale and the residuals. `cap` sets the columns'
+    limits, None sets none; `centred` is whether there is an intercept.
+
+    - Targets: location `m` and scale `s` (fixed by `open`); `range_y`, the range of the clipped
+      targets; `inner`, limits beyond which there are few.
+    - Columns: their limits `low` and `high`; `seen_low` and `seen_high`, the range within these.
+    - Both: running means `mean_x` and `mean_y`, of the weight `total`.
+    - `extent`: whether the line is better than the limits.
     """
 
-    # What a model file keeps.
+    # Saved in a model file.
     _SAVED = ("loss", "cap", "centred", "m", "s", "low", "high", "seen_low", "seen_high", "total",
               "mean_x", "mean_y", "range_y", "window", "limit", "inner", "extent")  # fmt: skip
 
@@ -175,7 +179,7 @@ class TargetScale:
 
     @property
     def outliers(self):
-        """Whether the loss is one for targets that hold outliers."""
+        """Whether the loss is made for targets with outliers."""
         return getattr(self.loss, "outliers", False)
 
     @property
@@ -213,14 +217,14 @@ class TargetScale:
         return (y - self.m) / self.s
 
     def columns(self, d):
-        """Know d columns from now on (of sparse data, which have no limits)."""
-        for name, nothing in (("low", -np.inf), ("high", np.inf), ("seen_low", np.inf),
+        """Have d columns from now on (sparse data only, which have no limits)."""
+        for name, initial in (("low", -np.inf), ("high", np.inf), ("seen_low", np.inf),
                               ("seen_high", -np.inf), ("mean_x", 0.0)):  # fmt: skip
-            setattr(self, name, resized(getattr(self, name), d, fill=nothing))
+            setattr(self, name, resized(getattr(self, name), d, fill=initial))
         self.extent.resized(d)
 
     def add(self, X, y, weights):
-        """Take in clipped rows: running means and ranges, and the window of latest targets."""
+        """Add clipped rows to running means, ranges and the window of latest targets."""
         clipped = np.clip(y, *self.limit)
         self.range_y[0] = np.minimum(self.range_y[0], clipped.min(axis=0))
         self.range_y[1] = np.maximum(self.range_y[1], clipped.max(axis=0))
@@ -234,19 +238,19 @@ class TargetScale:
         self.window = np.concatenate([self.window, y])[-_WINDOW:]
 
     def judge(self, coef, intercept):
-        """Judge this line, in standardised targets, by the rows to come."""
+        """Evaluate this line, in standardised targets, on the rows to come."""
         if self.centred and self.elicits_mean:
             intercept = self.mean_y - self.mean_x @ coef
         self.extent.judge(coef, intercept)
 
     def weigh(self, X, y, weights):
-        """Take in rows as they are: what they say of the extent of the line."""
+        """Add raw rows to `extent`."""
         outer = self.standardise(np.array(self.limit))
         inner = np.clip(self.standardise(self.inner), *outer)
         self.extent.weigh(X, self.standardise(y), weights, (self.low, self.high), inner, outer)
 
     def weigh_all(self, problem, coef, intercept):
-        """`weigh` for rows in memory and the line that they have led to."""
+        """`weigh` for rows in memory and the line learned from them."""
         X, y, rows, weights = problem.X, problem.targets, problem.rows, problem.totals
         self.extent, self.inner = Extent(*coef.shape), few_beyond(y[rows], weights)
         self.judge(coef, intercept)
@@ -268,8 +272,8 @@ class TargetScale:
     def begin(self, portfolio, X):
         """The portfolio for a stream that begins with these rows.
 
-        How many columns a sparse stream has is not known, only how many entries its rows have: they
-        share the wealth that the columns share in memory.
+        In memory the columns share the wealth. A sparse stream has an unknown number of columns:
+        there the entries of a row share it.
         """
         share = min(0.1, X.shape[0] / max(1, X.nnz)) if sparse.issparse(X) else None
 
@@ -282,14 +286,14 @@ class TargetScale:
         return portfolio if share is None else portfolio.with_learners(sharing)
 
     def after(self, portfolio, state):
-        """The portfolio after its first pass: the loss follows the residuals of the best member."""
-        predicted, seen, _ = recent_rows(state.progress)
-        residual = residual_size(predicted[:, 2 * state.chosen[0]], seen)
+        """The portfolio after its first pass: the loss fits the residuals of the best member."""
+        predicted, targets, _ = recent_rows(state.progress)
+        residual = residual_size(predicted[:, 2 * state.chosen[0]], targets)
         loss = within(self.loss, DELTA, residual)
         return portfolio.with_learners(lambda learner: learner._replace(loss=loss))
 
     def renew(self, portfolio, state):
-        """Every 64 rows of a stream: the loss after the latest 256 targets and residuals."""
+        """Every 64 rows of a stream: the loss fits the latest 256 targets and residuals."""
         if len(self.window) < 64 or not hasattr(self.loss, "within"):
             return portfolio
         m, s = self._location_and_scale(self.window)
@@ -302,10 +306,10 @@ class TargetScale:
         return portfolio.with_learners(lambda learner: learner._replace(loss=loss))
 
     def limits(self):
-        """Limits at prediction, as far from the mean on either side.
+        """Limits of columns at prediction, at equal distances from the mean.
 
-        The largest deviation of the clipped column; ten times that of the column as it is where
-        this predicts better.
+        The distance is the largest deviation of the clipped column, or ten times that of the raw
+        column where this predicts better.
         """
         if not np.isfinite(self.seen_high).all():
             return None

@@ -1,4 +1,4 @@
-"""How sure a fitted model is: intervals, sets, and what they rest on, for every estimator."""
+"""Uncertainty of every fitted estimator: intervals, sets, risks and coefficients."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,15 +28,14 @@ from tunefree.uncertainty.intervals import (
     rates,
 )
 
-# Of so many rows the final predictions of atoms are compared with the held-out ones.
-_MOST_ROWS = 5000
+# Most rows of atoms whose final predictions are compared with the held-out ones.
+_MOST_ATOM_ROWS = 5000
 NOTHING = (
-    "This {} knows of no row left out, or predicted before it was learned: give more rows to "
-    "`fit`, or a share of them to hold out."
+    "This {} has no held-out predictions: give more rows to `fit`, or a share of them to hold out."
 )
 
 
-def _known(estimator):
+def _held_out(estimator):
     check_is_fitted(estimator)
     if getattr(estimator, "held_out_", None) is None:
         raise ValueError(NOTHING.format(type(estimator).__name__))
@@ -46,51 +45,53 @@ def _known(estimator):
 class RiskIntervalMixin:
     """An estimator with an interval for its risk.
 
-    It rests on `held_out_`: `HeldOutProbabilities`, `HeldOutPredictions`, or `Residuals`.
+    Its basis is `held_out_`: `HeldOutProbabilities`, `HeldOutPredictions`, or `Residuals`.
     """
 
     held_out_: Any
 
     def _risk(self):
-        known = getattr(self, "held_out_", None)
-        if known is None:
+        held_out = getattr(self, "held_out_", None)
+        if held_out is None:
             return risk.held_out(np.empty(0), np.empty(0), bounded=False)
-        if isinstance(known, HeldOutProbabilities):
-            return risk.held_out(known.wrong(), known.weights, bounded=True)
-        if not isinstance(known, HeldOutPredictions):
-            known = HeldOutPredictions.of_residuals(known)
-        return risk.held_out(known.losses(), known.weights, bounded=False, spent=self._searched())
+        if isinstance(held_out, HeldOutProbabilities):
+            return risk.held_out(held_out.wrong(), held_out.weights, bounded=True)
+        if not isinstance(held_out, HeldOutPredictions):
+            held_out = HeldOutPredictions.of_residuals(held_out)
+        return risk.held_out(
+            held_out.losses(), held_out.weights, bounded=False, spent=self._searched()
+        )
 
     def _searched(self) -> float:
-        """Give q / (2 n) for q parameters that a search fitted to the n rows left out."""
+        """Return q / (2 n) for q parameters that a search fitted to the n held-out rows."""
         return 0.0
 
     @property
     def risk_interval_(self) -> tuple[float, float] | None:
-        """In which the share of errors, or the mean squared error, on new rows lies (95 %)."""
+        """Interval (95 %) for the share of errors, or the mean squared error, on new rows."""
         return self._risk()[0]
 
     @property
     def risk_interval_kind_(self) -> str:
-        """What `risk_interval_` rests on."""
+        """The method of `risk_interval_`, and what is known of it."""
         return self._risk()[1]
 
 
 class OnlineRiskIntervalMixin(RiskIntervalMixin):
-    """A classifier whose rows were predicted before they were learned, and counted."""
+    """A classifier that predicts rows before it learns them, and counts its mistakes."""
 
     @property
     def online_risk_interval_(self) -> tuple[float, float] | None:
-        """In which the mean risk of what was said along the stream lies (95 %), at all times.
+        """Interval (95 %, at all times together) for the mean risk of predictions on the way.
 
-        Of the best member's predictions in the first pass, each before its row was learned: a
-        theorem for any stream, with no claim about the predictor at its end. None where rows have
+        They are the best member's predictions in the first pass, each before its row was learned.
+        It is a theorem for any stream, but not about the final predictor. None where rows have
         weights other than 1.
         """
-        known = getattr(self, "held_out_", None)
-        if known is None or not known.rows:
+        held_out = getattr(self, "held_out_", None)
+        if held_out is None or not held_out.rows:
             return None
-        return risk.online(known.mistakes, known.rows, 0.05 / known.rivals)
+        return risk.online(held_out.mistakes, held_out.rows, 0.05 / held_out.rivals)
 
 
 class PredictsIntervals(Threaded):
@@ -104,7 +105,7 @@ class PredictsIntervals(Threaded):
     predict: Callable[..., np.ndarray]
 
     def _columns_of(self, X: Any) -> Any:
-        """The columns as the local scale takes them; None if it looks at the prediction alone."""
+        """The columns for the local scale; None if it depends on the prediction alone."""
         return None
 
     def predict_interval(
@@ -112,15 +113,15 @@ class PredictsIntervals(Threaded):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Predictions, and intervals that hold the target in 1 - alpha of new rows.
 
-        They are about the prediction, as wide as the rows that were left out call for, and follow
-        the noise where that pays. What is guaranteed, and what was measured, is in the guide "How
-        sure, and what that means".
+        The width of an interval about its prediction comes from the errors on held-out rows, and
+        varies with the row where that is better. docs/guide/sure.md has the guarantees and
+        measurements.
 
         Parameters
         ----------
         X : as for `predict`
         alpha : float or array-like of shape (n_alpha,), default=0.1
-            The share of targets that may lie outside.
+            The miss rate: the share of targets outside.
         joint : bool, default=False
             With several targets: all of a row's lie within in 1 - alpha of rows.
 
@@ -128,17 +129,17 @@ class PredictsIntervals(Threaded):
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
         intervals : ndarray of shape (n_samples, 2, n_alpha) or (n_samples, n_targets, 2, n_alpha)
-            Infinite, with a warning, where rows left out are fewer than 1 / alpha - 1.
+            Infinite, with a warning, where held-out rows are fewer than 1 / alpha - 1.
 
         Raises
         ------
         ValueError
-            If nothing is known of rows left out, or alpha is not between 0 and 1.
+            If there are no held-out predictions, or alpha is not between 0 and 1.
         """
         return self._intervals(X, self.predict(X), alpha, joint)
 
     def _intervals(self, X, y, alpha, joint, unit=1.0):
-        """Intervals about predictions; `unit` are the rows' standard deviations, up to a factor."""
+        """Intervals about predictions; `unit`: the rows' standard deviations, up to a factor."""
         alphas, parts, predictions = rates(alpha), self._parts(), y.reshape(len(y), -1)
         copies = getattr(self, "copies_", None)
         if copies:
@@ -149,54 +150,54 @@ class PredictsIntervals(Threaded):
         return y, out[:, 0] if y.ndim == 1 else out
 
     def _after_fit(self, X, y, sample_weight):
-        """Make intervals allow for atoms: by what the final model predicts for their rows."""
-        known, y = vars(self).get("held_out_"), np.asarray(y)
+        """Let intervals allow for atoms, by the final model's predictions of their rows."""
+        held_out, y = vars(self).get("held_out_"), np.asarray(y)
         targets = y.reshape(len(y), -1)
         values = [atoms(column) for column in targets.T]
-        # Pearson residuals of one value differ with the exposure: they have no atoms.
-        scaled = getattr(known, "unit", None) is not None
-        if known is None or scaled or not any(map(len, values)):
+        # Pearson residuals of equal targets differ with the exposure: they have no atoms.
+        is_pearson = getattr(held_out, "unit", None) is not None
+        if held_out is None or is_pearson or not any(map(len, values)):
             return
         of_atoms = [np.isin(*pair) for pair in zip(targets.T, values, strict=True)]
         rows = np.any(of_atoms, axis=0)
         if sample_weight is not None:
             rows &= np.asarray(sample_weight) > 0
         rows, final = self._final_predictions(X, np.flatnonzero(rows))
-        if isinstance(known, HeldOutPredictions):
-            pairs = list(zip(known.predictions.T, known.targets.T, strict=True))
+        if isinstance(held_out, HeldOutPredictions):
+            pairs = list(zip(held_out.predictions.T, held_out.targets.T, strict=True))
         else:
-            pairs = [(part.targets - part.residuals, part.targets) for part in known]
+            pairs = [(part.targets - part.residuals, part.targets) for part in held_out]
         extra = [
             allowance(*pair, final[:, j], targets[rows, j], values[j])
             for j, pair in enumerate(pairs)
         ]
-        if isinstance(known, HeldOutPredictions):
-            self.held_out_ = known._replace(allowance=np.stack(extra, axis=1))
+        if isinstance(held_out, HeldOutPredictions):
+            self.held_out_ = held_out._replace(allowance=np.stack(extra, axis=1))
         else:
             self.held_out_ = tuple(
-                part._replace(allowance=one) for part, one in zip(known, extra, strict=True)
+                part._replace(allowance=one) for part, one in zip(held_out, extra, strict=True)
             )
 
     def _final_predictions(self, X, rows):
-        """Predictions of the rows, of 5,000 where they take long; and which rows these are."""
+        """Final predictions and their rows; of 5,000 rows where predicting is slow."""
         X = X.tocsr() if sparse.issparse(X) else X if hasattr(X, "columns") else np.asarray(X)
         if len(rows) < X.shape[0]:
             X = _safe_indexing(X, rows)
-        columns = self._columns_of(X) if len(rows) > _MOST_ROWS else None
-        if columns is not None:  # a choice that does not depend on the rows' order
-            kept = np.argsort(row_hash(columns, 0), kind="stable")[:_MOST_ROWS]
-            X, rows = _safe_indexing(X, kept), rows[kept]
+        columns = self._columns_of(X) if len(rows) > _MOST_ATOM_ROWS else None
+        if columns is not None:  # a sample that does not depend on the rows' order
+            sample = np.argsort(row_hash(columns, 0), kind="stable")[:_MOST_ATOM_ROWS]
+            X, rows = _safe_indexing(X, sample), rows[sample]
         return rows, self.predict(X).reshape(len(rows), -1)
 
     def _parts(self):
-        """`Residuals` of every target; those of `HeldOutPredictions` are worked out once."""
-        known = _known(self)
-        if not isinstance(known, HeldOutPredictions):
-            return known
-        held = vars(self).get("_residuals")
-        if held is None or held[0] is not known:
-            held = vars(self)["_residuals"] = known, known.parts()
-        return held[1]
+        """`Residuals` of every target; those of `HeldOutPredictions` are computed once."""
+        held_out = _held_out(self)
+        if not isinstance(held_out, HeldOutPredictions):
+            return held_out
+        cached = vars(self).get("_residuals")
+        if cached is None or cached[0] is not held_out:
+            cached = vars(self)["_residuals"] = held_out, held_out.parts()
+        return cached[1]
 
     def _sigma(self, X, predictions):
         """The scale of rows, of the shape of the predictions."""
@@ -208,23 +209,23 @@ class PredictsIntervals(Threaded):
         )
 
     def _possible(self, ends):
-        """Intervals within what targets can be."""
+        """Intervals clipped to the possible targets."""
         return ends
 
     def _plus(self, X, copies, shape, alphas, joint):
         """CV+ over cross-fitted copies."""
         predictions, sigma, scores, weights = [], [], [], []
-        for copy, own in copies:
+        for copy, held_out in copies:
             f = copy.predict(X).reshape(shape)
             predictions.append(f)
             sigma.append(copy._sigma(X, f))
-            scores.append(own.scores.max(axis=1, keepdims=True) if joint else own.scores)
-            weights.append(own.weights)
+            scores.append(held_out.scores.max(axis=1, keepdims=True) if joint else held_out.scores)
+            weights.append(held_out.weights)
         out = np.empty((*shape, 2, len(alphas)))
         for j in range(shape[1]):
             column = [s[:, 0 if joint else j] for s in scores]
-            own = [f[:, j] for f in predictions], [s[:, j] for s in sigma]
-            out[:, j] = plus_interval(column, weights, *own, alphas)
+            held_out = [f[:, j] for f in predictions], [s[:, j] for s in sigma]
+            out[:, j] = plus_interval(column, weights, *held_out, alphas)
         return out
 
 
@@ -248,17 +249,17 @@ class PredictsSets(Threaded):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The most likely class, and a set of classes that holds the true one in 1 - alpha of rows.
 
-        A set may be empty: none of the classes is as likely as the true one of most rows was.
+        A set is empty if no class is as likely as the true class of most rows was.
 
         Parameters
         ----------
         X : as for `predict`
         alpha : float or array-like of shape (n_alpha,), default=0.1
-            The share of rows whose class may be missing.
+            The miss rate: the share of rows whose class is not in the set.
         score : {'lac', 'aps'}, default='lac'
             'lac' has the smallest sets on average, 'aps' larger ones where rows are hard.
         class_conditional : bool, default=False
-            Keep the rate in every class; one of fewer than 1 / alpha - 1 rows is always in.
+            Keep the rate in every class; a class of fewer than 1 / alpha - 1 rows is always in.
 
         Returns
         -------
@@ -268,30 +269,30 @@ class PredictsSets(Threaded):
         Raises
         ------
         ValueError
-            If nothing is known of rows left out, or alpha is not between 0 and 1.
+            If there are no held-out predictions, or alpha is not between 0 and 1.
         """
-        alphas, part = rates(alpha), _known(self)
+        alphas, part = rates(alpha), _held_out(self)
         copies = getattr(self, "copies_", None)
         if copies and not class_conditional:
             p = [self._of_copy(copy, X) for copy, _ in copies]
-            return self.predict(X), plus_set([own for _, own in copies], p, alphas, score)
+            return self.predict(X), plus_set([held_out for _, held_out in copies], p, alphas, score)
         p = np.asarray(self.predict_proba(X), dtype=np.float64)
         return self.predict(X), part.sets(p, alphas, score, class_conditional)
 
     def _of_copy(self, copy, X):
-        """Probabilities of a copy, which may have seen fewer classes."""
-        told = copy.predict_proba(X)
-        out = np.zeros((len(told), len(self.classes_)))
-        out[:, base.places_of(self.classes_, copy.classes_)] = told
+        """Probabilities by a copy, which may know fewer classes."""
+        probabilities = copy.predict_proba(X)
+        out = np.zeros((len(probabilities), len(self.classes_)))
+        out[:, base.places_of(self.classes_, copy.classes_)] = probabilities
         return out
 
     @available_if(lambda self: callable(self.predict_proba))
     def predict_venn_abers(self, X: MatrixLike) -> np.ndarray:
         """Two probabilities of every class, of which one is calibrated.
 
-        Each class against the rest, by isotonic regression with the new row among those left out,
-        once as none of the class and once as one of it (Vovk, Petej and Fedorova 2015). Their
-        difference says how far the rows left out settle the matter.
+        For each class against the rest, isotonic regression on the held-out rows and the new row,
+        once with the label 0 and once with the label 1 (Vovk, Petej and Fedorova 2015). The
+        difference of the two shows how much is uncertain.
 
         Parameters
         ----------
@@ -301,7 +302,7 @@ class PredictsSets(Threaded):
         -------
         ndarray of shape (n_samples, n_classes, 2)
         """
-        part, p = _known(self), np.asarray(self.predict_proba(X), dtype=np.float64)
+        part, p = _held_out(self), np.asarray(self.predict_proba(X), dtype=np.float64)
         pairs = [
             VennAbers.fit(part.p[:, c], (part.codes == c).astype(float), part.weights).of(p[:, c])
             for c in range(len(self.classes_))
@@ -310,28 +311,28 @@ class PredictsSets(Threaded):
 
 
 class CoefficientInferenceMixin:
-    """A linear estimator whose loss has a smooth minimum, which coefficients are inferred of."""
+    """A linear estimator whose loss has a smooth minimum: intervals for its coefficients."""
 
     fit_intercept: bool
 
     def _estimand(self, y: np.ndarray) -> tuple[Law, np.ndarray]:
-        """Abstract: the law, and targets (n, k); a ValueError where nothing is sound."""
+        """Abstract: the law, and targets (n, k); a ValueError where no interval is sound."""
         raise NotImplementedError
 
     def _estimand_of_rows(self, y, exposure, offset):
         """`_estimand` of rows with an exposure or an offset, for estimators that take these."""
         if exposure is not None or offset is not None:
             raise ValueError(
-                f"{type(self).__name__} takes no exposure= or offset=: ReflectronRegressor does."
+                f"{type(self).__name__} takes no exposure= or offset=: use ReflectronRegressor."
             )
         return self._estimand(y)
 
     def _inference_columns(self, X: Any, weights: np.ndarray) -> tuple[Any, list[str]]:
-        """Rows as the columns that have coefficients, and the names of these."""
+        """The columns that have coefficients, and their names."""
         return base.check_rows(self, X), [str(name) for name in _check_feature_names_in(self)]
 
     def _inferred(self, X, y, sample_weight, exposure, offset):
-        """What `inferred` finds for every target, and the names of the columns."""
+        """The results of `inferred` for every target, and the names of the columns."""
         check_is_fitted(self)
         if len(y) != X.shape[0]:
             raise ValueError(f"y has {len(y)} rows, and X has {X.shape[0]}.")
@@ -354,18 +355,18 @@ class CoefficientInferenceMixin:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients of the best linear predictor of the loss, and intervals for them.
 
-        The centre is not `coef_`, which is averaged and shrunk: it is the minimum of the loss over
-        these rows without a penalty, by Newton's steps. The intervals hold for rows that are
-        independent, whether or not a line is true and errors are equal (`summary` says how).
+        The centre is not `coef_`, which is averaged and shrunk. It is the minimum of the loss over
+        these rows without a penalty, by Newton's steps. The intervals hold for independent rows,
+        whether or not the model is linear and errors have equal variance (HC3, see `summary`).
 
         Parameters
         ----------
         X : frame, array-like or CSR of shape (n_samples, n_features)
-            As for `fit`. Of a column of categories every level has a coefficient but the most
+            As for `fit`. In a column of categories every level has a coefficient except the most
             frequent one, the reference (of equally frequent ones the first by name).
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         alpha : float, default=0.05
-            The share of samples whose interval may miss.
+            The miss rate: the share of samples whose interval misses.
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions, others sampling weights.
         exposure, offset : array-like of shape (n_samples,), optional
@@ -380,9 +381,9 @@ class CoefficientInferenceMixin:
         Raises
         ------
         ValueError
-            Where none is sound: fewer than three rows a column, separable classes, columns that
-            depend on each other, corners in the loss, constraints, learned links, several classes;
-            a model fitted with an exposure or an offset that is not given here.
+            Where no interval is sound: fewer than three rows a column, separable classes, columns
+            that depend on each other, corners in the loss, constraints, learned links, several
+            classes; a model fitted with an exposure or an offset that is not given here.
 
         References
         ----------

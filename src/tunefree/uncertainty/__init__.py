@@ -1,1 +1,1 @@
-"""How sure: intervals, sets, probabilities, risks and coefficients, from rows already left out."""
+"""Uncertainty from held-out rows: intervals, sets, probabilities, risks and coefficients."""

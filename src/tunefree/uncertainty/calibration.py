@@ -1,15 +1,15 @@
-r"""Probabilities that are as right as rows left out can make them.
+r"""Calibration of probabilities on held-out rows.
 
-`calibrated` goes from what it is given to a slope and an offset for every class,
-:math:`p_c \propto \exp(a_c \log p_c + b_c)`, only if five-fold cross-validation on rows left out
-gains more than a standard error of log-loss. (One temperature for all is what a stack already has
-in its weights. Venn-Abers prediction as a last step gained so much on none of the 46 sets it was
-tried on, and would have cost on most: it stays a pair of probabilities of its own.)
+`calibrated` fits a slope and an offset for every class,
+:math:`p_c \propto \exp(a_c \log p_c + b_c)`, and uses them only if five-fold cross-validation on
+held-out rows gains more than one standard error of log-loss. (A single temperature is already in
+the weights of a stack. Venn-Abers prediction as a last step gained that much on none of 46 data
+sets, and was worse on most: it remains a separate pair of probabilities.)
 
-`VennAbers` gives two probabilities of a class: isotonic regression of the labels on the scores,
-with the new row among them, once as one of the class and once as none. One of the two is calibrated
-exactly, if rows are exchangeable. Both are read from the slopes of the greatest convex minorant
-with a point added, for all places of the new row in one sweep.
+`VennAbers` gives two probabilities of a class. They are isotonic regressions of the labels on the
+scores of the held-out rows and the new row, once with the label 1 and once with the label 0. If
+rows are exchangeable, one of the two is calibrated exactly. Both are slopes of a greatest convex
+minorant with one point added; one sweep finds them for all positions of the new score.
 
 Source: Guo et al. 2017; Kull et al. 2019; Vovk, Petej and Fedorova 2015 ("Large-scale probabilistic
 predictors with and without guarantees of validity", algorithms 1 to 4).
@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-_FOLDS, _OFFSETS, _FEWEST = 5, 1e-3, 40
+_FOLDS, _OFFSETS, _FEWEST_ROWS = 5, 1e-3, 40
 
 
 class Slopes(NamedTuple):
@@ -41,22 +41,24 @@ class Slopes(NamedTuple):
         return log_softmax(self.slopes * log_softmax(logs, axis=1) + self.offsets, axis=1)
 
     def onnx(self, g, scores):
-        """The same as nodes of a graph."""
+        """Log-probabilities as nodes of a graph."""
         logs = g("LogSoftmax", scores, axis=1)
         return g("Add", g("Mul", logs, self.slopes), self.offsets)
 
     @classmethod
     def fit(cls, logs, codes, weights):
-        """Those of least log-loss, as if two more rows were of all classes in equal parts."""
+        """The fit of least log-loss, as if all classes shared two more rows equally."""
         k, total = logs.shape[1], weights.sum()
-        aims, share = (total * np.eye(k)[codes] + 2.0 / k) / (total + 2.0), weights / total
+        targets, share = (total * np.eye(k)[codes] + 2.0 / k) / (total + 2.0), weights / total
 
         def risk(theta):
             a, b = np.exp(theta[:k]), theta[k:]
-            told = log_softmax(a * logs + b, axis=1)
-            gap = share[:, None] * (np.exp(told) - aims)
+            log_p = log_softmax(a * logs + b, axis=1)
+            gap = share[:, None] * (np.exp(log_p) - targets)
             slope = [a * (gap * logs).sum(axis=0), gap.sum(axis=0) + 2.0 * _OFFSETS * b]
-            return -np.vdot(share[:, None] * aims, told) + _OFFSETS * b @ b, np.concatenate(slope)
+            return -np.vdot(share[:, None] * targets, log_p) + _OFFSETS * b @ b, np.concatenate(
+                slope
+            )
 
         ends = [(-3.0, 3.0)] * k + [(None, None)] * k
         theta = minimize(risk, np.zeros(2 * k), jac=True, method="L-BFGS-B", bounds=ends).x
@@ -64,7 +66,7 @@ class Slopes(NamedTuple):
 
 
 def calibrated(scores, codes, weights):
-    """`Slopes` for log-odds of rows left out if they pay, else None.
+    """`Slopes` for held-out log-odds if they lower the log-loss, else None.
 
     Parameters
     ----------
@@ -84,32 +86,26 @@ def calibrated(scores, codes, weights):
     logs = log_softmax(scores, axis=1)
     fold = np.arange(len(codes)) % _FOLDS  # rows are in the order of a hash
     counts = np.bincount(codes, minlength=scores.shape[1])
-    if len(codes) < _FEWEST or counts.min() < 2:
+    if len(codes) < _FEWEST_ROWS or counts.min() < 2:
         return None
-    gain, each = np.empty(len(codes)), np.arange(len(codes))
+    gain, rows = np.empty(len(codes)), np.arange(len(codes))
     for f in range(_FOLDS):
-        out = fold == f
-        mended = Slopes.fit(logs[~out], codes[~out], weights[~out]).of(logs[out])
-        gain[out] = (mended - logs[out])[np.arange(out.sum()), codes[out]]
+        held_out = fold == f
+        recalibrated = Slopes.fit(logs[~held_out], codes[~held_out], weights[~held_out]).of(
+            logs[held_out]
+        )
+        gain[held_out] = (recalibrated - logs[held_out])[np.arange(held_out.sum()), codes[held_out]]
     share = weights / weights.sum()
     mean = share @ gain
     if mean <= np.sqrt(np.square(share * (gain - mean)).sum()):
         return None
-    found = Slopes.fit(logs, codes, weights)
-    better = (found.of(logs) - logs)[each, codes]
-    return found if share @ better > 0.0 else None
+    slopes = Slopes.fit(logs, codes, weights)
+    final_gain = (slopes.of(logs) - logs)[rows, codes]
+    return slopes if share @ final_gain > 0.0 else None
 
 
 class VennAbers(NamedTuple):
-    """Two probabilities for every place of a new score among those of rows left out.
-
-    Attributes
-    ----------
-    knots : ndarray of shape (m,)
-        The different scores, ascending.
-    low, high : ndarray of shape (m + 1,)
-        Probability of a row at or below knot i, if it is taken as none of the class; of one at or
-        above knot i - 1, if as one.
+    """Two probabilities for every position of a new score among the held-out ones.
 
     Examples
     --------
@@ -118,57 +114,57 @@ class VennAbers(NamedTuple):
     array([[0.333, 0.667]])
     """
 
-    knots: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    knots: np.ndarray  # (m,): the distinct scores, ascending
+    low: np.ndarray  # (m + 1,): at or below knot i, if the new row has the label 0
+    high: np.ndarray  # (m + 1,): at or above knot i - 1, if the new row has the label 1
 
     @classmethod
     def fit(cls, scores, labels, weights):
-        """Of scores, labels 0 or 1, and weights of shape (n,)."""
-        knots, place = np.unique(scores, return_inverse=True)
-        w = np.bincount(place, weights, len(knots))
-        hits = np.bincount(place, weights * labels, len(knots))
-        high = _with_one(w, hits)
-        low = 1.0 - _with_one(w[::-1], (w - hits)[::-1])[::-1]
+        """Fit to scores, labels 0 or 1, and weights of shape (n,)."""
+        knots, knot_of = np.unique(scores, return_inverse=True)
+        mass = np.bincount(knot_of, weights, len(knots))
+        hits = np.bincount(knot_of, weights * labels, len(knots))
+        high = _with_one(mass, hits)
+        low = 1.0 - _with_one(mass[::-1], (mass - hits)[::-1])[::-1]
         return cls(knots, low, high)
 
     def of(self, scores):
         """The pair of new scores, of shape (n, 2)."""
-        # A score between two knots, or at one, is pooled with those at and above it (as one of the
-        # class) or at and below it (as none).
+        # A score at a knot or between two is pooled with those at and above it (label 1), or at and
+        # below it (label 0).
         left, right = (np.searchsorted(self.knots, scores, side) for side in ("left", "right"))
         return np.stack([self.low[right], self.high[left]], axis=1)
 
 
 def _with_one(w, hits):
-    """Isotonic fit of one more row of weight 1 and label 1, at each place among the knots.
+    """Isotonic fit of one more row of weight 1 and label 1, at each position among the knots.
 
-    Of shape (m + 1,): at or below knot i, and above all. The fit is the slope of the greatest
-    convex minorant of summed hits over summed weights; the new row's step (1, 1) starts left of all
-    others, and moves one knot to the right at a time. `hull` holds the minorant's corners from the
-    new step on, the leftmost on top.
+    The result has the shape (m + 1,): at or below knot i, and above all. The fit is the slope of
+    the greatest convex minorant of summed hits over summed weights. The new row's step (1, 1)
+    starts left of all others, and moves to the right by one knot at a time. `hull` is a stack of
+    the minorant's corners from the new step on, the leftmost on top.
     """
     m = len(w)
     x, y = [-1.0, 0.0, *np.cumsum(w).tolist()], [-1.0, 0.0, *np.cumsum(hits).tolist()]
 
-    def turn(a, b, c):  # positive: to the left
+    def cross(a, b, c):  # positive: to the left
         return (b[0] - a[0]) * (c[1] - b[1]) - (b[1] - a[1]) * (c[0] - b[0])
 
     hull: list = []
     for point in zip(reversed(x), reversed(y), strict=True):
-        while len(hull) > 1 and turn(point, hull[-1], hull[-2]) <= 0.0:
+        while len(hull) > 1 and cross(point, hull[-1], hull[-2]) <= 0.0:
             hull.pop()
         hull.append(point)
     out = np.ones(m + 1)
     for i in range(m):
-        top, after = hull[-1], hull[-2]
-        out[i] = (after[1] - top[1]) / (after[0] - top[0])
+        top, next_corner = hull[-1], hull[-2]
+        out[i] = (next_corner[1] - top[1]) / (next_corner[0] - top[0])
         x[i + 1], y[i + 1] = x[i] + x[i + 2] - x[i + 1], y[i] + y[i + 2] - y[i + 1]
         moved = (x[i + 1], y[i + 1])
-        if turn(top, moved, after) <= 0.0:
+        if cross(top, moved, next_corner) <= 0.0:
             continue
         hull.pop()
-        while len(hull) > 1 and turn(moved, hull[-1], hull[-2]) <= 0.0:
+        while len(hull) > 1 and cross(moved, hull[-1], hull[-2]) <= 0.0:
             hull.pop()
         hull.append(moved)
     return np.clip(out, 0.0, 1.0)

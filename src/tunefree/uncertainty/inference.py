@@ -1,15 +1,15 @@
 r"""Intervals for coefficients: of the M-estimand of a loss, with the sandwich HC3.
 
-Learning stops early, averages and shrinks, and what it finds has no standard error that is any
-good. So the centre is another: the unpenalised minimum of the loss, by Newton's steps. With the
+Learned coefficients have no valid standard error: learning stops early, averages and shrinks. So
+the centre of the intervals is the unpenalised minimum of the loss, by Newton's steps. With the
 score r_i (half the slope of the deviance in the index s_i) and its slope h_i,
 
 .. math:: V = A^{-1} \Bigl(\sum_i \frac{r_i^2}{(1 - l_i)^2} x_i x_i^\top\Bigr) A^{-1}, \qquad
     A = \sum_i h_i x_i x_i^\top,\quad l_i = h_i x_i^\top A^{-1} x_i,
 
-and quantiles of Student's t with n - d degrees of freedom. That is about the best linear predictor
-of the loss, whether or not a line is true, and wants neither normal nor equal errors: only
-independent rows, and many more of them than columns.
+with quantiles of Student's t with n - d degrees of freedom. The intervals are for the best linear
+predictor of the loss, whether or not the model is linear. Errors need not be normal or of equal
+variance: rows must be independent, and many more than columns.
 
 Source: Huber 1967; White 1980; MacKinnon and White 1985 (HC3).
 """
@@ -22,12 +22,12 @@ from scipy.stats import t as student
 
 from tunefree.families import Matching
 
-_MOST_STEPS, _SETTLED, _FAR, _MOST_CELLS = 100, 1e-10, 30.0, 2e8
-_SHARE = 3  # rows a column, at least
+_MOST_STEPS, _CONVERGED, _LARGEST_INDEX, _MOST_CELLS = 100, 1e-10, 30.0, 2e8
+_ROWS_PER_COLUMN = 3  # at least
 
 
 class Summary(NamedTuple):
-    """A table of coefficients as statisticians know it; `print` shows it, `to_frame` is pandas.
+    """The usual table of coefficients: `print` shows it, `to_frame` converts it to pandas.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Summary(NamedTuple):
     alpha : float
         The intervals from low to high hold the estimand in 1 - alpha of samples.
     note : str
-        What is estimated, and what that rests on.
+        What is estimated, and by which method.
     """
 
     names: list
@@ -51,10 +51,10 @@ class Summary(NamedTuple):
 
     def columns(self):
         """The columns of the table, by their headings."""
-        ends = f"[{0.5 * self.alpha:g}", f"{1.0 - 0.5 * self.alpha:g}]"
+        limits = f"[{0.5 * self.alpha:g}", f"{1.0 - 0.5 * self.alpha:g}]"
         return {
             "coef": self.coef, "std err": self.standard_error, "t": self.statistic,
-            "P>|t|": self.p_value, ends[0]: self.low, ends[1]: self.high,
+            "P>|t|": self.p_value, limits[0]: self.low, limits[1]: self.high,
         }  # fmt: skip
 
     def to_frame(self) -> Any:
@@ -110,7 +110,7 @@ class Law(NamedTuple):
         return (self.score(s + step, y) - self.score(s - step, y)) / (2.0 * step)
 
     def start(self, y, weights):
-        """The intercept to start from: about the best constant, or 0 where none is known."""
+        """The first intercept: near the best constant, or 0 where the link has no inverse."""
         mean = np.average(y, weights=weights if self.exposure is None else weights * self.exposure)
         low, high = getattr(self.link, "range", (-np.inf, np.inf))
         if not (low < mean < high and hasattr(self.link, "inverse")):
@@ -144,7 +144,7 @@ def inferred(X, y, weights, law, intercept, names):
     Raises
     ------
     ValueError
-        Where the covariance would be unsound, in a sentence.
+        Where the covariance would not be valid; the message has the reason.
 
     Examples
     --------
@@ -156,14 +156,14 @@ def inferred(X, y, weights, law, intercept, names):
     >>> bool(abs(coef[0] - 2.0) < 3 * np.sqrt(V[0, 0]))
     True
     """
-    kept = weights > 0.0
-    X, y, weights, law = X[kept], y[kept], weights[kept], law.only(kept)
+    positive = weights > 0.0
+    X, y, weights, law = X[positive], y[positive], weights[positive], law.only(positive)
     whole = bool((weights == np.round(weights)).all())
     n, d = float(weights.sum()) if whole else float(len(y)), X.shape[1]
-    if _SHARE * (d + intercept) >= n:
+    if _ROWS_PER_COLUMN * (d + intercept) >= n:
         raise ValueError(
-            f"{d} columns are too many for {n:.0f} rows: intervals of coefficients want more than "
-            f"{_SHARE} rows a column. Leave columns out beforehand, on other rows."
+            f"{d} columns are too many for {n:.0f} rows: intervals of coefficients need more than "
+            f"{_ROWS_PER_COLUMN} rows a column. Drop columns first, chosen on other rows."
         )
     if len(y) * d > _MOST_CELLS:
         raise ValueError(f"{len(y)} rows of {d} columns are too many: give a sample of the rows.")
@@ -176,29 +176,29 @@ def inferred(X, y, weights, law, intercept, names):
     heavy = weights if whole else np.square(weights)
     meat = A.T @ ((heavy * np.square(size))[:, None] * A)
     # Back to the units of the columns: coefficients over their scales, and the intercept.
-    back = np.diag(1.0 / scale)
+    to_raw = np.diag(1.0 / scale)
     if intercept:
-        back[-1, :d] = -center / scale[:d]
-    return back @ beta, back @ bread @ meat @ bread @ back.T, n
+        to_raw[-1, :d] = -center / scale[:d]
+    return to_raw @ beta, to_raw @ bread @ meat @ bread @ to_raw.T, n
 
 
 def _standard(X, weights, intercept, names):
-    """Standardised columns, and one of ones for the intercept; refuse what has no inverse."""
+    """Standardised columns, and ones for the intercept; refuse dependent columns."""
     A = X.toarray() if sparse.issparse(X) else np.array(X)
     A = A.astype(np.float64)
     share = weights / weights.sum()
     center = share @ A if intercept else np.zeros(A.shape[1])
     A -= center
     scale = np.sqrt(share @ np.square(A))
-    flat = scale <= 1e-12 * np.maximum(np.abs(center), 1e-300)
-    if flat.any():
-        raise ValueError(f"Column {names[int(np.argmax(flat))]} is constant: leave it out.")
+    constant = scale <= 1e-12 * np.maximum(np.abs(center), 1e-300)
+    if constant.any():
+        raise ValueError(f"Column {names[int(np.argmax(constant))]} is constant: drop it.")
     A /= scale
     values, vectors = np.linalg.eigh(A.T @ (share[:, None] * A))
     if values[0] <= 1e-10 * values[-1]:
-        rest = _direction(vectors[:, 0], names)
+        combination = _direction(vectors[:, 0], names)
         raise ValueError(
-            f"Columns are linear combinations of each other ({rest} is constant): leave some out."
+            f"Columns are linear combinations of each other ({combination} is constant): drop some."
         )
     if intercept:
         A, scale = np.column_stack([A, np.ones(len(A))]), np.append(scale, 1.0)
@@ -221,46 +221,46 @@ def _newton(A, y, weights, law, names):
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for _ in range(_MOST_STEPS):
             slope, score = law.slope(s, y), share * law.score(s, y)
-            curved = np.maximum(slope, 1e-3 * np.maximum(slope.max(), 1e-300))
-            step = np.linalg.solve(A.T @ ((share * curved)[:, None] * A), A.T @ score)
+            curvature = np.maximum(slope, 1e-3 * np.maximum(slope.max(), 1e-300))
+            step = np.linalg.solve(A.T @ ((share * curvature)[:, None] * A), A.T @ score)
             size = float(np.abs(A @ step).max())
-            # Indices move by at most 4 deviations of a logistic at once.
+            # A step changes indices by at most 4 (logistic link), or 4 standard deviations.
             limit = 4.0 * max(1.0, float(np.std(y))) if _is_real(law.link) else 4.0
             beta = beta - step * min(1.0, limit / max(size, 1e-300))
             s = A @ beta
-            if size <= _SETTLED * max(1.0, float(np.abs(s).max())) or not np.isfinite(size):
+            if size <= _CONVERGED * max(1.0, float(np.abs(s).max())) or not np.isfinite(size):
                 break
     bounded = np.isfinite(getattr(law.link, "range", (-np.inf, np.inf))).all()
     classes = bounded and set(np.unique(y).tolist()) == {0.0, 1.0}
     if classes and np.isfinite(s).all():
-        middle = (s > 0.0) == (y == 1.0)
-        if middle.all():
-            own = beta[: len(names)] / np.linalg.norm(beta[: len(names)])
+        correct = (s > 0.0) == (y == 1.0)
+        if correct.all():
+            normal = beta[: len(names)] / np.linalg.norm(beta[: len(names)])
             raise ValueError(
                 "The classes are separable, and no coefficient is finite: the standardised columns "
-                f"{_direction(own, names)} tell them apart without a mistake."
+                f"{_direction(normal, names)} separate them without a mistake."
             )
-    settled = size <= 1e-6 * max(1.0, float(np.abs(s).max()))
-    if not settled or (classes and float(np.abs(s).max()) > _FAR):
-        far = _direction(
+    converged = size <= 1e-6 * max(1.0, float(np.abs(s).max()))
+    if not converged or (classes and float(np.abs(s).max()) > _LARGEST_INDEX):
+        direction = _direction(
             beta[: len(names)] / max(np.linalg.norm(beta[: len(names)]), 1e-300), names
         )
         raise ValueError(
             "The minimum of the loss lies at infinity or was not found: coefficients grow along "
-            f"the standardised columns {far}. (OptimisticPerceptron certifies whether classes are "
-            "separable.)"
+            f"the standardised columns {direction}. OptimisticPerceptron proves whether classes "
+            "are separable."
         )
     return beta, s
 
 
 def _is_real(link):
-    """Whether indices are in the units of targets."""
+    """Whether the link is the identity."""
     probe = np.array([0.0, 1.0, 5.0])
     return bool(np.allclose(link.mean(probe), probe))
 
 
 def table(coef, covariance, n, names, alpha, note):
-    """The `Summary` of what `inferred` found."""
+    """The `Summary` of the results of `inferred`."""
     error, degrees = np.sqrt(np.diag(covariance)), n - len(coef)
     reach = student.ppf(1.0 - 0.5 * alpha, degrees) * error
     t = np.divide(coef, error, out=np.full(len(coef), np.inf), where=error > 0.0)
