@@ -269,7 +269,7 @@ class Mirror(NamedTuple):
         start = Point(duals, thetas, offsets)
         steps = [self.first_step if c.step is None else c.step for c in self.configurations]
         potentials = [c.potential for c in self.configurations]
-        way = [getattr(getattr(p, "base", p), "way", 1.0) for p in potentials]
+        way = [getattr(getattr(p, "base", p), "patience_factor", 1.0) for p in potentials]
         zeros, none, worst = np.zeros(n), np.zeros(n, int), np.full(n, np.inf)
         return State(
             live=np.arange(n), now=start, trial=start, gradient=np.zeros((n, *shape)),
