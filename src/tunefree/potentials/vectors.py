@@ -243,7 +243,7 @@ class Hypentropy(Potential):
 
     @property
     def patience_factor(self) -> float:
-        """The dual of 1 relative to that for beta = 1e-12, at least 1: duals that far need time."""
+        """Factor of the patience: the dual of 1, relative to beta = 1e-12; at least 1."""
         return max(1.0, float(np.log(2.0) - np.log(self.beta)) / float(np.log(2e12)))
 
     def value(self, x: np.ndarray) -> float:
