@@ -1007,7 +1007,7 @@ def _are_valid_bets(bets):
 
 
 class Mixture:
-    """The learner of one stream: its state, the states of late answers, and its trace.
+    """The learner of one stream: its state, the states for late labels, and its trace.
 
     Parameters
     ----------
@@ -1071,7 +1071,7 @@ class Mixture:
         return {name: self.__dict__[name] for name in self._SAVED}
 
     def _check(self, size):
-        """Refuse a state (of a forged file, say) by which kernels would read beyond arrays."""
+        """Refuse a state (perhaps of a forged file) by which kernels would read beyond arrays."""
         d, m, heads = self.d, self.m, (self.state, *self.past)
         arrays = {
             "state": (size,),
