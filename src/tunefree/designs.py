@@ -486,7 +486,7 @@ def equations(A: Any, X: Any = None):
         rows = values = np.ascontiguousarray(np.reshape(np.asarray(A), (-1, shape[1])))
     if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise ValueError(
-            "A matrix of shared weights has NaN, infinity or values that are no real numbers."
+            "A matrix of shared weights has NaN or infinity, or values that are no real numbers."
         )
     return rows if values.dtype.kind == "f" else rows.astype(float), shape[0]
 

@@ -416,7 +416,7 @@ class AveragedSGDRegressor(
         if targets.shape[1] != known:
             raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
         # As a single block, of which nothing is copied.
-        chunk = Rows(X, targets, given_visits(weights), room=lambda: X.shape[0])
+        chunk = Rows(X, targets, given_visits(weights), most_rows=lambda: X.shape[0])
         self._stream = run(learner, stream, chunk, max_passes=1).state
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         self._path = self.validation_scores_ = self.alpha_ = self.hint_ = None
