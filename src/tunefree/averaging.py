@@ -2,15 +2,14 @@ r"""Averaging schemes as masses: the weight that each scheme gives to the iterat
 
 The iterate used to predict round t (t = 0, 1, ...) has mass(t, t + 1); ``mass(start, stop)`` is the
 closed-form total over start..stop-1. A running average moves by
-``rho_t = mass(t, t + 1) / mass(0, t + 1)``; a lazily updated coordinate that kept its value from
-round `start` to round `stop` adds ``value * mass(start, stop)``; averages of consecutive stretches
-merge by their total masses (`chunk_mean`, `merge_means`). If the iterates are
+``rho_t = mass(t, t + 1) / mass(0, t + 1)``. A lazily updated coordinate that did not change from
+round `start` to round `stop` adds ``value * mass(start, stop)``. Averages of consecutive chunks are
+merged by their total masses (`chunk_mean`, `merge_means`). If the iterates are
 ``w_t = w_0 + steps 1..t``, their average is w_0 plus every step s times `survival`, the share
-``mass(s, n) / mass(0, n)`` of the iterates that have made it.
+``mass(s, n) / mass(0, n)`` of the iterates that include it.
 
-A suffix (tail) average is any scheme restarted: learners forget what they have summed and go on.
-`Last` and `Tail` depend on where the run ends: ``within(scheme, n)`` gives them their place among
-n iterates.
+A suffix (tail) average is any scheme restarted: learners set their sums to zero and continue.
+`Last` and `Tail` depend on where the run ends: ``within(scheme, n)`` makes them for n iterates.
 """
 
 from collections.abc import Iterable
@@ -43,7 +42,7 @@ class Uniform(NamedTuple):
 
 @part
 class Polynomial(NamedTuple):
-    """Iterate t counts t + 1: later iterates matter more, the first ones fade like 1/T^2.
+    """Iterate t counts t + 1: later iterates weigh more, and the first ones fade like 1/T^2.
 
     Examples
     --------
@@ -60,13 +59,13 @@ class Polynomial(NamedTuple):
 class Geometric(NamedTuple):
     r"""Iterate t counts q^t with q = 1 / (1 + rate): averaging that regularizes.
 
-    In expectation, and without end, the average of SGD with step eta on the squared loss is ridge
-    regression with penalty lambda = rate / eta, towards w_0.
+    In expectation and in the limit of many steps, the average of SGD with step eta on the squared
+    loss is ridge regression with penalty lambda = rate / eta, towards w_0.
 
     Parameters
     ----------
     rate : float, default=0.001
-        eta lambda >= 0; 0 is the uniform average. (A rate keeps digits that q near 1 would lose.)
+        eta lambda >= 0; 0 is the uniform average. (A rate has digits that q near 1 would lose.)
 
     References
     ----------
@@ -129,7 +128,7 @@ class Tail(NamedTuple):
     Parameters
     ----------
     fraction : float, default=0.5
-        Which share of the iterates, in (0, 1].
+        The share of the iterates, in (0, 1].
 
     References
     ----------
@@ -151,7 +150,7 @@ class Tail(NamedTuple):
 
 
 class Weighted(NamedTuple):
-    """Iterate t counts as the user says.
+    """Every iterate has a weight of its own.
 
     Parameters
     ----------
@@ -200,7 +199,7 @@ class Weighted(NamedTuple):
 
 
 def within(scheme: Any, n: int) -> Any:
-    """The scheme with its place in a run of n iterates, if it depends on that.
+    """The scheme for a run of n iterates, where it depends on the end of the run.
 
     Examples
     --------
@@ -211,7 +210,7 @@ def within(scheme: Any, n: int) -> Any:
 
 
 def survival(scheme: Any, n: int) -> np.ndarray:
-    """The share of n iterates that come after each of the steps 1..n-1.
+    """The share of n iterates that include each of the steps 1..n-1.
 
     Returns
     -------
@@ -231,7 +230,7 @@ def survival(scheme: Any, n: int) -> np.ndarray:
 
 
 def chunk_mean(scheme: Average, iterates: Iterable, start: int = 0) -> tuple[Any, float]:
-    """Average a stretch of iterates one by one: what a stream or a worker does.
+    """Average consecutive iterates one by one, as a stream or a worker does.
 
     Parameters
     ----------
@@ -255,7 +254,7 @@ def chunk_mean(scheme: Average, iterates: Iterable, start: int = 0) -> tuple[Any
     mean, t = 0.0, start
     for w in iterates:
         total = scheme.mass(float(start), t + 1.0)
-        # Far down a geometric chunk there is no mass left, nor anything to move.
+        # Late in a geometric chunk the masses are 0, and the mean stays.
         share = scheme.mass(float(t), t + 1.0) / total if total > 0.0 else 0.0
         mean = mean + share * (w - mean)
         t += 1
@@ -263,7 +262,7 @@ def chunk_mean(scheme: Average, iterates: Iterable, start: int = 0) -> tuple[Any
 
 
 def merge_means(means: ArrayLike, totals: ArrayLike) -> np.ndarray:
-    """The average of several stretches of iterates, from their averages and masses.
+    """The average of several chunks of iterates, from their averages and masses.
 
     Examples
     --------
@@ -285,15 +284,15 @@ SUFFIXES = {name: part for name, part in AVERAGES.items() if hasattr(part, "with
 def scheme_of(
     average: str | Average | AverageWithin, *, also: Iterable[str] = (), online: bool = False
 ) -> Any:
-    """The scheme of a name, or a part as it is: what `average` means in every learner.
+    """The scheme for the parameter `average`: a name, or a part, which is returned as it is.
 
     Parameters
     ----------
     average : str or part
     also : iterable of str, default=()
-        Names that the caller knows besides, for the message.
+        Further names that the caller accepts, for the message.
     online : bool, default=False
-        Whether the learner does not know where the run ends.
+        Whether the end of the run is unknown to the learner.
 
     Returns
     -------
@@ -302,7 +301,7 @@ def scheme_of(
     Raises
     ------
     ValueError
-        For what is no scheme, or one that depends on where a run ends which does not know that.
+        For what is no scheme, or if `online` for a scheme that depends on where the run ends.
 
     Examples
     --------

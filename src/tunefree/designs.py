@@ -1,12 +1,11 @@
 """Designs: the rows a learner sees, dense or sparse, behind one set of verbs.
 
-A kernel asks a design for the entries of a row (``count``, ``index``, ``value``) and never knows
-how they are stored; batch code asks for the two products, ``apply`` (X theta) and ``adjoint``
-(X' r).
+A kernel reads the entries of a row (``count``, ``index``, ``entry``) whatever their storage. Batch
+code uses two products, ``apply`` (X theta) and ``adjoint`` (X' r).
 
-`One` and `Many` are the outputs that are learned side by side from the same entries, in tables of
-shape (n_columns, n_fields, n_outputs). With one output the sums live in registers; with many, the
-innermost loop runs over outputs that lie next to each other.
+`One` and `Many` are the outputs that are learned from the same entries, in tables of shape
+(n_columns, n_fields, n_outputs). With one output the sums stay in registers; with many, the
+innermost loop runs over outputs that are adjacent in memory.
 """
 
 from typing import Any, NamedTuple
@@ -22,27 +21,27 @@ width = verb("width", 0)
 square, dot, axpy2 = verb("square", 2), verb("dot", 5), verb("axpy2", 5)
 
 
-# From so many stored entries on SciPy, which holds Python's lock, would keep other threads waiting;
-# for fewer the compiler takes longer than it saves.
+# From this many stored entries on, compiled products are used: SciPy's hold the GIL, and other
+# threads would wait. For fewer entries compiling takes longer than it saves.
 _MANY = 2**16
 
 
-# The same sums in the same order as SciPy's, and so the same bits.
+# The same sums in the same order as SciPy's, hence the same bits.
 @kernel
 def _apply_csr(data, indices, indptr, theta, out):
     width = out.shape[1]
     for i in range(out.shape[0]):
         values = data[indptr[i] : indptr[i + 1]]
-        places = indices[indptr[i] : indptr[i + 1]]
+        columns = indices[indptr[i] : indptr[i + 1]]
         if width == 1:
             total = out[i, 0]
             for p in range(len(values)):
-                total += values[p] * theta[places[p], 0]
+                total += values[p] * theta[columns[p], 0]
             out[i, 0] = total
         else:
             sums = out[i]
             for p in range(len(values)):
-                value, row = values[p], theta[places[p]]
+                value, row = values[p], theta[columns[p]]
                 for k in range(width):
                     sums[k] += value * row[k]
 
@@ -52,15 +51,15 @@ def _adjoint_csr(data, indices, indptr, r, out):
     width = out.shape[1]
     for i in range(r.shape[0]):
         values = data[indptr[i] : indptr[i + 1]]
-        places = indices[indptr[i] : indptr[i + 1]]
+        columns = indices[indptr[i] : indptr[i + 1]]
         row = r[i]
         if width == 1:
             size = row[0]
             for p in range(len(values)):
-                out[places[p], 0] += values[p] * size
+                out[columns[p], 0] += values[p] * size
         else:
             for p in range(len(values)):
-                value, sums = values[p], out[places[p]]
+                value, sums = values[p], out[columns[p]]
                 for k in range(width):
                     sums[k] += value * row[k]
 
@@ -82,9 +81,9 @@ class Dense(NamedTuple):
         """Rows and columns."""
         return self.values.shape
 
-    def rows(self, some):
+    def rows(self, chosen):
         """The rows of a slice."""
-        return Dense(self.values[some])
+        return Dense(self.values[chosen])
 
     def count(self, i):
         """How many entries row i stores."""
@@ -120,7 +119,7 @@ class Dense(NamedTuple):
 
     def adjoint(self, r):
         """X' r, in the rows' precision."""
-        # Transposed, so that the sums of one output lie next to each other.
+        # Transposed, so that the sums of one output are adjacent in memory.
         return (r.astype(self.values.dtype, copy=False).T @ self.values).T
 
     def gram(self, weights):
@@ -147,8 +146,8 @@ class CSR(NamedTuple):
     def from_scipy(cls, matrix):
         """Take a SciPy CSR matrix or array.
 
-        Kernels want unsigned indices (they need not ask whether one counts from the end), SciPy
-        signed ones: both read the same memory.
+        Kernels read indices as unsigned, which needs no check for negative ones; SciPy reads the
+        same memory as signed.
         """
         narrow = matrix.indices.astype(np.int32, copy=False).view(np.uint32)
         indices = narrow if matrix.shape[1] < 2**31 else matrix.indices
@@ -161,9 +160,9 @@ class CSR(NamedTuple):
         """Rows and columns."""
         return len(self.indptr) - 1, self.n_columns
 
-    def rows(self, some):
+    def rows(self, chosen):
         """The rows of a slice."""
-        ends = self.indptr[some.start : some.stop + 1]
+        ends = self.indptr[chosen.start : chosen.stop + 1]
         own = slice(ends[0], ends[-1])
         return CSR(self.data[own], self.indices[own], ends - ends[0], self.n_columns)
 
@@ -207,11 +206,11 @@ class CSR(NamedTuple):
         signed = self.indices.view(np.int32 if self.indices.itemsize == 4 else np.int64)
         return sparse.csr_array((self.data, signed, self.indptr), shape=self.shape)
 
-    def _product(self, turn, other, n):
-        other = other.astype(self.data.dtype, copy=False)
-        out = np.zeros((n, *other.shape[1:]), self.data.dtype)
-        other, sums = (np.ascontiguousarray(a).reshape(len(a), -1) for a in (other, out))
-        turn(self.data, self.indices, self.indptr, other, sums)
+    def _product(self, product, factor, n):
+        factor = factor.astype(self.data.dtype, copy=False)
+        out = np.zeros((n, *factor.shape[1:]), self.data.dtype)
+        factor, sums = (np.ascontiguousarray(a).reshape(len(a), -1) for a in (factor, out))
+        product(self.data, self.indices, self.indptr, factor, sums)
         return out
 
     def apply(self, theta):
@@ -233,9 +232,9 @@ class CSR(NamedTuple):
 
 
 class Categorical(NamedTuple):
-    """Rows with a 1 in the column of their level and 0 elsewhere, none of which is stored.
+    """Rows with a 1 in the column of their level and 0 elsewhere; only the levels are stored.
 
-    A level of -1 is none of these: its row is empty.
+    A row of level -1 is empty.
 
     Examples
     --------
@@ -252,9 +251,9 @@ class Categorical(NamedTuple):
         """Rows and columns."""
         return len(self.codes), self.n_levels
 
-    def rows(self, some):
+    def rows(self, chosen):
         """The rows of a slice."""
-        return self._replace(codes=self.codes[some])
+        return self._replace(codes=self.codes[chosen])
 
     def count(self, i):
         """How many entries row i stores."""
@@ -274,8 +273,8 @@ class Categorical(NamedTuple):
 
     def _matrix(self):
         ends = np.concatenate([[0], np.cumsum(self.codes >= 0)])
-        kept = self.codes[self.codes >= 0]
-        return sparse.csr_array((np.ones(len(kept)), kept, ends), shape=self.shape)
+        columns = self.codes[self.codes >= 0]
+        return sparse.csr_array((np.ones(len(columns)), columns, ends), shape=self.shape)
 
     def apply(self, theta):
         """X theta."""
@@ -283,10 +282,10 @@ class Categorical(NamedTuple):
 
     def adjoint(self, r):
         """X' r: the sums of every level."""
-        place, columns = self.codes + 1, r.reshape(len(r), -1).T
-        out = np.empty((self.n_levels, len(columns)))
-        for k, column in enumerate(columns):
-            out[:, k] = np.bincount(place, column, self.n_levels + 1)[1:]
+        levels, outputs = self.codes + 1, r.reshape(len(r), -1).T
+        out = np.empty((self.n_levels, len(outputs)))
+        for k, values in enumerate(outputs):
+            out[:, k] = np.bincount(levels, values, self.n_levels + 1)[1:]
         return out.reshape(self.n_levels, *r.shape[1:])
 
     def gram(self, weights):
@@ -295,7 +294,7 @@ class Categorical(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Columns of several designs, side by side.
+    """The columns of several designs, one after another.
 
     Examples
     --------
@@ -311,12 +310,12 @@ class Split(NamedTuple):
         """Rows and columns."""
         return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
 
-    def rows(self, some):
+    def rows(self, chosen):
         """The rows of a slice."""
-        return Split(tuple(part.rows(some) for part in self.parts))
+        return Split(tuple(part.rows(chosen) for part in self.parts))
 
     def norms(self, p):
-        """At least the p-norm of every row."""
+        """An upper bound of the p-norm of every row."""
         return sum(part.norms(p) for part in self.parts)
 
     def _ends(self):
@@ -347,7 +346,7 @@ class Split(NamedTuple):
 
 
 class Centred(NamedTuple):
-    """A design whose columns are measured from a centre, without storing the difference.
+    """A design less a centre, whose difference is not stored.
 
     Examples
     --------
@@ -364,12 +363,12 @@ class Centred(NamedTuple):
         """Rows and columns."""
         return self.design.shape
 
-    def rows(self, some):
+    def rows(self, chosen):
         """The rows of a slice."""
-        return self._replace(design=self.design.rows(some))
+        return self._replace(design=self.design.rows(chosen))
 
     def norms(self, p):
-        """At least the p-norm of every row."""
+        """An upper bound of the p-norm of every row."""
         return self.design.norms(p) + np.linalg.norm(self.centre, p)
 
     def apply(self, theta):
@@ -382,16 +381,16 @@ class Centred(NamedTuple):
 
     def gram(self, weights):
         """(X - 1 c')' diag(weights) (X - 1 c')."""
-        both = np.multiply.outer(self.design.adjoint(weights), self.centre)
+        mixed = np.multiply.outer(self.design.adjoint(weights), self.centre)
         centre = weights.sum() * np.multiply.outer(self.centre, self.centre)
-        return self.design.gram(weights) - both - both.T + centre
+        return self.design.gram(weights) - mixed - mixed.T + centre
 
 
 class Shared(NamedTuple):
     """Weights shared by the outputs: y_i = u(A(x_i) theta), the rows of all A(x_i) in one design.
 
-    The pseudogradient is the mean of A(x_i)' r_i over the samples, so `outputs` times that over the
-    rows.
+    The pseudogradient is the mean of A(x_i)' r_i over the samples: `outputs` times the mean over
+    the rows.
 
     Examples
     --------
@@ -406,7 +405,7 @@ class Shared(NamedTuple):
     outputs: int
 
     def gram(self, weights):
-        """The sum of A(x_i)' A(x_i), weighed."""
+        """The weighted sum of A(x_i)' A(x_i)."""
         return self.design.gram(weights)
 
     @classmethod
@@ -435,9 +434,9 @@ class Shared(NamedTuple):
         """Rows of all matrices, and columns."""
         return self.design.shape
 
-    def rows(self, some):
+    def rows(self, chosen):
         """The rows of a slice."""
-        return self._replace(design=self.design.rows(some))
+        return self._replace(design=self.design.rows(chosen))
 
     def apply(self, theta):
         """A(x_i) theta, one after another."""
@@ -477,7 +476,7 @@ def equations(A: Any, X: Any = None):
     shape = shapes.pop() if len(shapes) == 1 else ()
     if len(shape) != 2 or 0 in shape:
         raise ValueError(
-            "Shared weights need one matrix (k, p) a row, all of one shape: an array "
+            "Shared weights need one matrix (k, p) for each row, all of one shape: an array "
             "(n, k, p), a list of n matrices, or a function of a row that makes one."
         )
     if any(sparse.issparse(m) for m in A):
@@ -486,7 +485,9 @@ def equations(A: Any, X: Any = None):
     else:
         rows = values = np.ascontiguousarray(np.reshape(np.asarray(A), (-1, shape[1])))
     if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-        raise ValueError("A matrix of shared weights holds NaN or infinity, or no real numbers.")
+        raise ValueError(
+            "A matrix of shared weights has NaN or infinity, or values that are no real numbers."
+        )
     return rows if values.dtype.kind == "f" else rows.astype(float), shape[0]
 
 
@@ -501,7 +502,7 @@ def _squared_norm(self, design, i):
 
 @part
 class One(NamedTuple):
-    """A single output, known when a kernel is compiled so that its loops vanish."""
+    """A single output; kernels are compiled for it without loops over outputs."""
 
     square = _squared_norm
 
@@ -562,7 +563,7 @@ def outputs(n):
 def resized(table, d, bias=False, fill=0.0):
     """A table with d columns (its first axis), and after them the constant's if there is one.
 
-    Columns that are new hold `fill`, and so must those that go.
+    New columns hold `fill`; columns that are dropped must hold it, too.
 
     Examples
     --------
@@ -570,8 +571,8 @@ def resized(table, d, bias=False, fill=0.0):
     [1.0, 2.0, 0.0, 9.0]
     """
     out = np.full((d + bias, *table.shape[1:]), fill)
-    known = min(len(table) - bias, d)
-    out[:known] = table[:known]
+    common = min(len(table) - bias, d)
+    out[:common] = table[:common]
     if bias:
         out[-1] = table[-1]
     return out

@@ -19,8 +19,7 @@ exp               exp(s), linear beyond a limit of 5       exp(limit)  (0, inf)
 log               exp(s), linear beyond a limit of 100     exp(limit)  (0, inf)
 ================  =======================================  =========  =============
 
-A link of your own needs `mean`; `slope`, `inverse`, `range` and `onnx` only where they are asked
-for::
+A link of your own needs `mean`; `slope`, `inverse`, `range` and `onnx` only where they are used::
 
     class Cauchit:
         def mean(self, s):
@@ -45,7 +44,7 @@ from tunefree.protocols import Numbers
 _ROOT_2PI = np.sqrt(2.0 * np.pi)
 
 
-# Kernels are taught SciPy's special functions of the links: scalars, in plain arithmetic.
+# SciPy's special functions for Numba kernels, of scalars.
 @overload(special.expit)
 def _expit(s):
     def compiled(s):
@@ -87,8 +86,8 @@ def target_margin(link: Any, y: ArrayLike) -> np.ndarray:
     low, high = link.range
     if not ((y > low) & (y < high)).all():
         raise ValueError(
-            f"The inverse of {link!r} needs targets between {low:g} and {high:g}, and some are "
-            "not: clip them, or choose a link whose range holds them."
+            f"The inverse of {link!r} needs targets between {low:g} and {high:g}, and some lie "
+            "outside: clip them, or choose a link whose range contains them."
         )
     return link.inverse(y)
 
@@ -237,7 +236,7 @@ class Probit(NamedTuple):
 
     def onnx(self, g: Any, s: Any) -> Any:
         """u(s) as nodes of a graph."""
-        # From erf, which graphs know in float32 only.
+        # By erf, which ONNX has in float32 only.
         half = g.cast(g("Mul", s, float(np.sqrt(0.5))), np.float32)
         return g("Mul", g("Add", g.cast(g("Erf", half), np.float64), 1.0), 0.5)
 
@@ -488,10 +487,10 @@ class Exp(NamedTuple):
 
 @part
 class Learned(NamedTuple):
-    """u(s) = base.mean(h(s)): a link that rows have told, as h bends the index of another.
+    """u(s) = base.mean(h(s)): a link learned from rows, where h transforms the index.
 
     h is increasing: a monotone cubic through (knots, values) with these slopes (Fritsch and Carlson
-    1980), and a line beyond the ends.
+    1980), and linear beyond the first and the last knot.
 
     Examples
     --------
@@ -512,9 +511,9 @@ class Learned(NamedTuple):
         h, secant = np.diff(x), np.diff(v) / np.diff(x)
         slopes = np.repeat(secant[0], len(x))
         if len(x) > 2:
-            near, far = 2.0 * h[1:] + h[:-1], h[1:] + 2.0 * h[:-1]
-            slopes[1:-1] = (near + far) / (near / secant[:-1] + far / secant[1:])
-            # An end that is left flat would say that nothing changes beyond.
+            before, after = 2.0 * h[1:] + h[:-1], h[1:] + 2.0 * h[:-1]
+            slopes[1:-1] = (before + after) / (before / secant[:-1] + after / secant[1:])
+            # With a slope of 0 at an end the link would be constant beyond it.
             for end, (i, j) in ((0, (0, 1)), (-1, (-1, -2))):
                 parabola = ((2.0 * h[i] + h[j]) * secant[i] - h[i] * secant[j]) / (h[i] + h[j])
                 slopes[end] = max(parabola, 0.5 * secant[i])
@@ -526,7 +525,7 @@ class Learned(NamedTuple):
         return self.base.range
 
     def _cubics(self):
-        """The knots, and for each stretch its left end and the cubic from there."""
+        """The knots, and for each interval its left end and the cubic from there."""
         x, v, m = (np.array(a) for a in self[1:])
         h, rise = np.diff(x), np.diff(v)
         third = (m[:-1] + m[1:] - 2.0 * rise / h) / h**2
@@ -535,23 +534,23 @@ class Learned(NamedTuple):
         ends = [[v[0], m[0], 0.0, 0.0]], [[v[-1], m[-1], 0.0, 0.0]]
         return x, np.r_[x[0], x[:-1], x[-1]], np.concatenate([ends[0], cubics, ends[1]])
 
-    def _bent(self, s, rising=False):
-        """h(s), or its slope."""
+    def _index(self, s, derivative=False):
+        """h(s), or its derivative."""
         x, left, cubics = self._cubics()
-        place = np.searchsorted(x, s)
-        t = np.asarray(s, dtype=float) - left[place]
+        i = np.searchsorted(x, s)
+        t = np.asarray(s, dtype=float) - left[i]
         value, first, second, third = (np.ascontiguousarray(c) for c in cubics.T)
-        if rising:
-            return first[place] + t * (2.0 * second[place] + 3.0 * t * third[place])
-        return value[place] + t * (first[place] + t * (second[place] + t * third[place]))
+        if derivative:
+            return first[i] + t * (2.0 * second[i] + 3.0 * t * third[i])
+        return value[i] + t * (first[i] + t * (second[i] + t * third[i]))
 
     def mean(self, s: Numbers) -> Any:
         """u(s)."""
-        return self.base.mean(self._bent(s))
+        return self.base.mean(self._index(s))
 
     def slope(self, s: Numbers) -> Any:
         """u'(s)."""
-        return self.base.slope(self._bent(s)) * self._bent(s, rising=True)
+        return self.base.slope(self._index(s)) * self._index(s, derivative=True)
 
     def inverse(self, y: Numbers) -> Any:
         """The s with u(s) = y, by bisection."""
@@ -560,7 +559,7 @@ class Learned(NamedTuple):
         low, high = self.knots[0] - reach, self.knots[-1] + reach
         for _ in range(100):
             middle = 0.5 * (low + high)
-            below = self._bent(middle) < h
+            below = self._index(middle) < h
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return 0.5 * (low + high)
 
@@ -568,11 +567,11 @@ class Learned(NamedTuple):
         """u(s) as nodes of a graph."""
         x, left, cubics = self._cubics()
         above = g("Greater", g("Unsqueeze", s, np.array([-1])), x)
-        place = g("ReduceSum", g.cast(above, np.int64), np.array([-1]), keepdims=0)
-        t = g("Sub", s, g("Gather", left, place))
-        a, b, second, third = (g("Gather", np.ascontiguousarray(c), place) for c in cubics.T)
-        bent = g("Add", b, g("Mul", t, g("Add", second, g("Mul", t, third))))
-        return self.base.onnx(g, g("Add", a, g("Mul", t, bent)))
+        i = g("ReduceSum", g.cast(above, np.int64), np.array([-1]), keepdims=0)
+        t = g("Sub", s, g("Gather", left, i))
+        a, b, second, third = (g("Gather", np.ascontiguousarray(c), i) for c in cubics.T)
+        rest = g("Add", b, g("Mul", t, g("Add", second, g("Mul", t, third))))
+        return self.base.onnx(g, g("Add", a, g("Mul", t, rest)))
 
 
 LINKS = Table(

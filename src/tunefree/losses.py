@@ -17,9 +17,9 @@ pinball              q r for r = y - p > 0, else (q - 1) r      max(q, 1-q)
 epsilon insensitive  max(0, |r| - epsilon)                      1
 ===================  =========================================  ==========
 
-Estimators ask a loss what they want to know, never for its name: `task`; `probabilities`, whether
-predictions are log-odds; `elicits_mean`, whether the least risk is at the conditional mean;
-`outliers`, whether it is meant for targets that hold some; and `within`, how it is bounded.
+Estimators read attributes of a loss, never its name: `task`; `probabilities`, whether predictions
+are log-odds; `elicits_mean`, whether the risk is least at the conditional mean; `outliers`, whether
+it is meant for targets with outliers; and `within`, its form with a bounded slope.
 
 Source: Orabona 2014, section 2 and section 5 (smoothed hinge); Huber 1964.
 """
@@ -42,8 +42,8 @@ NORMAL = 1.4826
 def slopes(loss: Any, predictions: np.ndarray, targets: np.ndarray, out: np.ndarray) -> None:
     """Write the derivative in each of a row's predictions to `out`.
 
-    A loss that couples its outputs has a method ``slopes(predictions, targets, out)``; of any other
-    each output has its own slope.
+    A loss that couples its outputs has a method ``slopes(predictions, targets, out)``. For any
+    other loss each output has its own slope.
     """
     if hasattr(loss, "slopes"):
         loss.slopes(predictions, targets, out)
@@ -189,7 +189,7 @@ class Multinomial(NamedTuple):
 
     task = "classification"
     probabilities = True
-    # Where outputs cannot be coupled: classes that may yet appear have no probability.
+    # Used where outputs cannot be coupled: classes that may still appear have no probability.
     uncoupled = Logistic()
 
     def value(self, p: float, y: float) -> float:
@@ -277,7 +277,7 @@ class Huber(NamedTuple):
         return self.width
 
     def within(self, limit: float, residual: float | None = None) -> "Huber":
-        """The loss by the median absolute residual, with a width of 1 until that is known."""
+        """The loss with its width in median absolute residuals; 1 until these are known."""
         if residual is None:
             return Huber(min(limit, 1.0))
         return Huber(min(limit, max(self.width * NORMAL * residual, 1e-3)))
@@ -340,8 +340,8 @@ class Pinball(NamedTuple):
 class Squared(NamedTuple):
     """(p - y)^2, which is (1 - y p)^2 for y = +-1.
 
-    Its slope has no bound: learners that need one take `within` instead, half of it up to a few
-    standard deviations of the target and linear beyond.
+    Its slope has no bound. Learners that need one use `within`: half of the loss up to a few
+    standard deviations of the target, and linear beyond.
 
     Examples
     --------
@@ -371,7 +371,7 @@ class Squared(NamedTuple):
 
 @part
 class Mistake(NamedTuple):
-    """max(0, -y p): the Perceptron's loss, which moves on y p <= 0 only. Not in the table.
+    """max(0, -y p): the Perceptron's loss, with a slope where y p <= 0 only. Not in the table.
 
     Examples
     --------
@@ -413,12 +413,12 @@ LOSSES = Table(
 
 
 def make_loss(loss: str | Loss, task: str, default: Loss | None = None) -> Loss:
-    """The loss of a name for a task; a part is itself, 'auto' the default where there is one.
+    """The loss of a name for a task; a part is returned as it is, 'auto' gives the default.
 
     Raises
     ------
     ValueError
-        If it is neither, or the name of a loss for another task.
+        If it is neither a name nor a part, or the name of a loss for another task.
 
     Examples
     --------
@@ -429,7 +429,7 @@ def make_loss(loss: str | Loss, task: str, default: Loss | None = None) -> Loss:
         return default
     found: Any = LOSSES.find(loss, () if default is None else ("auto",))
     if isinstance(loss, str) and getattr(found, "task", task) not in (task, "both"):
-        raise ValueError(f"loss={loss!r} is one for {found.task}, not for {task}.")
+        raise ValueError(f"loss={loss!r} is one for {found.task}: choose a loss for {task}.")
     return found
 
 
@@ -442,23 +442,23 @@ def check_bounded(loss: Loss) -> Loss:
     """
     if not np.isfinite(loss.bound()):
         raise ValueError(
-            f"The slope of the loss {loss!r} has no bound, and PiSTOL learns from bounded ones: "
-            "'squared_hinge' and Huber(width) are like the squared loss, with a bound."
+            f"The slope of the loss {loss!r} has no bound, and PiSTOL needs one: take "
+            "'squared_hinge' or Huber(width), which are like the squared loss."
         )
     return loss
 
 
 def within(loss: Any, limit: float, residual: float | None = None) -> Loss:
-    """The loss that one row cannot ruin, for targets of this limit and residuals of this size.
+    """The form of a loss with a bounded slope, so that one outlier cannot ruin a fit.
 
-    A loss whose slope has no bound, or whose width follows the residuals, says by its method
-    ``within(limit, residual)`` what takes its place; any other is itself.
+    A loss whose slope has no bound, or whose width depends on the residuals, has a method
+    ``within(limit, residual)`` that makes this form. Any other loss is returned as it is.
 
     Parameters
     ----------
     loss : part
     limit : float
-        The residual beyond which a slope must not grow.
+        The residual beyond which the slope may not increase.
     residual : float or None, default=None
         The median absolute residual, if known.
 

@@ -58,7 +58,7 @@ def test_dense_and_sparse_rows_have_the_same_keys(dtype):
 def test_few_rows_have_the_keys_that_they_have_among_many(dtype, options, monkeypatch):
     rows = -np.pi * X.astype(dtype)
     few = content_hash(rows, np.hstack([Y, -Y]), 2**40, **options)
-    monkeypatch.setattr(order_module, "_FEW", -1)  # compiled
+    monkeypatch.setattr(order_module, "_FEW_VALUES", -1)  # compiled
     np.testing.assert_array_equal(few, content_hash(rows, np.hstack([Y, -Y]), 2**40, **options))
 
 

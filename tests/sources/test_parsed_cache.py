@@ -67,7 +67,7 @@ def test_a_damaged_or_foreign_file_of_blocks_is_written_anew(path, tmp_path):
 
 def test_a_full_disk_is_no_reason_to_stop(path, monkeypatch):
     parsed, source = list(read(open_source(path))), open_source(path)
-    monkeypatch.setattr(parsed_cache, "_ROOM", np.inf)
+    monkeypatch.setattr(parsed_cache, "_FREE_BYTES", np.inf)
     with source.parsed_once():
         assert source.reader.kept is None
     monkeypatch.undo()

@@ -2,7 +2,7 @@ r"""Constraints: convex sets, and Bregman projections onto them.
 
 ``project(dual, potential)`` returns the point of the set that is nearest to potential.inverse(dual)
 in the potential's divergence, and the dual of that point. The dual is the state of the learner: it
-is shrunk or clipped, never rebuilt from the point.
+is shrunk or clipped, never recomputed from the point.
 
 ============  ==============================  ==================================================
 name          set                             rule: the new dual is
@@ -18,9 +18,9 @@ Schatten      ||singular values||_p           the lp rule on singular values
 ============  ==============================  ==================================================
 
 The shrinking rule is the optimality condition grad psi(x) = w - tau s, s in d||x||_1, for every
-potential whose gradient keeps signs and zeros, separable or not: ||x(tau)||_1 decreases in tau, so
-a one-dimensional root is all that is left. Half a squared p-norm has every rule of separable
-potentials by one root more, that of the norm itself (`rules.by_norm`).
+potential whose gradient keeps signs and zeros, separable or not. ||x(tau)||_1 decreases in tau, so
+only a one-dimensional root must be found. For half a squared p-norm every rule of separable
+potentials needs one more root, that of the norm itself (`rules.by_norm`).
 
 Source: Boffi, Tu and Slotine 2021, eq. 8; Michelot 1986 and Duchi et al. 2008 for the l1 ball; the
 p-norm's rule is this library's.

@@ -131,7 +131,7 @@ class LpBall:
         """The sizes v with v + mu inverse(v)^(p-1) = a for every entry, and mu for the radius.
 
         In t = log inverse(v) it is log(mirror(e^t) + mu e^((p-1) t)) = log a, whose left side is
-        smooth and nearly linear; either term alone gives an upper bound less than log 2 off.
+        smooth and nearly linear. Either term alone gives an upper bound, less than log 2 too large.
         """
         positive = a > 0.0
         size, power = a[positive], self.p - 1.0
@@ -159,7 +159,7 @@ class LpBall:
         def excess(log_mu):
             return self.size(potential.inverse(solve(np.exp(log_mu)))) / self.radius - 1.0
 
-        # The root is bracketed by doubling from where mu alone would bring the largest entry in.
+        # The bracket of the root starts where mu alone would bring the largest entry inside.
         log_mu = float(np.log(np.max(a)) - (self.p - 1.0) * np.log(self.radius))
         low = high = log_mu
         while excess(low) < 0.0:

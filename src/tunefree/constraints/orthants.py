@@ -47,7 +47,7 @@ class Simplex:
                 raise no_rule(self, potential, "use Entropy, Euclidean, PNorm or Hypentropy")
             dual = dual - logsumexp(dual) + np.log(self.total)
             return np.exp(dual), dual
-        # A shift of the whole dual does not change the answer: one with a larger sum is shrunk.
+        # A shift of the whole dual does not change the result: raise the sum, then shrink it.
         shift = float(np.max(np.abs(potential.mirror(np.full(dual.shape, self.total / dual.size)))))
         raised = dual - np.min(dual) + shift
         while np.sum(potential.inverse(raised)) < self.total:
@@ -78,7 +78,7 @@ class NonNegative:
     """
 
     def dual_bounds(self, potential: Any) -> tuple[float, float] | None:
-        """Where the set bounds each dual on its own: the bounds; None if it does not."""
+        """The bounds of a dual, if the set bounds each dual separately; else None."""
         if hasattr(potential, "simplex"):
             return -np.inf, np.inf
         return (0.0, np.inf) if is_odd(potential) else None
@@ -127,7 +127,7 @@ class Box:
             raise ValueError(f"low={self.low!r} is not below high={self.high!r}.")
 
     def dual_bounds(self, potential: Any) -> tuple[float, float] | None:
-        """Where the set bounds each dual on its own: the bounds; None if it does not."""
+        """The bounds of a dual, if the set bounds each dual separately; else None."""
         if not (is_separable(potential) and is_odd(potential)):
             return None
         return tuple(potential.mirror(np.array([self.low, self.high], dtype=float)))
@@ -153,9 +153,9 @@ class Box:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Vectors whose entries lie between bounds of their own column; an infinite bound is none.
+    """Vectors whose entries lie between bounds for each column; an infinite bound is none.
 
-    The estimators take them in the user's units of the columns.
+    In estimators the bounds are in the units of the user's columns.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class Bounds:
             raise ValueError(f"low={self.low!r} exceeds high={self.high!r} in some column.")
 
     def in_units(self, scale: np.ndarray) -> "Bounds":
-        """The bounds of coefficients of columns that are divided by a scale."""
+        """The bounds for coefficients of columns that are divided by a scale."""
         return Bounds(*(tuple(np.asarray(b) * scale) for b in (self.low, self.high)))
 
     def project(self, dual: np.ndarray, potential: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -195,7 +195,7 @@ class Bounds:
         for bound in (self.low, self.high):
             if np.ndim(bound) and len(bound) != dual.shape[-1]:
                 raise ValueError(
-                    f"The bounds are of {len(bound)} columns, and the rows have {dual.shape[-1]}."
+                    f"The bounds are for {len(bound)} columns, and the rows have {dual.shape[-1]}."
                 )
         low, high = (np.broadcast_to(b, dual.shape).astype(float) for b in (self.low, self.high))
         dual = np.clip(dual, *(potential.mirror(b) for b in (low, high)))
@@ -211,7 +211,7 @@ class Bounds:
 
 
 def Monotone(signs: Any) -> Bounds:
-    """Coefficients of given signs: 1 never falls with the column, -1 never rises, 0 is free.
+    """Coefficients with these signs: 1 never falls with the column, -1 never rises, 0 is free.
 
     Parameters
     ----------
@@ -228,6 +228,6 @@ def Monotone(signs: Any) -> Bounds:
     """
     signs = np.asarray(signs, dtype=float)
     if not np.isin(signs, (-1.0, 0.0, 1.0)).all():
-        raise ValueError(f"signs={signs.tolist()} holds others than -1, 0 and 1.")
+        raise ValueError(f"signs={signs.tolist()} may hold -1, 0 and 1 only.")
     low, high = np.where(signs > 0.0, 0.0, -np.inf), np.where(signs < 0.0, 0.0, np.inf)
     return Bounds(tuple(low), tuple(high))

@@ -1,4 +1,4 @@
-"""What projections share: who has a rule, shrinking by a constant, p-norms by their norm."""
+"""What projections share: pairs without a rule, shrinking by a constant, squared p-norms."""
 
 import numpy as np
 from scipy.optimize import brentq
@@ -7,7 +7,7 @@ _FARTHEST = 2000.0  # in logarithms of norms
 
 
 def no_rule(constraint, potential, instead):
-    """The error of a pair without a rule."""
+    """The error for a pair of constraint and potential without a rule."""
     return ValueError(
         f"There is no rule to project onto {constraint!r} with the potential {potential!r}: "
         f"{instead}."
@@ -46,10 +46,10 @@ def shrink(a, radius, potential):
 def by_norm(constraint, dual, potential):
     """Project with half a squared p-norm by a rule for the p-th power of the p-norm.
 
-    The gradient of ||x||_p^2 / 2 is that of (c / p) ||x||_p^p with c = N^(2 - p), N = ||x||_p. With
-    c given, the projection x minimises (c / p) ||x||_p^p - <w, x> over the set, and the more the
-    power costs, the less of it there is: ||x||_p falls as N grows, so N is the one root of
-    ||x(N)||_p = N. This holds for every convex set.
+    The gradient of ||x||_p^2 / 2 is that of (c / p) ||x||_p^p with c = N^(2 - p), N = ||x||_p. For
+    a fixed c, the projection x minimises (c / p) ||x||_p^p - <w, x> over the set. A larger c makes
+    ||x||_p smaller, so ||x||_p falls as N grows, and N is the one root of ||x(N)||_p = N. This
+    holds for every convex set.
     """
 
     def project(log_norm):

@@ -1,8 +1,8 @@
-"""The order of rows: a pure function of what the rows hold and of a seed.
+"""The order of rows: a pure function of their content and of a seed.
 
 Rows are hashed by content, equal rows are merged and their weights added, and every pass visits
-them in the order of the hash. So the result of a fit does not depend on the order in which rows
-were given, on dense or sparse storage, or on whether a row stands twice or has the weight 2.
+them in the order of the hash. So the result of a fit does not depend on the order of rows, on
+dense or sparse storage, or on whether a row occurs twice or has the weight 2.
 """
 
 from typing import NamedTuple
@@ -13,15 +13,15 @@ from scipy import sparse
 from tunefree._jit import _as_integer, kernel
 from tunefree.designs import CSR, Dense, count, entry, index
 
-# A heavy row is spread over at most this many separate visits of a pass ...
+# A row of large weight is spread over at most this many separate visits of a pass ...
 _MAX_VISITS = 16
 # ... and rows are repeated at most this often on average, whatever the unit of the weights.
 _MAX_MEAN = 64.0
-# The coarse hash rounds values to 1 / _STEPS of the largest: an irrational number of steps, so that
-# simple fractions of the largest (a half, a third) do not lie right between two.
+# The coarse hash rounds values to 1 / _STEPS of the largest. The number of steps is irrational, so
+# that simple fractions of the largest (a half, a third) do not lie midway between two steps.
 _STEPS = 1e6 + np.sqrt(2.0)
-# Up to so many values the compiler takes longer than it saves.
-_FEW = 2**15
+# Up to this many values compiling takes longer than it saves.
+_FEW_VALUES = 2**15
 # Rows compared at a time.
 _BLOCK = 4096
 
@@ -72,15 +72,15 @@ def _number_hashes(values, positions):
 
 
 def _hash_few(X, centre, scale, targets, measured, seed, signed):
-    """What `_hash` says of dense rows, without compiling."""
+    """`_hash` of dense rows, without compiling."""
     with np.errstate(all="ignore"):
         size = np.rint((X - centre) * scale)
-    size, told = (size, targets) if signed else (np.abs(size), np.rint(measured))
-    columns, places = np.arange(X.shape[1]), -1 - np.arange(targets.shape[1])
+    size, rounded = (size, targets) if signed else (np.abs(size), np.rint(measured))
+    columns, positions = np.arange(X.shape[1]), -1 - np.arange(targets.shape[1])
     out = []
-    for values, others in ((size, told), (X, targets)):
+    for values, others in ((size, rounded), (X, targets)):
         sums = np.where(values != 0.0, _number_hashes(values, columns), np.uint64(0)).sum(axis=1)
-        sums += _number_hashes(others, places).sum(axis=1)
+        sums += _number_hashes(others, positions).sum(axis=1)
         out.append(mix.py_func(sums + mix.py_func(np.array([seed]).astype(np.uint64))))
     return out
 
@@ -101,12 +101,12 @@ def _steps(largest):
 def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
     """Two 64-bit hashes of every row and its targets: a coarse and an exact one.
 
-    For the coarse hash values are rounded to a millionth of the largest of their column, so that
-    it, and with it the order of learning, stays when columns are rescaled.
+    For the coarse hash values are rounded to a millionth of the largest of their column: it, and
+    with it the order of learning, does not change when columns are rescaled.
 
-    With `affine` values and targets (of dense data) are measured from the middle of their range, or
-    from the row number `anchor`, so that the coarse hash stays when they are shifted or change
-    sign, too. With `signed` signs, and all digits of targets, count in it.
+    With `affine`, values and targets (of dense data) are measured from the middle of their range,
+    or from the row number `anchor`: the coarse hash does not change either when they are shifted or
+    change sign. With `signed`, it includes signs and all digits of targets.
 
     >>> X, y = np.array([[0.0, 2.0], [0.0, 2.0], [0.0, 4.0]]), np.ones((3, 1))
     >>> coarse, exact = content_hash(X, y, 0)
@@ -129,13 +129,13 @@ def content_hash(X, targets, seed, *, affine=False, signed=False, anchor=None):
         centre = 0.5 * low + 0.5 * high if affine else np.zeros(d)
         scale = _steps(np.maximum(high - centre, centre - low))
         start = centre if anchor is None else X[anchor].astype(float)
-        if X.size <= _FEW:
+        if X.size <= _FEW_VALUES:
             return _hash_few(X, start, scale, targets, measured, seed, signed)
     return _hash(design, start, scale, targets, measured, seed, signed)
 
 
 def row_hash(X, seed):
-    """A 64-bit hash of every row alone, whatever rows it comes with.
+    """A 64-bit hash of every row, independent of the other rows.
 
     >>> X = np.array([[0.0, 2.0], [1.0, 0.0], [0.0, 2.0]])
     >>> a, b, c = row_hash(X, 0)
@@ -146,7 +146,7 @@ def row_hash(X, seed):
 
 
 def _equal(X, targets, left, right):
-    """Whether rows of equal hash are equal (a collision is as good as impossible)."""
+    """Whether rows of equal hash are equal (collisions are extremely unlikely)."""
     out = (targets[left] == targets[right]).all(axis=1)
     for start in range(0, len(left), _BLOCK):
         part = slice(start, start + _BLOCK)
@@ -162,7 +162,7 @@ class Visits(NamedTuple):
     rows: np.ndarray  # a heavy row appears several times
     weights: np.ndarray
     keys: np.ndarray | None  # hashes; None keeps the given order
-    repeats: np.ndarray  # how often a visit is repeated on the spot
+    repeats: np.ndarray  # how often a visit is repeated at once
 
     def order(self, epoch):
         """Row numbers and weights of a pass, in the order in which to learn them."""
@@ -185,7 +185,7 @@ def visit_weights(weights):
     """Weights in units in which whole numbers are repetitions.
 
     Whole weights are divided by their greatest common divisor, others by their mean; a mean above
-    64 is brought down to 64.
+    64 is reduced to 64.
 
     >>> visit_weights(np.array([2.0, 4.0])), visit_weights(np.array([0.25, 0.75]))
     (array([1., 2.]), array([0.5, 1.5]))
@@ -200,7 +200,7 @@ def visit_weights(weights):
 def hashed_visits(X, targets, weights, seed, *, affine=False):
     """Merge equal rows and spread them over a pass by the hash of their content.
 
-    Rows of weight 0 are left out. With `affine` (see `content_hash`) CSR is made dense.
+    Rows of weight 0 are dropped. With `affine` (see `content_hash`) CSR is made dense.
     """
     X = X.toarray() if affine and sparse.issparse(X) else X
     coarse, exact = content_hash(X, targets, seed, affine=affine)
@@ -209,8 +209,8 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
         order = np.lexsort((exact, coarse))
     order = order[weights[order] > 0.0]
     keys, exact = coarse[order], exact[order]
-    near = np.flatnonzero(keys[1:] == keys[:-1])
-    equal = near[exact[near + 1] == exact[near]]
+    pairs = np.flatnonzero(keys[1:] == keys[:-1])
+    equal = pairs[exact[pairs + 1] == exact[pairs]]
     starts = np.ones(len(order), bool)
     starts[equal + 1] = ~_equal(X, targets, order[equal], order[equal + 1])
     first = np.flatnonzero(starts)
@@ -218,9 +218,9 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     keys, order = keys[first], order[first]
     alike = np.isin(keys, keys[1:][keys[1:] == keys[:-1]])
     if alike.any():
-        told = _told_apart(X, targets, seed, affine, keys, exact[first], order, alike)
-        sorting = np.lexsort((told, keys))
-        keys[alike] = scramble(keys[alike] ^ told[alike], seed)
+        finer = _finer_keys(X, targets, seed, affine, keys, exact[first], order, alike)
+        sorting = np.lexsort((finer, keys))
+        keys[alike] = scramble(keys[alike] ^ finer[alike], seed)
         keys, order, total = keys[sorting], order[sorting], total[sorting]
     total = visit_weights(total)
     copies = np.minimum(np.ceil(total), _MAX_VISITS).astype(np.int64)
@@ -236,28 +236,28 @@ def hashed_visits(X, targets, weights, seed, *, affine=False):
     )
 
 
-def _told_apart(X, targets, seed, affine, keys, exact, order, alike):
-    """Numbers that tell distinct rows of equal coarse hashes apart, and stay as those do.
+def _finer_keys(X, targets, seed, affine, keys, exact, order, alike):
+    """Keys that differ for distinct rows of equal coarse hashes, with the same invariances.
 
-    Mirror images are told apart by their signs, equal rows by their targets; where columns may
-    change sign, by how far they are from another row. Only the rest is left to the exact hash.
+    Mirror images differ in their signs, equal rows in their targets; where columns may change sign,
+    rows differ in their distance from another row. Rows still tied differ in the exact hash.
     """
     others = order[~alike]
     if affine and not len(others):
         return exact
     anchor = others[0] if affine else None
-    told = content_hash(X, targets, seed, affine=affine, signed=not affine, anchor=anchor)[0][order]
-    told = np.where(alike, told, np.uint64(0))
-    sorting = np.lexsort((told, keys))
+    finer, _ = content_hash(X, targets, seed, affine=affine, signed=not affine, anchor=anchor)
+    finer = np.where(alike, finer[order], np.uint64(0))
+    sorting = np.lexsort((finer, keys))
     one, other = sorting[1:], sorting[:-1]
-    tied = (keys[one] == keys[other]) & (told[one] == told[other])
-    left = np.union1d(one[tied], other[tied])
-    told[left] ^= exact[left]
-    return told
+    is_tied = (keys[one] == keys[other]) & (finer[one] == finer[other])
+    tied = np.union1d(one[is_tied], other[is_tied])
+    finer[tied] ^= exact[tied]
+    return finer
 
 
 def given_visits(weights):
-    """Visit the rows as they are given; a whole weight repeats its row, a fraction scales it."""
+    """Visits in the given order; a whole weight repeats its row, a fraction scales it."""
     rows = np.flatnonzero(weights > 0.0)
     weights = weights[rows]
     whole = np.clip(np.floor(weights), 1, _MAX_MEAN).astype(np.int64)

@@ -1,6 +1,6 @@
 """The only loop: passes over a source, blocks within a pass, until the learner is done.
 
-A learner sees blocks and does not know where they come from: rows in memory, as here, a file
+A learner does not depend on where blocks come from: rows in memory, as here, a file
 (`tunefree.engine.sources`) or a cluster. Blocks follow a fixed grid of rows, so that chunking never
 changes a result.
 """
@@ -35,8 +35,8 @@ def run(
     """Pass over the source until the learner is done.
 
     `on_block(state, block)` is called after each block, `before_pass()` and `on_pass(state)` around
-    each pass; a run ends where `on_pass` says True. `keep(result)` is called after each pass but
-    the last: given as `begun`, such a result is gone on from.
+    each pass; a run ends if `on_pass` returns True. `keep(result)` is called after each pass but
+    the last: a run continues from such a result, given as `begun`.
 
     >>> class Count:
     ...     def scan(self, state, block):
@@ -76,17 +76,17 @@ def run(
 
 @cache
 def _observes(cls):
-    """Whether a learner's class has something to say (to ask costs as much as a small chunk)."""
+    """Whether a learner's class is `Observed` (cached: the test costs as much as a small chunk)."""
     return issubclass(cls, Observed)
 
 
-# About 0.1 s of work at most: signals, checkpoints and progress are served between blocks.
+# At most about 0.1 s of work: signals, checkpoints and progress are handled between blocks.
 _BLOCK_ENTRIES = 500_000
 _MOST_ROWS = 4096
 
 
 class Block(NamedTuple):
-    """A stretch of rows in the order in which to learn them."""
+    """Some rows, in the order in which to learn them."""
 
     X: Any  # the matrix the rows belong to
     rows: np.ndarray | None  # which of its rows; None for all, in order
@@ -104,7 +104,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Whole(Source):
-    """All rows as a single block: what batch learners sweep over."""
+    """All rows as a single block, for batch learners."""
 
     X: Any
     targets: np.ndarray
@@ -117,7 +117,7 @@ class Whole(Source):
 
 @dataclass(frozen=True)
 class Batches(Source):
-    """Blocks that are at hand: what batch learners sweep over when rows are held out."""
+    """Blocks in memory, for batch learners when rows are held out."""
 
     batches: tuple
 
@@ -128,16 +128,16 @@ class Batches(Source):
 
 @dataclass(frozen=True)
 class Rows(Source):
-    """Rows of an array in the order of their visits: what online learners pass over.
+    """Rows of an array in the order of their visits, for online learners.
 
-    A chunk of a stream is such a source, of one pass. `room` says how many rows a block may have at
-    most, which a stream's learner knows; by default it follows from the number of entries.
+    A chunk of a stream is such a source, of one pass. `most_rows()` is the largest number of rows
+    of the next block; by default it follows from the number of entries.
     """
 
     X: Any
     targets: np.ndarray
     visits: Visits
-    room: Callable | None = None
+    most_rows: Callable | None = None
 
     def blocks(self, epoch):
         """The blocks of a pass."""
@@ -147,7 +147,7 @@ class Rows(Source):
         size = min(max(int(_BLOCK_ENTRIES / per_row), 64), _MOST_ROWS)
         start = 0
         while start < len(rows):
-            part = slice(start, start + (size if self.room is None else self.room()))
+            part = slice(start, start + (size if self.most_rows is None else self.most_rows()))
             r = rows[part]
             yield Block(self.X, r, self.targets[r], weights[part], start, epoch)
             start += len(r)

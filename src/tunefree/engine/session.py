@@ -1,4 +1,4 @@
-"""Checkpoints: a run saved whole now and then, and resumed with the same bits."""
+"""Checkpoints: a run is saved at intervals, and resumed with the same bits."""
 
 import contextlib
 import os
@@ -17,10 +17,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Checkpoint:
     """Saves a run of ``fit_source`` every so many rows and when it is interrupted.
 
-    Ctrl-C and SIGTERM wait for the chunk that is being learned, save, and raise
-    `KeyboardInterrupt`. Batch learners are saved between two passes, as they were after the last
-    whole one. A resumed run ends with the same bits as one that was never interrupted.
-    The file is written atomically: killed at any moment, a run leaves the last whole checkpoint.
+    Ctrl-C and SIGTERM wait for the chunk that is being learned, save the run, and raise
+    `KeyboardInterrupt`. Batch learners are saved between two passes, in their state after the last
+    complete pass. A resumed run ends with the same bits as one that was never interrupted.
+    The file is written atomically: if a run is killed, the last complete checkpoint remains.
 
     Parameters
     ----------
@@ -29,12 +29,13 @@ class Checkpoint:
     every : int, default=1_000_000
         Rows between two saves.
     resume : bool, default=False
-        Go on from the file; if there is none, begin.
+        Continue from the file; if there is none, start.
 
     Raises
     ------
     ModelError
-        On resuming: the file is damaged, no checkpoint, or one of another model, version or source.
+        On resuming: the file is damaged, is no checkpoint, or is one of another model, version or
+        source.
 
     Examples
     --------
@@ -59,37 +60,37 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def watch(self, run: Any) -> Iterator[None]:
-        """Look after a run, resuming it first if that is asked for.
+        """Save a run when it is due or interrupted; first resume it, if `resume`.
 
         A run has `estimator` and `source`, and `mark`, `epoch`, `width` and `state`, which are
-        saved and which its `resume` takes up.
+        saved and passed to its `resume`.
         """
         if os.path.exists(self.path):
             values = load_values(self.path, kind="checkpoint")
             if self.resume:
                 self._restore(run, values)
-        self._run, before = run, {}
+        self._run, handlers = run, {}
         if threading.current_thread() is threading.main_thread():
-            before = {s: signal.signal(s, self._interrupted) for s in _SIGNALS}
+            handlers = {s: signal.signal(s, self._interrupted) for s in _SIGNALS}
         try:
             yield
         finally:
             self._run = None
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     @property
     def rows(self) -> int:
-        """Rows of the pass at the last save; 0 before the first."""
+        """Rows of the current pass at the last save; 0 before the first."""
         return self._saved[1]
 
     @property
     def passes(self) -> int:
-        """Whole passes at the last save."""
+        """Complete passes at the last save."""
         return self._saved[0]
 
     def passed(self, run: Any, rows: int) -> None:
-        """A pass over so many rows has ended, of a learner that is saved between passes only."""
+        """A pass over so many rows has ended; the learner is saved between passes only."""
         if rows * run.epoch // self.every > rows * self._saved[0] // self.every:
             self._busy = True
             self.save(run)
@@ -146,7 +147,7 @@ class Checkpoint:
         if values["version"] != __version__:
             raise ModelError(
                 f"{self.path} was written by tunefree {values['version']}, and this is "
-                f"{__version__}: finish with that version, or begin anew"
+                f"{__version__}: finish with that version, or delete the file and start again"
             )
         if type(old) is not type(new):
             words = f"a checkpoint of a {type(old).__name__}, not of a {type(new).__name__}"

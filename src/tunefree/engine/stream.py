@@ -1,8 +1,8 @@
 """Streams: rows that come in chunks of any size and can be read once.
 
-The first 64 rows are held back until the columns' statistics mean something; after that every row
-is learned when it comes, and the statistics are renewed each time the number of rows has doubled.
-Nothing depends on where a chunk ends, so any chunking gives the same bits.
+The first 64 rows wait until there are statistics of the columns. After that every row is learned
+when it comes, and the statistics are updated each time the number of rows has doubled. Nothing
+depends on where a chunk ends, so any chunking gives the same bits.
 """
 
 import copy
@@ -21,8 +21,8 @@ from tunefree.select.progressive_risk import risks
 FIRST = 64
 # Rows that are learned at a time, of dense and of sparse data.
 _MOST, _MOST_SPARSE = 1024, 4096
-# From so many rows at least, evenly spread over all so far, the limits of dense columns are told,
-# and from as many of the latest.
+# The limits of dense columns are computed from at least this many rows, evenly spread over all so
+# far, and from as many of the latest rows.
 _SAMPLE = 256
 
 
@@ -34,11 +34,11 @@ class Stream:
     """A portfolio that learns from a stream of dense or of sparse rows.
 
     Views are made from the first rows and, if `renew`, again whenever their number has doubled. A
-    `scale` (`TargetScale`) clips columns and standardises targets. `guarded` takes entries, and
-    targets if there is a scale, that are far beyond all before them as missing.
+    `scale` (`TargetScale`) clips columns and standardises targets. If `guarded`, outliers among the
+    entries (and among the targets, if there is a scale) count as missing.
     """
 
-    # What a model file keeps.
+    # Saved in a model file.
     _SAVED = ("portfolio", "views", "sparse", "renew", "scale", "seen", "state", "moments",
               "pending", "guarded", "guards", "sample", "latest",
               "caps")  # fmt: skip
@@ -55,29 +55,29 @@ class Stream:
         self.moments: Any = None
 
     def n_outputs(self):
-        """How many outputs the rows so far had; None before the first."""
+        """The number of outputs; None before the first row."""
         if self.state is not None:
             return self.state.progress.targets.shape[1]
         return self.pending[0][1].shape[1] if self.pending else None
 
     def learn(self, X, targets, weights):
-        """Take in rows, in the order in which they come."""
+        """Learn rows, in the order in which they come."""
         if sparse.issparse(X) != self.sparse:
             X = sparse.csr_array(X) if self.sparse else X.toarray()
-        source = Rows(X, targets, given_visits(weights), self._room)
+        source = Rows(X, targets, given_visits(weights), self._most_rows)
         return run(self, self, source, max_passes=1).state
 
     def turn(self, state):
         """Nothing: where a chunk ends makes no difference."""
         return state, False
 
-    def _room(self):
-        """How many rows are taken in together: they may not go beyond the grid."""
+    def _most_rows(self):
+        """The most rows of the next block, which may not go beyond the grid."""
         grid = FIRST if self.state is None else self._grid()
         return min(grid - self.seen, _MOST_SPARSE if self.sparse else _MOST)
 
     def _grid(self):
-        """Where the next block must end: the next doubling, or the next 64 rows."""
+        """The row at which the next block must end: the next doubling, or the next 64 rows."""
         if self.scale is not None:
             return (self.seen // FIRST + 1) * FIRST
         doubling = FIRST << (self.seen // FIRST).bit_length()
@@ -86,7 +86,7 @@ class Stream:
         return min(doubling, (self.seen // _SAMPLE + 1) * _SAMPLE)
 
     def scan(self, _, block):
-        """Take in a block: a stream is its own state."""
+        """Learn a block; a stream is its own state."""
         X, targets, weights = block.X[block.rows], block.targets, block.weights
         if self.state is None:
             self.pending.append((X, targets, weights))
@@ -106,7 +106,7 @@ class Stream:
         return self
 
     def _guard(self, X, targets):
-        """Rows and targets without what is far beyond all before."""
+        """Rows and targets, with outliers as missing."""
         if self.guards:
             X = self.guards[0].screen(X)
         if len(self.guards) > 1:
@@ -115,7 +115,7 @@ class Stream:
 
     @property
     def n_outliers(self):
-        """How many rows had an entry or a target that was taken as missing."""
+        """How many rows had an outlier among entries or targets."""
         return sum(guard.n_outliers for guard in self.guards)
 
     def _scan(self, X, targets, weights):
@@ -148,16 +148,16 @@ class Stream:
             self.guards = tuple(map(OutlierFilter.opened, guarded))
             X, targets = self._guard(X, targets)
         self.moments = self._no_moments(X.shape[1])
-        shown = X
+        clipped = X
         if self.scale is not None:
             self.scale.open(X, targets)
             self.portfolio = self.scale.begin(self.portfolio, X)
-            shown = self.scale.clip(X)
+            clipped = self.scale.clip(X)
         elif self.guarded and self.renew and not self.sparse:
             self.sample = self.latest = X[:0]
             self.caps = column_caps(X, np.arange(len(X)))
-            shown = np.clip(X, *self.caps)
-        self.moments.add(shown, weights)
+            clipped = np.clip(X, *self.caps)
+        self.moments.add(clipped, weights)
         views = self._make_views()
         self.moments = self._no_moments(X.shape[1])
         self.state = self.portfolio.init(views, X.shape[1], targets.shape[1])
@@ -167,13 +167,13 @@ class Stream:
         self._judge()
 
     def _judge(self):
-        """Let the scale judge the line so far by the rows to come."""
-        self.tell_means()
+        """Give the present linear model to the scale, which tests it on the next rows."""
+        self.set_column_means()
         if self.scale is not None:
             self.scale.judge(*self.portfolio.weights(self.state, *self.best(1)[0]))
 
-    def tell_means(self):
-        """Tell the scale the means of sparse columns: it goes through dense rows only."""
+    def set_column_means(self):
+        """Set the scale's means of sparse columns; of dense columns it computes them itself."""
         if self.scale is not None and self.sparse and self.moments is not None:
             self.scale.mean_x = self.moments.moments().mean
 
@@ -181,13 +181,13 @@ class Stream:
         return RunningMoments(d, sparse=self.sparse, products=self.views.products)
 
     def _step(self):
-        """Of how many rows one is kept in the sample: 256 to 511 are kept in the end."""
+        """One row in so many enters the sample, which has 256 to 511 rows in the end."""
         return max(1, (1 << max(self.seen, 1).bit_length() - 1) // _SAMPLE)
 
     def _make_caps(self, doubled):
-        """Renew the columns' limits: wider where the latest rows were clipped, for streams drift.
+        """Update the columns' limits: wider where the latest rows were clipped, as streams drift.
 
-        The sample is thinned out where its step doubles from now on.
+        If the step of the sample doubles from now on, every other row is dropped.
         """
         if doubled:
             self.caps = column_caps(self.sample, np.arange(len(self.sample)))
@@ -207,7 +207,7 @@ class Stream:
         return self.views.make(self.moments.moments(), caps)
 
     def opened(self):
-        """Return this stream, or a copy that has learned the rows still held back."""
+        """Return this stream, or a copy that has learned the rows that still wait."""
         if self.state is not None or not self.pending:
             return self
         ready = copy.deepcopy(self)
@@ -215,7 +215,7 @@ class Stream:
         return ready
 
     def columns(self, d):
-        """Learn rows of d columns from now on (sparse streams only)."""
+        """Set the number of columns for the next rows (sparse streams only)."""
         self.pending = [(widened(X, d), y, w) for X, y, w in self.pending]
         self.guards = tuple(g.columns(d) if k == 0 else g for k, g in enumerate(self.guards))
         if self.moments is not None:
@@ -227,7 +227,7 @@ class Stream:
         return self
 
     def end_pass(self):
-        """End a pass of several: the best members go on."""
+        """End one of several passes; the best members continue."""
         if self.state is None:
             self._open()
         self.state, _ = self.portfolio.turn(self.state)
@@ -258,7 +258,7 @@ class Stream:
     def best(self, keep=2, last=None):
         """The read-outs with the lowest progressive risk over the last half of the rows.
 
-        `last` asks for last iterates only, or for averages only.
+        With `last` true only last iterates, with `last` false only averages.
         """
         order = [divmod(int(c), 2) for c in np.argsort(risks(self.state.progress), kind="stable")]
         return [

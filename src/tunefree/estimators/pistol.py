@@ -472,7 +472,7 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
 
     def _read_stream(self):
         ready = self._stream.opened()
-        ready.tell_means()
+        ready.set_column_means()
         learned = Run(ready.portfolio, ready.state, ready.scale)
         candidates = ready.best(last=None if self.average == "auto" else ready.portfolio.last)
         self._publish(learned, self._read(learned, candidates=candidates), 1, moving=ready.renew)

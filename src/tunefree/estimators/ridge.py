@@ -411,13 +411,11 @@ class AveragedSGDRegressor(
             stream = learner.init(X.shape[1], start, self.fit_intercept, coef, origin)
             if fitted and vars(self).get("_widest") is not None:
                 stream.guards[1].know(np.abs(self._widest - start).max(axis=0) / _WIDENED)
-        n_targets = stream.weights.shape[1]
-        if targets.shape[1] != n_targets:
-            raise ValueError(
-                f"y has {targets.shape[1]} targets, but this model learns {n_targets}."
-            )
-        # A single block: nothing is copied.
-        chunk = Rows(X, targets, given_visits(weights), room=lambda: X.shape[0])
+        known = stream.weights.shape[1]
+        if targets.shape[1] != known:
+            raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
+        # As a single block, of which nothing is copied.
+        chunk = Rows(X, targets, given_visits(weights), most_rows=lambda: X.shape[0])
         self._stream = run(learner, stream, chunk, max_passes=1).state
         self._dtype, self._flat = X.dtype.name, np.ndim(y) == 1
         self._path = self.validation_scores_ = self.alpha_ = self.hint_ = None

@@ -26,9 +26,9 @@ from tunefree.estimators.locking import Threaded
 from tunefree.estimators.state_checks import require
 from tunefree.learners.mixture.betting import ALPHAS
 from tunefree.learners.mixture.learner import (
-    BELIEFS,
     DIAGONAL,
     DRIFTS,
+    ERRORS,
     FINAL,
     LOSS,
     LOSSES,
@@ -36,10 +36,10 @@ from tunefree.learners.mixture.learner import (
     NARROW,
     OUTLIERS,
     POINTS,
+    POSTERIORS,
     RATES,
     SPARSE,
     WHOLE,
-    WRONG,
     Mixture,
 )
 from tunefree.preprocessing import series
@@ -313,7 +313,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
         if mixture.answered and (not len(rows) or rows[-1] < mixture.answered):
             rows = np.append(rows, float(mixture.answered))
             life = np.append(life, mixture.half_life())
-            wrong = np.append(wrong, mixture.state[WRONG])
+            wrong = np.append(wrong, mixture.state[ERRORS])
         gaps = np.diff(rows, prepend=0.0)
         return {
             "rows": rows.copy(),
@@ -335,7 +335,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
         Targets that a regressor did not learn as outliers count, too.
         """
         check_is_fitted(self, "mixture_")
-        return float(self.mixture_.state[WRONG] / max(self.mixture_.answered, 1))
+        return float(self.mixture_.state[ERRORS] / max(self.mixture_.answered, 1))
 
     @property
     def n_outlier_rows_(self) -> int:
@@ -347,9 +347,9 @@ class LearnsByMixture(Threaded, BaseEstimator):
     def members_(self) -> dict[str, float]:
         """The weight of each member in the Bayes mixtures; the weights add up to 1."""
         check_is_fitted(self, "mixture_")
-        weights = self.mixture_.part(BELIEFS)
-        total = self.mixture_.part(FINAL)[: len(weights)] @ weights
-        return dict(zip(_MEMBERS, (total / total.sum()).tolist(), strict=True))
+        beliefs = self.mixture_.part(POSTERIORS)
+        shares = self.mixture_.part(FINAL)[: len(beliefs)] @ beliefs
+        return dict(zip(_MEMBERS, (shares / shares.sum()).tolist(), strict=True))
 
     def excess(self, start: int = 0, stop: int | None = None) -> dict[str, Any]:
         """How much the log loss of predictions exceeds that of the best member on an interval.
@@ -370,8 +370,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
         """
         check_is_fitted(self, "mixture_")
         mixture, state = self.mixture_, self.mixture_.state
-        totals = [mixture.answered, 0.0, state[WRONG], state[LOSS]]
-        now = np.array([*totals, *mixture.part(LOSSES)])
+        told = [mixture.answered, 0.0, state[ERRORS], state[LOSS]]
+        now = np.array([*told, *mixture.part(LOSSES)])
         table = np.vstack([np.zeros_like(now), mixture.trace[: int(state[POINTS])], now])
         stop = mixture.answered if stop is None else stop
         a, b = (int(np.abs(table[:, 0] - row).argmin()) for row in (start, stop))
@@ -613,7 +613,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         (`tunefree.uncertainty.risk`); None before the first row.
         """
         check_is_fitted(self, "mixture_")
-        n, wrong = int(self.mixture_.rows), float(self.mixture_.state[WRONG])
+        n, wrong = int(self.mixture_.rows), float(self.mixture_.state[ERRORS])
         return online(min(wrong, n), n) if n else None
 
     def predict_set(self, X: MatrixLike, alpha: float = 0.1) -> tuple[np.ndarray, np.ndarray]:

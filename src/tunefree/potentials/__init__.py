@@ -1,7 +1,7 @@
 r"""Potentials: strictly convex functions whose gradients are mirror maps.
 
-The learner keeps the dual w = grad psi(theta); the potential decides which predictor that is, and
-so which of the many that fit the data it arrives at.
+The learner keeps the dual w = grad psi(theta). The potential maps it to a predictor, and so decides
+which of the many predictors that fit the data is found.
 
 ==============  ===============================  ===================================  ==========
 name            psi(x)                           inverse(w) = grad psi*(w)            convexity
@@ -16,10 +16,11 @@ grouped         any separable one, of groups' norms      the same, of groups' no
 whitened        x' (C + a I) x / 2               (C + a I)^-1 w                       -
 ==============  ===============================  ===================================  ==========
 
-A potential acts on an array of any shape as a whole. It says whether it is `separable` (a sum over
-entries) and `odd` (its gradient keeps signs and zeros), or lives on the `simplex`; constraints ask.
-Two verbs are optional: ``l1_shrink``, the projection onto an l1 ball in closed form, and
-``metric_solve(x, g)``, the inverse Hessian of psi at x times g, for the natural-gradient flow.
+A potential acts on an array of any shape as a whole. Constraints read three of its attributes:
+`separable` (a sum over entries), `odd` (its gradient keeps signs and zeros) and `simplex` (it is
+defined on the simplex). Two verbs are optional: ``l1_shrink``, the projection onto an l1 ball in
+closed form, and ``metric_solve(x, g)``, the inverse Hessian of psi at x times g, for the
+natural-gradient flow.
 
 Source: Boffi, Tu and Slotine 2021, section 6 and corollaries 4.1-4.3; Boffi and Slotine 2020, B.2.
 """

@@ -4,10 +4,10 @@ r"""Potentials one coordinate at a time, for steps that touch only the entries o
     S = \sum_j \mathrm{stat}(w_j, c_j, R)
 
 A row changes few duals, so S follows in O(nnz), and so do all parameters: the others change by the
-common factor. A separable potential has the factor 1. `potential.coordinates(d)` says which of
-these parts is its own, None if it has none. The reference R = ``reference(low, high)`` is of the
-size of the least and the largest dual when it is chosen: theta does not depend on it, but powers
-and exponentials are then of numbers near 1. A part is capped before it overflows: R is out of date.
+common factor. A separable potential has the factor 1. `potential.coordinates(d)` is the potential's
+part of this module, or None. The reference R = ``reference(low, high)`` is computed from the least
+and the largest dual: theta does not depend on it, but powers and exponentials are then of numbers
+near 1. Where R is out of date, values are capped before they overflow.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ _SMALLEST, _LARGEST = 1e-300, 1e290
 
 
 def separable(cls):
-    """A part whose coordinates know nothing of each other: S = 0, and the factor is 1."""
+    """A part whose coordinates are independent: S = 0, and the factor is 1."""
     for name in ("stat", "factor", "reference"):
         setattr(cls, name, getattr(_Alone, name))
     return part(cls)
@@ -40,7 +40,7 @@ class _Alone:
         return 1.0
 
     def reference(self, low, high):
-        """None is needed."""
+        """Not needed."""
         return 0.0
 
 

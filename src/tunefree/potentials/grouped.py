@@ -1,4 +1,4 @@
-"""Potentials of the norms of groups: columns that come and go together."""
+"""Potentials of the norms of groups of columns, which are zero or not as a group."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,18 +10,18 @@ from tunefree.potentials.vectors import Hypentropy, Potential
 
 @dataclass(frozen=True)
 class Grouped(Potential):
-    r"""A potential of the Euclidean norms of groups of columns: few groups in place of few columns.
+    r"""A potential of the Euclidean norms of groups of columns: sparse in groups, not in columns.
 
     .. math:: \psi(x) = \sum_g \phi(\|x_g\|_2)
 
-    As `Spectral` is of singular values. The levels of a category are a group: with `groups` left
-    empty the estimators take those of a data frame's columns (`grouped_as`).
+    `Spectral` is the same for singular values. The levels of a category are a group: if `groups` is
+    empty, the estimators take the columns of a data frame as groups (`grouped_as`).
 
     Parameters
     ----------
     of : separable potential that keeps signs and zeros, default=Hypentropy()
     groups : tuple of int, default=()
-        The group of every column; empty, every column is its own.
+        The group of every column; if empty, every column is a group.
 
     Raises
     ------
@@ -39,10 +39,10 @@ class Grouped(Potential):
 
     def __post_init__(self):
         if not (getattr(self.of, "odd", False) and getattr(self.of, "separable", False)):
-            raise ValueError(f"{self.of!r} has no form of groups: give an odd, separable one.")
+            raise ValueError(f"{self.of!r} has no form for groups: give an odd, separable one.")
 
     def grouped_as(self, groups: tuple) -> "Grouped":
-        """The potential of these groups, if it has none of its own."""
+        """The potential with these groups, unless it has groups already."""
         return self if self.groups else Grouped(self.of, groups)
 
     def _norms(self, x):
@@ -50,17 +50,19 @@ class Grouped(Potential):
         d = x.shape[-1]
         labels = np.arange(d) if not self.groups else np.asarray(self.groups)
         if len(labels) != d:
-            raise ValueError(f"groups has {len(labels)} numbers, and the rows {d} columns.")
-        _, place = np.unique(labels, return_inverse=True)
+            raise ValueError(
+                f"groups has {len(labels)} numbers, and the rows have {d} columns: give one each."
+            )
+        _, group = np.unique(labels, return_inverse=True)
         rows = x.reshape(-1, d)
         top = np.max(np.abs(rows), initial=0.0) or 1.0
-        squares = [np.bincount(place, np.square(row / top)) for row in rows]
-        return top * np.sqrt(np.array(squares)), place
+        squares = [np.bincount(group, np.square(row / top)) for row in rows]
+        return top * np.sqrt(np.array(squares)), group
 
     def _through(self, x, function):
-        norms, place = self._norms(x)
-        share = np.divide(function(norms), norms, out=np.zeros_like(norms), where=norms > 0.0)
-        return x * share[:, place].reshape(x.shape)
+        norms, group = self._norms(x)
+        factor = np.divide(function(norms), norms, out=np.zeros_like(norms), where=norms > 0.0)
+        return x * factor[:, group].reshape(x.shape)
 
     def value(self, x: np.ndarray) -> float:
         """psi(x)."""

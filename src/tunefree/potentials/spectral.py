@@ -11,7 +11,7 @@ from tunefree.potentials.vectors import Hypentropy, Potential
 
 @dataclass(frozen=True)
 class Spectral(Potential):
-    """A potential of a matrix's singular values: low rank in place of sparsity.
+    """A potential of a matrix's singular values: of low rank, not sparse.
 
     Parameters
     ----------

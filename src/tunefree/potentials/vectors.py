@@ -63,7 +63,7 @@ class Euclidean(Potential):
         return g
 
     def exponent(self, size: int) -> float:
-        """The norm whose square this is half of."""
+        """The exponent of the norm whose halved square this is."""
         return 2.0
 
     def convexity(self, size: int, radius: float | None = None) -> tuple[float, float]:
@@ -76,10 +76,10 @@ class Euclidean(Potential):
         active, s = c[c < radius], 0.0
         while True:
             s = (radius + np.sum(active)) / active.size
-            kept = active[active < s]
-            if kept.size == active.size:
+            remaining = active[active < s]
+            if remaining.size == active.size:
                 return np.maximum(s - c, 0.0)
-            active = kept
+            active = remaining
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class PNorm(Potential):
             raise ValueError(f"p={self.p!r} is neither 'log' nor in (1, 2]: try p=1.1.")
 
     def exponent(self, size: int) -> float:
-        """The number p for so many entries."""
+        """The value of p for so many entries."""
         if self.p != "log":
             return float(self.p)
         log = np.log(size)
@@ -242,8 +242,8 @@ class Hypentropy(Potential):
             raise ValueError(f"beta={self.beta!r} is not a positive number: try beta=1e-6.")
 
     @property
-    def way(self) -> float:
-        """The duals' way from 0 to 1, in units of that of beta = 1e-12; at least 1."""
+    def patience_factor(self) -> float:
+        """Factor of the patience: the dual of 1, relative to beta = 1e-12; at least 1."""
         return max(1.0, float(np.log(2.0) - np.log(self.beta)) / float(np.log(2e12)))
 
     def value(self, x: np.ndarray) -> float:
@@ -277,7 +277,7 @@ class Hypentropy(Potential):
         return 1.0 / (radius + size * self.beta), 1.0
 
     def l1_shrink(self, a: np.ndarray, radius: float) -> np.ndarray:
-        """As for PNorm: (t - c)+ with c = max(a) - a, t in closed form where it is positive.
+        """As `PNorm.l1_shrink`: (t - c)+ with c = max(a) - a, t in closed form where positive.
 
         P e^t - Q e^-t = 2 radius / beta with P = sum e^-c and Q = sum e^c. A small t is log1p
         of a sum of positive terms: Q - P is 2 sum sinh c.
@@ -291,10 +291,10 @@ class Hypentropy(Potential):
             if t < 1.0:
                 gap = radius * radius + low * (2.0 * b * np.sum(np.sinh(active)))
                 t = np.log1p((radius + gap / (root + low)) / low)
-            kept = active[active < t]
-            if kept.size == active.size:
+            remaining = active[active < t]
+            if remaining.size == active.size:
                 return np.maximum(t - c, 0.0)
-            active = kept
+            active = remaining
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A quadratic potential in the metric of the rows: natural steps, which know correlated columns."""
+"""A quadratic potential in the metric of the rows: natural steps, for correlated columns."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,10 +14,11 @@ class Whitened(Potential):
 
     .. math:: \psi(x) = \tfrac12\, x^\top (C + a I)\, x
 
-    with C the weighted second moments of the columns in a trace of d. A step of mirror descent is
-    one of Fisher scoring with a ridge, from the parameters before it (iterated Tikhonov): few
-    passes however the columns are correlated, and directions of a variance below a come late. The
-    estimators learn C from the rows (`bound`); unbound it is the identity.
+    with C the weighted second moments of the columns, scaled to the trace d. A step of mirror
+    descent is a step of Fisher scoring with a ridge towards the parameters before it (iterated
+    Tikhonov). Few passes are enough however the columns are correlated; directions with a variance
+    below a are learned late. The estimators compute C from the rows (`bound`); before, it is the
+    identity.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class Whitened(Potential):
     variances: Any = field(default=None, repr=False, compare=False)
     directions: Any = field(default=None, repr=False, compare=False)
     unit: float = field(default=1.0, repr=False, compare=False)  # a column of ones in C
-    way = 0.2  # a metric that knows the rows arrives in few steps
+    patience_factor = 0.2  # in the metric of the rows few steps are enough
 
     def __post_init__(self):
         if not (isinstance(self.shrinkage, int | float) and 0.0 < self.shrinkage < np.inf):
@@ -51,12 +52,12 @@ class Whitened(Potential):
         scale = len(moments) / trace if trace > 0.0 else 1.0
         variances, directions = np.linalg.eigh(moments * scale)
         unit = 1.0 if ones is None else float(ones) * scale
-        if abs(unit - 1.0) < 1e-9:  # of standardized columns: rounding
+        if abs(unit - 1.0) < 1e-9:  # columns are standardized, up to rounding
             unit = 1.0
         return replace(self, variances=np.maximum(variances, 0.0), directions=directions, unit=unit)
 
     def like(self, other: "Whitened") -> "Whitened":
-        """The potential of the same moments as another's."""
+        """The potential with the moments of another."""
         return replace(
             self, variances=other.variances, directions=other.directions, unit=other.unit
         )

@@ -1,6 +1,6 @@
-"""Sources: where rows come from. The learners do not know whether it is an array, a file or a pipe.
+"""Sources of rows: arrays, files and pipes, in one form for all learners.
 
-`readers` has the files and iterators; `source` cuts, shuffles and fetches ahead what they give.
+`readers` reads files and iterators; `source` cuts their rows into chunks, shuffles and prefetches.
 """
 
 from tunefree.engine.run import Batches, Block, Rows, Whole

@@ -1,8 +1,8 @@
-"""Text is parsed once: its blocks lie in an Arrow file, where later passes find them.
+"""A cache of parsed text: its blocks are stored in an Arrow file for later passes.
 
-The file is written while the text is first read from its start to its end, and takes its place
-whole. Blocks keep the places where they ended, so that marks, and with them checkpoints, are those
-of the text.
+The file is written during the first complete pass over the text, and renamed when it is complete.
+Each block stores its end position in the text, so that marks and checkpoints are the same with and
+without the cache.
 """
 
 import contextlib
@@ -17,18 +17,18 @@ from scipy import sparse
 
 from tunefree.io.files import forget, mapped
 
-# Free bytes a byte of text that are asked for: every entry of it takes 12, and 4 of text at least.
-_ROOM = 6
+# Free bytes needed per byte of text: twice the 12 bytes of an entry over its 4 bytes of text.
+_FREE_BYTES = 6
 
 
-class Kept:
-    """The blocks of a text in the Arrow file `path`, which `identity` has to describe."""
+class ParsedCache:
+    """The blocks of a text in the Arrow file `path`; `identity` identifies the text."""
 
     def __init__(self, path, identity):
         self.path, self.identity = path, identity.encode()
 
     def pieces(self, parse, place):
-        """The blocks after a place: from the file if it is whole, else parsed."""
+        """The blocks after a position: from the file if it is complete, else parsed."""
         try:
             pages = mapped(self.path)
         except FileNotFoundError:
@@ -39,7 +39,7 @@ class Kept:
             blocks = pa.ipc.open_file(pa.py_buffer(pages))
             if (blocks.schema.metadata or {}).get(b"identity") == self.identity:
                 return self._read(blocks, place, pages)
-        pages = blocks = None  # of other data, or damaged: nothing is to hold the file
+        pages = blocks = None  # other data, or damaged: close the file
         os.unlink(self.path)
         return self.pieces(parse, place)
 
@@ -61,13 +61,13 @@ class Kept:
                 os.unlink(temporary)
 
     def _append(self, writer, batch, path):
-        """The writer after one more block; None if that cannot be: text can be parsed again."""
+        """The writer after one more block; None if writing failed: text can be parsed again."""
         try:
             if writer is None:
                 schema = batch.schema.with_metadata({"identity": self.identity})
                 writer = pa.ipc.new_file(path, schema)
             writer.write_batch(batch.replace_schema_metadata({"identity": self.identity}))
-        except (OSError, pa.ArrowInvalid):  # the disk is full, or indices have outgrown their type
+        except (OSError, pa.ArrowInvalid):  # the disk is full, or indices need a larger type
             with contextlib.suppress(OSError):
                 os.truncate(path, 0)
             return None
@@ -85,10 +85,10 @@ class Kept:
 
 def _packed(X, y, weight, place):
     """A block as a record batch of one row of lists."""
-    of = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X.ravel(), None, None)
+    arrays = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X.ravel(), None, None)
     shape = np.array(X.shape, dtype=np.int64)
     names = "values", "indices", "indptr", "y", "weight", "shape", "place"
-    parts = zip(names, (*of, y, weight, shape, np.array(place, dtype=np.int64)), strict=True)
+    parts = zip(names, (*arrays, y, weight, shape, np.array(place, dtype=np.int64)), strict=True)
     lists = {
         name: pa.LargeListArray.from_arrays(pa.array([0, len(part)], pa.int64()), pa.array(part))
         for name, part in parts
@@ -102,7 +102,7 @@ def _place(batch):
 
 
 def _unpacked(batch):
-    # Copies: what learns may write, and the file may be gone before the rows are.
+    # Copies: a learner may write to them, and the file may be deleted before they are.
     parts = {}
     for name in batch.schema.names:
         values = batch.column(name).values
@@ -120,19 +120,19 @@ def _unpacked(batch):
 
 
 @contextlib.contextmanager
-def place_for(text, beside):
-    """Where to keep the blocks of a text: by a checkpoint's path, or for as long as the context.
+def cache_path(text, checkpoint_path):
+    """The path for the parsed blocks of a text; None if the disk has not enough free space.
 
-    None where the disk has no room. Blocks beside a checkpoint outlive an interrupted run.
+    It is next to a checkpoint, where it outlives an interrupted run, or else temporary.
     """
     with contextlib.ExitStack() as stack:
-        if beside is None:
+        if checkpoint_path is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
             path = os.path.join(folder, "blocks")
         else:
-            path = f"{os.path.abspath(beside)}.blocks"
+            path = f"{os.path.abspath(checkpoint_path)}.blocks"
             folder = os.path.dirname(path)
-        room = shutil.disk_usage(folder).free
-        yield path if room > _ROOM * os.path.getsize(text) else None
+        free = shutil.disk_usage(folder).free
+        yield path if free > _FREE_BYTES * os.path.getsize(text) else None
         with contextlib.suppress(OSError):
             os.unlink(path)

@@ -1,7 +1,7 @@
-"""Readers: files, arrays and iterators as pieces ``(X, y, weight, place)``, from any place on.
+"""Readers: files, arrays and iterators as pieces ``(X, y, weight, place)``.
 
-A reader has a `name`, says whether it can be read again (`again`), and gives from `pieces(place)`
-the rows after a place, each piece with the place after it.
+A reader has a `name`, a flag `again` (whether it can be read again), and a method `pieces(place)`,
+which yields the rows after a position, each piece with the position after it.
 """
 
 import itertools
@@ -22,7 +22,7 @@ _START = (0, 1)
 
 
 class Replay:
-    """An iterator that can be looked into: until it is read for good it can be read from the start.
+    """An iterator whose start can be read several times before it is read once to the end.
 
     >>> pieces = Replay("file", iter([1, 2, 3]))
     >>> next(iter(pieces)), list(pieces.for_good())
@@ -33,29 +33,29 @@ class Replay:
         self.name, self.items, self.kept = name, iter(items), []
 
     def __iter__(self):
-        """Read from the start, keeping what is read."""
+        """Read from the start, and store what is read."""
         yield from list(self.kept)
         for item in self.items:
             self.kept.append(item)
             yield item
 
     def for_good(self):
-        """Read from the start and keep nothing."""
+        """Read from the start, and store nothing."""
         while self.kept:
             yield self.kept.pop(0)
         yield from self.items
 
 
-# Bytes of a pipe to look at, in however small pieces they come; of a file it is the first chunk.
-_LOOK = 128 << 10
+# The format of a pipe is detected from this many bytes, that of a file from the first chunk.
+_FIRST_BYTES = 128 << 10
 
 
 def _first_of(blocks):
-    """The blocks that tell what a text is: a pipe is not kept waiting for more than it needs."""
+    """The blocks from which a format is detected; no more of a pipe is read than needed."""
     first = []
     for block, (byte, _) in blocks:
         first.append(block)
-        if byte >= _LOOK:
+        if byte >= _FIRST_BYTES:
             break
     return first
 
@@ -69,11 +69,11 @@ class _Text:
     def __init__(self, source, name, lenient):
         self.source, self.name = source, name
         self.again = not isinstance(source, Replay)
-        self.look = Skipped() if lenient else None  # malformed rows while only looking
-        self.kept: Any = None  # where blocks are, once they have been parsed
+        self.look = Skipped() if lenient else None  # malformed rows while detecting the format
+        self.kept: Any = None  # the `ParsedCache` of blocks
 
     def pieces(self, place, skipped):
-        """The rows after a place; rows that may be skipped are parsed every time."""
+        """The rows after a position; if rows may be skipped, text is parsed in every pass."""
         if self.kept is None or skipped is not None:
             return self._parsed(place, skipped)
         return self.kept.pieces(lambda place: self._parsed(place, None), place)
@@ -85,7 +85,7 @@ class _Text:
 
 
 class Libsvm(_Text):
-    """LIBSVM text; the number of columns may grow from piece to piece."""
+    """LIBSVM text; the number of columns may increase from piece to piece."""
 
     def __init__(
         self, source: Any, name: str, *, lenient=False, n_features: int | None = None,
@@ -101,11 +101,11 @@ class Libsvm(_Text):
         self.settings = n_features, unseen, zero_based, labelled
 
     def _parsed(self, place, skipped):
-        """Entries beyond the columns are cut, if so, and counted."""
+        """Blocks as pieces; with unseen='ignore' entries beyond the columns are cut and counted."""
         options = {"zero_based": self.zero_based, "labelled": self.labelled}
         options["n_features"] = None if self.cut else self.n_features
-        known: Any = self.n_features
-        width, self.ignored, block = known or 0, 0, None
+        n_features: Any = self.n_features
+        width, self.ignored, block = n_features or 0, 0, None
         for block, after in libsvm_blocks(
             self._open(look=False), skipped=skipped, place=place or _START, **options
         ):
@@ -117,8 +117,8 @@ class Libsvm(_Text):
                 shape=(len(block.labels), max(width, 1)),
             )
             X.has_canonical_format = True
-            if self.cut and width > known:
-                cut, width = X[:, :known], known
+            if self.cut and width > n_features:
+                cut, width = X[:, :n_features], n_features
                 self.ignored, X = self.ignored + X.nnz - cut.nnz, cut
             yield X, block.labels if self.labelled else None, None, after
         if block is not None and not width and not place:
@@ -126,7 +126,7 @@ class Libsvm(_Text):
 
 
 class Csv(_Text):
-    """Delimited text; whether targets are text follows from its beginning."""
+    """Delimited text; whether targets are text is detected from its start."""
 
     def __init__(self, source, name, *, lenient=False, target_type=None, **columns):
         super().__init__(source, name, lenient)
@@ -156,7 +156,7 @@ class Csv(_Text):
 
 
 class Stored:
-    """Parquet, Arrow and NumPy files; a place is a number of rows."""
+    """Parquet, Arrow and NumPy files; a position is a number of rows."""
 
     again = True
 
@@ -175,14 +175,14 @@ class Stored:
         return row_blocks(self.path, self.format, start=start, skipped=skipped, **self.columns)
 
     def pieces(self, place, skipped):
-        """The rows after a place."""
+        """The rows after a position."""
         (start,) = place or (0,)
         for X, y, weight, _, rows in self._blocks(start, skipped):
             yield X, y, weight, (rows,)
 
 
 class Arrays:
-    """Arrays in memory or mapped to it, a stretch of rows at a time."""
+    """Arrays in memory, or memory maps, some rows at a time."""
 
     again, feature_names, target, weight_column = True, None, None, None
 
@@ -191,7 +191,7 @@ class Arrays:
         self.n_features = X.shape[1]
 
     def pieces(self, place, skipped):
-        """The rows after a place."""
+        """The rows after a position."""
         X, y, weight = self.parts
         entries = X.nnz if sparse.issparse(X) else X.size
         size = max(1, int(_ENTRIES * X.shape[0] // max(entries, 1)))
@@ -219,11 +219,11 @@ class Pieces:
         self.n_features = hasher.n_features if hasher else None
 
     def pieces(self, place, skipped):
-        """The rows after a place, which is a number of pieces and of rows."""
-        leave_out, row = place or (0, 0)
+        """The rows after a position, which is a number of pieces and of rows."""
+        to_skip, row = place or (0, 0)
         items: Any = self.items() if callable(self.items) else self.items
         items = items if self.again else items.for_good()
-        for k, (X, y, *weight) in enumerate(itertools.islice(items, leave_out, None), leave_out):
+        for k, (X, y, *weight) in enumerate(itertools.islice(items, to_skip, None), to_skip):
             X = self.hasher.rows(X) if self.hasher else X
             X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
             if X.ndim != 2 or X.dtype.kind not in "fiub":
@@ -253,7 +253,7 @@ class Hashed:
         self.target, self.weight_column = layout.find(TARGET), layout.find(WEIGHT)
 
     def pieces(self, place, skipped):
-        """The rows after a place."""
+        """The rows after a position."""
         (start,) = place or (0,)
         for batch in frame_batches(self.path, self.format, start):
             named = self.target and self.target.name

@@ -1,8 +1,8 @@
-"""`open_source`: files, pipes, arrays and iterators as one kind of thing, a `Source` of chunks.
+"""`open_source`: files, pipes, arrays and iterators as a `Source` of chunks.
 
-A reader gives chunks of whatever size suits it, each with the mark to go on from. They can be cut
-anew on a fixed grid of rows, and shuffled within windows; after either, reading can still go on
-from any chunk's mark.
+A reader yields chunks of any size, each with a mark from which reading can continue. Chunks can be
+cut on a fixed grid of rows and shuffled within windows; reading can still continue from the mark of
+any chunk.
 """
 
 import contextlib
@@ -18,27 +18,27 @@ from sklearn.feature_extraction import FeatureHasher
 
 from tunefree._version import __version__
 from tunefree.engine.sources import readers
-from tunefree.engine.sources.parsed_cache import Kept, place_for
+from tunefree.engine.sources.parsed_cache import ParsedCache, cache_path
 from tunefree.io import FORMATS, format_of, sniff_text
 from tunefree.io.files import DataError, Skipped, fingerprint, name_of
 from tunefree.io.files import chunks as text_pieces
 
-# A shuffled window is handed on in pieces of so many rows.
+# A shuffled window is yielded in pieces of so many rows.
 _PIECE = 4096
 
 
 class Mark(NamedTuple):
-    """Where reading goes on.
+    """Where reading continues.
 
     >>> Mark((1024, 17), rows=16, skip=2).row
     18
     """
 
-    place: tuple = ()  # where the reader begins: its own affair; () is the start
-    rows: int = 0  # before that place
-    skip: int = 0  # from there to the block that comes next, or of which some have been read
-    done: int = 0  # of that block
-    skipped: int = 0  # malformed rows left out before the place
+    place: tuple = ()  # the reader's position, in its own form; () is the start
+    rows: int = 0  # before that position
+    skip: int = 0  # from there to the next block, or to the block that has been read in part
+    done: int = 0  # rows of that block that have been read
+    skipped: int = 0  # malformed rows skipped before the position
 
     @property
     def row(self):
@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
     X: Any  # ndarray or CSR of shape (n, d)
     y: np.ndarray | None  # (n,) or (n, n_targets)
     weight: np.ndarray | None
-    mark: Mark  # where reading goes on after them
+    mark: Mark  # where reading continues after them
 
     def __len__(self):
         """How many rows."""
@@ -65,7 +65,7 @@ class Chunk(NamedTuple):
 
 
 def widened(X, d):
-    """A CSR matrix as one of d columns, which shares its memory; arrays as they are.
+    """A CSR matrix with d columns that shares the memory of X; arrays are returned as they are.
 
     >>> widened(sparse.csr_array(np.eye(2)), 5).shape
     (2, 5)
@@ -93,9 +93,9 @@ def joined(chunks):
 
 
 def on_grid(chunks, size, mark=None):
-    """Cut anew, so that chunks end at the multiples of `size` rows, counted from the first row.
+    """Cut chunks so that they end at the multiples of `size` rows, counted from the first row.
 
-    The chunks are those of a reader from the place of the mark on.
+    The chunks are those of a reader from the mark's position on.
 
     >>> X = np.arange(7.0)[:, None]
     >>> parts = [Chunk(X[a:b], X[a:b, 0], None, Mark((b,), b)) for a, b in [(0, 4), (4, 7)]]
@@ -103,31 +103,31 @@ def on_grid(chunks, size, mark=None):
     [(3, 3), (3, 6), (1, 7)]
     """
     mark = mark or Mark()
-    at, leave_out = mark.rows, mark.skip
-    held = []
+    at, to_skip = mark.rows, mark.skip
+    parts = []
     for chunk in chunks:
-        begin, start = min(leave_out, len(chunk)), mark._replace(skip=0, done=0)
-        leave_out -= begin
+        begin, start = min(to_skip, len(chunk)), mark._replace(skip=0, done=0)
+        to_skip -= begin
         while begin < len(chunk):
             row = at + begin
             stop = min(len(chunk), begin + size - row % size)
             whole = stop == len(chunk)
             after = chunk.mark if whole else start._replace(skip=stop)
-            held.append(chunk.take(slice(begin, stop), after))
+            parts.append(chunk.take(slice(begin, stop), after))
             begin = stop
             if (at + stop) % size == 0:
-                yield joined(held)
-                held = []
+                yield joined(parts)
+                parts = []
         at += len(chunk)
         mark = chunk.mark
-    if held:
-        yield joined(held)
+    if parts:
+        yield joined(parts)
 
 
 def shuffled(chunks, window, seed, epoch, mark=None):
-    """Shuffle the rows of each window of so many rows.
+    """Shuffle the rows within each window of so many rows, and yield pieces of windows.
 
-    The order is a function of seed, pass and window alone; pieces of shuffled windows come out.
+    The order is a function of the seed, the pass and the window only.
 
     >>> X = np.arange(6.0)[:, None]
     >>> part = Chunk(X, X[:, 0], None, Mark((6,), 6))
@@ -147,7 +147,7 @@ def shuffled(chunks, window, seed, epoch, mark=None):
 
 
 def ahead(items, depth=3):
-    """Run an iterator in a thread, so many items ahead; an exception comes where it was raised.
+    """Run an iterator in a thread, so many items ahead; its exceptions are raised in order.
 
     >>> list(ahead(range(4)))
     [0, 1, 2, 3]
@@ -169,7 +169,7 @@ def ahead(items, depth=3):
                 if closed.is_set():
                     return
             put((None, StopIteration))
-        except BaseException as error:  # whatever it is, it belongs to whoever reads
+        except BaseException as error:  # raised again in the thread that reads
             put((None, error))
 
     threading.Thread(target=work, daemon=True, name="tunefree-reader").start()
@@ -188,9 +188,9 @@ def ahead(items, depth=3):
 class Source:
     """Rows that need not fit into memory: what `open_source` makes of a reader.
 
-    A source that can be read again (`again`) serves several passes; `name` says what it is,
-    `n_features` how many columns there are (None while that is open), `rows` how many rows of the
-    current pass were handed out, and `skipped` counts the malformed ones that were left out.
+    If `again`, it can be read in several passes. `name` is its name in messages, `n_features` the
+    number of columns (None while unknown), `rows` the number of rows read in the current pass, and
+    `skipped` counts malformed rows.
     """
 
     def __init__(self, reader, *, window=0, seed=0, on_bad_row="error"):
@@ -199,9 +199,9 @@ class Source:
         self.feature_names, self.skipped, self.rows = reader.feature_names, Skipped(), 0
 
     def chunks(self, mark=None, epoch=0, rows=None):
-        """The `Chunk`s after a mark, read ahead by a thread, cut on a grid of so many rows.
+        """The `Chunk`s after a mark, prefetched by a thread, cut on a grid of so many rows.
 
-        The number of the pass, `epoch`, decides the order within windows.
+        The order within windows depends on the pass, `epoch`.
         """
         mark = mark or Mark()
         found = self._marked(mark)
@@ -216,15 +216,15 @@ class Source:
 
     @contextlib.contextmanager
     def parsed_once(self, checkpoint=None):
-        """A context in which a file of text is parsed in the first pass only (`kept`)."""
+        """A context in which a text file is parsed in the first pass only (`ParsedCache`)."""
         reader, path = self.reader, getattr(self.reader, "source", None)
         if not isinstance(path, str) or self.on_bad_row == "skip":
             yield
             return
-        with place_for(path, checkpoint and checkpoint.path) as place:
+        with cache_path(path, checkpoint and checkpoint.path) as cached:
             identity = repr((__version__, fingerprint(path), os.stat(path).st_mtime_ns))
-            if place is not None:
-                reader.kept = Kept(place, identity + repr(reader.settings))
+            if cached is not None:
+                reader.kept = ParsedCache(cached, identity + repr(reader.settings))
             try:
                 yield
             finally:
@@ -247,10 +247,10 @@ class Source:
                 yield Chunk(X, y, weight, Mark(place, rows, skipped=count))
 
     def identity(self, mark=None):
-        """What a checkpoint remembers of a source, to notice another one.
+        """What a checkpoint stores of a source, to detect another one.
 
-        With a mark only of what comes before it: what comes after may change, and a fault in it be
-        mended.
+        With a mark, only the rows before it count: later rows may change, so that errors in them
+        can be corrected.
         """
         path = getattr(self.reader, "path", getattr(self.reader, "source", None))
         content = None
@@ -261,7 +261,7 @@ class Source:
 
 
 def _kind(X):
-    """What rows have to have in common."""
+    """The kind of rows, which must be the same for all."""
     return "sparse rows" if sparse.issparse(X) else f"rows of {X.shape[1]} columns"
 
 
@@ -274,7 +274,7 @@ class _Hasher:
     def rows(self, X):
         X = list(X)
         mappings = bool(X) and isinstance(X[0], dict)
-        if mappings:  # what is missing has no entry
+        if mappings:  # a missing value has no entry
             X = [{k: v for k, v in row.items() if v is not None} for row in X]
         hasher = FeatureHasher(self.n_features, input_type="dict" if mappings else "string")
         return hasher.transform(X)
@@ -310,27 +310,27 @@ def open_source(
     name : str, optional
         What to call it in messages.
     format : {'libsvm', 'csv', 'parquet', 'arrow', 'npy', 'npz'}, optional
-        By default the suffix or the first line tells.
+        By default it is detected from the suffix or the first line.
     target, header, weight_column
         As for ``tunefree train``: the target column (by default the last, False for none), whether
         a csv file has a header, the column of weights.
     n_features : int, optional
-        Number of columns; of libsvm text it grows by default as larger indices come.
+        Number of columns; of libsvm text it increases by default as larger indices come.
     unseen : {'error', 'ignore'}, default='error'
         libsvm: what to do about an index beyond `n_features`.
     columns : list of str, optional
         csv, parquet and Arrow with named columns: take these features, in this order.
     zero_based : bool or 'auto', default='auto'
-        libsvm: whether indices count from 0; 'auto' says so if one occurs in the first
+        libsvm: whether indices count from 0; 'auto' means yes if the index 0 occurs in the first
         megabyte of a file, or 128 KiB of a pipe.
     target_type : {float, str, None}, default=None
-        csv: what targets are; None tells by the same.
+        csv: the type of targets; None detects it from the same first part.
     hashed : int, optional
         Hash features into so many columns (scikit-learn's FeatureHasher): rows may then be lists of
         strings, mappings of names to numbers or text, or lines of a csv, parquet or Arrow file with
         named columns.
     window : int, default=0
-        Shuffle within windows of so many rows, in an order that `seed` and the pass decide.
+        Shuffle within windows of so many rows, in an order that depends on `seed` and the pass.
     seed : int, default=0
     on_bad_row : {'error', 'skip'}, default='error'
         What to do about a malformed row. Skipped rows are counted in ``source.skipped``.
@@ -375,11 +375,11 @@ def open_source(
         path, name = os.fspath(data), name or name_of(data)
     kind = FORMATS.get(format or "") or (path and FORMATS.get(format_of(path) or ""))
     if kind == "jsonl" and path in (None, "-"):
-        raise ValueError("JSON lines are learned as they are read from files only.")
+        raise ValueError("JSON lines are read from files only: give a path.")
     if hasher and kind in ("parquet", "arrow", "csv", "jsonl"):
         reader = readers.Hashed(path, name, hasher, format=kind, **roles)
     elif hasher:
-        raise ValueError("hashed= is for iterators, and for csv, parquet and Arrow files.")
+        raise ValueError("hashed= is for iterators and for csv, parquet and Arrow files only.")
     elif kind in ("parquet", "arrow", "npy", "npz", "jsonl"):
         reader = readers.Stored(path, name, format=kind, **named)
     else:
@@ -396,7 +396,7 @@ def open_source(
 
 
 def _from_memory(data, hasher):
-    """A reader of arrays, or of an iterator of them."""
+    """A reader of arrays, or of an iterator of arrays."""
     if isinstance(data, tuple) and len(data) in (2, 3) and hasattr(data[0], "shape"):
         if hasher:
             raise ValueError("hashed= is for rows of text, not for arrays.")

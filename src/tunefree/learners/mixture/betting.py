@@ -1,6 +1,6 @@
-r"""Intervals for streams by betting: no rate to choose, no exchangeability to believe in.
+r"""Intervals for streams by betting: no rate to choose, no exchangeability to assume.
 
-A row's score S_t >= 0 says how far its prediction was off. With M misses among the t - 1 rows
+A row's score S_t >= 0 measures the error of its prediction. With M misses among the t - 1 rows
 before, b_t is the bet on a miss and W the bettor's wealth, 1 at first:
 
     b_t = (M + k b) / (t - 1 + k),    k = 25 / (alpha (1 - alpha)),    b = alpha + 5 / k,
@@ -30,10 +30,10 @@ from scipy.special import betaln, ndtri
 
 from tunefree._jit import kernel
 
-# What may be asked for: a bettor's wealth belongs to one rate of misses.
+# The miss rates on offer: each has a bettor with its own wealth.
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-# The prior counts so many rows of variance 1: how firmly the first radius is believed.
-_FIRM = 25.0
+# The weight of the prior, and so of the first radius: that of so many rows of variance 1.
+_PRIOR_ROWS = 25.0
 
 
 def prior(alpha):
@@ -43,8 +43,9 @@ def prior(alpha):
     [277.778, 0.118, 12.193]
     """
     variance = alpha * (1.0 - alpha)
-    rows = _FIRM / variance
-    return rows, alpha + _FIRM**0.5 / rows, _FIRM**0.5 * ndtri(1.0 - 0.5 * alpha) / ndtri(0.75)
+    rows = _PRIOR_ROWS / variance
+    radius = _PRIOR_ROWS**0.5 * ndtri(1.0 - 0.5 * alpha) / ndtri(0.75)
+    return rows, alpha + _PRIOR_ROWS**0.5 / rows, radius
 
 
 def log_wealth(misses, rows, alpha):
@@ -61,7 +62,7 @@ def log_wealth(misses, rows, alpha):
 
 _RATES = np.array(ALPHAS)
 _COUNTS, _SHARES, _REACHES = prior(_RATES)
-FIRST = 64  # scores that tell the unit
+FIRST = 64  # scores whose median is the unit
 # In the state: rows bet on, the unit, the first scores, then misses and wealth of each rate.
 _ROWS, _UNIT, _SCORES = 0, 1, 2
 _MISSES = _SCORES + FIRST
@@ -87,7 +88,7 @@ def bettors():
 
 @kernel
 def radius(bets, a, i):
-    """What the rate `ALPHAS[i]` covers next: scores up to it; negative covers nothing.
+    """The largest score covered next at the miss rate `ALPHAS[i]`; negative covers nothing.
 
     The bettors' state begins at ``bets[a]``.
     """
@@ -106,13 +107,13 @@ def _bet_on_miss(misses, t, i):
 
 @kernel
 def bet(bets, a, score):
-    """Tell all bettors, whose state begins at ``bets[a]``, the next score."""
+    """Update all bettors, whose state begins at ``bets[a]``, by the next score."""
     if bets[a + _UNIT] == 0.0:
         n = int(bets[a + _ROWS])
         bets[a + _SCORES + n] = score
         bets[a + _ROWS] += 1.0
         if n + 1 == FIRST:
-            for i in range(1, FIRST):  # sorted by insertion: a call would take long to compile
+            for i in range(1, FIRST):  # insertion sort: np.sort would take long to compile
                 j = a + _SCORES + i
                 while j > a + _SCORES and bets[j - 1] > bets[j]:
                     bets[j - 1], bets[j] = bets[j], bets[j - 1]
@@ -125,13 +126,13 @@ def bet(bets, a, score):
         return
     t = bets[a + _ROWS] + 1.0
     for i in range(_RATES.shape[0]):
-        alpha, place = _RATES[i], a + _MISSES + 2 * i
-        b = _bet_on_miss(bets[place], t, i)
+        alpha, misses = _RATES[i], a + _MISSES + 2 * i
+        b = _bet_on_miss(bets[misses], t, i)
         if score <= radius(bets, a, i):
             factor = (1.0 - b) / (1.0 - alpha)
         else:
             factor = b / alpha
-            bets[place] += 1.0
-        # The state holds the wealth less 1, so that a vector of zeros is a fresh one.
-        bets[place + 1] = (1.0 + bets[place + 1]) * factor - 1.0
+            bets[misses] += 1.0
+        # The state holds the wealth minus 1, so that a fresh state is all zeros.
+        bets[misses + 1] = (1.0 + bets[misses + 1]) * factor - 1.0
     bets[a + _ROWS] = t

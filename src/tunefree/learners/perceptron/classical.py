@@ -1,7 +1,8 @@
-"""The classical Perceptron: rows in order, an update for each row that is not right.
+"""The classical Perceptron: rows in order, an update for each mistake.
 
-Rows are visited cyclically; a margin y <w, x> <= 0 is a mistake, answered by w += y x. The run ends
-when every row has been right in succession. On rows that no hyperplane separates it never ends.
+Rows are visited cyclically; a margin y <w, x> <= 0 is a mistake, and the update is w += y x. The
+run ends after n rows in succession without a mistake. Without a separating hyperplane it never
+ends.
 
 Source: Rosenblatt 1958; operations counted as in Hanashiro and Abernethy, "Linear Separation via
 Optimism", section 2.1 (one for each inner product, one for each addition).
@@ -21,7 +22,7 @@ class ClassicalState(NamedTuple):
     """State of a run."""
 
     w: np.ndarray  # the last entry is the intercept's if there is one
-    counts: np.ndarray  # rows that were right in succession, updates and inner products
+    counts: np.ndarray  # rows in succession without a mistake, updates, inner products
     seen: int = 0  # rows
     n_rows: int = 0  # of the source, known (not 0) after the first pass
 
@@ -38,7 +39,7 @@ class ClassicalState(NamedTuple):
 
 @Kernel
 def _cycle(design, signs, weights, bias, w, counts, n_rows, passes):
-    """Visit the rows in order, `passes` times at most, until n_rows in succession are right."""
+    """Visit the rows, `passes` times at most, until n_rows in succession have no mistake."""
     d = w.shape[0] - 1 if bias != 0.0 else w.shape[0]
     streak, updates, products = counts[0], counts[1], counts[2]
     for _ in range(passes):
@@ -68,9 +69,9 @@ def _cycle(design, signs, weights, bias, w, counts, n_rows, passes):
 
 @part
 class Classical(NamedTuple):
-    """Learn a separator as Rosenblatt did; `bias` is one more coordinate of every row.
+    """Rosenblatt's Perceptron; `bias` is one more coordinate of every row.
 
-    A block is visited `cycles` times before the next (more than once only where it is all rows).
+    A block is visited `cycles` times before the next (more than once only if it holds all rows).
     """
 
     bias: float = 0.0

@@ -7,8 +7,8 @@ the distribution p_0 and D(z, z') = sum (z - z')^2 / (2 p_0),
     g = (1 - tau) Z x_p + tau Z x_z,       z+ = argmin_z a <g, z> + D(z, z_t),
 
 L doubles until tau^2 |Z'(z+ - z)|^2 / 2 <= D(z+, z) / (A + a), and (p, x_p) moves by tau towards
-(z+, Z' z+). It restarts when the certified gap has fallen to a quarter, or when p went uphill,
-<g, p_{t+1} - p_t> > 0.
+(z+, Z' z+). It restarts when the certified gap has fallen to a quarter, or when the step of p was
+uphill, <g, p_{t+1} - p_t> > 0.
 
 `MinNorm` is Wolfe's method, which ends after finitely many steps: it keeps a small set S of
 affinely independent rows and the point x of least norm in their affine hull. Each round adds the
@@ -30,7 +30,7 @@ from tunefree._jit import part
 from tunefree.learners.perceptron.margins import EPS, Certificate, Goal, Linear, tally
 from tunefree.learners.perceptron.optimistic import project_simplex
 
-_GONE = 1e-13  # a weight below this has left the support
+_LEAST_WEIGHT = 1e-13  # rows with a smaller weight leave the support
 
 
 class AcceleratedState(NamedTuple):
@@ -60,7 +60,7 @@ class Accelerated(NamedTuple):
     goal: Any = Goal()
 
     def init(self, p=None):
-        """The state before the first pass; `p` starts elsewhere than at p_0 (the weights)."""
+        """The state before the first pass; it starts at `p`, by default at p_0 (the weights)."""
         return AcceleratedState(p)
 
     def scan(self, state, block):
@@ -83,9 +83,9 @@ class Accelerated(NamedTuple):
             operations += n
             distance = 0.5 * np.sum((z - s.z) * (z / np.where(prior > 0.0, prior, 1.0) - density))
             moved = x - s.lead
-            bend = 0.5 * tau * tau * dot(moved, moved)
-            # Below rounding there is nothing to compare.
-            if distance <= 1e-30 or bend <= distance / (s.time + a) * (1.0 + 1e-12):
+            curvature = 0.5 * tau * tau * dot(moved, moved)
+            # A distance below rounding cannot be compared.
+            if distance <= 1e-30 or curvature <= distance / (s.time + a) * (1.0 + 1e-12):
                 break
             smoothness *= 2.0
         ahead = view.push(x)
@@ -106,7 +106,7 @@ class Accelerated(NamedTuple):
         return self._certify(state, weights)
 
     def turn(self, state):
-        """Restart if the interval has closed by a factor of four, or if p went uphill."""
+        """Restart if the interval is four times narrower, or if the step of p was uphill."""
         c, gap = state.certificate, state.certificate.gap
         if (c.lower > 0.0 and gap <= 0.25 * state.mark) or state.uphill:
             state = state._replace(
@@ -128,12 +128,12 @@ class Accelerated(NamedTuple):
         x = view.pull(p)
         margins = view.push(x)
         square = float(np.max(view.squares(), where=prior > 0.0, initial=0.0))
-        # A first guess of the smoothness, an eighth of the one along the steepest direction: free
-        # of the data's scale, of the number of rows and of that of the weights.
+        # The first smoothness is an eighth of that along the steepest direction: independent of the
+        # scale of the data, of the number of rows and of the scale of the weights.
         slope = prior * (margins - prior @ margins)
-        bend = view.pull(slope)
-        steep = float(slope @ margins)
-        smoothness = self.space.dot(bend, bend) / steep if steep > 0.0 else square
+        along = view.pull(slope)
+        steepness = float(slope @ margins)
+        smoothness = self.space.dot(along, along) / steepness if steepness > 0.0 else square
         state = AcceleratedState(
             p, p, x, x, margins, margins,
             smoothness=max(smoothness / 8.0, 1e-12 * square) or 1.0,
@@ -163,7 +163,7 @@ class MinNormState(NamedTuple):
     radius: float = 0.0  # the longest row
     n_updates: int = 0  # rows added
     n_operations: int = 0  # inner products and additions of rows
-    stalled: bool = False  # no row can be added: rounding allows no narrower interval, or S is full
+    stalled: bool = False  # no row can be added: rounding limits the interval, or S is full
     certificate: Certificate = Certificate()
 
 
@@ -183,7 +183,7 @@ class MinNorm(NamedTuple):
         return MinNormState()
 
     def scan(self, state, block):
-        """One round: find the row with the smallest margin and take it in."""
+        """One round: find the row with the smallest margin and add it."""
         view, weights = self.space.view(block), block.weights
         if state.support is None:
             state = self._open(state, view, weights)
@@ -218,8 +218,8 @@ class MinNorm(NamedTuple):
         squares = np.where(weights > 0.0, view.squares(), np.inf)
         finite = squares[weights > 0.0]
         shift = float(finite.mean()) or 1.0
-        # The shortest row; of several (all have length one under many kernels), the one that the
-        # average row gets most wrong, whatever their order.
+        # The shortest row. Of several (under many kernels all have length one) the one with the
+        # smallest margin under the mean row, so that the order of rows has no effect.
         against = view.push(view.pull(weights / weights.sum()))
         first = int(np.argmin(np.where(squares <= finite.min() * (1.0 + 1e-12), against, np.inf)))
         gram = np.array([[squares[first] + shift]])
@@ -229,7 +229,7 @@ class MinNorm(NamedTuple):
         )
 
     def _add(self, state, view, j):
-        """Take row j in, then drop rows until the nearest point is inside their hull."""
+        """Add row j, then drop rows until the nearest point is inside their hull."""
         support, factor = state.support, state.factor
         if j in support or len(support) >= self.most:
             return state._replace(stalled=True)
@@ -240,23 +240,24 @@ class MinNorm(NamedTuple):
         if corner <= 8.0 * len(support) * EPS * column[-1]:  # affinely dependent up to rounding
             return state._replace(stalled=True)
         k = len(support)
-        gram, grown = np.empty((k, k)), np.zeros((k, k))
-        gram[:-1, :-1], grown[:-1, :-1] = state.gram, factor
+        gram, extended = np.empty((k, k)), np.zeros((k, k))
+        gram[:-1, :-1], extended[:-1, :-1] = state.gram, factor
         gram[-1], gram[:, -1] = column, column
-        grown[-1, :-1], grown[-1, -1] = edge, np.sqrt(corner)
-        factor, p = grown, np.append(state.p, 0.0)
+        extended[-1, :-1], extended[-1, -1] = edge, np.sqrt(corner)
+        factor, p = extended, np.append(state.p, 0.0)
         while True:
             nearest = cho_solve((factor, True), np.ones(len(p)))
             nearest /= nearest.sum()
-            if nearest.min() > _GONE:
+            if nearest.min() > _LEAST_WEIGHT:
                 break
-            leaving = nearest <= _GONE
+            leaving = nearest <= _LEAST_WEIGHT
             fall = np.where(leaving, p - nearest, 1.0)
-            reach = np.where(leaving & (fall > 0.0), p / np.where(fall > 0.0, fall, 1.0), np.inf)
-            theta = min(1.0, float(reach.min()))
+            # The part of the step after which each weight would be zero.
+            until = np.where(leaving & (fall > 0.0), p / np.where(fall > 0.0, fall, 1.0), np.inf)
+            theta = min(1.0, float(until.min()))
             p = np.maximum(p + theta * (nearest - p), 0.0)
-            stay = p > _GONE
-            stay[np.argmin(reach)] = False
+            stay = p > _LEAST_WEIGHT
+            stay[np.argmin(until)] = False
             support, p = support[stay], p[stay] / p[stay].sum()
             gram = gram[np.ix_(stay, stay)]
             factor = np.linalg.cholesky(gram)

@@ -8,7 +8,7 @@ one product an iteration. The maximal margin is a minimax value,
     max_{\|w\| <= 1} min_i Z_i w  =  min_{p in the simplex} \|Z' p\|,
 
 so any w bounds it from below, any distribution p over the rows bounds it from above, and the two
-vectors together are a proof that anyone can check with two products.
+vectors are a proof that can be checked with two products.
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 from tunefree._jit import Kernel, kernel, part
 from tunefree.designs import count, entry, index
 
-# Twice the unit roundoff: bounds that use it leave a factor of two for the rounding of the bounds.
+# Twice the unit roundoff: a factor of two for the rounding of the bounds themselves.
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -33,7 +33,7 @@ def _squared_norms(design, out):
 
 @Kernel
 def _row_products(design, rows, j, buffer, out):
-    """out[k] = row rows[k] times row j; the buffer (zeros, one a column) comes back as zeros."""
+    """out[k] = row rows[k] times row j; the buffer (one number a column) is 0 before and after."""
     for k in range(count(design, j)):
         buffer[index(design, j, k)] += entry(design, j, k)
     for i in range(rows.shape[0]):
@@ -78,14 +78,14 @@ class _Rows(NamedTuple):
 
 @part
 class Linear(NamedTuple):
-    """Rows as they are: a vector is an array of its coordinates; `bias` is one more of each row."""
+    """Rows as they are: a vector is the array of its coordinates; `bias` is one more coordinate."""
 
     bias: float = 0.0
 
     def view(self, block):
         """The signed rows of a block."""
-        # The products of arrays and of SciPy's matrices are written alike; a CSR design would have
-        # to make the matrix again for each of them.
+        # Arrays and SciPy matrices have the same products; a CSR design would make the matrix again
+        # for each product.
         matrix = block.X if block.rows is None else block.X[block.rows]
         return _Rows(matrix, block.design, np.ascontiguousarray(block.targets[:, 0]), self.bias)
 
@@ -123,7 +123,7 @@ class _Matrix(NamedTuple):
 
 @part
 class Gram(NamedTuple):
-    """Rows known by their inner products, a block's X: a vector is the pair (p, Q p).
+    """Rows given by their inner products (a block's X): a vector is the pair (p, Q p).
 
     The square of `bias` is added to the kernel: the constant feature of the intercept.
     """
@@ -151,7 +151,7 @@ class Gram(NamedTuple):
 
 @kernel
 def tally(margins, weights):
-    """The smallest margin of a row with a weight, and the weight of the rows that are not right."""
+    """The smallest margin of a row with a weight, and the weight of the rows with a mistake."""
     least, errors = np.inf, 0.0
     for i in range(margins.shape[0]):
         if weights[i] > 0.0:
@@ -162,7 +162,7 @@ def tally(margins, weights):
 
 
 class Certificate(NamedTuple):
-    """What is known about the margin so far, with its two witnesses.
+    """Bounds of the largest margin so far, with the vectors that prove them.
 
     `w` attains `lower` or, before there is a separator, makes the fewest errors; `p` attains
     `upper`. The bounds are valid in exact arithmetic.
@@ -175,7 +175,7 @@ class Certificate(NamedTuple):
     p: np.ndarray | None = None
 
     def below(self, space, w, tallied, terms, radius):
-        """Take notice of a predictor whose computed margins have this `tally`."""
+        """Update by a predictor whose computed margins have this `tally`."""
         least, errors = tallied
         if least > 0.0:
             norm = space.norm(w, terms, radius)
@@ -187,7 +187,7 @@ class Certificate(NamedTuple):
         return self
 
     def above(self, space, x, p, terms, radius):
-        """Take notice of a distribution `p` (None where it is not kept) with x = Z' p."""
+        """Update by a distribution `p` (None if it is not stored) with x = Z' p."""
         upper = space.norm(x, terms, radius) + (terms + 4) * EPS * radius
         if upper < self.upper:
             return self._replace(upper=upper, p=None if p is None else p.copy())
@@ -204,7 +204,7 @@ class Certificate(NamedTuple):
 
 
 def certify(space, block, w, p):
-    """The `Certificate` from two witnesses alone, rounding included; p sums to 1."""
+    """The `Certificate` of w and p alone, rounding included; p sums to 1."""
     view = space.view(block)
     radius = float(np.sqrt(np.max(view.squares(), where=block.weights > 0.0, initial=0.0)))
     found = Certificate().below(space, w, tally(view.push(w), block.weights), 0, radius)
@@ -223,7 +223,7 @@ class Goal(NamedTuple):
     margin: float | None = None
 
     def floor(self, radius):
-        """The margin below which a separator is of no interest."""
+        """The margin below which no separator is looked for."""
         return 1e-4 * radius if self.margin is None else self.margin
 
     def reached(self, certificate, radius):

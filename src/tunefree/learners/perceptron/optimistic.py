@@ -1,6 +1,6 @@
-r"""The Optimistic Perceptron: a learner and the data play against each other.
+r"""The Optimistic Perceptron: a game of two players, the learner and the data.
 
-The learner plays a weight vector, the data answer with a distribution p over the rows. In round t,
+The learner plays a weight vector, the data play a distribution p over the rows. In round t,
 with the step a, x_t = Z' p_t and D the divergence of the data's potential,
 
     w_t = sum_{s<t} a_s x_s + a_t x_{t-1},                              (learner: optimistic FTRL)
@@ -14,9 +14,9 @@ The regrets of the two players add up to
     v_T = sum a_t w_t,     S_T = sum a_t^2 |x_t - x_{t-1}|^2 / 2 - D(p_t, p_{t-1})
 
 for every c, so v_T separates as soon as gamma A_T > sqrt(2 (D(p*, p_0) + max(S_T, 0))). The paper's
-step keeps every term of S negative; an adaptive step is as long as the *sum* allows.
+step keeps every term of S negative; an adaptive step is as long as the *sum* S allows.
 
-The potential of the data may be any that is strongly convex in the 1-norm; its range decides the
+The data's potential may be any that is strongly convex in the 1-norm; its range determines the
 guarantee. For the entropy p_t = softmax(log p_0 - Z v_t): the state is O(d), and one pass over the
 rows yields the margins of the average (v_t) together with x_t.
 
@@ -78,7 +78,7 @@ def _blend(answer, mean, rho):
 
 @kernel
 def _advance(x, step, sums, longer, trial, w, out):
-    """Add step x to the sums; the next w, and the v it leads to, into w and out."""
+    """Add step x to the sums; write the next w, and the v that follows from it, to w and out."""
     for j in range(x.shape[0]):
         sums[j] += step * x[j]
         w[j] = sums[j] + longer * x[j]
@@ -87,9 +87,9 @@ def _advance(x, step, sums, longer, trial, w, out):
 
 @part
 class Entropy(NamedTuple):
-    """Negative entropy, the paper's choice: D is the Kullback-Leibler divergence.
+    """Negative entropy, as in the paper: D is the Kullback-Leibler divergence.
 
-    A player answers with argmin_p <p, g> + D(p, p_{t-1}), D the divergence of its potential.
+    A player plays argmin_p <p, g> + D(p, p_{t-1}), D the divergence of its potential.
     """
 
     streams = True
@@ -103,7 +103,7 @@ class Entropy(NamedTuple):
         return -float(np.log(least))
 
     def respond(self, margins, before, previous, weights, least):
-        """Unnormalised p, its sum, and the exponent that is divided out."""
+        """Unnormalised p, its sum, and the exponent by which it was divided."""
         out = np.empty_like(margins)
         return out, _tilt(margins, weights, least, out), least
 
@@ -131,14 +131,14 @@ class Euclidean(NamedTuple):
         return 0.5 * (1.0 / least - 1.0)
 
     def respond(self, margins, before, previous, weights, least):
-        """p, its sum, and the exponent that is divided out (none)."""
+        """As `Entropy.respond`; no exponent is divided by."""
         out, prior = np.empty_like(margins), weights / weights.sum()
         density = np.divide(previous, prior, out=np.ones_like(prior), where=prior > 0.0)
         project_simplex(density - (margins - before), prior, out)
         return out, float(out.sum()), 0.0
 
     def divergence(self, drop, log_ratio, memory):
-        """D(p_t, p_{t-1}) from the two vectors; rows without a weight never move."""
+        """D(p_t, p_{t-1}) from the two vectors; rows without a weight stay at 0."""
         move = memory.answer - memory.p
         return 0.5 * float(np.sum(move * move / np.where(memory.prior > 0.0, memory.prior, 1.0)))
 
@@ -147,12 +147,12 @@ PLAYERS = Table("potential", "respond", {"entropy": Entropy(), "euclidean": Eucl
 
 
 class Sweep(NamedTuple):
-    """What one pass adds up: the answer is sum_i p_i = mass exp(-shift) before normalising."""
+    """The sums of one pass: the data's p has the sum mass exp(-shift) before normalising."""
 
     shift: float = np.inf
     mass: float = 0.0
-    pulled: np.ndarray | float = 0.0  # Z' of the unnormalised answer
-    average: float = np.inf  # smallest margins under v and w, weights of the rows they get wrong
+    pulled: np.ndarray | float = 0.0  # Z' p, unnormalised
+    average: float = np.inf  # smallest margins under v and w, weights of the rows with a mistake
     current: float = np.inf
     average_errors: float = 0.0
     current_errors: float = 0.0
@@ -162,7 +162,7 @@ class Sweep(NamedTuple):
     n_rows: int = 0
 
     def join(self, other):
-        """The sums of two stretches of rows."""
+        """The sums of two sets of rows."""
         shift = min(self.shift, other.shift)
         if self.n_rows == 0:
             return other
@@ -183,29 +183,29 @@ class Sweep(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What is kept for each row when all rows are at hand."""
+    """What is stored for each row when all rows are in memory."""
 
     margins: np.ndarray  # Z v before and after the trial step
     trial: np.ndarray
-    p: np.ndarray  # the distribution before the trial step, the (unnormalised) answer to it
+    p: np.ndarray  # the distribution before the trial step, and (unnormalised) after it
     answer: np.ndarray
     mean: np.ndarray  # the average distribution
     prior: np.ndarray  # p_0
 
 
 class OptimisticState(NamedTuple):
-    """State of a run: O(d) numbers, and `memory` if the rows are remembered."""
+    """State of a run: O(d) numbers, and `memory` if there are numbers for each row."""
 
     sums: np.ndarray | float = 0.0  # sum a_t x_t
     direction: np.ndarray | float = 0.0  # v
     pulled: np.ndarray | float = 0.0  # x of the last round, and the average of all x
     mean: np.ndarray | float = 0.0
-    w: np.ndarray | float = 0.0  # the learner's next vector, and the v it leads to
+    w: np.ndarray | float = 0.0  # the learner's next vector, and the v that follows from it
     trial: np.ndarray | float = 0.0
     step: float = 0.0  # a, A and S of the module's text
     time: float = 0.0
     excess: float = 0.0
-    log_mass: float = 0.0  # of the answer's sum
+    log_mass: float = 0.0  # log of the sum of p before normalising
     mean_mass: float = 0.0  # of the average of x
     radius: float = 0.0  # the longest row
     range: float = 0.0  # D(p*, p_0) at most
@@ -231,11 +231,10 @@ class Optimistic(NamedTuple):
     r"""Learn a separator by optimistic play.
 
     `step` is the data player's in units of lambda / r^2 (1: the paper), None for the longest step
-    that the guarantee allows. The adaptive step is lengthened by `growth` after each round, and
-    halved when S would become positive, at the price of one pass. Steps longer than the
-    paper's are tried on credit only while sum a_t r, the rounds of the paper that they replace,
-    exceeds the passes so far minus log2(passes): the guarantee is that of the constant step, give
-    or take log2 T.
+    that the guarantee allows. The adaptive step is multiplied by `growth` after each round, and
+    halved when S would become positive, which costs a pass. Steps longer than the paper's are tried
+    only while sum a_t r, the number of rounds of the paper that they replace, exceeds the passes so
+    far minus log2(passes): the guarantee is that of the constant step, but for log2 T passes.
     """
 
     space: Any = Linear()
@@ -245,19 +244,19 @@ class Optimistic(NamedTuple):
     growth: float = 1.1
 
     def init(self, n_rows=0):
-        """The state before the first pass; 0 keeps O(d) numbers.
+        """The state before the first pass; with n_rows=0 it has O(d) numbers.
 
-        Margins and distributions over `n_rows` are remembered: three vectors that save a product a
-        pass and yield the upper bound's witness.
+        Otherwise margins and distributions over the rows are stored: this saves a product a pass
+        and gives the distribution that proves the upper bound.
         """
         if not n_rows:
             if not self.player.streams:
-                raise ValueError(f"{type(self.player).__name__} needs n_rows: all rows at hand.")
+                raise ValueError(f"{type(self.player).__name__} needs all rows in memory: n_rows=.")
             return OptimisticState()
         return OptimisticState(memory=Memory(*(np.zeros(n_rows) for _ in Memory._fields)))
 
     def scan(self, state, block):
-        """Add a block's share of the answer to the trial vector."""
+        """Add a block's part of the data's answer to the trial vector."""
         view, weights = self.space.view(block), block.weights
         at = slice(block.start, block.start + len(weights))
         memory, sweep = state.memory, state.sweep
@@ -301,7 +300,7 @@ class Optimistic(NamedTuple):
         return base._replace(sweep=sweep)
 
     def turn(self, state):
-        """Judge the trial step, take or shorten it, and propose the next; consumes the state."""
+        """Accept or shorten the trial step, and propose the next; the state is consumed."""
         sweep = state.sweep
         if not sweep.mass > 0.0:
             raise ValueError("There is no row with a positive weight.")
@@ -326,7 +325,7 @@ class Optimistic(NamedTuple):
         return np.sqrt(self.player.convexity()) / state.radius if state.radius > 0.0 else 0.0
 
     def _open(self, state, x):
-        """The first pass: the data's size, and p_0."""
+        """End the first pass: the scale of the data, and p_0."""
         sweep, memory = state.sweep, state.memory
         if memory is not None:
             memory = memory._replace(
@@ -359,10 +358,10 @@ class Optimistic(NamedTuple):
         sweep, memory, a = state.sweep, state.memory, state.step
         log_mass = float(np.log(sweep.mass)) - sweep.shift
         drop = a * self.space.dot(x, state.w)
-        moved = np.subtract(x, state.pulled, out=state.w)  # w has been judged: its room is free
+        moved = np.subtract(x, state.pulled, out=state.w)  # w is no longer needed
         moved = max(self.space.dot(moved, moved), 0.0)
         shortest = self._shortest(state)
-        # The divergence is a small difference of large numbers; it is at least this.
+        # The divergence is a small difference of large numbers; this is a lower bound.
         divergence = max(
             self.player.divergence(drop, log_mass - state.log_mass, memory),
             0.5 * shortest * shortest * moved,
@@ -399,15 +398,15 @@ class Optimistic(NamedTuple):
         )
         return self._propose(state, taken, a, spare)
 
-    def _propose(self, state, taken, step, room):
-        """Add `taken` times x to the sums, and a trial of the next step, written to `room`."""
-        vectors = (state.pulled, state.sums, state.direction, state.w, room)
+    def _propose(self, state, taken, step, buffer):
+        """Add `taken` times x to the sums, and write a trial of the next step to `buffer`."""
+        vectors = (state.pulled, state.sums, state.direction, state.w, buffer)
         x, sums, start, w, trial = (v.ravel() for v in vectors)
         _advance(x, taken, sums, step, start, w, trial)
-        return state._replace(step=step, trial=room)
+        return state._replace(step=step, trial=buffer)
 
     def _certify(self, state, x):
-        """What the averaged and the current vector and the answer prove."""
+        """The certificate with the averaged and the current vector and the data's answer."""
         sweep, memory, space, radius = state.sweep, state.memory, self.space, state.radius
         terms = state.n_rows + state.n_sweeps
         slack = 0.0

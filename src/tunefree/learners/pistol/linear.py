@@ -1,19 +1,19 @@
 r"""Linear learners: one scale for all directions, or one for each coordinate.
 
 `Isotropic` keeps a vector g, a few scalars and two vectors of state. The iterate of round t is
-f_t = c_t g_(t-1); since g only moves along the rows, the average of all iterates needs no O(d) work
+f_t = c_t g_(t-1). Since g only moves along the rows, the average of all iterates needs no O(d) work
 a round: with C_t = sum_(s<=t) m_s c_s (m_s the mass of round s),
 
     sum_t m_t c_t g_(t-1) = C_T g_T - u_T,      u_T = sum_t C_t z_t x_t.
 
-Its `recursion` knows rows only by their squared norms, inner products and multiples: it is that of
-a feature space, too (`learners.kernel.blocked`).
+Its `recursion` uses squared norms, inner products and multiples of rows only, so it serves feature
+spaces, too (`learners.kernel.blocked`).
 
 `Diagonal` keeps for every column j and output the largest value X_j, the accumulator of the
 variance bound D_j, the gradient sum g_j, the weight w_j = factor(D_j, X_j) g_j exp(g_j^2 / 2 D_j),
-the lazily summed average and the round up to which it is summed, all in one record: a row costs
-one cache line an entry. It has a recursion of its own, since a row moves as many scales as it has
-entries, and these loops must vectorise.
+the lazily summed average and the round up to which it is summed, all in one record: an entry costs
+one cache line. It has a recursion of its own: a row changes one scale for each of its entries, and
+these loops must vectorise.
 
 Source: Orabona 2014, Algorithm 3 and appendix A; the two-vector average, and the scale-free and
 lazily averaged form of `Diagonal`, are ours.
@@ -43,10 +43,10 @@ from tunefree.protocols import Loss
 # The two vectors of an isotropic learner, and the fields of a diagonal one's record.
 G, U = 0, 1
 LARGEST, VARIANCE, GRADIENT, WEIGHT, TOTAL, ROUND = 0, 1, 2, 3, 4, 5
-# Entries that the loop with division, root and exponential takes at a time.
+# Entries at a time in the loop with division, root and exponential.
 _LANES = 8
-# Smaller entries teach nothing: their squares would vanish, and D with them.
-_NOTHING = 1e-150
+# Smaller entries are ignored: their squares, and D, would underflow.
+_LEAST_ENTRY = 1e-150
 
 
 class IsotropicState(NamedTuple):
@@ -58,12 +58,12 @@ class IsotropicState(NamedTuple):
 
 
 def recursion(learner, space, design, targets, weights, state, scores):
-    """Learn rows in order: one text for all spaces, which have `square`, `dot` and `axpy2`.
+    """Learn rows in order: one function for all spaces, which have `square`, `dot` and `axpy2`.
 
-    `scores`, of shape (2, n, n_outputs), receives what the running average and the iterate predict
-    before they see the row, unless it has no rows.
+    `scores`, of shape (2, n, n_outputs), receives the predictions of the running average and the
+    iterate, made before the row is learned, unless it has no rows.
     """
-    # What is taken out of a tuple costs two atomic operations: not in the loop over rows.
+    # Unpacked here: in the loop over rows it would cost two atomic operations each time.
     rule, (vectors, scalars, shared) = learner.rule, state
     n_rows, n_outputs = targets.shape
     scored = scores.shape[1] > 0
@@ -166,7 +166,7 @@ class Isotropic(NamedTuple):
         )
 
     def expect(self, state, largest):
-        """The norms of rows are noticed as they come."""
+        """Nothing: the norms of rows are found as they come."""
         return state
 
     def scale(self, state):
@@ -187,8 +187,8 @@ class Isotropic(NamedTuple):
     def scan(self, state, design, targets, weights, scores=None):
         """Learn a block of rows in order.
 
-        `scores`, of shape (2, n_rows, n_outputs), receives what the running average and the iterate
-        predicted before they saw each row.
+        `scores`, of shape (2, n_rows, n_outputs), receives the predictions of the running average
+        and the iterate, made before each row is learned.
         """
         n_outputs = len(state.scalars)
         scores = np.empty((2, 0, n_outputs)) if scores is None else scores
@@ -196,7 +196,7 @@ class Isotropic(NamedTuple):
         return state
 
     def restart(self, state):
-        """Forget the average, not what was learned: the next average is that of a tail."""
+        """Forget the average, not the iterate: the next average is that of a tail."""
         state.vectors[:, U] = state.vectors[:, G] * state.scalars[:, SUM]
         state.scalars[:, MASS] = 0.0
         return state
@@ -213,7 +213,7 @@ class Isotropic(NamedTuple):
         return (state.scalars[:, SUM] * state.vectors[:, G] - state.vectors[:, U]) / total
 
     def regret(self, state, n_outputs):
-        """What the bound of the regret of the first outputs needs; None where nothing is proved."""
+        """The numbers for the regret bound of the first outputs; None where nothing is proved."""
         if self.negligible > 0.0:
             return None
         return self.rule.regret(state.scalars[:n_outputs], state.shared, self.loss.bound())
@@ -244,8 +244,8 @@ def _dot_average(outs, average, design, i, records, stop, out):
 def _scan_diagonal(learner, outs, design, targets, weights, state, longest, scores):
     """Learn the rows of a design in order.
 
-    `scores`, of shape (2, n, n_outputs), receives what the running average and the iterate predict
-    before they see the row, unless it has no rows.
+    `scores`, of shape (2, n, n_outputs), receives the predictions of the running average and the
+    iterate, made before the row is learned, unless it has no rows.
     """
     rule, average, records, shared = learner.rule, learner.average, state.records, state.shared
     n_outputs = width(outs)
@@ -272,7 +272,7 @@ def _scan_diagonal(learner, outs, design, targets, weights, state, longest, scor
         for p in range(n):
             j, v = index(design, i, p), entry(design, i, p)
             size = abs(v)
-            if size > max(records[j, LARGEST, 0], _NOTHING):
+            if size > max(records[j, LARGEST, 0], _LEAST_ENTRY):
                 for k in range(n_outputs):
                     old = records[j, LARGEST, k]
                     records[j, TOTAL, k] += records[j, WEIGHT, k] * mass(
@@ -335,12 +335,12 @@ def _scan_diagonal(learner, outs, design, targets, weights, state, longest, scor
 
 @part
 class _Likelihood(NamedTuple):
-    """Both logistic losses as one type: the loop above is compiled once for them."""
+    """Both logistic losses as one type, so that the loop above is compiled once for both."""
 
     coupled: bool
 
     def slopes(self, predictions, targets, out):
-        """Those of a softmax, or of one output against the rest."""
+        """Slopes of a softmax, or of each output against the rest."""
         if self.coupled:
             slopes(Multinomial(), predictions, targets, out)
         else:
@@ -378,7 +378,7 @@ class Diagonal(NamedTuple):
         return DiagonalState(np.zeros((n_columns, n_fields, n_outputs)), np.zeros(2))
 
     def expect(self, state, largest):
-        """Take notice of the largest value of each column before the first row."""
+        """Set the largest value of each column before the first row."""
         state.shared[1] = self.loss.bound()
         state.records[:, LARGEST] = largest[:, None]
         state.records[:, VARIANCE] = self.rule.grow(0.0, 0.0, largest, state.shared[1])[:, None]
@@ -407,8 +407,8 @@ class Diagonal(NamedTuple):
     def scan(self, state, design, targets, weights, scores=None):
         """Learn a block of rows in order.
 
-        `scores`, of shape (2, n_rows, n_outputs), receives what the running average and the iterate
-        predicted before they saw each row.
+        `scores`, of shape (2, n_rows, n_outputs), receives the predictions of the running average
+        and the iterate, made before each row is learned.
         """
         n_outputs = state.records.shape[2]
         scores = np.empty((2, 0, n_outputs)) if scores is None else scores
@@ -421,7 +421,7 @@ class Diagonal(NamedTuple):
         return state
 
     def restart(self, state):
-        """Forget the average, not what was learned: the next average is that of a tail.
+        """Forget the average, not the iterate: the next average is that of a tail.
 
         The masses start again from the first round.
         """
@@ -451,14 +451,14 @@ def _paper_scale(loss, n_rows):
     """The b of the paper's experiments, sqrt(2 a L T)."""
     if n_rows is None:
         raise ValueError(
-            "The paper's settings scale b by the number of rows, which a stream does not tell: "
-            "give horizon=, how many there will be, or another setting ('guaranteed', 'global')."
+            "The paper's settings scale b by the number of rows, which is unknown for a stream: "
+            "give horizon=, the number of rows, or another setting ('guaranteed', 'global')."
         )
     return np.sqrt(2 * 0.25 * loss.bound() * n_rows)
 
 
 def per_coordinate(loss, n_rows=0):
-    """A scale for each coordinate, by squared gradients: our constants."""
+    """A scale for each coordinate, by squared gradients; the constants are this library's."""
     return Diagonal(PiSTOL(a=1.0, b=0.1, squares=True), loss)
 
 

@@ -21,17 +21,17 @@ factor = verb("factor", 2)
 enter, loosen, coefficient = verb("enter", 5), verb("loosen", 5), verb("coefficient", 3)
 importance, increment, settle = verb("importance", 2), verb("increment", 5), verb("settle", 2)
 
-# The scalars s[k] that an isotropic learner keeps for each output k. (Methods take the whole table:
-# in a kernel a view of one row costs two atomic operations.) GROWTH is what the proof of the
-# regret adds up (`bounds.pistol_regret_seen`), infinite where it fails; RADIUS and UNIT are DoWG's.
+# The scalars s[k] of an isotropic learner for each output k. (Methods take the whole table: in a
+# kernel a view of one row costs two atomic operations.) GROWTH is the sum in the proof of the
+# regret (`bounds.pistol_regret_seen`), infinite where the proof fails; RADIUS and UNIT are DoWG's.
 ACCUMULATOR, SQUARED_NORM, SUM, MASS, GROWTH, RADIUS, UNIT = 0, 1, 2, 3, 4, 5, 6
 N_SCALARS = 7
-# A heavier visit may have a slope beyond the Lipschitz bound.
+# With a larger weight a visit may have a slope beyond the Lipschitz bound.
 HEAVIEST = 1.0 + 1e-6
 
 
 class Regret(NamedTuple):
-    """What a run under a proved rule keeps for the bound of its regret (`bounds.run_regret`)."""
+    """The numbers of a run that the bound of its regret needs (`bounds.run_regret`)."""
 
     a: float
     b: float
@@ -79,7 +79,7 @@ class PiSTOL(NamedTuple):
         return accumulator + self.a * abs(z) * x
 
     def regret(self, scalars, shared, lipschitz):
-        """What the bound of a run's regret needs, for a loss of this Lipschitz bound, or None."""
+        """The numbers for the bound of a run's regret, or None; `lipschitz` is that of the loss."""
         if self.squares or self.a < 2.25 * lipschitz:
             return None
         largest, _, lipschitz = map(float, shared)
@@ -98,11 +98,11 @@ class PiSTOL(NamedTuple):
         return self.b / variance
 
     def enter(self, s, k, old, new, lipschitz):
-        """Take notice of a larger row."""
+        """Update by a larger row."""
         s[k, ACCUMULATOR] = grow(self, s[k, ACCUMULATOR], old, new, lipschitz)
 
     def loosen(self, s, k, largest, old, new):
-        """Take notice of a larger Lipschitz bound."""
+        """Update by a larger Lipschitz bound."""
         s[k, ACCUMULATOR] += grow(self, 0.0, 0.0, largest, new) - grow(self, 0.0, 0.0, largest, old)
         s[k, GROWTH] = np.inf
 
@@ -116,7 +116,7 @@ class PiSTOL(NamedTuple):
         return 1.0
 
     def increment(self, s, k, slope, norm, largest):
-        """The multiple of x that g moves by."""
+        """The multiple of x that is added to g."""
         before = s[k, ACCUMULATOR]
         after = add(self, before, slope, norm)
         s[k, ACCUMULATOR] = after
@@ -136,8 +136,8 @@ class DoWG(NamedTuple):
 
     With r the largest distance from the start so far, in units of 1 / n for the norm n of the first
     row that is not zero: v += r^2 s^2 |x / n|^2, then w -= r^2 / (sqrt(v) n^2) s x; iterates are
-    averaged with weight r^2. The vector kept is w n, and n r^2 is what counts in the average: for
-    rows of any size all sums then stay within the range of numbers.
+    averaged with weight r^2. The stored vector is w n and the stored weight n r^2, so that sums
+    neither overflow nor underflow for rows of any size.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class DoWG(NamedTuple):
             s[k, RADIUS], s[k, UNIT] = self.first, new
 
     def loosen(self, s, k, largest, old, new):
-        """The slopes themselves are what counts."""
+        """The slopes alone matter."""
 
     def coefficient(self, s, k, largest):
         """The vector is the iterate times the unit."""
@@ -168,7 +168,7 @@ class DoWG(NamedTuple):
         return s[k, RADIUS] * s[k, RADIUS] * s[k, UNIT]
 
     def increment(self, s, k, slope, norm, largest):
-        """The multiple of x that the vector moves by."""
+        """The multiple of x that is added to the vector."""
         step, unit = s[k, RADIUS] * slope, s[k, UNIT]
         s[k, ACCUMULATOR] += (step * (norm / unit)) ** 2
         return -s[k, RADIUS] * step / np.sqrt(s[k, ACCUMULATOR]) / unit
@@ -198,7 +198,7 @@ class ConstantStep(NamedTuple):
         """The step does not depend on the rows."""
 
     def loosen(self, s, k, largest, old, new):
-        """Nor on the loss."""
+        """The step does not depend on the loss."""
 
     def coefficient(self, s, k, largest):
         """The vector is the iterate itself."""
@@ -209,7 +209,7 @@ class ConstantStep(NamedTuple):
         return 1.0
 
     def increment(self, s, k, slope, norm, largest):
-        """The multiple of x that w moves by."""
+        """The multiple of x that is added to w."""
         return -self.step * slope
 
     def settle(self, s, k):

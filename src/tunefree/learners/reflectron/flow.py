@@ -1,4 +1,4 @@
-r"""The Reflectron in continuous time: a flow, and what is known along it.
+r"""The Reflectron in continuous time: its flow, and events along it.
 
 .. math::
     \frac{d}{dt}\nabla\psi(\theta) = -g(\theta)
@@ -10,7 +10,7 @@ whose unknown is theta. They are the same curve. Any method of `scipy.integrate.
 it; forward Euler with the step lambda is the batch iteration of `learners.mirror`.
 
 Where the inverse Hessian vanishes (at 0, for the p-norms and powers below 2) the natural-gradient
-flow cannot leave: it starts from small random numbers there, and other flows at the minimiser.
+flow cannot move: there it starts from small random numbers. Other flows start at the minimiser.
 
 Source: Boffi and Slotine 2020, eq. 5, 7 and 8.
 """
@@ -25,12 +25,12 @@ from tunefree.links import residuals
 METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 SMALL = 1e-3  # standard deviation of a random start
 ATOL = 1e-9
-# The natural flow has to resolve duals, too, where parameters are near 0: 1e-9 is a dual of 0.14
-# for the power 1.1. For powers near 2 nothing smaller than ATOL is needed, and far smaller
+# The natural flow must resolve duals, too, where parameters are near 0: for the power 1.1 the
+# parameter 1e-9 has the dual 0.14. For powers near 2 ATOL is small enough, and much smaller
 # tolerances stop an integrator where a parameter changes its sign.
 RESOLUTION, LEAST_ATOL = 1e-4, 1e-200
 STATIONARY = 1e-6  # |g| relative to |g| at the start
-_LOOK_AHEAD = 1e-4  # of the time so far: over which the slope of the hold-out risk is taken
+_TIME_STEP = 1e-4  # of the time so far: for the slope of the hold-out risk
 
 
 class Sample(NamedTuple):
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
 
 
 def natural_atol(potential, size):
-    """The absolute tolerance of parameters whose duals are resolved to `RESOLUTION`.
+    """The absolute tolerance for parameters that resolves duals to `RESOLUTION`.
 
     >>> from tunefree.potentials import Power
     >>> natural_atol(Power(1.5), 10), bool(natural_atol(Power(1.1), 10) < 1e-40)
@@ -62,7 +62,7 @@ def natural_atol(potential, size):
 
 
 class Flow(NamedTuple):
-    """The field on rows, of theta (`natural`) or the dual; the unknowns are one vector."""
+    """The vector field of theta (`natural`) or of the dual; the unknowns are one vector."""
 
     sample: Sample
     link: Any
@@ -104,21 +104,21 @@ class Flow(NamedTuple):
     def start(self, theta=None, offset=None, rng=None):
         """The unknowns at time 0, by default at the potential's minimiser.
 
-        Where the natural flow cannot leave that, small random numbers.
+        If the natural flow cannot move from there, they are small random numbers.
         """
         if self.natural and not hasattr(self.potential, "metric_solve"):
             raise ValueError(
                 f"The natural-gradient flow needs the inverse Hessian of {self.potential!r}, "
                 "which has no metric_solve(): follow the mirror flow, which is the same curve."
             )
-        given = theta is not None
+        has_init = theta is not None
         minimiser = self.potential.inverse(np.zeros(self.shape))
-        theta = np.asarray(theta, dtype=float) if given else minimiser
+        theta = np.asarray(theta, dtype=float) if has_init else minimiser
         offset = np.zeros(self.shape[0]) if offset is None else np.asarray(offset, dtype=float)
         if not self.natural:
             return self._laid_out(self.potential.mirror(theta), offset)
         if not self.potential.metric_solve(theta, np.ones(self.shape)).any():
-            if given:
+            if has_init:
                 raise ValueError(
                     "The natural-gradient flow cannot leave init=0, where the inverse Hessian of "
                     f"{self.potential!r} vanishes: give small numbers, or no init for a random one."
@@ -129,9 +129,9 @@ class Flow(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A stretch of a followed flow: the integrator's own steps, with both ends.
+    """A part of a flow: the integrator's own steps, with both ends.
 
-    `between` takes a time to the unknowns, between the steps as well.
+    `between` maps a time to the unknowns, also between two steps.
     """
 
     times: np.ndarray
@@ -148,7 +148,8 @@ def follow(
 ):  # fmt: skip
     """Follow a flow from one time to another, or until an event.
 
-    Watched are 'rise' (of the risk on the sample `held`) and 'stationary'; those in `until` end it.
+    The events are 'rise' (of the risk on the sample `held`) and 'stationary'; those in `until` end
+    the flow.
     """
     calls = [0]
     if atol is None:
@@ -170,20 +171,20 @@ def follow(
         return size(y) - STATIONARY * initial
 
     def rise(t, y):
-        h, slope = _LOOK_AHEAD * t + 1e-10 * stop, field(t, y)
+        h, slope = _TIME_STEP * t + 1e-10 * stop, field(t, y)
         after = held.risk(flow.link, *flow.point(y + h * slope))
         return after - held.risk(flow.link, *flow.point(y - h * slope))
 
-    watched = {"stationary": stationary} | ({} if held is None else {"rise": rise})
-    for name, event in watched.items():
+    checks = {"stationary": stationary} | ({} if held is None else {"rise": rise})
+    for name, event in checks.items():
         event.terminal, event.direction = name in until, -1.0 if name == "stationary" else 1.0
     found = solve_ivp(
         field, (start, stop), unknowns, method=method, rtol=rtol, atol=atol, dense_output=True,
-        events=list(watched.values()),
+        events=list(checks.values()),
     )  # fmt: skip
     if found.status < 0:
         raise ValueError(
-            f"The integrator {method} gave up at time {found.t[-1]:g} of {stop:g}: {found.message} "
+            f"The integrator {method} failed at time {found.t[-1]:g} of {stop:g}: {found.message} "
             + (
                 f"Where a parameter reaches 0 the natural-gradient flow needs atol={atol:g} to be "
                 "larger; or follow the mirror flow, which is the same curve."
@@ -191,7 +192,7 @@ def follow(
                 else "Give a shorter horizon, another method, or larger tolerances."
             )
         )
-    events = dict(zip(watched, found.t_events, strict=True))
+    events = dict(zip(checks, found.t_events, strict=True))
     ended = "horizon"
     for name in until:
         if found.status == 1 and len(events.get(name, ())):

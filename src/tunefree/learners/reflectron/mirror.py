@@ -5,24 +5,24 @@ r"""The Reflectron in full batches: mirror descent along the pseudogradient, man
     \theta^+ = \Pi(\nabla\psi^{-1}(w^+)), \qquad
     g(\theta) = \frac1n \sum_i (u(\langle\theta, x_i\rangle) - y_i)\, x_i
 
-The state is the dual w. Several *configurations* (a potential, a constraint, a step) are swept over
-the rows together: their predictors are stacked, so that two matrix products serve all of them.
-Each configuration has one or more *members*, which differ only in the rows held out from them and
-share their steps: the first is the one to read, and the risk on the rows held out from any of them
-says after which step. So cross-validation and the final fit are the same sweep.
+The state is the dual w. Several *configurations* (a potential, a constraint, a step) are learned in
+the same passes: their predictors are stacked, so that two matrix products serve all of them. Each
+configuration has one or more *members*, which differ only in the rows held out from them and have
+the same steps. The first member is the one to read; the risk on the rows held out from any member
+decides after which step. So cross-validation and the final fit are the same passes.
 
 The automatic step needs no constant of the problem. With D = theta+ - theta (of all members), a
 trial is kept if
 
 .. math:: \lambda \langle g(\theta^+) - g(\theta), D\rangle \le \langle w^+ - w, D\rangle ,
 
-which makes the matching loss fall, projected or not; the step is then multiplied by 1.3, and
-otherwise halved. Its gradient is needed for the next step anyway, so a test costs nothing; a
+which makes the matching loss fall, projected or not. The step is then multiplied by 1.3, and
+otherwise halved. The gradient is needed for the next step anyway, so the test costs nothing; a
 rejected trial costs one pass.
 
 Chains of steps (`Chained`) follow the same curve in fewer passes. A plain step h follows the mirror
-flow w' = -g(theta), but its length is limited by the steepest direction, while what is left to
-learn lies in flat ones. A chain of j = 1, 2, ... steps from w_0,
+flow w' = -g(theta), but the steepest direction limits its length, while the remaining error lies in
+flat directions. A chain of j = 1, 2, ... steps from w_0,
 
 .. math:: w_j = w_{j-1} + \Bigl(1 - \frac1j\Bigr)(w_{j-1} - w_{j-2})
                 - \Bigl(2 - \frac1j\Bigr)\, h\, g(\theta_{j-1}),
@@ -31,10 +31,10 @@ is the Runge-Kutta-Legendre method of j stages. Along an eigenvector of a linear
 with the eigenvalue l it multiplies by the Legendre polynomial P_j(1 - h l), which is at most 1 in
 absolute value where h l <= 2, and is 1 - l h j (j + 1) / 2 + ... for small l: after j passes the
 flow's time is h j (j + 1) / 2, to first order, and not h j. Without a constraint w stays a
-combination of gradients, so that the limit on data that fit is the one of the plain iteration; and
-the chain ends when it would be longer than twice the time before it, so that it stays near the flow
-and a hold-out set finds what it finds on the plain path. (Nesterov's weights, which are not bounded
-so, arrive at higher hold-out risks.)
+combination of gradients, so that on data that can be fitted exactly the limit is that of the plain
+iteration. A chain ends when it would be longer than twice the time before it. So it stays near the
+flow, and early stopping finds the same point as on the plain path. (Nesterov's weights, which have
+no such bound, end at higher hold-out risks.)
 
 With D = theta_j - theta_{j-1}, a trial is kept if both
 
@@ -43,12 +43,12 @@ With D = theta_j - theta_{j-1}, a trial is kept if both
           \qquad \langle g(\theta_j), \theta_j - \theta_0\rangle \le 0,
 
 with c = 1.3, or if j = 1 and the first holds with c = 1. The first measures h l along D, the second
-is the progress: g is the gradient of the convex matching loss F, so F(theta_j) <= F(theta_0)
+the progress: g is the gradient of the convex matching loss F, so F(theta_j) <= F(theta_0)
 + <g(theta_j), theta_j - theta_0>, and j = 1 with c = 1 is the plain step's own test. Hence F is
 never above its value at the chain's start, and from chain to chain it does not rise, for any
 potential, projected or not. Within a chain it may rise; nothing is proved about the rate where
-theta(w) or g is not linear. A rejected trial ends the chain: the next begins at the last point
-kept, with a smaller h if h was too long.
+theta(w) or g is not linear. A rejected trial ends the chain: the next begins at the last accepted
+point, with a smaller h if h was too long.
 
 Source: Boffi, Tu and Slotine 2021, eq. 7-8; the automatic step and the stacking are this library's.
 Chains: Meyer, Balsara and Aslam 2014, "A stabilized Runge-Kutta-Legendre method for explicit
@@ -68,20 +68,20 @@ from tunefree.potentials import Euclidean, Spectral
 
 NONE = -1  # no member
 _GROWTH, _SHRINKAGE = 1.3, 0.5
-_STILL = 1e-14  # a relative move below this is rounding
+_ROUNDING = 1e-14  # smaller relative moves are rounding
 _MOST_SHRINKAGES = 200
 _SHARE_OF_START = 0.1
 _PIECE = 4096  # rows
 # Of chains.
-_STIFF = 1.3  # c: below 2, as the steepest direction is steeper than those met
-_REACH, _LONGEST = 2.0, 30  # of the time before: as long a chain; steps
+_STIFFNESS = 1.3  # c: below 2, as the steepest direction may be steeper than those measured
+_LONGEST_TIME, _MOST_STEPS = 2.0, 30  # longest chain: relative to the time before it; in steps
 _SAFETY, _CHAIN_GROWTH, _CHAIN_SHRINKAGE = 0.8, 2.0, (0.1, 0.7)
 
 
 class Configuration(NamedTuple):
     """A geometry to learn in; the step None is automatic.
 
-    Potential and constraint are of the whole matrix of parameters, or of every output on its own.
+    Potential and constraint act on the whole matrix of parameters, or on every output separately.
     """
 
     potential: Any
@@ -99,7 +99,7 @@ class Configuration(NamedTuple):
     def place(self, duals, near=None):
         """The predictors of duals of shape (members, k, d), and the duals of those predictors.
 
-        `near` may have the predictors before this step: a hint.
+        `near` may hold the predictors before this step, as a start for iterative methods.
         """
         if self.per_output:
             alone = self._replace(per_output=False)
@@ -114,7 +114,7 @@ class Configuration(NamedTuple):
 
 
 def of_singular_values(potential, constraint):
-    """Whether a pair is about singular values alone, in a way that `subspace` knows."""
+    """Whether a pair acts on singular values alone, and `subspace` supports it."""
     ball = isinstance(constraint, SchattenBall)
     if isinstance(potential, Spectral):
         return ball or constraint is None
@@ -124,7 +124,7 @@ def of_singular_values(potential, constraint):
 class Batch(NamedTuple):
     """A block of rows, targets of shape (n, k) and weights for batch learners.
 
-    `held` says which member does not learn from a row: its risk there is measured. `offset`, a
+    `held` is the member that a row is held out from, whose risk is measured there. `offset`, one
     number a row, is added to its margins.
     """
 
@@ -135,24 +135,24 @@ class Batch(NamedTuple):
     offset: Any = None
 
     def pieces(self):
-        """The same in stretches whose products and residuals stay in the cache."""
+        """The same in pieces whose products and residuals stay in the cache."""
         n = len(self.targets)
         if n < 4 * _PIECE:
             return [self]
         held = np.broadcast_to(self.held, n)
         return [
             Batch(
-                self.design.rows(some), self.targets[some], self.weights[some], held[some],
-                None if self.offset is None else self.offset[some],
+                self.design.rows(part), self.targets[part], self.weights[part], held[part],
+                None if self.offset is None else self.offset[part],
             )
-            for some in (slice(i, min(i + _PIECE, n)) for i in range(0, n, _PIECE))
+            for part in (slice(i, min(i + _PIECE, n)) for i in range(0, n, _PIECE))
         ]  # fmt: skip
 
 
 class _Judged(NamedTuple):
-    """What is judged of numbers of shape (n, configurations, members, k): of two members each.
+    """Two members of numbers of shape (n, configurations, members, k), for each row.
 
-    The first, and the one that the row is held out from.
+    The first member, and the one that the row is held out from.
     """
 
     held: np.ndarray
@@ -179,35 +179,30 @@ class Point(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What a sweep adds up, of the L configurations still running and their M members.
+    """The sums of a pass, of the L configurations still running and their M members."""
 
-    `gradient` (L, M, k, d), `offset` (L, M, k) and `weight` (M,) are of the rows learned from,
-    `squares` (L,) the first member's squared residuals there; `held` (L,) and `held_weight` of the
-    rows held out, of the members they are held out from.
-    """
-
-    gradient: Any = 0.0
-    offset: Any = 0.0
-    weight: Any = 0.0
-    squares: Any = 0.0
-    held: Any = 0.0
+    gradient: Any = 0.0  # (L, M, k, d); this and the next three of the rows learned from
+    offset: Any = 0.0  # (L, M, k)
+    weight: Any = 0.0  # (M,)
+    squares: Any = 0.0  # (L,): squared residuals of the first member
+    held: Any = 0.0  # (L,): of the rows held out, by the members they are held out from
     held_weight: float = 0.0
 
     def add(self, other):
-        """Both together."""
+        """The sums of both."""
         return Sums(*(a + b for a, b in zip(self, other, strict=True)))
 
     def less(self, other):
-        """What came after `other`."""
+        """The difference of both."""
         return Sums(*(a - b for a, b in zip(self, other, strict=True)))
 
 
 class State(NamedTuple):
-    """Everything a run knows; L of the C configurations are still running."""
+    """The state of a run; L of the C configurations are still running."""
 
     live: np.ndarray  # (L,): their numbers
     now: Point  # accepted: of the running configurations, all members, (L, M, k, d)
-    trial: Point  # the same on trial
+    trial: Point  # the next points, not yet accepted
     gradient: np.ndarray  # at the accepted points
     offset_gradient: np.ndarray
     best: Point  # of all members, (C, M, k, d): where the risk was lowest, or the last
@@ -215,8 +210,8 @@ class State(NamedTuple):
     sums: Sums
     accepted: np.ndarray  # points accepted so far, the start included
     score: np.ndarray  # the lowest risk
-    best_at: np.ndarray  # ... and the accepted point that had it
-    mark: np.ndarray  # the same, counting only improvements worth waiting for
+    best_at: np.ndarray  # ... and the number of the accepted point that had it
+    mark: np.ndarray  # the same two, counting improvements beyond the tolerance only
     mark_at: np.ndarray
     begun: np.ndarray  # the risk of the start
     time: np.ndarray  # the sum of the accepted steps, now
@@ -228,15 +223,15 @@ class State(NamedTuple):
     automatic: np.ndarray  # whether the step is
     patience: np.ndarray  # points to wait for progress, at least
     half: np.ndarray  # the lowest risk when the accepted points were last a power of two
-    chain: Any = None  # what `Chained` remembers, of the L running ones
+    chain: Any = None  # the `Chain` of the L running ones
 
 
 class Mirror(NamedTuple):
     """Batch learner of one or more configurations.
 
-    A configuration ends after `patience` accepted points without progress (at least half as many as
-    progress took, and as many times more as the potential's duals have a longer `way`), or after
-    `behind` points once it has made progress, but not as far as another; None does not compare.
+    A configuration ends after `patience` accepted points without progress (times the potential's
+    `patience_factor`, and at least half as many as progress took). One that has made progress, but
+    less than another, ends after `behind` points without progress; None does not compare.
     """
 
     link: Any
@@ -249,7 +244,7 @@ class Mirror(NamedTuple):
     behind: int | None = None
     tol: float = 1e-3  # the fall that is progress, relative to the risk and a tenth of the start's
     last: bool = False  # read the last point, not the best
-    family: Any = None  # whose scores and deviances take the place of residuals and squared errors
+    family: Any = None  # scores and deviances in place of residuals and squared errors
 
     def init(self, d, k=1, theta=None, offset=None):
         """The state before the first sweep.
@@ -269,7 +264,7 @@ class Mirror(NamedTuple):
         start = Point(duals, thetas, offsets)
         steps = [self.first_step if c.step is None else c.step for c in self.configurations]
         potentials = [c.potential for c in self.configurations]
-        way = [getattr(getattr(p, "base", p), "way", 1.0) for p in potentials]
+        factors = [getattr(getattr(p, "base", p), "patience_factor", 1.0) for p in potentials]
         zeros, none, worst = np.zeros(n), np.zeros(n, int), np.full(n, np.inf)
         return State(
             live=np.arange(n), now=start, trial=start, gradient=np.zeros((n, *shape)),
@@ -278,13 +273,13 @@ class Mirror(NamedTuple):
             best_at=none, mark=worst, mark_at=none, begun=zeros, time=zeros, best_time=zeros,
             risk=worst, held_risk=worst, move=zeros, passes=0,
             automatic=np.array([c.step is None for c in self.configurations]),
-            patience=self.patience * np.array(way), half=worst,
+            patience=self.patience * np.array(factors), half=worst,
         )  # fmt: skip
 
     def asked(self, state, centre=None):
-        """The state as far as `scan` reads it: what travels to where blocks lie.
+        """The part of the state that `scan` reads: it is sent to the workers.
 
-        A `centre` is that of all rows, if their designs leave it to `gathered`.
+        A `centre` is that of all rows, if designs are not centred and `gathered` corrects for it.
         """
         unread = dict.fromkeys(("now", "gradient", "offset_gradient", "best", "chain"))
         trial = state.trial._replace(dual=None)
@@ -293,12 +288,12 @@ class Mirror(NamedTuple):
         return state._replace(trial=trial, **unread)
 
     def narrowed(self, asked, columns):
-        """The same for blocks that have some columns only."""
+        """The same for blocks with some of the columns."""
         theta = np.take(asked.trial.theta, columns, axis=-1)
         return asked._replace(trial=asked.trial._replace(theta=theta))
 
     def gathered(self, state, parts, centre=None):
-        """Join `parts` as they come: (sums, their columns, or None if these are all)."""
+        """Add up `parts` as they come: (sums, their columns, or None for all columns)."""
         whole, gradient = Sums(), 0.0
         for part, columns in parts:
             whole = whole.add(part._replace(gradient=0.0))
@@ -307,15 +302,15 @@ class Mirror(NamedTuple):
             if not np.ndim(gradient):
                 gradient = np.zeros(state.trial.theta.shape)
             at = slice(None) if columns is None else columns
-            for all_of, some in zip(_vectors(gradient), _vectors(part.gradient), strict=True):
-                all_of[at] += some
+            for total, addend in zip(_vectors(gradient), _vectors(part.gradient), strict=True):
+                total[at] += addend
         if centre is not None and np.ndim(gradient):
             for vector, total in zip(_vectors(gradient), whole.offset.reshape(-1), strict=True):
                 vector -= total * centre
         return state._replace(sums=whole._replace(gradient=gradient))
 
     def scan(self, state, block):
-        """Add a block's residuals and gradients at the points on trial, its pieces in threads."""
+        """Add a block's residuals and gradients at the trial points; its pieces run in threads."""
         parts = team().each(lambda piece: self._summed(state, piece), block.pieces(), ahead=4)
         return state._replace(sums=reduce(Sums.add, parts, state.sums))
 
@@ -329,8 +324,8 @@ class Mirror(NamedTuple):
             margins = margins + block.offset[:, None, None, None]
         targets = block.targets[:, None, None, :]
         held = np.broadcast_to(block.held, len(targets))
-        out = held[:, None] == np.arange(members)
-        measured, learns = block.weights[:, None] * out, block.weights[:, None] * ~out
+        is_held = held[:, None] == np.arange(members)
+        measured, learns = block.weights[:, None] * is_held, block.weights[:, None] * ~is_held
         if self.family is None:
             r, squares = residuals(self.link, self.weight, margins, targets)
             squares = squares.sum(axis=3)
@@ -342,7 +337,7 @@ class Mirror(NamedTuple):
             with np.errstate(invalid="ignore"):
                 risk = measured.sum(axis=1) @ squares[:, :, -1]
         r = (r * learns[:, None, :, None]).reshape(len(r), -1)
-        gradient: Any = 0.0  # rows that are only measured have none
+        gradient: Any = 0.0  # 0 where all rows are held out
         if learns.any():
             gradient = block.design.adjoint(r).T.reshape(theta.shape)
             if getattr(self.family, "tied", False):  # projected on equal coefficients
@@ -357,22 +352,22 @@ class Mirror(NamedTuple):
         )
 
     def merge(self, base, parts):
-        """Join what several workers scanned, each from `base`."""
+        """Add up what several workers scanned, each from `base`."""
         sums = base.sums
-        if np.ndim(sums.gradient) == 0:  # nothing to take off: a copy less of what may be wide
+        if np.ndim(sums.gradient) == 0:  # nothing to subtract: one copy less of a wide array
             return base._replace(sums=reduce(Sums.add, [part.sums for part in parts]))
         for part in parts:
             sums = sums.add(part.sums.less(base.sums))
         return base._replace(sums=sums)
 
     def turn(self, state):
-        """Accept or reject every point on trial, and set out the next ones."""
+        """Accept or reject every trial point, and make the next ones."""
         sums, live = state.sums, state.live
         gradient = sums.gradient / sums.weight[:, None, None]
         slope = sums.offset / sums.weight[:, None]
         risk = sums.squares / sums.weight[0]
         held_risk = sums.held / sums.held_weight if sums.held_weight > 0.0 else risk
-        accept, ended, move, bend = self._judge(state, gradient, slope)
+        accept, ended, move, curvature = self._judge(state, gradient, slope)
         first = accept & (state.accepted[live] == 0)
         better = accept & (held_risk < state.score[live])
         here = np.where(better | (accept & self.last), live, NONE)
@@ -380,7 +375,7 @@ class Mirror(NamedTuple):
         worth = self.tol * (held_risk + _SHARE_OF_START * start)
         progress = accept & (held_risk < state.mark[live] - worth)
         moved = accept & ~first
-        advance, step, chain = self._pace(state, accept, moved, move, bend)
+        advance, step, chain = self._pace(state, accept, moved, move, curvature)
         time = state.time[live] + advance
         at = state.accepted[live]
 
@@ -417,8 +412,8 @@ class Mirror(NamedTuple):
             state = state._replace(half=noted("half", doubled, state.score[live]))
         return self._set_out(state, ~ended)
 
-    def _pace(self, state, accept, moved, move, bend):
-        """The time that accepted trials took, the next steps, and what a chain remembers."""
+    def _pace(self, state, accept, moved, move, curvature):
+        """The time of accepted trials, the next steps, and the next `Chain`."""
         step, automatic = state.step[state.live], state.automatic[state.live]
         advance = np.where(moved, step, 0.0)
         step = np.where(moved & automatic, step * _GROWTH, step)
@@ -427,36 +422,36 @@ class Mirror(NamedTuple):
     def _judge(self, state, gradient, slope):
         """Which trials to accept, which configurations end, <w+ - w, D> and <g+ - g, D>.
 
-        A trial that does not move is accepted, and the last if its dual does not move either; one
-        of a fixed step that is not finite is the end.
+        A trial that does not move is accepted; if its dual does not move either, the configuration
+        ends. It also ends if a fixed step is not finite.
         """
         now, trial, live = state.now, state.trial, state.live
         step, automatic = state.step[live], state.automatic[live]
         drift, theta, offset = (b - a for a, b in zip(now, trial, strict=True))
         own, begins = _largest(trial.theta), state.accepted[live] == 0
-        still = _largest(offset) <= _STILL * np.maximum(own, _largest(trial.offset))
-        still |= _largest(state.offset_gradient) <= _STILL * np.sqrt(state.risk[live])
-        offset = np.where(still[:, None, None], 0.0, offset)  # rounding tells nothing of the step
+        still = _largest(offset) <= _ROUNDING * np.maximum(own, _largest(trial.offset))
+        still |= _largest(state.offset_gradient) <= _ROUNDING * np.sqrt(state.risk[live])
+        offset = np.where(still[:, None, None], 0.0, offset)  # rounding is no test of the step
         if still.any():
-            still &= _largest(theta) <= _STILL * own
+            still &= _largest(theta) <= _ROUNDING * own
         move = inner(drift, theta) + self._units(live) * inner(offset, offset)
         with np.errstate(invalid="ignore", over="ignore"):
-            bend = inner(gradient - state.gradient, theta)
-            bend += inner(slope - state.offset_gradient, offset)
-            good = self._good(state, gradient, slope, step * bend, move)
-        finite = np.isfinite(bend)
+            curvature = inner(gradient - state.gradient, theta)
+            curvature += inner(slope - state.offset_gradient, offset)
+            good = self._is_good(state, gradient, slope, step * curvature, move)
+        finite = np.isfinite(curvature)
         accept = finite & (begins | still | good | ~automatic)
-        # Parameters far below the largest may be on their way, as hypentropy's are from beta.
+        # Parameters far below the largest may still grow, as the hypentropy's do from beta.
         if still.any():
-            still &= ~begins & (_largest(drift) <= _STILL * _largest(trial.dual))
-        return accept, np.where(finite, still, begins | ~automatic), move, bend
+            still &= ~begins & (_largest(drift) <= _ROUNDING * _largest(trial.dual))
+        return accept, np.where(finite, still, begins | ~automatic), move, curvature
 
-    def _good(self, state, gradient, slope, bend, move):
-        """Whether the matching loss falls, by what is known."""
-        return bend <= move
+    def _is_good(self, state, gradient, slope, curvature, move):
+        """Whether the matching loss is proved to fall."""
+        return curvature <= move
 
     def _tired(self, state):
-        """Which running configurations have waited for progress for too long."""
+        """Which running configurations have been without progress for too long."""
         at = state.mark_at[state.live]
         waited = state.accepted[state.live] - at
         tired = waited > np.maximum(state.patience[state.live], at // 2)
@@ -466,17 +461,17 @@ class Mirror(NamedTuple):
         return tired
 
     def _hopeless(self, state):
-        """Which running configurations would make no progress on another, falling as far again."""
+        """Which running configurations would not beat the best even if they fell as far again."""
         live, best = state.live, state.score.min()
         score = state.score[live]
         with np.errstate(invalid="ignore"):
-            reach = score - (state.half[live] - score)
+            expected = score - (state.half[live] - score)
         worth = self.tol * (best + _SHARE_OF_START * state.begun[live])
         old = (state.accepted[live] >= state.patience[live]) & (score > best)
-        return old & (reach > best - worth)
+        return old & (expected > best - worth)
 
     def _set_out(self, state, goes):
-        """Put the next points on trial; a step to infinity is shortened at once."""
+        """Make the next trial points; a step to infinity is shortened at once."""
         step, score = state.step.copy(), state.score.copy()
         duals, thetas = np.empty_like(state.now.dual), np.empty_like(state.now.theta)
         plain = np.zeros(len(state.live), dtype=bool)
@@ -494,7 +489,7 @@ class Mirror(NamedTuple):
                 plain[i] = True
                 onward, offsets = self._onward(state, step[state.live], plain)
             if not goes[i] and state.accepted[c] <= 1:
-                score[c] = np.inf  # it never left the start
+                score[c] = np.inf  # no step from the start was finite
         if not self.intercept:
             offsets = state.now.offset
         state = self._begun_anew(state, plain)
@@ -508,7 +503,7 @@ class Mirror(NamedTuple):
         return state, len(state.live) == 0
 
     def _onward(self, state, step, plain):
-        """The duals and the intercepts that come next; `plain` after a step to infinity."""
+        """The next duals and intercepts; `plain` ones follow a step to infinity."""
         now, step = state.now, step[:, None, None]
         with np.errstate(invalid="ignore", over="ignore"):
             dual = now.dual - step[..., None] * state.gradient
@@ -516,7 +511,7 @@ class Mirror(NamedTuple):
             return dual, now.offset - length * state.offset_gradient
 
     def _units(self, live):
-        """The weights of half the squared intercept, beside the potentials."""
+        """The weight of half the squared intercept, relative to the potential."""
         return np.array([getattr(self.configurations[c].potential, "unit", 1.0) for c in live])
 
     def _begun_anew(self, state, plain):
@@ -556,11 +551,11 @@ def _largest(a):
 
 
 def _noted(best, here, trial):
-    """The best points, with those on trial that are better (`here` says which, -1 none)."""
+    """The best points, after those trials that are better; `here` has their numbers, or -1."""
     rows = np.flatnonzero(here >= 0)
     new = Point(*(a.copy() for a in best))
-    for mine, theirs in zip(new, trial, strict=True):
-        mine[here[rows]] = theirs[rows]
+    for array, values in zip(new, trial, strict=True):
+        array[here[rows]] = values[rows]
     return new
 
 
@@ -570,17 +565,13 @@ def _pick(mask, a, b):
 
 
 class Chain(NamedTuple):
-    """What the running configurations' chains remember.
+    """The chains of the running configurations."""
 
-    The point kept before the present one and the chain's start, j of the next point, the flow's
-    time at the start, and the largest h l met.
-    """
-
-    before: Point
-    origin: Point
-    number: np.ndarray
-    since: np.ndarray
-    worst: np.ndarray
+    before: Point  # the point accepted before the present one
+    origin: Point  # the chain's start
+    number: np.ndarray  # j of the next point
+    since: np.ndarray  # the flow's time at the start
+    worst: np.ndarray  # the largest h l so far
 
     def take(self, index):
         """Some of the configurations."""
@@ -600,28 +591,28 @@ class Chained(Mirror):
         chain = Chain(state.now, state.now, np.ones(n, int), np.zeros(n), np.zeros(n))
         return state._replace(chain=chain)
 
-    def _good(self, state, gradient, slope, bend, move):
+    def _is_good(self, state, gradient, slope, curvature, move):
         origin, trial = state.chain.origin, state.trial
         progress = inner(gradient, trial.theta - origin.theta)
         progress += inner(slope, trial.offset - origin.offset)
-        plain = (state.chain.number == 1) & (bend <= move)
-        return plain | ((bend <= _STIFF * move) & (progress <= 0.0))
+        plain = (state.chain.number == 1) & (curvature <= move)
+        return plain | ((curvature <= _STIFFNESS * move) & (progress <= 0.0))
 
-    def _pace(self, state, accept, moved, move, bend):
+    def _pace(self, state, accept, moved, move, curvature):
         chain, live = state.chain, state.live
         step, j, automatic = state.step[live], chain.number, state.automatic[live]
         advance = np.where(moved, step * j, 0.0)
         with np.errstate(all="ignore"):
-            steep = np.where(move > 0.0, step * bend / move, 0.0)
-            worst = np.where(moved, np.maximum(chain.worst, steep), chain.worst)
-            grown = np.minimum(_CHAIN_GROWTH, _SAFETY * _STIFF / np.maximum(worst, 1e-300))
-            limit = np.where(j == 1, 1.0, _STIFF)
-            shrunk = np.clip(_SAFETY * limit / steep, *_CHAIN_SHRINKAGE)
-        shrunk = np.where(np.isfinite(steep), shrunk, _CHAIN_SHRINKAGE[0])
-        # Uphill, but not for the length of h: a plain step will do.
-        shrunk = np.where((j > 1) & (steep <= _STIFF), 1.0, shrunk)
+            stiffness = np.where(move > 0.0, step * curvature / move, 0.0)  # h l
+            worst = np.where(moved, np.maximum(chain.worst, stiffness), chain.worst)
+            grown = np.minimum(_CHAIN_GROWTH, _SAFETY * _STIFFNESS / np.maximum(worst, 1e-300))
+            limit = np.where(j == 1, 1.0, _STIFFNESS)
+            shrunk = np.clip(_SAFETY * limit / stiffness, *_CHAIN_SHRINKAGE)
+        shrunk = np.where(np.isfinite(stiffness), shrunk, _CHAIN_SHRINKAGE[0])
+        # Uphill, but h is not too long: the next chain begins with the same h.
+        shrunk = np.where((j > 1) & (stiffness <= _STIFFNESS), 1.0, shrunk)
         longer = 0.5 * step * (j + 1) * (j + 2)
-        full = (j >= _LONGEST) | (longer > _REACH * np.maximum(chain.since, step))
+        full = (j >= _MOST_STEPS) | (longer > _LONGEST_TIME * np.maximum(chain.since, step))
         anew = ~moved | full | ~automatic
         factor = np.where(accept, np.where(moved & full, grown, 1.0), shrunk)
         now = state.trial.where(accept, state.now)

@@ -6,22 +6,21 @@ r"""The Reflectron in steps of one row, at the cost of its entries, or of a few 
     \theta_{t+1} = \Pi(\phi_{t+1}), \qquad s_t = \langle\theta_t, x_t\rangle
 
 Of parameters theta_j = factor(S, R) c_j, S = sum_j stat(w_j) (`tunefree.potentials.coordinates`), a
-step changes those of the row's entries, and the others by a common factor, whose running sum also
-gives every parameter its average when it is next asked for. This needs a potential with
-``coordinates``, and no constraint or one that holds coordinate by coordinate (`Lazy`).
-`MiniBatches` has the rest, and steps of several rows, which wait until there are
-enough for one, so that the chunks in which they come make no difference. Outputs share S, unless
-the configuration is per output.
+step changes those of the row's entries, and the others by a common factor. The running sum of this
+factor also gives the average of a parameter when it is next read. This needs a potential with
+``coordinates``, and no constraint or one that acts on each coordinate (`Lazy`). `MiniBatches` takes
+all other configurations, and steps of several rows: rows wait until there are enough for a step,
+so that chunks make no difference. Outputs share S, unless the configuration is per output.
 
-The factor of a p-norm falls as the duals grow, like N^(2 - q) of their norm N: a running sum that
-began with the first tiny duals would swallow all that comes later, and S is a difference of what
-was added and taken away. So S is summed with its rounding errors, and where it has fallen by
-`_FALL`, or the running sum outweighs what it is to receive by `_SWALLOW`, all averages are brought
-up to date, and S and the sum begin anew, in units of a new reference R: O(d), as often as N has
-changed by a factor.
+The factor of a p-norm falls as the duals grow, like N^(2 - q) of their norm N. Next to a running
+sum that began with the first tiny duals, all later terms would be lost in rounding; and S is a
+difference of terms added and subtracted. So S is summed with its rounding errors. Where it has
+fallen by `_FALL`, or the running sum exceeds its next terms by `_EXCESS`, all averages are
+updated, and S and the sum restart in units of a new reference R. This costs O(d), each time that N
+has changed by a factor.
 
-A row is predicted with what would be read out before it is learned: the discounted mean of those
-squared errors is an honest risk to compare configurations by.
+Each row is predicted with the present read-out before it is learned: the discounted mean of these
+squared errors is a progressive risk, by which configurations are compared.
 
 Source: Boffi, Tu and Slotine 2021, eq. 9-10; averages as in `tunefree.averaging`.
 """
@@ -42,16 +41,16 @@ mean, slope = verb("mean", 1), verb("slope", 1)
 # The clock: rounds, mass of the average, discounted risk, its weight, the round to halve them at.
 ROUNDS, MASS, RISK, WEIGHT, HALF = 0, 1, 2, 3, 4
 
-# Where sums begin anew: S this much below its peak, or beyond what powers may overflow to; the
-# running sum this much above the rounds' mass times the factor.
-_FALL, _MOST, _SWALLOW = 2.0**-40, 1e200, 2.0**10
-# The columns of `scale`: S, what rounding has left of it, its peak, and the reference R.
+# Where sums restart: S this much below its peak, or above a limit against overflow; the running
+# sum this much above the rounds' mass times the factor.
+_FALL, _MOST, _EXCESS = 2.0**-40, 1e200, 2.0**10
+# The columns of `scale`: S, its rounding errors, its peak, and the reference R.
 TOTAL, REST, PEAK, REFERENCE = 0, 1, 2, 3
 
 
 @kernel
 def _add(scale, g, x):
-    """S += x, and what rounding takes to the rest (Knuth 1969)."""
+    """S += x, and its rounding error is added to the rest (Knuth 1969)."""
     old = scale[g, TOTAL]
     new = old + x
     part = new - old
@@ -61,7 +60,7 @@ def _add(scale, g, x):
 
 @kernel
 def _renew(part, g, dual, coords, scale, sums, seen, running):
-    """Bring a group's averages up to date, and begin its sums anew."""
+    """Update the averages of a group of outputs, and restart its sums."""
     first, last = (g, g + 1) if running.shape[0] > 1 else (0, dual.shape[1])
     low, high = np.inf, -np.inf
     for j in range(dual.shape[0]):
@@ -102,17 +101,17 @@ def _scan(
         n = count(design, i)
         for k in range(n_outputs):
             g = k if n_groups > 1 else 0
-            margin, gathered = 0.0, 0.0
+            margin, summed = 0.0, 0.0
             for p in range(n):
                 j, v = index(design, i, p), entry(design, i, p)
                 margin += v * coords[j, k]
                 if averaged:
-                    gathered += v * (sums[j, k] + coords[j, k] * (running[g] - seen[j, k]))
+                    summed += v * (sums[j, k] + coords[j, k] * (running[g] - seen[j, k]))
             margin = commons[g] * margin + offset[k]
             offset_sum[k] += share * offset[k]
             read = margin
             if averaged:
-                read = (gathered + offset_sum[k]) / clock[MASS]
+                read = (summed + offset_sum[k]) / clock[MASS]
             error = mean(link, read) - targets[i, k]
             clock[RISK] += importance[i] * error * error
             r[k] = mean(link, margin) - targets[i, k]
@@ -143,15 +142,15 @@ def _scan(
             total = scale[g, TOTAL] + scale[g, REST]
             scale[g, PEAK] = max(scale[g, PEAK], total)
             common = factor(part, total, scale[g, REFERENCE])
-            swallows = averaged and running[g] > _SWALLOW * clock[MASS] * common
-            if total < _FALL * scale[g, PEAK] or not total <= _MOST or swallows:
+            exceeds = averaged and running[g] > _EXCESS * clock[MASS] * common
+            if total < _FALL * scale[g, PEAK] or not total <= _MOST or exceeds:
                 _renew(part, g, dual, coords, scale, sums, seen, running)
         clock[WEIGHT] += importance[i]
         clock[ROUNDS] += 1.0
 
 
 def fresh_clock():
-    """The clock before the first row; its sums are halved when so many rounds have doubled."""
+    """The clock before the first row; its sums are halved when rounds double, from 64 on."""
     return np.array([0.0, 0.0, 0.0, 0.0, 64.0])
 
 
@@ -162,25 +161,21 @@ def discounted_risk(clock):
 
 
 class LazyState(NamedTuple):
-    """Tables of shape (d, k): duals, coordinates, sums of averages and the time they are of.
+    """State of a run; a group is one output if the configuration is per output, else all."""
 
-    Of each output, or of all together: `scale` has S, what rounding has left of it, its peak, and
-    R; `running` is the sum of mass times common factor.
-    """
-
-    dual: np.ndarray
-    coords: np.ndarray
-    scale: np.ndarray
-    sums: np.ndarray
-    seen: np.ndarray
-    running: np.ndarray
+    dual: np.ndarray  # (d, k)
+    coords: np.ndarray  # (d, k)
+    scale: np.ndarray  # (groups, 4): S, its rounding errors, its peak, and R
+    sums: np.ndarray  # (d, k): of coordinates, for averages ...
+    seen: np.ndarray  # (d, k): ... up to this value of `running`
+    running: np.ndarray  # (groups,): sum of mass times common factor
     offset: np.ndarray
     offset_sum: np.ndarray
     clock: np.ndarray
 
 
 class Lazy(NamedTuple):
-    """Steps of one row that cost O(entries of the row); a scheme of None reads the last iterate.
+    """Steps of one row that cost O(entries of the row); the scheme None reads the last iterate.
 
     The potential has coordinates; the constraint is None or has `dual_bounds`.
     """
@@ -208,8 +203,8 @@ class Lazy(NamedTuple):
         )
 
     def _part(self, d, k):
-        together = 1 if self.configuration.per_output else k
-        return self.configuration.potential.coordinates(d * together)
+        n_outputs = 1 if self.configuration.per_output else k  # of a group
+        return self.configuration.potential.coordinates(d * n_outputs)
 
     def _limits(self) -> tuple[Any, Any]:
         constraint = self.configuration.constraint
@@ -231,12 +226,12 @@ class Lazy(NamedTuple):
     def outputs(self, state, index, sign, _):
         """The state with outputs rearranged, as in `Halving.outputs`."""
         by_output = [n for n in state._fields[:-1] if n not in ("scale", "running")]
-        kept = {name: np.ascontiguousarray(getattr(state, name)[..., index]) for name in by_output}
+        new = {name: np.ascontiguousarray(getattr(state, name)[..., index]) for name in by_output}
         for name in ("dual", "coords", "sums", "offset", "offset_sum"):
-            kept[name] *= sign
+            new[name] *= sign
         if self.configuration.per_output:
-            kept.update(scale=state.scale[index], running=state.running[index])
-        return state._replace(**kept)
+            new.update(scale=state.scale[index], running=state.running[index])
+        return state._replace(**new)
 
     def read(self, state):
         """Parameters (k, d) and intercepts (k,)."""
@@ -251,7 +246,7 @@ class Lazy(NamedTuple):
 
 
 class _Any(NamedTuple):
-    """Masses where nothing is averaged."""
+    """A scheme for runs without averages."""
 
     def mass(self, start, stop):
         """One an iterate."""
@@ -262,22 +257,19 @@ _ANY = _Any()
 
 
 class MiniBatchState(NamedTuple):
-    """Arrays of shape (k, d) and (k,): `sums` are of the iterates times their masses.
-
-    `waiting` has the chunks (rows, targets, importance, steps) since the last step.
-    """
+    """State of a run; arrays have the shapes (k, d) and (k,)."""
 
     dual: np.ndarray
     theta: np.ndarray
-    sums: np.ndarray
+    sums: np.ndarray  # of the iterates times their masses
     offset: np.ndarray
     offset_sum: np.ndarray
-    waiting: tuple
+    waiting: tuple  # chunks (rows, targets, importance, steps) since the last step
     clock: np.ndarray
 
 
 class MiniBatches(NamedTuple):
-    """Steps of `size` rows, in any geometry; a scheme of None reads the last iterate."""
+    """Steps of `size` rows, in any geometry; the scheme None reads the last iterate."""
 
     link: Any
     configuration: Any
@@ -296,7 +288,7 @@ class MiniBatches(NamedTuple):
         return MiniBatchState(dual, theta, np.zeros((k, d)), offset, np.zeros(k), (), fresh_clock())
 
     def scan(self, state, X, targets, importance, steps):
-        """Learn rows in order; the last ones may wait for more."""
+        """Learn rows in order; the last ones may wait for a whole step."""
         start, waits = 0, sum(len(w[1]) for w in state.waiting)
         while start < len(targets):
             stop = min(len(targets), start + self.size - waits)
@@ -308,7 +300,7 @@ class MiniBatches(NamedTuple):
         return state
 
     def _step(self, state):
-        """Predict the rows that wait, and take a step."""
+        """Predict the waiting rows, and take a step."""
         clock = state.clock.copy()
         rows, targets, importance, steps = (_stack(a) for a in zip(*state.waiting, strict=True))
         state = state._replace(waiting=(), clock=clock)
@@ -357,7 +349,7 @@ class MiniBatches(NamedTuple):
         return MiniBatchState(dual, theta, sums, offset, offset_sum, waiting, state.clock)
 
     def read(self, state):
-        """Parameters (k, d) and intercepts (k,); rows that wait are learned first."""
+        """Parameters (k, d) and intercepts (k,); waiting rows are learned first."""
         if state.waiting:
             state = self._step(state)
         if state.clock[MASS] == 0.0:

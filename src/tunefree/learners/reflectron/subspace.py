@@ -1,22 +1,22 @@
 r"""Spectral mirror maps and projections from the leading singular values only.
 
-A spectral potential asks for the singular values of a matrix at each step, but its inverse mirror
-map f is steep: above a few values s_k it dwarfs what a multiple of the matrix itself leaves out,
+A spectral potential needs the singular values of a matrix at each step. But its inverse mirror map
+f is steep: a few leading values s_k and a multiple of the matrix itself give nearly all of it,
 
 .. math:: \nabla\psi^{-1}(W) = cW + W V_k\,(f(s_k)/s_k - c)\,V_k' + \text{a tail}.
 
-With c in the middle between f(s)/s at 0 and at the largest s left out, the tail is at most half
-that difference times the Frobenius norm of what is left of W: below rounding once s_k is moderate.
+With c midway between f(s)/s at 0 and at the largest of the remaining s, the tail is at most half
+that difference times the Frobenius norm of the rest of W: below rounding if s_k is moderate.
 The directions V_k come from subspace iteration, which starts in the range of the last parameters
-and a few random directions. Their number grows until the tail is small, and the iteration goes on
-until the residuals are. Because W itself stands on the left, a residual E = (I - U U') W of the
+and a few random directions. Directions are added until the tail is small; the iteration continues
+until the residuals are. Because W itself is the left factor, a residual E = (I - U U') W of the
 subspace counts only by its square:
 
     E'E changes W'W, and f(s)/s = phi(s^2), by (phi_i - phi_k) / (s_i^2 - s_k^2) v_i v_i' E'E.
 
-The first products only look for a subspace, so they are made in single precision. If the sum of
-both estimates does not fall below the tolerance, or too many values would be needed, or a norm
-cannot be told from the leading values, all singular values are worked out.
+The first products only search for a subspace, so they are in single precision. All singular values
+are computed if the sum of both estimates does not fall below the tolerance, if too many values
+would be needed, or if a norm does not follow from the leading values.
 
 Source: Boffi, Tu and Slotine 2021, section 6.2, for the maps; the rest is this library's.
 """
@@ -30,13 +30,13 @@ from tunefree.constraints import LpBall
 from tunefree.learners.reflectron.mirror import Configuration, of_singular_values
 from tunefree.potentials import Spectral
 
-FEWEST = 200  # a smaller matrix has all its singular values worked out
+FEWEST = 200  # of a smaller matrix all singular values are computed
 TOLERANCE = 1e-6
-_FIRST, _GUARDS = 40, 6  # directions from the last parameters; random ones, for what they lack
+_FIRST, _GUARDS = 40, 6  # directions from the last parameters, and random ones
 _ROUNDS = 12
-_SHARE = 0.3  # of the values: more are not worth it
-_TAIL = 0.75  # of the tolerance may be the tail's
-# The smallest values found are too small; what is left reaches about up to the one at this share.
+_SHARE = 0.3  # of the values: with more, computing all is faster
+_TAIL = 0.75  # share of the tolerance for the tail
+# The smallest values found are too small: the largest of the rest is about the one at this share.
 _EDGE = 0.8
 
 
@@ -56,24 +56,19 @@ class LowRank(Configuration):
 
 
 class _Answer(NamedTuple):
-    """What k leading singular values tell.
+    """The result by k leading singular values."""
 
-    `factors` are singular values of the result, less those of `slope` times the dual, over those
-    of the dual; `dual` has those of the new dual in the same sense, or one factor of the whole;
-    `tail` bounds what is left out, and `size` is the result's Frobenius norm.
-    """
-
-    factors: np.ndarray
-    slope: float
-    dual: Any
-    tail: float
-    size: float
+    factors: np.ndarray  # (f(s) - slope s) / s: singular values of the result over the dual's
+    slope: float  # c: the multiple of the dual itself
+    dual: Any  # the same factors for the new dual, or one factor for the whole matrix
+    tail: float  # bound of the rest
+    size: float  # Frobenius norm of the result
 
 
 def place(dual, potential, constraint=None, near=None, tolerance=TOLERANCE):
     """The point of a dual, projected, and its dual, to a relative error in Frobenius norm.
 
-    `near`, the last point, tells where to look for the leading singular vectors.
+    The search for the leading singular vectors starts from `near`, the last point.
     """
     base = _base(dual, potential, constraint)
     if base is not None and near is not None:
@@ -86,7 +81,7 @@ def place(dual, potential, constraint=None, near=None, tolerance=TOLERANCE):
 
 
 def _base(dual, potential, constraint):
-    """The potential of the singular values, where this module has something to say."""
+    """The potential of the singular values, where this module applies; else None."""
     small = dual.ndim != 2 or min(dual.shape) < FEWEST
     if small or not of_singular_values(potential, constraint):
         return None
@@ -95,7 +90,7 @@ def _base(dual, potential, constraint):
 
 
 def _leading(dual, base, ball, near, tolerance):
-    """`place` by leading singular values, or None where they do not tell."""
+    """`place` by leading singular values, or None where these are not enough."""
     count, total = min(dual.shape), float(np.vdot(dual, dual))
     most, seek = int(_SHARE * count), _seeker(dual, near)
     left = seek(min(_FIRST, most))
@@ -108,10 +103,11 @@ def _leading(dual, base, ball, near, tolerance):
         if answer is not None and excess <= 1.0:
             image = dual @ right
             residuals = np.linalg.norm(image - left * s, axis=0)
-            moves = _moves(s, answer.factors, residuals) / answer.size
+            error = _residual_error(s, answer.factors, residuals) / answer.size
             if np.ndim(answer.dual):
-                moves += _moves(s, answer.dual, residuals) / np.linalg.norm(answer.dual * s)
-            if answer.tail / answer.size + moves <= tolerance:
+                change = _residual_error(s, answer.dual, residuals)
+                error += change / np.linalg.norm(answer.dual * s)
+            if answer.tail / answer.size + error <= tolerance:
                 return _assembled(dual, image, right, answer)
             left = np.linalg.qr(image)[0]
             right = dual.T @ left
@@ -124,7 +120,7 @@ def _leading(dual, base, ball, near, tolerance):
 
 
 def _seeker(dual, near):
-    """What finds left singular directions: a step and a half of subspace iteration."""
+    """A function that finds left singular directions: 1.5 steps of subspace iteration."""
     rng, single = np.random.default_rng(0), np.float32
 
     def narrowed(a):
@@ -133,63 +129,63 @@ def _seeker(dual, near):
     w, last = narrowed(dual), narrowed(near)
 
     def seek(size, left=None, right=None):
-        """So many more left directions; those known stay out."""
+        """So many more left directions, beside those found already."""
         x = last.T @ rng.standard_normal((len(last), size), dtype=single)
         fresh = rng.standard_normal((len(x), _GUARDS), dtype=single)
         if right is not None:
             x = x - right.astype(single) @ (right.T.astype(single) @ x)
         image = np.linalg.qr(w @ np.hstack([x, fresh * (np.abs(x).max() or 1.0)]))[0]
         image = w @ (w.T @ image)
-        known = image[:, :0] if left is None else left
-        return np.linalg.qr(np.hstack([known, image]).astype(float))[0][:, known.shape[1] :]
+        found = image[:, :0] if left is None else left
+        return np.linalg.qr(np.hstack([found, image]).astype(float))[0][:, found.shape[1] :]
 
     return seek
 
 
 def _missing(s, rest, excess, most):
-    """How many more values are needed, if they fall on as fast as the rest says."""
+    """How many more values are needed, if they fall as fast as the rest suggests."""
     k = len(s)
-    # Values s_k exp(-i / length) have this length; the tail falls about like their cube.
+    # Values that fall like s_k exp(-i / length) have this length; the tail falls about like s^3.
     length = 2.0 * (rest / s[_edge(s)]) ** 2
     more = length * np.log(1.4 * min(excess, 1e6)) / 3.0
     return int(min(max(more, k // 3), 3 * k, most - k))
 
 
 def _turned(left, right):
-    """Singular values and vectors of a matrix as far as left directions see it."""
-    squares, turn = np.linalg.eigh(right.T @ right)
+    """Singular values and vectors of a matrix projected onto left directions."""
+    squares, rotation = np.linalg.eigh(right.T @ right)
     s = np.sqrt(np.maximum(squares[::-1], 1e-30 * squares[-1]))
-    return s, left @ turn[:, ::-1], right @ turn[:, ::-1] / s
+    return s, left @ rotation[:, ::-1], right @ rotation[:, ::-1] / s
 
 
-def _moves(s, factors, residuals):
-    """How far residuals of the singular vectors can move a function of the values."""
+def _residual_error(s, factors, residuals):
+    """The error of a function of the values due to residuals of the singular vectors."""
     edge = _edge(s)
     gaps = np.maximum(np.abs((s - s[edge]) * (s + s[edge])), 1e-3 * s * s)
     return s[edge] * np.linalg.norm(s * (factors - factors[edge]) / gaps * residuals)
 
 
 def _edge(s):
-    """Which value is as large as all that is left."""
+    """The index of the value that bounds all of the rest."""
     return int(_EDGE * (len(s) - 1))
 
 
 def _answer(s, rest, count, base, ball):
-    """What the leading values tell of all `count`, with the Frobenius norm of the rest."""
+    """The `_Answer` by leading values of `count`, given the Frobenius norm of the rest; or None."""
     k, all_values = len(s), np.concatenate([s, np.zeros(count - len(s))])
     theta = base.inverse(all_values)[:k]
     if not np.isfinite(theta).all():
         return None
     slope = float(base.metric_solve(np.zeros(1), np.ones(1))[0])
     edge = _edge(s)
-    last = theta[edge] / s[edge]  # f(s) / s rises, from the slope to this
+    last = theta[edge] / s[edge]  # f(s) / s rises from the slope to this value
     middle = 0.5 * (slope + last) if slope > 0.0 else 0.0
     factors, tail = theta / s - middle, (last - middle) * rest
-    size, left = float(np.linalg.norm(theta)), count - k
+    size, n_rest = float(np.linalg.norm(theta)), count - k
     if ball is None:
         return _Answer(factors, middle, 1.0, tail, size)
     # The norm of the rest is at most this.
-    beyond = last * rest * left ** max(1.0 / ball.p - 0.5, 0.0)
+    beyond = last * rest * n_rest ** max(1.0 / ball.p - 0.5, 0.0)
     inner = LpBall(ball.p, ball.radius)
     norm = inner.size(theta)
     if norm + beyond <= ball.radius:
@@ -199,7 +195,7 @@ def _answer(s, rest, count, base, ball):
     if ball.p == 1.0:
         theta, dual = inner.project(all_values, base)
         if dual[edge] > 0.0:
-            return None  # some of the rest may not be shrunk to zero
+            return None  # some of the rest may not shrink to zero
         return _Answer(theta[:k] / s, 0.0, dual[:k] / s, 0.0, float(np.linalg.norm(theta)))
     if slope == 0.0 and getattr(base, "exponent", lambda size: None)(count) == ball.p:
         scale = ball.radius / norm

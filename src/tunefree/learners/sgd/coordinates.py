@@ -1,9 +1,10 @@
 r"""The coordinates in which averaged SGD learns: columns centred and scaled, private ones merged.
 
-SGD for least squares sees the products of rows and nothing else. Columns that only one row holds
-(most words of a text collection) enter the products of that row with itself alone, so they may be
-replaced by one column of that row, of the same length: the learner makes the same steps on fewer
-columns, and a weight of the user's column j is the weight at place[j] times factor[j].
+SGD for least squares depends on the products of rows only. A private column has entries in one row
+only (most words of a text collection); it enters the product of that row with itself alone. So the
+private columns of a row may be replaced by one column of the same length: the learner makes the
+same steps on fewer columns, and the weight of the user's column j is the weight at place[j] times
+factor[j].
 """
 
 from typing import Any, NamedTuple
@@ -20,13 +21,13 @@ class Columns(NamedTuple):
     """How columns become coordinates: z = factor (x - mean), with private columns merged."""
 
     mean: np.ndarray
-    factor: np.ndarray  # 1 / the largest deviation; 0 leaves a (constant) column out
+    factor: np.ndarray  # 1 / the largest deviation; 0 drops a (constant) column
     target: np.ndarray  # mean of the targets
-    place: Any = None  # the coordinate a column is added to; None: its own
-    width: Any = None  # how many coordinates there are, if columns are merged
+    place: Any = None  # the coordinate of each column; None: its own
+    width: Any = None  # the number of coordinates, if columns are merged
 
     def unscaled(self):
-        """The same with every column in its unit, constant ones excepted."""
+        """The same with columns in their own units; constant columns stay dropped."""
         return self._replace(factor=(self.factor > 0.0).astype(float))
 
     def show(self, X):
@@ -47,7 +48,7 @@ class Columns(NamedTuple):
         return np.bincount(self.place, middle, minlength=self.width)
 
     def centre(self, X):
-        """What `show` leaves to subtract: the `middle` of sparse rows, else nothing."""
+        """What `show` has not subtracted: the `middle` of sparse rows, else nothing."""
         return self.middle() if sparse.issparse(X) else np.empty(0)
 
     def back(self, weights, mix, dtype=float):
@@ -66,7 +67,7 @@ class Columns(NamedTuple):
 
 
 def _csr(data, indices, indptr, width):
-    """A CSR array whose index types are not touched."""
+    """A CSR array that keeps the types of its indices."""
     out = sparse.csr_array((len(indptr) - 1, width))
     out.data, out.indices, out.indptr = data, indices, indptr
     return out
@@ -100,13 +101,13 @@ def columns(X, targets, weights, *, intercept=True):
 
 
 def spanned(mean, target, low, high):
-    """The columns between `low` and `high`, measured from `mean`."""
+    """The columns with this range and mean."""
     largest = np.maximum(high - mean, mean - low)
     return _measured(mean, target, largest, np.maximum(np.abs(low), np.abs(high)))
 
 
 def _measured(mean, target, largest, size):
-    # Below the rounding of the mean there is no deviation, nor where its inverse overflows.
+    # A deviation within the rounding of the mean, or with an infinite inverse, counts as 0.
     largest = np.where(largest > np.maximum(1e-13 * size, 1e-300), largest, 0.0)
     factor = np.divide(1.0, largest, out=np.zeros(len(mean)), where=largest > 0.0)
     return Columns(mean, factor, target)
@@ -114,18 +115,18 @@ def _measured(mean, target, largest, size):
 
 @kernel
 def _merge(data, indices, indptr, factor):
-    """Scale CSR rows and merge the columns that a single row holds."""
+    """Scale CSR rows and merge the columns with entries in one row only."""
     n, d = indptr.shape[0] - 1, factor.shape[0]
-    held, place = np.zeros(d, np.uint8), np.zeros(d, indices.dtype)
+    n_rows, place = np.zeros(d, np.uint8), np.zeros(d, indices.dtype)
     for p in range(data.shape[0]):
-        held[indices[p]] = min(2, held[indices[p]] + 1)
-    merged = np.where(held > 1, factor, 0.0)
+        n_rows[indices[p]] = min(2, n_rows[indices[p]] + 1)  # up to 2
+    merged = np.where(n_rows > 1, factor, 0.0)
     width, private = 0, 0
     for j in range(d):
-        # Shared columns keep their order; private ones wait for their row.
-        place[j] = width if held[j] > 1 else -1
-        width += held[j] > 1
-        private += held[j] == 1
+        # Shared columns keep their order; private ones get their place with their row.
+        place[j] = width if n_rows[j] > 1 else -1
+        width += n_rows[j] > 1
+        private += n_rows[j] == 1
     size = data.shape[0] - private + min(n, private)
     values, places = np.empty(size), np.empty(size, indices.dtype)
     ends = np.zeros(n + 1, indptr.dtype)

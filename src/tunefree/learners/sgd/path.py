@@ -6,9 +6,9 @@ alpha_t = -eta (<z_t, w_(t-1)> - y_t). So with c_t the share of the iterates tha
 
     sum_t c_t alpha_t z_t = Z' a,      a_i = the sum of c_t alpha_t over the visits t of row i,
 
-and K averages are one product of Z' with a table of K columns: a whole regularization path from one
-run, decided after the run. Sparse rows are centred without being formed: the constant part goes
-into two scalars an output.
+and K averages are one product of Z' with a table of K columns: one run gives the whole
+regularization path. Sparse rows are centred without being made dense: the constant part goes into
+two scalars an output.
 
 The path that the geometric averages estimate is also found exactly (`Spectrum`), from one
 eigendecomposition, with leave-one-out errors.
@@ -28,14 +28,14 @@ from tunefree.averaging import Geometric, survival
 from tunefree.designs import CSR, Dense, count, entry, index
 
 _STRIPE, _BLOCK = 4096, 4096
-_RANK = 1e-14  # eigenvalues below this share of the largest are rounding
+_RANK = 1e-14  # smaller eigenvalues, relative to the largest, are rounding
 
 
 class SGDState(NamedTuple):
     """State of a run."""
 
     weights: np.ndarray  # (n_outputs, d): the iterate up to the centre's part
-    # (2, n_outputs): the multiple of the centre that is to be subtracted, and <weights, centre>
+    # (2, n_outputs): the multiple of the centre to subtract, and <weights, centre>
     shift: np.ndarray
     rows: list  # which row each step learned, an array a block
     scalars: list  # alpha of each step, an array (m, n_outputs) a block
@@ -54,7 +54,7 @@ def _scan(
 ):
     """Learn rows of a design in order and store the scalars of the steps.
 
-    Two outputs at a time: they share the row, and neither waits for the other's sum.
+    Two outputs at a time: they share the row, and their sums are independent.
     """
     n_outputs = weights.shape[0]
     for t in range(rows.shape[0]):
@@ -72,7 +72,7 @@ def _scan(
             else:
                 for p in range(n):
                     first += entry(design, i, p) * w[index(design, i, p)]
-            # <z - centre, weights - s centre> with s and <weights, centre> at hand
+            # <z - centre, weights - s centre>, where s and <weights, centre> are known
             first -= shift[1, k] + shift[0, k] * (offset - square)
             a = 0.0 if fold[i] == absent[k] else step * importance[t] * (targets[t, k] - first)
             scalars[t, k] = a
@@ -97,10 +97,10 @@ def _scan(
 class SGD(NamedTuple):
     """Least-squares SGD with a constant step; blocks come from `engine.sources.Rows`.
 
-    The step 1 / (2 max ||z||^2) is safe. `on` makes the learner of rows of which a centre is
-    subtracted on the way, with outputs that leave rows out: `square` is the centre's squared norm,
-    `offsets` its product with every row, `fold` that of every row, and `absent` the fold that each
-    output does not learn (-1: none).
+    The step 1 / (2 max ||z||^2) is safe. `on` makes the learner for rows from which a centre is
+    subtracted, with outputs that hold a fold out: `square` is the centre's squared norm, `offsets`
+    its product with every row, `fold` the fold of every row, and `absent` the fold that each output
+    does not learn (-1: none).
     """
 
     step: float
@@ -184,16 +184,16 @@ def row_coefficients(state, schemes, n_rows):
 
 
 def compress(schemes, n, tolerance=1e-12):
-    """A few of the schemes of which all are combinations, for runs of n iterates: (kept, mix).
+    """A basis of the schemes for runs of n iterates: (schemes, coefficients of all in these).
 
-    Exponentials of many rates are nearly dependent: 50 are combinations of some 15, to rounding.
+    Exponentials of many rates are nearly dependent: up to rounding 50 are combinations of some 15.
     """
     at = [k for k, scheme in enumerate(schemes) if isinstance(scheme, Geometric)]
     rest = [k for k in range(len(schemes)) if k not in set(at)]
-    kept, mix = [schemes[k] for k in rest], np.zeros((len(rest), len(schemes)))
+    basis, mix = [schemes[k] for k in rest], np.zeros((len(rest), len(schemes)))
     mix[np.arange(len(rest)), rest] = 1.0
     if not at:
-        return kept, mix
+        return basis, mix
     log = -np.log1p([schemes[k].rate for k in at])
     s = np.unique(np.round(np.concatenate([np.linspace(1, n - 1, 256), np.geomspace(1, n, 256)])))
     s = s[:, None]
@@ -205,7 +205,7 @@ def compress(schemes, n, tolerance=1e-12):
     rank = max(1, int((size > tolerance * size[0]).sum()))
     table = np.zeros((rank, len(schemes)))
     table[:, np.array(at)[order]] = solve_triangular(r[:rank, :rank], r[:rank])
-    return kept + [schemes[at[k]] for k in order[:rank]], np.concatenate([mix, table])
+    return basis + [schemes[at[k]] for k in order[:rank]], np.concatenate([mix, table])
 
 
 def averages(state, schemes, Z, centre):
@@ -222,11 +222,11 @@ def averages(state, schemes, Z, centre):
 
 
 class Spectrum(NamedTuple):
-    """The eigenvectors V of B'B, its values S, and V'B'y: enough for the whole path.
+    """The eigenvectors V of B'B, its eigenvalues S, and V'B'y: enough for the whole path.
 
     B are the rows of z times the roots of their weights. The solution for the penalty alpha is
-    V (S + alpha)^-1 V' B' y, and row i contributes the leverage
-    h_i = sum_j (B V)_ij^2 / (S_j + alpha) to its own fit.
+    V (S + alpha)^-1 V' B' y, and the leverage of row i, its share in its own fit, is
+    h_i = sum_j (B V)_ij^2 / (S_j + alpha).
     """
 
     right: np.ndarray
@@ -250,26 +250,26 @@ class Spectrum(NamedTuple):
         return inverse, self.moments[:, None] * inverse[:, :, None]
 
     def held_out(self, left, targets, mass, alphas):
-        """Weighted squared errors of every penalty at rows left out with all their weight.
+        """Weighted squared leave-one-out errors of every penalty.
 
-        `left` are rows of B V, `targets` are times the roots of the weights, and `mass` is what
-        each row has of the fitted mean: its share of all weight, or 0.
+        `left` are rows of B V, `targets` are times the roots of the weights, and `mass` is the
+        share of each row in the fitted mean: its share of all weight, or 0.
         """
         risk = np.zeros(len(alphas))
-        for error, rest in self._left(left, targets, mass, alphas):
-            # A row that its own fit passes through says nothing: such a penalty is out.
+        for error, rest in self._errors(left, targets, mass, alphas):
+            # Where a row's leverage is 1 its error is undefined: the penalty is ruled out.
             square = np.square(error).sum(axis=2)
             each = np.full(rest.shape, np.inf)
             risk += np.divide(square, rest**2, out=each, where=rest > 1e-10).sum(axis=0)
         return risk
 
     def errors(self, left, targets, mass, alpha):
-        """Errors of one penalty there, of shape (n, n_outputs), as `left_out` takes the rest."""
-        parts = self._left(left, targets, mass, np.array([alpha]))
+        """Leave-one-out errors of one penalty, of shape (n, n_outputs); see `held_out`."""
+        parts = self._errors(left, targets, mass, np.array([alpha]))
         return np.concatenate([e[:, 0] / np.maximum(rest, 1e-10) for e, rest in parts])
 
-    def _left(self, left, targets, mass, alphas):
-        """Yield errors of rows by the fit with them, and the share that is not their own doing."""
+    def _errors(self, left, targets, mass, alphas):
+        """Yield the residuals of rows, and 1 minus their share in their own fit."""
         inverse, table = self._table(alphas)
         for start in range(0, len(left), _BLOCK):
             part = slice(start, start + _BLOCK)
@@ -278,13 +278,13 @@ class Spectrum(NamedTuple):
 
 
 def decompose(Z, targets, weights):
-    """The `Spectrum` of centred rows and targets, B V, and B'y's y: for few rows from B B'."""
+    """The `Spectrum` of centred rows and targets, B V, and the targets times the root weights."""
     root = np.sqrt(weights)[:, None]
     B, y = moved(root * Z), root * targets
     if B.shape[1] <= B.shape[0]:
         spectrum = Spectrum.of(B.T @ B, B.T @ y)
         return spectrum, B @ spectrum.right, y
-    values, left = np.linalg.eigh(B @ B.T)
+    values, left = np.linalg.eigh(B @ B.T)  # fewer rows than columns
     keep = values > _RANK * max(values[-1], 0.0)
     values, left = values[keep], left[:, keep] * np.sqrt(values[keep])
     right = B.T @ (left / values)

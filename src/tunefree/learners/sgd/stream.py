@@ -1,4 +1,4 @@
-r"""Averaged least-squares SGD on a stream: columns' scales and averages follow as rows come.
+r"""Averaged least-squares SGD on a stream: scales of columns and averages are updated by each row.
 
 Coordinate j moves by r x_j / (2 N m_j^2), where r is the residual, m_j the largest entry of the
 column so far in size and N the largest sum of (x_j / m_j)^2; when m_j grows, w_j shrinks by
@@ -30,10 +30,10 @@ class StreamState(NamedTuple):
     masses: np.ndarray  # (n_averages,): M
     largest: np.ndarray  # (d + 1,): largest entry of each column
     clock: np.ndarray  # rounds, N, round of the next restart of the tail, weight of the risks
-    # (n_averages + 1,): discounted squared errors of the averages and of the iterate on rows not
-    # yet learned
+    # (n_averages + 1,): discounted squared errors of the averages and of the iterate on rows before
+    # they are learned
     risks: np.ndarray
-    guards: tuple  # of the rows and of the targets
+    guards: tuple  # outlier filters of the rows and of the targets
 
     def columns(self, d):
         """The state with d columns before the constant (sparse streams only)."""
@@ -42,11 +42,11 @@ class StreamState(NamedTuple):
         return self._replace(guards=(rows.columns(d), targets), **tables)
 
     def risk(self, share=1.0):
-        """The lowest progressive mean squared error, where later rows count more."""
+        """The lowest progressive mean squared error; later rows count more."""
         return float(np.min(self.risks) / max(self.clock[WEIGHT], 1e-300))
 
     def end_pass(self):
-        """The state for another pass: the stream goes on."""
+        """The state for another pass: unchanged, as for one stream."""
         return self
 
 
@@ -74,7 +74,7 @@ def _scan(design, rows, targets, importance, log, weights, sums, masses, largest
             if v > 0.0:
                 norm += (v / largest[j]) ** 2
         clock[LARGEST_NORM] = max(clock[LARGEST_NORM], norm)
-        # The tail starts anew where the rounds have doubled: it soon holds half of them or more.
+        # The tail restarts when the rounds have doubled: soon it holds half of them or more.
         if clock[ROUNDS] >= clock[RESTART]:
             clock[RESTART] = max(1.0, 2.0 * clock[ROUNDS])
             masses[0] = 0.0
@@ -101,7 +101,7 @@ def _scan(design, rows, targets, importance, log, weights, sums, masses, largest
             if clock[LARGEST_NORM] == 0.0:
                 continue
             rate = importance[t] / (2.0 * clock[LARGEST_NORM])
-            if rate * norm > 1.0:  # a heavy row is fitted, not overshot
+            if rate * norm > 1.0:  # a step does not overshoot a row of large weight
                 rate = 1.0 / norm
             a = rate * error
             for p in range(n):
@@ -119,10 +119,10 @@ def _scan(design, rows, targets, importance, log, weights, sums, masses, largest
 
 @part
 class StreamSGD(NamedTuple):
-    """Least-squares SGD on a stream, with its averages scored before they learn.
+    """Least-squares SGD on a stream; its averages predict each row before it is learned.
 
     `rates` are those of the geometric averages; 0 is the uniform one. The tail and the last iterate
-    are always there.
+    are always included.
     """
 
     rates: tuple = (0.0, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
@@ -130,8 +130,8 @@ class StreamSGD(NamedTuple):
     def init(self, n_columns, start, intercept=True, weights=None, origin=None):
         """The state before the first row.
 
-        `start` is what w_0 predicts at the origin (of dense rows the first one, say; 0 by default),
-        `weights` are the other weights of w_0; `intercept` says whether a constant is learned.
+        `start` is the prediction of w_0 at the origin (for dense rows the first row, for example; 0
+        by default), `weights` are the other weights of w_0; with `intercept` a constant is learned.
         """
         n_averages = len(self.rates) + 1
         w = np.zeros((n_columns + 1, len(start)))
@@ -152,8 +152,8 @@ class StreamSGD(NamedTuple):
     def scan(self, state, block):
         """Learn a block's rows in order."""
         rows, targets = np.arange(len(block.rows)), block.targets
-        whole = len(rows) == block.X.shape[0] and np.array_equal(block.rows, rows)
-        X = block.X if whole else block.X[block.rows]
+        is_all = len(rows) == block.X.shape[0] and np.array_equal(block.rows, rows)
+        X = block.X if is_all else block.X[block.rows]
         if len(state.origin) and sparse.issparse(X):
             X = X.toarray()
         X, targets = state.guards[0].screen(X), state.guards[1].screen(targets)
@@ -169,7 +169,7 @@ class StreamSGD(NamedTuple):
         return state.risks / max(state.clock[WEIGHT], 1e-300)
 
     def read(self, state, which=None):
-        """Weights (d + 1, n_outputs) of an average; by default of the one with the least risk."""
+        """Weights (d + 1, n_outputs) of an average, by default of that with the least risk."""
         which = int(np.argmin(state.risks)) if which is None else which
         weights = state.weights.copy()
         if which < len(state.masses) and state.masses[which] > 0.0:
