@@ -73,10 +73,10 @@ class _Fitted(_Display):
             If it has nothing of the kind.
         """
         check_is_fitted(estimator)
-        return cls(**cls._told(estimator)).plot(ax, **options)
+        return cls(**cls._data_of(estimator)).plot(ax, **options)
 
     @staticmethod
-    def _told(estimator) -> dict[str, Any]:
+    def _data_of(estimator) -> dict[str, Any]:
         """What a Display is made of."""
         raise NotImplementedError
 
@@ -137,7 +137,7 @@ class RiskCurveDisplay(_Fitted):
         return {name: _moments(risks)[0] for name, (_, risks) in self.curves.items()}
 
     @staticmethod
-    def _told(estimator) -> dict[str, Any]:
+    def _data_of(estimator) -> dict[str, Any]:
         traces = getattr(estimator, "traces_", None)
         if traces:
             curves = {name: (t["rows"], t["risk"]) for name, t in traces.items()}
@@ -278,7 +278,7 @@ class LeaderboardDisplay(_Fitted):
         self.shares = shares
 
     @staticmethod
-    def _told(estimator) -> dict[str, Any]:
+    def _data_of(estimator) -> dict[str, Any]:
         board = getattr(estimator, "leaderboard_", None)
         if not board:
             raise ValueError(f"{type(estimator).__name__} has no leaderboard_.")
@@ -455,7 +455,7 @@ class RidgePathDisplay(_Fitted):
         self.alpha, self.names = alpha, names
 
     @staticmethod
-    def _told(estimator) -> dict[str, Any]:
+    def _data_of(estimator) -> dict[str, Any]:
         several = estimator.coefs_.ndim > 2
         return {
             "alphas": estimator.alphas_,
@@ -733,7 +733,7 @@ class DriftDisplay(_Fitted):
         self.label = label
 
     @staticmethod
-    def _told(estimator) -> dict[str, Any]:
+    def _data_of(estimator) -> dict[str, Any]:
         drift = getattr(estimator, "drift_", None)
         if drift is None:
             raise ValueError(f"{type(estimator).__name__} has no drift_: it is for streams.")

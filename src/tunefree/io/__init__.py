@@ -106,7 +106,7 @@ def _read_arrays(source, path, format, *, n_features, target_type, **options):
     options |= {"n_features": n_features, "target_type": target_type}
     found = list(row_blocks(source if format == "jsonl" else path, format, **options))
     if not sum(block[0].shape[0] for block in found):
-        raise DataError("the file is empty: it holds no row", path)
+        raise DataError("the file has no rows", path)
     columns: Any = (
         None if parts[0] is None else _joined(parts) for parts in list(zip(*found, strict=True))[:3]
     )

@@ -246,7 +246,7 @@ def read_libsvm(
     starts = np.concatenate([[0], *counts]).cumsum()
     rows = len(starts) - 1
     if rows == 0:
-        raise DataError("the file is empty: it holds no row", name_of(source))
+        raise DataError("the file has no rows", name_of(source))
     if zero_based == "auto":
         zero_based = bool(smallest == 0)
     columns = int(largest) + (1 if zero_based else 0) if largest >= 0 else 0

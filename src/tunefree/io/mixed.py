@@ -107,7 +107,7 @@ def mixed_parts(
         if table.X.shape[0]:
             yield table
     if not rows:
-        raise DataError("the file is empty: it holds no row", how.path)
+        raise DataError("the file has no rows", how.path)
 
 
 def _table(columns, kinds, y, weight, layout, how, faults):

@@ -426,7 +426,7 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
     """
     found: Any = [b for b, _ in blocks(source, target_type=target_type, skipped=skipped, **columns)]
     if not sum(len(block.X) for block in found):
-        raise DataError("the file is empty: it holds no row", name_of(source))
+        raise DataError("the file has no rows", name_of(source))
     layout = found[0].layout
     X, y, weight = (np.concatenate([block[part] for block in found]) for part in range(3))
     if not layout.find(TARGET):
