@@ -167,7 +167,7 @@ check "classes" "R2" learns kinds.train.csv kinds.test.csv
 check "a column that gives nothing is named" "Nothing is learned from text.*'id'" \
   tunefree train kinds.train.csv m0
 check "train says target and task, then each candidate" \
-  "target: kind.*task: classification.*kernel: loss [0-9.]+ on rows left out.*Gaussian kernel  " \
+  "target: kind.*task: classification.*kernel: held-out loss [0-9.]+.*Gaussian kernel  " \
   tunefree train kinds.train.csv m1 --target kind --id id --groups place --scoring roc_auc
 check "equal seeds" "" tunefree train kinds.train.csv m2 --target kind --id id --groups place --scoring roc_auc
 check "give equal files" "" cmp m1 m2

@@ -603,15 +603,15 @@ def _written(items, absent, kind):
     """(kind, values, absent) of texts that are dates, or numbers such as 7%; None of others."""
     import pyarrow as pa
 
-    from tunefree.io.cells import DATES, kind_of, known, meant, styled
+    from tunefree.io.cells import DATES, formatted, kind_of, parsed, without_missing
 
     levels, codes = _coded(np.where(absent, "", items))
-    cells = known(pa.array(levels, pa.string()))
+    cells = without_missing(pa.array(levels, pa.string()))
     if kind is None:
         kind = kind_of(cells)
-        if kind not in DATES and not (kind == "number" and styled(cells)):
+        if kind not in DATES and not (kind == "number" and formatted(cells)):
             return None
-    values, bad = meant(cells, kind)
+    values, bad = parsed(cells, kind)
     if bad.any():
         return None
     values = values.to_numpy(zero_copy_only=False)

@@ -129,7 +129,7 @@ def test_what_a_model_has_not_seen(here):
     assert "new.csv:1: the header lacks 'garage'" in run("predict", "m", "new.csv", code=3).stderr
     for row, words in (
         ("a,Rome,three,2026-01-31,True", "new.csv:2:8: column 'rooms': 'three' is not a finite"),
-        ("a,Rome,3,31/1/2026,True", "new.csv:2:10: column 'sold on': '31/1/2026' is no date"),
+        ("a,Rome,3,31/1/2026,True", "new.csv:2:10: column 'sold on': '31/1/2026' is not a date"),
         ("a,Rome,3,2026-01-31,maybe", "new.csv:2:21: column 'garage': 'maybe' is neither"),
         ("a,Rome,3", "new.csv:2:9: this row has 3 cells, the first one has 5"),
     ):
@@ -213,7 +213,7 @@ def test_a_first_line_that_may_be_no_header_is_questioned(here):
     assert "4 rows" in run("train", "t.csv", "m", "--no-header").stderr
     (here / "t.csv").write_text("red|big|yes\n")
     error = run("train", "t.csv", "n", code=3).stderr
-    assert "no feature column (cells are divided by commas, semicolons or tabs)" in error
+    assert "no feature column (cells must be separated by commas, semicolons or tabs)" in error
 
 
 def test_on_bad_row_skip_leaves_out_and_counts(here):
@@ -254,7 +254,9 @@ def test_ids_and_groups_are_no_features_and_predictions_name_their_rows(here):
     write("t.csv", table)
     told = ("--target", "price", "--id", "id", "--groups", "district", "--scoring", "r2")
     result = run("train", "t.csv", "m", *told)
-    assert result.stderr.index("task: regression") < result.stderr.index("Gaussian kernel: held-out loss")
+    assert result.stderr.index("task: regression") < result.stderr.index(
+        "Gaussian kernel: held-out loss"
+    )
     assert "4 features" in result.stderr and "By r2 on rows left out" in result.stderr
     assert load_model("m").feature_names_in_.tolist() == ["city", "rooms", "sold on", "garage"]
     plain = [float(v) for v in run("predict", "m", "t.csv").stdout.split()]
@@ -271,7 +273,9 @@ def test_ids_and_groups_are_no_features_and_predictions_name_their_rows(here):
         "did you mean 'district'?"
         in run("train", "t.csv", "n", *told[:2], "--groups", "distric", code=2).stderr
     )
-    assert "is a feature of the model" in run("predict", "m", "t.csv", "--id", "city", code=2).stderr
+    assert (
+        "is a feature of the model" in run("predict", "m", "t.csv", "--id", "city", code=2).stderr
+    )
     head = run("predict", "m", "t.csv", "--id", "id", "--interval", ".9").stdout.split("\n")[0]
     assert head == "id,prediction,low,high"
 
@@ -301,7 +305,9 @@ def test_packed_files_and_json_lines_are_read(here, packed):
 
 def test_a_bad_row_names_the_option_that_leaves_it_out(here):
     (here / "bad.csv").write_text("a,y\n1,2\n1,2,3\n")
-    assert "(use --on-bad-row skip to skip such rows)" in run("train", "bad.csv", "m", code=3).stderr
+    assert (
+        "(use --on-bad-row skip to skip such rows)" in run("train", "bad.csv", "m", code=3).stderr
+    )
 
 
 BAD_LINES = {

@@ -2,7 +2,7 @@
 
 Heavy imports wait until a command runs, so that help is instant.
 
-Exit codes: 0 done; 1 something else failed (a full disk, say); 2 wrong usage; 3 bad data, with
+Exit codes: 0 done; 1 other failures, such as a full disk; 2 wrong usage; 3 bad data, with
 ``file:line:column``; 4 bad model or checkpoint; 130 interrupted. On an error nothing is written,
 except a checkpoint if one was requested.
 """

@@ -69,7 +69,7 @@ def run_demo(png, write_data):
         "cancer, mixed: three columns as text, 10 % of the cells empty; digits: 600 rows.\n"
         "tunefree gets the tables as they are; the other methods get numeric columns from\n"
         "TablePreprocessor, standardized (LinearSVC: C of .01, .1 or 1 by 3-fold cross-\n"
-        "validation). Rows: 70/30, seed 0. Ratio: CPU seconds divided by those of tunefree.\n"
+        "validation). Rows: 70/30, seed 0. Ratio: CPU seconds / those of tunefree.\n"
     )
     console.print(picture(outcomes))
     if png is not None:

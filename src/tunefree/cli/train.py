@@ -356,7 +356,7 @@ def _implied(run, stream, format):
 def _streamed(spec, why, repeatable):
     """The estimator for rows that are learned while they are read, and its solver.
 
-    `repeatable` says whether the data can be read several times.
+    `repeatable`: whether the data can be read several times.
     """
     if spec.name == "auto":
         note(f"{why} implies --estimator pistol")
