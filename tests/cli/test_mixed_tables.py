@@ -70,7 +70,7 @@ def test_a_table_of_everything_goes_all_the_way(here):
         "column 1 has no name and counts the rows",
         "19 missing values",
         "target: price (the last column; use --target to change this)",
-        "text that hardly ever repeats: 'address'",
+        "High-cardinality text columns dropped: 'address'",
     ):
         assert words in result.stderr
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
@@ -227,7 +227,7 @@ def test_a_model_saved_from_python_reads_csv_too(here):
     pandas = pytest.importorskip("pandas")
     table = pandas.read_csv("houses.csv").drop(columns=["Unnamed: 0"])
     X, y = table.drop(columns="price"), table["price"]
-    with pytest.warns(UserWarning, match="hardly ever repeats: 'address'"):
+    with pytest.warns(UserWarning, match="columns dropped: 'address'"):
         model = tunefree.TuneFreeRegressor(budget=40, random_state=0).fit(X, y)
     assert model.report_.dropped == ["address"]
     save_model(model, "m")
