@@ -21,11 +21,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# Panels of the help screen of `train`, and texts that two commands share.
+# Panels of the help screens.
 _AUTO, _GLM = "Options of --estimator auto", "Options of --estimator reflectron"
 _LARGE = "Large files and interrupted runs"
-_CHECKPOINT = "save the state of the run to this file, at intervals and on Ctrl-C"
-_RESUME, _BAD_ROW = "continue from the checkpoint", "skip: skip malformed rows and count them"
 
 Task = StrEnum("Task", ["auto", "classification", "regression"])
 Estimator = StrEnum("Estimator", ["auto", "pistol", "kernel", "reflectron", "ridge", "separator"])
@@ -80,6 +78,25 @@ Passes = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="passes over the data (default: chosen)")
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="the same seed gives the same model")]
+CheckpointFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="save the state of the run to this file, at intervals and on Ctrl-C",
+        rich_help_panel=_LARGE,
+    ),
+]
+Every = Annotated[
+    int,
+    typer.Option(
+        min=1, metavar="ROWS", help="rows between two checkpoints", rich_help_panel=_LARGE
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="continue from the checkpoint", rich_help_panel=_LARGE),
+]
+OnBadRow = Annotated[BadRow, typer.Option(help="skip: skip malformed rows and count them")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object to stdout")]
 
 
@@ -237,17 +254,9 @@ def train(
     n_features: Features = None,
     passes: Passes = None,
     seed: Seed = 0,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help=_CHECKPOINT, rich_help_panel=_LARGE),
-    ] = None,
-    every: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="ROWS", help="rows between two checkpoints", rich_help_panel=_LARGE
-        ),
-    ] = 1_000_000,
-    resume: Annotated[bool, typer.Option("--resume", help=_RESUME, rich_help_panel=_LARGE)] = False,
+    checkpoint: CheckpointFile = None,
+    every: Every = 1_000_000,
+    resume: Resume = False,
     hashed: Annotated[
         int | None,
         typer.Option(
@@ -267,7 +276,7 @@ def train(
             rich_help_panel=_LARGE,
         ),
     ] = 0,
-    on_bad_row: Annotated[BadRow, typer.Option(help=_BAD_ROW)] = BadRow.error,
+    on_bad_row: OnBadRow = BadRow.error,
     format: FormatOption = None,
     json: Json = False,
 ):
@@ -507,15 +516,10 @@ def stream(
     delay: Annotated[
         int, typer.Option(min=0, metavar="ROWS", help="labels arrive this many rows late")
     ] = 0,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help=_CHECKPOINT),
-    ] = None,
-    every: Annotated[
-        int, typer.Option(min=1, metavar="ROWS", help="rows between two checkpoints")
-    ] = 100_000,
-    resume: Annotated[bool, typer.Option("--resume", help=_RESUME)] = False,
-    on_bad_row: Annotated[BadRow, typer.Option(help=_BAD_ROW)] = BadRow.error,
+    checkpoint: CheckpointFile = None,
+    every: Every = 100_000,
+    resume: Resume = False,
+    on_bad_row: OnBadRow = BadRow.error,
     format: Annotated[
         RowFormat | None, typer.Option(metavar="NAME", help="file format: libsvm, csv, jsonl")
     ] = None,
