@@ -56,7 +56,7 @@ def test_a_file_that_came_out_damaged_does_not_replace_the_old_one(tmp_path, mon
 
     model = PiSTOLRegressor().fit([[1.0], [2.0]], [1.0, 2.0])
     monkeypatch.setattr(os, "fsync", damaging)
-    with pytest.raises(ModelError, match="is as it was"):
+    with pytest.raises(ModelError, match="existing file is unchanged"):
         save_model(model, path)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["model"]

@@ -79,6 +79,14 @@ def test_a_graph_predicts_what_the_model_predicts(tmp_path, name):
     assert_same(model, np.vstack([Z if name == "separator" else X, 3.0 * X[:20]]), tmp_path)
 
 
+@pytest.mark.parametrize("name", ["regression", "ridge"])
+def test_entries_outside_the_input_limits_count_as_in_the_model(tmp_path, name):
+    """PiSTOL clips them, ridge regression takes the middle of the column."""
+    model = MODELS[name]()
+    assert np.abs(model.input_limits_).max() < 1e5
+    assert_same(model, X[:4] + 1e6 * np.eye(4), tmp_path)
+
+
 @pytest.mark.parametrize("name", links.LINKS)
 def test_every_link_is_exported(tmp_path, name):
     link = links.LINKS[name]

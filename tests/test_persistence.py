@@ -417,14 +417,17 @@ def test_another_version_is_named(saved):
 
 def test_a_file_of_the_first_release_says_what_reads_it(saved):
     saved.write_bytes(struct.pack("<8sIIQQ", b"tunefree", 1, 0, 2, 98) + b"{}" + bytes(64))
-    with pytest.raises(ModelError, match="tunefree 0.1.0 .format 1.*use it with tunefree 0.1.0"):
+    with pytest.raises(ModelError, match="tunefree 0.1.0 .format 1.*use tunefree 0.1.0"):
         load_model(saved)
 
 
 def test_a_model_whose_parts_have_changed_since_says_which_version_wrote_it(saved):
     header, data = header_of(saved)
     header["model"]["estimator"][1]["gone"] = 1
-    for version, words in ((tunefree.__version__, "differ$"), ("0.1.7", "tunefree 0.1.7 wrote it")):
+    for version, words in (
+        (tunefree.__version__, "differ$"),
+        ("0.1.7", "written by tunefree 0.1.7"),
+    ):
         saved.write_bytes(forge(header | {"tunefree": version}, data))
         with pytest.raises(ModelError, match=words):
             load_model(saved)

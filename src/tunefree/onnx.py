@@ -1,8 +1,8 @@
-"""ONNX graphs of predictors: for services that run no Python.
+"""ONNX graphs of predictors, for services without Python.
 
-A graph takes rows ``X`` of the model's type of float and computes in float64; one of a table with
-categories or dates takes every column by its name, of shape (n, 1): see `to_onnx`. Classifiers give
-``label`` and ``probabilities`` (``scores`` where the model has none), regressors ``variable``.
+A graph takes rows ``X`` in the float type of the model and computes in float64. For a table with
+categories or dates it takes every column by its name, of shape (n, 1): see `to_onnx`. Classifiers
+give ``label`` and ``probabilities`` (``scores`` where the model has none), regressors ``variable``.
 """
 
 import numpy as np
@@ -12,6 +12,7 @@ from tunefree._registry import estimator_classes
 from tunefree._version import __version__
 from tunefree.estimators.auto import _TuneFree as TuneFree
 from tunefree.estimators.kernel.pistol import KernelEstimator
+from tunefree.estimators.pistol import PiSTOLRegressor
 from tunefree.io.files import write_atomically
 from tunefree.io.model import ModelError, name_type
 
@@ -19,7 +20,7 @@ _OPSET, _ML = 17, "ai.onnx.ml"
 
 
 class _Graph:
-    """An ONNX graph under construction: every method adds nodes and returns a name."""
+    """An ONNX graph under construction: its methods add nodes and return their names."""
 
     def __init__(self):
         import onnx
@@ -36,7 +37,7 @@ class _Graph:
         return name
 
     def constant(self, value):
-        """Add a constant: float64, or integers, truth values and strings as they are."""
+        """Add a constant: float64, or integers, booleans and strings unchanged."""
         value = np.asarray(value)
         value = value.astype(np.float64) if value.dtype.kind == "f" else value
         value = value.astype(object) if value.dtype.kind == "U" else value
@@ -74,21 +75,21 @@ class _Graph:
 
 
 def to_onnx(estimator, path=None):
-    """Write a fitted predictor as an ONNX model.
+    """Convert a fitted predictor to an ONNX model.
 
-    Linear models, generalized linear models, expansions over rows, and what `TuneFreeClassifier`
-    and `TuneFreeRegressor` chose are exported (NaN is a missing number); the graph holds no Python
-    and needs none. Of tables with categories or dates each column is an input of its own: numbers,
-    dates as days since 1970 of local time, and categories as text ('(missing)' where one is
-    missing). Sentences cannot be exported. onnxruntime gives the same values as `predict` and
-    `predict_proba` to rounding (1e-5 of the largest where the model computes in float32).
+    Linear models, generalized linear models, kernel models, and the choice of `TuneFreeClassifier`
+    and `TuneFreeRegressor` can be exported (NaN is a missing number); the graph needs no Python.
+    For tables with categories or dates each column is a separate input: numbers, dates as days
+    since 1970 in local time, and categories as text ('(missing)' for a missing one). Sentences
+    cannot be exported. onnxruntime gives the values of `predict` and `predict_proba` up to rounding
+    (1e-5 of the largest if the model computes in float32).
 
     Parameters
     ----------
     estimator : estimator of `tunefree`
         Fitted.
     path : str or path-like, optional
-        Also write the model to this file, whole or not at all.
+        Also write the model to this file, atomically.
 
     Returns
     -------
@@ -97,9 +98,9 @@ def to_onnx(estimator, path=None):
     Raises
     ------
     ModelError
-        A `ValueError`: the model has a part that no graph can hold, which is named.
+        A `ValueError`: a part of the model, named in the message, cannot be exported.
     ImportError
-        Without the package onnx: ``pip install tunefree[onnx]``.
+        If the package onnx is missing: ``pip install tunefree[onnx]``.
 
     Examples
     --------
@@ -150,25 +151,25 @@ def _stacked(g, estimator, X, name):
     """The weighted sum of the scores of a stack's models."""
     terms = []
     for a, view, model in zip(estimator.weights_, estimator.views_, estimator.models_, strict=True):
-        scores = _scores(g, model, _shown(g, view, X), name)
+        scores = _scores(g, model, _transformed(g, view, X), name)
         if hasattr(estimator, "classes_"):
             scores, _ = _decisions(g, model, scores, len(estimator.classes_) == 2)
         else:
             scores = _predicted(g, model, scores)
         terms.append(g("Mul", scores, float(a)))
     scores = g("Add", terms[0] if len(terms) == 1 else g("Sum", *terms), estimator.offsets_)
-    mended = getattr(estimator, "calibration_", None)
-    return scores if mended is None else mended.onnx(g, scores)
+    calibration = getattr(estimator, "calibration_", None)
+    return scores if calibration is None else calibration.onnx(g, scores)
 
 
 def _dtype(estimator):
-    """The type of rows: that of the coefficients, float64 for expansions."""
+    """The type of rows: that of the coefficients; float64 for kernel models."""
     dtype = getattr(getattr(estimator, "coef_", None), "dtype", np.dtype(np.float64))
     return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
 def _mixed(g, table, name):
-    """The columns that a table makes of inputs by name, and these inputs."""
+    """The columns of a preprocessor, from inputs by name, and these inputs."""
     pieces, inputs = [], []
     names = _check_feature_names_in(table)
     for j, (column, kind) in enumerate(zip(names, table.kinds_.tolist(), strict=True)):
@@ -180,11 +181,11 @@ def _mixed(g, table, name):
             levels = table.levels_[str(j)]
             if not levels:
                 continue
-            shown = g("OneHotEncoder", str(column), cats_strings=levels, zeros=1, domain=_ML)
-            shown = g.cast(g("Reshape", shown, np.array([-1, len(levels)])), np.float64)
-            pieces.append(shown)
+            hot = g("OneHotEncoder", str(column), cats_strings=levels, zeros=1, domain=_ML)
+            hot = g.cast(g("Reshape", hot, np.array([-1, len(levels)])), np.float64)
+            pieces.append(hot)
             if table.rare_[j]:
-                total = g("ReduceSum", shown, np.array([1]), keepdims=1)
+                total = g("ReduceSum", hot, np.array([1]), keepdims=1)
                 pieces.append(g("Sub", 1.0, total))
             continue
         absent = g("IsNaN", str(column))
@@ -192,9 +193,9 @@ def _mixed(g, table, name):
         pieces.append(value)
         if table.missing_[j]:
             pieces.append(g.cast(absent, np.float64))
-        if kept := table.calendar_.get(str(j), []):
-            told = _calendar(g, value)
-            pieces += [told[part] for part in kept]
+        if names_of_parts := table.calendar_.get(str(j), []):
+            parts = _calendar(g, value)
+            pieces += [parts[name] for name in names_of_parts]
     return g("Concat", *pieces, axis=1), inputs
 
 
@@ -221,10 +222,10 @@ def _calendar(g, days):
     day = plus(less(less(day, year, 365), floor(year, 4)), floor(year, 100))
     month = floor(plus(g("Mul", day, 5.0), 2), 153)
     first = floor(plus(g("Mul", month, 153.0), 2), 5)
-    late = g.cast(g("GreaterOrEqual", month, 10.0), np.float64)
+    after_december = g.cast(g("GreaterOrEqual", month, 10.0), np.float64)
     weekday = less(plus(whole, 3), floor(plus(whole, 3), 7), 7)
     return {
-        "month": less(plus(month, 3), late, 12),
+        "month": less(plus(month, 3), after_december, 12),
         "day of month": plus(less(day, first), 1),
         "weekday": weekday,
         "weekend": g.cast(g("GreaterOrEqual", weekday, 5.0), np.float64),
@@ -233,35 +234,35 @@ def _calendar(g, days):
 
 
 def _numbers(g, table, X):
-    """A table of numbers with the medians where one is missing, and columns that say so."""
+    """A table of numbers with medians for missing ones, and 0/1 columns of missing values."""
     absent = g("IsNaN", X)
     X = g("Where", absent, table.medians_.astype(np.float64), X)
     marked = np.flatnonzero(table.missing_)
     if not len(marked):
         return X
-    # A mark stands behind its column.
+    # The 0/1 column comes after its column.
     marks = g("Gather", g.cast(absent, np.float64), marked, axis=1)
-    places = np.argsort(np.concatenate([np.arange(len(table.missing_)), marked + 0.5]))
-    return g("Gather", g("Concat", X, marks, axis=1), places, axis=1)
+    order = np.argsort(np.concatenate([np.arange(len(table.missing_)), marked + 0.5]))
+    return g("Gather", g("Concat", X, marks, axis=1), order, axis=1)
 
 
 def _scores(g, estimator, X, name):
     """Values before a link, of shape (n, n_outputs)."""
     if isinstance(estimator, KernelEstimator):
-        X = _shown(g, estimator.coordinates_.parts, X)
+        X = _transformed(g, estimator.coordinates_.parts, X)
         f = estimator.expansion_
         terms = [
             g("MatMul", _gram(g, k, X, f.support, name), c.astype(np.float64))
             for k, c in zip(f.kernels, f.coefs, strict=True)
         ]
         out = terms[0] if len(terms) == 1 else g("Sum", *terms)
-        if hasattr(estimator, "scale_"):  # targets in their own units
+        if hasattr(estimator, "scale_"):  # targets in their units
             out = g("Mul", out, estimator.scale_.astype(np.float64))
         return g("Add", out, np.atleast_1d(estimator.intercept_).astype(np.float64))
     if hasattr(estimator, "landmarks_"):
-        X = _shown(g, (estimator.view_,), X)
+        X = _transformed(g, (estimator.view_,), X)
         if estimator.geometry_ is not None:
-            X = _shown(g, (estimator.geometry_,), X)
+            X = _transformed(g, (estimator.geometry_,), X)
             X = estimator.geometry_.onnx_values(g, X, estimator.landmarks_.centers)
         out = g("MatMul", X, estimator.dual_coef_.astype(np.float64))
         return g("Add", out, np.atleast_1d(estimator.intercept_))
@@ -271,21 +272,22 @@ def _scores(g, estimator, X, name):
         return g("Add", g("MatMul", values, estimator.dual_coef_.T), estimator.intercept_)
     if getattr(estimator, "feature_map_", None) is not None or not hasattr(estimator, "coef_"):
         raise ModelError(f"{name} cannot be exported: it transforms its columns first")
-    if getattr(estimator, "input_limits_", None) is not None:
-        low, high = estimator.input_limits_.astype(np.float64)
-        X = g("Min", g("Max", X, low), high)
-    if getattr(estimator, "input_limits_", None) is not None:
-        low, high = estimator.input_limits_.astype(np.float64)
-        out = g("Or", g("Less", X, low), g("Greater", X, high))
-        X = g("Where", out, 0.5 * low + 0.5 * high, X)
+    limits = getattr(estimator, "input_limits_", None)
+    if limits is not None:
+        low, high = limits.astype(np.float64)
+        if isinstance(estimator, PiSTOLRegressor):
+            X = g("Min", g("Max", X, low), high)
+        else:  # as `robust.within_limits`
+            out = g("Or", g("Less", X, low), g("Greater", X, high))
+            X = g("Where", out, 0.5 * low + 0.5 * high, X)
     if getattr(estimator, "categories_", None) is not None:
         raise ModelError(f"{name} cannot be exported: it has columns of categories")
     coef = np.atleast_2d(estimator.coef_)
     return g("Add", g("MatMul", X, coef.T), np.atleast_1d(estimator.intercept_))
 
 
-def _shown(g, parts, X):
-    """Rows under the parts of a view."""
+def _transformed(g, parts, X):
+    """Rows after the parts of a view."""
     for part in parts:
         if not hasattr(part, "onnx"):
             raise ModelError(f"the view {part!r} cannot be exported")
@@ -309,7 +311,7 @@ def _mean(g, link, s, name):
 
 
 def _predicted(g, estimator, scores):
-    """What a regressor predicts, within the range of the targets."""
+    """The predictions of a regressor, within its prediction limits."""
     if hasattr(estimator, "link_"):
         if np.ndim(getattr(getattr(estimator, "family_", None), "levels", 0)):
             raise ModelError("sorted quantiles cannot be exported: fit one level at a time")
@@ -328,7 +330,7 @@ def _regress(g, estimator, scores, example):
 
 
 def _decisions(g, estimator, scores, binary):
-    """What a classifier decides by, and the means of its link, if it has one."""
+    """The decision values of a classifier, and the means of its link, if it has one."""
     if not hasattr(estimator, "link_"):
         return scores, None
     if hasattr(estimator.family_, "onnx"):
@@ -339,19 +341,19 @@ def _decisions(g, estimator, scores, binary):
 
 def _classify(g, estimator, scores, dtype, classes):
     binary, name, p = len(classes) == 2, type(estimator).__name__, None
-    proper = hasattr(estimator, "predict_proba")
+    has_proba = hasattr(estimator, "predict_proba")
     decisions, means = _decisions(g, estimator, scores, binary)
-    if means is not None and proper:
+    if means is not None and has_proba:
         low, high = estimator._levels()
         p = g("Div", g("Sub", means, float(low)), float(high - low))
     elif hasattr(getattr(estimator, "family_", None), "onnx"):
         p = decisions
-    elif proper:
+    elif has_proba:
         joint = getattr(estimator, "setting", "auto") == "auto" or estimator.loss == "multinomial"
         p = g("Softmax", scores, axis=1) if joint and not binary else g("Sigmoid", scores)
-    if proper and binary:
+    if has_proba and binary:
         p = g("Concat", g("Sub", 1.0, p), p, axis=1)
-    elif proper:
+    elif has_proba:
         total = g("ReduceSum", p, np.array([1]), keepdims=1)
         p = g("Div", p, g("Max", total, 1e-300))
     if binary:
@@ -362,7 +364,7 @@ def _classify(g, estimator, scores, dtype, classes):
         raise ModelError(f"{name}.classes_ cannot be exported: labels of type {classes.dtype}")
     classes = classes.astype(np.int64) if classes.dtype.kind in "iu" else classes
     label = g("Gather", classes, codes, name="label")
-    if proper:
+    if has_proba:
         values = g.cast(p, dtype, "probabilities")
         return [(label, classes[:1]), (values, np.zeros((1, len(classes)), dtype))]
     values = g.cast(scores, dtype, "scores")

@@ -1,6 +1,6 @@
-"""Pictures of fitted models in scikit-learn's style: ``Display.from_estimator(...)`` draws.
+"""Plots of fitted models in the style of scikit-learn: ``Display.from_estimator(...)`` draws.
 
-`plot` draws again, elsewhere. matplotlib is imported when the first one is drawn. For learning
+`plot` draws again, into other axes. matplotlib is imported by the first plot. For learning
 curves of one estimator use scikit-learn's own `LearningCurveDisplay`.
 """
 
@@ -26,16 +26,14 @@ __all__ = [
     "WeightsDisplay",
 ]
 
-# Okabe and Ito 2008: colours that every kind of vision tells apart.
+# Okabe and Ito 2008: colours that colour-blind readers can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "x")
-
-
 STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
 
 
 class _Display:
-    """What Displays share: the axes that they are drawn into, and their figure."""
+    """Base of Displays: the axes and the figure that they are drawn into."""
 
     def _on(self, ax):
         """The given axes, or new ones."""
@@ -52,13 +50,13 @@ class _Display:
 
 
 class _Fitted(_Display):
-    """Displays that a fitted estimator alone tells."""
+    """Displays of a fitted estimator, without further data."""
 
     plot: Callable[..., Any]
 
     @classmethod
     def from_estimator(cls, estimator: Any, ax: Any = None, **options: Any) -> Self:
-        """Draw what a fitted estimator tells.
+        """Plot from a fitted estimator.
 
         Parameters
         ----------
@@ -70,19 +68,19 @@ class _Fitted(_Display):
         Raises
         ------
         ValueError
-            If it has nothing of the kind.
+            If the estimator has no such data.
         """
         check_is_fitted(estimator)
-        return cls(**cls._told(estimator)).plot(ax, **options)
+        return cls(**cls._data_of(estimator)).plot(ax, **options)
 
     @staticmethod
-    def _told(estimator) -> dict[str, Any]:
-        """What a Display is made of."""
+    def _data_of(estimator) -> dict[str, Any]:
+        """The arguments of the Display."""
         raise NotImplementedError
 
 
 class RiskCurveDisplay(_Fitted):
-    """Risk against rows or passes, one curve a model or candidate.
+    """Risk against rows or passes, one curve for each model or candidate.
 
     Risks of several repetitions are drawn as their means with standard deviations.
 
@@ -92,16 +90,16 @@ class RiskCurveDisplay(_Fitted):
         x of shape (n_points,): rows seen, training rows or passes; risks of shape (n_points,) or
         (n_points, n_repetitions).
     dashed : dict of str to (x, risks), optional
-        The same candidates' risk on rows held out, drawn dashed (without repetitions).
+        Their risk on held-out rows, drawn dashed (without repetitions).
     errors : dict of str to ndarray of shape (n_points,), optional
-        Standard errors of risks without repetitions, drawn as bars.
+        Standard errors of the risks, drawn as bars (without repetitions).
     xlabel, ylabel : str
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
     lines_ : list of matplotlib Line2D or ErrorbarContainer
-        ErrorbarContainers where there are repetitions.
+        ErrorbarContainers if there are repetitions.
 
     Examples
     --------
@@ -138,17 +136,18 @@ class RiskCurveDisplay(_Fitted):
         return {name: _moments(risks)[0] for name, (_, risks) in self.curves.items()}
 
     @staticmethod
-    def _told(estimator) -> dict[str, Any]:
+    def _data_of(estimator) -> dict[str, Any]:
         traces = getattr(estimator, "traces_", None)
         if traces:
             curves = {name: (t["rows"], t["risk"]) for name, t in traces.items()}
             return {"curves": curves, "ylabel": "mean loss so far"}
-        heard = [r for r in getattr(estimator, "leaderboard_", []) if r.get("rows") and r["risk"]]
-        if traces is not None and heard:
+        board = getattr(estimator, "leaderboard_", [])
+        evaluated = [r for r in board if r.get("rows") and r["risk"]]
+        if traces is not None and evaluated:
             return {
-                "curves": {r["candidate"]: ([r["rows"]], [r["risk"]]) for r in heard},
-                "errors": {r["candidate"]: [r["risk_se"]] for r in heard},
-                "xlabel": "rows left out",
+                "curves": {r["candidate"]: ([r["rows"]], [r["risk"]]) for r in evaluated},
+                "errors": {r["candidate"]: [r["risk_se"]] for r in evaluated},
+                "xlabel": "held-out rows",
                 "ylabel": "risk with its standard error",
             }
         trace = getattr(estimator, "trace_", {})
@@ -169,7 +168,7 @@ class RiskCurveDisplay(_Fitted):
                 "xlabel": "passes over the rows",
                 "ylabel": "mean squared error (dashed: held out)",
             }  # fmt: skip
-        raise ValueError(f"{type(estimator).__name__} has no trace_ of its risk.")
+        raise ValueError(f"{type(estimator).__name__} has no trace_ of the risk.")
 
     def plot(self, ax: Any = None, **options: Any) -> Self:
         """Draw the curves.
@@ -206,13 +205,13 @@ class RiskCurveDisplay(_Fitted):
 
 
 def _moments(risks):
-    """Means and standard deviations over repetitions; as they are, and None, without any."""
+    """Means and standard deviations over repetitions; without repetitions (risks, None)."""
     risks = np.asarray(risks, dtype=float)
     return (risks, None) if risks.ndim == 1 else (risks.mean(axis=1), risks.std(axis=1))
 
 
-# The first of these in an entry is its name, or its score; entries without a name are told apart by
-# everything else that they hold.
+# The first of these keys in an entry is its name, or its score. An entry without a name is labelled
+# with its other values.
 _NAMES = ("name", "candidate")
 _SCORES = ("progressive_error", "progressive_loss", "validation_risk", "risk", "score")
 _ERRORS = ("standard_error", "risk_se", "se")
@@ -231,19 +230,19 @@ def _name(entry):
 
 
 class LeaderboardDisplay(_Fitted):
-    """Candidates with their estimated risk, the chosen ones filled.
+    """Candidates with their estimated risk; the chosen ones are blue.
 
     Parameters
     ----------
     names : list of str
     risks : ndarray of shape (n_candidates,)
-        A candidate of no risk (nan) is not drawn.
+        A candidate without a risk (nan) is not drawn.
     errors : ndarray of shape (n_candidates,) or None
         Standard errors of the risks.
     chosen : list of bool
     label : str, default='risk'
     shares : list of float, optional
-        The candidates' shares of a stack, told beside the names.
+        Weights of the candidates in a stack, drawn after the names.
 
     Attributes
     ----------
@@ -279,7 +278,7 @@ class LeaderboardDisplay(_Fitted):
         self.shares = shares
 
     @staticmethod
-    def _told(estimator) -> dict[str, Any]:
+    def _data_of(estimator) -> dict[str, Any]:
         board = getattr(estimator, "leaderboard_", None)
         if not board:
             raise ValueError(f"{type(estimator).__name__} has no leaderboard_.")
@@ -296,13 +295,13 @@ class LeaderboardDisplay(_Fitted):
         }
 
     def plot(self, ax: Any = None, *, most: int = 15) -> Self:
-        """Draw one bar a candidate, the best on top.
+        """Draw one bar for each candidate, the best at the top.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
         most : int, default=15
-            Only so many candidates, those of the lowest risk.
+            Number of candidates drawn, those with the lowest risk.
 
         Returns
         -------
@@ -312,21 +311,21 @@ class LeaderboardDisplay(_Fitted):
         shown = [i for i in np.argsort(self.risks, kind="stable") if self.risks[i] < np.inf][:most]
         errors = None if self.errors is None else self.errors[shown]
         colours = [COLOURS[0] if self.chosen[i] else "0.75" for i in shown]
-        place = np.arange(len(shown))
-        self.bars_ = ax.barh(place, self.risks[shown], xerr=errors, color=colours, ecolor="0.2")
+        position = np.arange(len(shown))
+        self.bars_ = ax.barh(position, self.risks[shown], xerr=errors, color=colours, ecolor="0.2")
         names = self.names
         if self.shares is not None:
             pairs = zip(names, self.shares, strict=True)
             names = [f"{name}, {share:.0%}" if share else name for name, share in pairs]
-        ax.set_yticks(place, [names[i] for i in shown])
+        ax.set_yticks(position, [names[i] for i in shown])
         ax.invert_yaxis()
-        told = "chosen" if self.shares is None else "in the stack, with its share"
-        ax.set(xlabel=f"{self.label} (blue: {told})")
+        blue = "chosen" if self.shares is None else "in the stack, with its share"
+        ax.set(xlabel=f"{self.label} (blue: {blue})")
         return self
 
 
 class MarginDisplay(_Display):
-    """A histogram of the rows' margins with the interval that holds the largest margin.
+    """A histogram of the margins of rows, and the certified interval of the largest margin.
 
     Parameters
     ----------
@@ -378,7 +377,7 @@ class MarginDisplay(_Display):
         """
         check_is_fitted(estimator)
         if len(estimator.classes_) != 2:
-            raise ValueError("A MarginDisplay shows one separator: give it two classes.")
+            raise ValueError("A MarginDisplay shows one separator: it needs two classes.")
         signs = np.where(np.asarray(y) == estimator.classes_[1], 1.0, -1.0)
         augmented = np.append(estimator.coef_[0], estimator.intercept_ / estimator.intercept_scale_)
         margins = signs * estimator.decision_function(X) / np.linalg.norm(augmented)
@@ -416,21 +415,21 @@ class RidgePathDisplay(_Fitted):
     alphas : ndarray of shape (n_alphas,)
     coefs : ndarray of shape (n_alphas, n_coefficients)
     validation_scores : ndarray of shape (n_alphas,) or None
-        Mean squared errors on rows held out.
+        Mean squared errors on held-out rows.
     alpha : float or None
         The chosen penalty.
     names : list of str, optional
-        Of the coefficients; up to ten are told in a legend.
+        Names of the coefficients, drawn in a legend if there are at most ten.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
     lines_ : list of matplotlib Line2D
-        One a coefficient.
+        One for each coefficient.
     scores_ : matplotlib Line2D or None
-        The validation scores, on an axis of their own.
+        The validation scores, on a second axis.
     chosen_ : matplotlib Line2D or None
-        Where the chosen penalty is.
+        The chosen penalty.
 
     Examples
     --------
@@ -456,7 +455,7 @@ class RidgePathDisplay(_Fitted):
         self.alpha, self.names = alpha, names
 
     @staticmethod
-    def _told(estimator) -> dict[str, Any]:
+    def _data_of(estimator) -> dict[str, Any]:
         several = estimator.coefs_.ndim > 2
         return {
             "alphas": estimator.alphas_,
@@ -473,7 +472,7 @@ class RidgePathDisplay(_Fitted):
         ----------
         ax : matplotlib Axes, optional
         most : int, default=50
-            Only so many coefficients, the largest, are drawn.
+            Number of coefficients drawn, the largest.
         **line
             Passed to the coefficients' lines.
 
@@ -502,13 +501,13 @@ class RidgePathDisplay(_Fitted):
 
 
 class LinkDisplay(_Display):
-    """The mean as a function of the index, of links that were given or learned.
+    """The mean as a function of the index, for a given or learned link.
 
     Parameters
     ----------
     index, mean : ndarray of shape (n,)
     points : tuple of ndarray, optional
-        Indices and targets of rows, drawn beneath.
+        Indices and targets of rows, drawn behind the curve.
 
     Attributes
     ----------
@@ -566,15 +565,15 @@ class LinkDisplay(_Display):
 
 
 class WeightsDisplay(_Display):
-    """Weights of a predictor: bars of named columns, stems of many, or a histogram.
+    """Weights of a predictor: bars with names, stems, or a histogram.
 
     Parameters
     ----------
     weights : ndarray of shape (n_features,)
     truth : ndarray of shape (n_features,), optional
-        Drawn beside them, if the true weights are known.
+        The true weights, drawn next to them.
     names : list of str, optional
-        Of the columns.
+        Names of the columns.
     errors : ndarray of shape (n_features,), optional
         Standard errors, drawn as bars: `summary(X, y).standard_error` of linear models.
     label : str, default='weight'
@@ -618,7 +617,7 @@ class WeightsDisplay(_Display):
         ax: Any = None,
         **options: Any,
     ) -> Self:
-        """Draw one output's `coef_`, or the shares of the columns in a stack's predictions.
+        """Draw the `coef_` of one output, or the columns' shares of a stack's prediction variance.
 
         Parameters
         ----------
@@ -635,7 +634,7 @@ class WeightsDisplay(_Display):
         shares = getattr(estimator, "relevances_", None)
         more["names"] = getattr(estimator, "feature_names_in_", None)
         if shares is not None:
-            return cls(shares, label="share of the predictions' spread", **more).plot(ax, **options)
+            return cls(shares, label="share of prediction variance", **more).plot(ax, **options)
         return cls(np.atleast_2d(estimator.coef_)[output], **more).plot(ax, **options)
 
     def plot(
@@ -647,12 +646,12 @@ class WeightsDisplay(_Display):
         ----------
         ax : matplotlib Axes, optional
         kind : {'bar', 'stem', 'histogram'}, optional
-            By default bars where the columns have names, else stems. The histogram counts on a
-            logarithmic scale.
+            By default bars if the columns have names, or else stems. The histogram has a
+            logarithmic scale of counts.
         bins : int, default=61
-            Of the histogram.
+            Bins of the histogram.
         most : int, default=20
-            Only so many bars, of the largest weights.
+            Number of bars, those with the largest weights.
 
         Returns
         -------
@@ -661,18 +660,18 @@ class WeightsDisplay(_Display):
         Raises
         ------
         ValueError
-            For another kind.
+            For an unknown kind.
         """
         kind = kind or ("stem" if self.names is None else "bar")
         if kind not in ("bar", "stem", "histogram"):
-            raise ValueError(f"kind={kind!r} is none of 'bar', 'stem' and 'histogram'.")
+            raise ValueError(f"kind={kind!r} is not one of 'bar', 'stem' and 'histogram'.")
         ax = self._on(ax)
         drawn = [("learned", self.weights, COLOURS[0])]
         if self.truth is not None:
             drawn.append(("true", self.truth, COLOURS[1]))
         if kind == "histogram":
-            reach = max(np.abs(values).max() for _, values, _ in drawn) or 1.0
-            edges = np.linspace(-reach, reach, bins + 1)
+            largest = max(np.abs(values).max() for _, values, _ in drawn) or 1.0
+            edges = np.linspace(-largest, largest, bins + 1)
             for name, values, colour in drawn:
                 ax.hist(
                     values, edges.tolist(), histtype="step", color=colour, label=name, linewidth=1.4
@@ -688,13 +687,13 @@ class WeightsDisplay(_Display):
             line = ax.hlines if bars else ax.vlines
             shifts = (0.0,) if len(drawn) == 1 else (-0.15, 0.15)
             for (name, values, colour), shift in zip(drawn, shifts, strict=True):
-                place, values = np.arange(len(order)) + shift, values[order]
-                line(place, 0.0, values, color=colour, linewidth=6.0 if bars else 1.0)
-                pair = (values, place) if bars else (place, values)
+                position, values = np.arange(len(order)) + shift, values[order]
+                line(position, 0.0, values, color=colour, linewidth=6.0 if bars else 1.0)
+                pair = (values, position) if bars else (position, values)
                 ax.plot(*pair, ".", color=colour, label=name, markersize=0 if bars else 4)
                 if self.errors is not None and name == "learned":
-                    told = {"xerr" if bars else "yerr": self.errors[order]}
-                    ax.errorbar(*pair, **told, fmt="none", ecolor="0.2", capsize=2)
+                    errors = {"xerr" if bars else "yerr": self.errors[order]}
+                    ax.errorbar(*pair, **errors, fmt="none", ecolor="0.2", capsize=2)
             (ax.axvline if bars else ax.axhline)(0.0, color="0.5", linewidth=0.8)
             ax.set(**{"xlabel" if bars else "ylabel": self.label})
             ax.set(**{} if bars else {"xlabel": "column"})
@@ -704,7 +703,7 @@ class WeightsDisplay(_Display):
 
 
 class DriftDisplay(_Fitted):
-    """A stream's error, of late and so far, and the half-life that its mixture believes in.
+    """The error of a stream, recent and so far, and the estimated half-life of its mixture.
 
     Parameters
     ----------
@@ -715,9 +714,9 @@ class DriftDisplay(_Fitted):
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        Of the errors.
+        Axes of the errors.
     twin_ : matplotlib Axes
-        Of the half-life, on the same rows.
+        Axis of the half-life, over the same rows.
     lines_ : list of matplotlib Line2D
 
     Examples
@@ -736,15 +735,17 @@ class DriftDisplay(_Fitted):
         self.label = label
 
     @staticmethod
-    def _told(estimator) -> dict[str, Any]:
+    def _data_of(estimator) -> dict[str, Any]:
         drift = getattr(estimator, "drift_", None)
         if drift is None:
-            raise ValueError(f"{type(estimator).__name__} has no drift_: it is for streams.")
+            raise ValueError(
+                f"{type(estimator).__name__} has no drift_: only stream estimators have it."
+            )
         label = "squared error" if is_regressor(estimator) else "error rate"
         return {"drift": drift, "label": label}
 
     def plot(self, ax: Any = None, **line: Any) -> Self:
-        """Draw.
+        """Draw the errors and the half-life.
 
         Parameters
         ----------
@@ -760,7 +761,7 @@ class DriftDisplay(_Fitted):
         self.twin_ = twin = ax.twinx()
         rows, look = self.drift["rows"], {"linewidth": 1.2, **line}
         self.lines_ = [
-            *ax.plot(rows, self.drift["error"], color=COLOURS[5], label="of late", **look),
+            *ax.plot(rows, self.drift["error"], color=COLOURS[5], label="recent", **look),
             *ax.plot(rows, self.drift["error_so_far"], color=COLOURS[0], label="so far", **look),
             *twin.plot(rows, self.drift["half_life"], color=COLOURS[1], label="half-life", **look),
         ]
@@ -771,7 +772,7 @@ class DriftDisplay(_Fitted):
 
 
 class IntervalDisplay(_Display):
-    """Intervals over predictions, with the targets that they are about.
+    """Prediction intervals over the predictions, with the targets.
 
     Parameters
     ----------
@@ -779,7 +780,7 @@ class IntervalDisplay(_Display):
     intervals : ndarray of shape (n, 2)
     target : ndarray of shape (n,), optional
     share : float, default=0.9
-        Of targets that are to lie within.
+        Nominal coverage.
 
     Attributes
     ----------
@@ -827,7 +828,7 @@ class IntervalDisplay(_Display):
         y : array-like of shape (n,) or (n, n_targets), optional
         alpha : float, default=0.1
         output : int, default=0
-            Which of several targets.
+            Which target.
         ax : matplotlib Axes, optional
         """
         predictions, ends = estimator.predict_interval(X, alpha=alpha)
@@ -838,7 +839,7 @@ class IntervalDisplay(_Display):
         return cls(predictions, ends, target=target, share=1.0 - alpha).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw a bar a row, its target as a dot: orange where it lies outside.
+        """Draw one bar for each row, and its target as a dot: orange outside the interval.
 
         Parameters
         ----------
@@ -857,8 +858,10 @@ class IntervalDisplay(_Display):
         if self.target is not None:
             y = self.target[order]
             inside = (low <= y) & (y <= high)
-            told = f"{inside.mean():.1%} of targets within"
-            ax.plot(predictions[inside], y[inside], ".", color=COLOURS[0], markersize=3, label=told)
+            label = f"{inside.mean():.1%} of targets inside"
+            ax.plot(
+                predictions[inside], y[inside], ".", color=COLOURS[0], markersize=3, label=label
+            )
             ax.plot(
                 predictions[~inside],
                 y[~inside],
@@ -873,15 +876,15 @@ class IntervalDisplay(_Display):
 
 
 class CoverageDisplay(_Display):
-    """What intervals or sets cover, slice by slice, with exact 95 % limits.
+    """Coverage of intervals or sets in each slice of the rows, with exact 95 % limits.
 
     Parameters
     ----------
     names : list of str
-        Of the slices.
+        Names of the slices.
     covered, rows : ndarray of int of shape (n_slices,)
     share : float
-        What is to be covered.
+        Nominal coverage.
 
     Attributes
     ----------
@@ -922,8 +925,8 @@ class CoverageDisplay(_Display):
         X : as for `predict`
         y : array-like of shape (n,)
         by : array-like of shape (n,), optional
-            Numbers, which are cut into slices of as many rows, or categories; by default the
-            prediction, or the class.
+            Numbers, cut into slices of equal size, or categories; by default the prediction, or the
+            class.
         alpha : float, default=0.1
         slices : int, default=8
         ax : matplotlib Axes, optional
@@ -942,15 +945,15 @@ class CoverageDisplay(_Display):
             parts = np.array_split(np.argsort(by, kind="stable"), slices)
             names = [f"{by[p].min():.3g} .. {by[p].max():.3g}" for p in parts]
         else:
-            values, place = np.unique(by, return_inverse=True)
+            values, codes = np.unique(by, return_inverse=True)
             names, parts = [str(v) for v in values], [
-                np.flatnonzero(place == i) for i in range(len(values))
+                np.flatnonzero(codes == i) for i in range(len(values))
             ]  # fmt: skip
         covered = np.array([int(inside[p].sum()) for p in parts])
         return cls(names, covered, np.array([len(p) for p in parts]), 1.0 - alpha).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the coverage of every slice and the line that it should reach.
+        """Draw the coverage of every slice, and a line at the nominal coverage.
 
         Parameters
         ----------
@@ -964,11 +967,11 @@ class CoverageDisplay(_Display):
         self.limits_ = np.array(
             [exact(*pair) for pair in zip(self.covered, self.rows, strict=True)]
         )
-        share, place = self.covered / self.rows, np.arange(len(self.names))
-        ax.hlines(place, *self.limits_.T, color=COLOURS[0], linewidth=1.4)
-        ax.plot(share, place, "o", color=COLOURS[0], markersize=4)
+        share, position = self.covered / self.rows, np.arange(len(self.names))
+        ax.hlines(position, *self.limits_.T, color=COLOURS[0], linewidth=1.4)
+        ax.plot(share, position, "o", color=COLOURS[0], markersize=4)
         ax.axvline(self.share, color=COLOURS[1], linestyle="--", linewidth=1.0)
-        ax.set_yticks(place, [f"{n} ({m})" for n, m in zip(self.names, self.rows, strict=True)])
+        ax.set_yticks(position, [f"{n} ({m})" for n, m in zip(self.names, self.rows, strict=True)])
         ax.set(
             xlabel=f"covered, with 95 % limits (dashed: {self.share:.0%})", ylabel="slice (rows)"
         )
@@ -976,7 +979,7 @@ class CoverageDisplay(_Display):
 
 
 class ReliabilityDisplay(_Display):
-    """What came true of probabilities, by how high they were, with exact 95 % limits.
+    """Predicted probabilities against observed shares, with exact 95 % limits.
 
     Parameters
     ----------
@@ -1015,18 +1018,18 @@ class ReliabilityDisplay(_Display):
         ax: Any = None,
         **line: Any,
     ) -> Self:
-        """Draw the diagram of a classifier, on rows given or on those that it left out.
+        """Draw the diagram of a classifier, for given rows or its held-out rows.
 
         Parameters
         ----------
         estimator : fitted classifier
         X : as for `predict`, optional
-            Without rows, those of `held_out_` are shown.
+            By default the rows of `held_out_`.
         y : array-like of shape (n,), optional
         output : int, default=-1
             Which class.
         bins : int, default=10
-            Of as many rows each.
+            Number of bins, of equal size.
         ax : matplotlib Axes, optional
         **line
             Passed to the line.
@@ -1050,10 +1053,10 @@ class ReliabilityDisplay(_Display):
         Parameters
         ----------
         y : array-like of bool of shape (n,)
-            Whether it came true.
+            Whether the row is of the class.
         probability : array-like of shape (n,)
         bins : int, default=10
-            Of as many rows each.
+            Number of bins, of equal size.
         ax : matplotlib Axes, optional
         **line
             Passed to the line.
@@ -1083,6 +1086,6 @@ class ReliabilityDisplay(_Display):
         ax.fill_between(self.predictions, *self.limits.T, color=COLOURS[5], alpha=0.3, linewidth=0)
         look = {"color": COLOURS[0], "marker": "o", "markersize": 4, "linewidth": 1.2, **line}
         (self.line_,) = ax.plot(self.predictions, self.share, **look)
-        ax.set(xlabel="predicted probability", ylabel="share that came true (95 % band)")
+        ax.set(xlabel="predicted probability", ylabel="observed share (95 % band)")
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         return self

@@ -1,11 +1,10 @@
-"""Mixed tables to numbers: categories, sentences, gaps, truth values and dates, column by column.
+"""Mixed tables to numbers: categories, sentences, missing values, booleans and dates.
 
-Numbers that lack nothing pass unchanged, sparse matrices too. Scaling is not done here: the
-learners do it themselves.
+Numbers without missing values pass unchanged, sparse matrices too. Scaling is left to the learners.
 
 Why not scikit-learn's `ColumnTransformer` of `OneHotEncoder` and `SimpleImputer`, or skrub's
-`TableVectorizer`: their `fit` takes no ``sample_weight``, and here a weight is a repetition, in
-medians and in what is rare. skrub would bring pandas along, too.
+`TableVectorizer`: their `fit` takes no ``sample_weight``, and here a weight is a repetition, for
+medians and for rare levels. skrub would also require pandas.
 """
 
 import warnings
@@ -33,68 +32,68 @@ from tunefree._parameters import check_values
 from tunefree.protocols import MatrixLike
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-# Output with fewer entries than this share is stored as CSR where the caller leaves the choice.
+# With sparse_output='auto', output with a smaller share of non-zero entries is CSR.
 _DENSE_FROM = 0.25
 MISSING = "(missing)"
-# What a date is besides days since 1970; Monday is 0.
+# The columns of a date, besides days since 1970; Monday is 0.
 _CALENDAR = ("month", "day of month", "weekday", "weekend", "hour")
-# Hashed columns of pieces of words, and the most directions that are kept of them.
+# Hashed columns of pieces of words, and the largest number of their directions.
 _PIECES, _DIRECTIONS = 1 << 13, 30
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
-    """Turn pandas, polars, pyarrow or array columns into numbers that a learner can take.
+    """Convert pandas, polars, pyarrow or array columns to numbers.
 
-    Numbers and truth values stay numbers, and so does text such as 7% or $5,000. Dates, text such
-    as 31.01.2024, too, become days since 1970 and, as far as they vary, month, day of the month,
-    weekday, weekend and hour, of local time. Text and categories become one 0/1 column a level.
-    Levels that are rare share one column, with those not seen in `fit`; where none was rare, a
-    level not seen is zeros. Sentences (most cells are several words and no common level) become
-    numbers by `Phrases`; other text that hardly repeats gives nothing, and a warning says so. A
-    missing number becomes the column's median, with a 0/1 column that says so if numbers were
-    missing in `fit`; a missing category is a level of its own.
+    Numbers and booleans stay numbers, and text such as 7% or $5,000 becomes numbers. Dates, also
+    text such as 31.01.2024, become days since 1970 and, where they vary, month, day of the month,
+    weekday, weekend and hour, in local time. Text and categories become one 0/1 column a level.
+    Rare levels share one column, with levels not seen in `fit`; without rare levels an unseen level
+    is all zeros. Sentences (most cells have several words and are not a common level) become
+    numbers by `Phrases`. Other high-cardinality text is dropped, with a warning. A missing number
+    becomes the median of its column, with a 0/1 column of missing values if there were any in
+    `fit`; a missing category is a level of its own.
 
     Parameters
     ----------
     max_levels : int, default=100
-        Most 0/1 columns a categorical column gets, the shared one included.
+        Largest number of 0/1 columns for a categorical column, with the shared one.
     min_share : float, default=0.001
-        Levels seen in a smaller share of the rows (or in one row only) are rare.
+        Levels of a smaller share of the rows (or of one row only) are rare.
     sparse_output : bool or 'auto', default='auto'
-        Whether dense input gives CSR. 'auto': if under a quarter of its entries would be stored,
-        unless `set_output` asks for frames. Sparse input gives CSR.
+        Whether dense input gives CSR. 'auto': if less than a quarter of the entries are non-zero,
+        unless `set_output` requests frames. Sparse input always gives CSR.
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
-        Columns that are categories although they hold numbers: a mask, positions or names. Text and
-        columns of pandas' and pyarrow's categories always are; 'from_dtype' and None name no more.
+        Columns of numbers that are categories: a mask, positions or names. Text and the category
+        types of pandas and pyarrow always are; 'from_dtype' and None add no others.
 
     Attributes
     ----------
     kinds_ : ndarray of str of shape (n_features,)
         'number', 'category', 'text', 'date', or 'date dmy' (text with the day before the month).
     medians_ : ndarray of shape (n_features,)
-        What replaces a missing number; 0 for CSR without missing numbers.
+        The value for a missing number; 0 for CSR without missing numbers.
     missing_ : ndarray of bool of shape (n_features,)
-        Number columns that get a 0/1 column of what is missing.
+        Columns that get a 0/1 column of missing values.
     levels_ : dict of str to list of str
         The levels of each categorical column, by its position written as text.
     rare_ : ndarray of bool of shape (n_features,)
         Categorical columns whose rare levels share a column.
     phrases_ : dict of str to Phrases
-        How each column of sentences is read, by its position written as text.
+        The encoder of each column of sentences, by its position written as text.
     calendar_ : dict of str to list of str
-        What of the calendar each column of dates gives, likewise.
+        The calendar columns of each column of dates, likewise.
     dropped_ : list of str
-        The columns that give nothing, by name.
+        The names of input columns without an output column.
     sources_ : ndarray of int of shape (n_columns_out,)
-        The column in of every column out.
+        The input column of every output column.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
     Raises
     ------
     ValueError
-        For infinite numbers, values that are neither numbers, text, truth values nor dates, or
-        `categorical_features` that are not there.
+        For infinite numbers, values that are neither numbers, text, booleans nor dates, or
+        `categorical_features` that are not columns.
 
     Examples
     --------
@@ -139,7 +138,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         """
         if self.sparse_output not in (True, False, "auto"):
             raise ValueError(
-                f"sparse_output={self.sparse_output!r} is none of True, False, 'auto'."
+                f"sparse_output={self.sparse_output!r} is not one of True, False, 'auto'."
             )
         check_values(self)
         before = vars(self).copy()
@@ -165,22 +164,22 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         self.medians_, self.missing_ = np.zeros(d), np.zeros(d, dtype=bool)
         self.rare_, self.levels_ = np.zeros(d, dtype=bool), {}
         self.phrases_, self.calendar_ = {}, {}
-        kept = weights > 0
+        used = weights > 0
         declared = self._declared(d) | table.categories()
         if table.plain is not None and not declared.any():
             if not table.is_sparse:
-                self.medians_ = _medians(table.plain[kept], weights[kept])
+                self.medians_ = _medians(table.plain[used], weights[used])
             return self
         kinds = np.array(["category" if one else None for one in declared])
         for j, (kind, values, absent) in enumerate(table.columns(kinds)):
-            values, absent, w = values[kept], absent[kept], weights[kept]
+            values, absent, w = values[used], absent[used], weights[used]
             self.kinds_[j] = kind
             if kind != "category":
                 self.missing_[j] = absent.any()
                 self.medians_[j] = _median(values[~absent], w[~absent])
                 if kind != "number":
-                    told = _calendar(np.where(absent, self.medians_[j], values))
-                    varies = {name for name, v in told.items() if (v != v[0]).any()}
+                    parts = _calendar(np.where(absent, self.medians_[j], values))
+                    varies = {name for name, v in parts.items() if (v != v[0]).any()}
                     self.calendar_[str(j)] = [name for name in _CALENDAR if name in varies]
                 continue
             levels, rare = self._common(values, w)
@@ -191,41 +190,40 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 self.levels_[str(j)], self.rare_[j] = levels, rare
         if not len(self.get_feature_names_out()):
             raise ValueError(
-                "X holds nothing but text that hardly ever repeats: no level is common."
+                "X has only high-cardinality text columns: there is nothing to learn from."
             )
         if self.dropped_:
             warnings.warn(
-                "Nothing is learned from text that hardly ever repeats: "
-                f"{', '.join(map(repr, self.dropped_))}.",
+                f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.",
                 stacklevel=3,
             )
         return self
 
     def _declared(self, d):
-        """Which of d columns are said to be categories."""
+        """Which of d columns are declared as categories."""
         given, mask = self.categorical_features, np.zeros(d, dtype=bool)
         if given is None or isinstance(given, str) and given == "from_dtype":
             return mask
         chosen = np.atleast_1d(np.asarray(given))
         if chosen.dtype.kind in "USO":
-            known = list(getattr(self, "feature_names_in_", ()))
-            strangers = [name for name in chosen.tolist() if name not in known]
-            if strangers:
+            names = list(getattr(self, "feature_names_in_", ()))
+            unknown = [name for name in chosen.tolist() if name not in names]
+            if unknown:
                 raise ValueError(
-                    f"categorical_features holds {strangers[0]!r}, which names no column."
+                    f"categorical_features holds {unknown[0]!r}, which is not a column."
                 )
-            chosen = np.array([known.index(name) for name in chosen.tolist()])
-        right = chosen.ndim == 1 and (
+            chosen = np.array([names.index(name) for name in chosen.tolist()])
+        valid = chosen.ndim == 1 and (
             chosen.dtype.kind == "b"
             and len(chosen) == d
             or chosen.dtype.kind in "iu"
             and ((chosen >= -d) & (chosen < d)).all()
             or not chosen.size
         )
-        if not right:
+        if not valid:
             raise ValueError(
-                f"categorical_features={given!r} is no mask, list of positions or of names of "
-                f"{d} columns."
+                f"categorical_features={given!r} is not a mask, a list of positions or a list of "
+                f"names of {d} columns."
             )
         mask[chosen if chosen.size else []] = True
         return mask
@@ -233,10 +231,10 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def _common(self, values, weights):
         """The levels that get a column of their own, and whether others share one."""
         levels, codes = _coded(values)
-        seen = np.bincount(codes, weights, minlength=len(levels))
+        counts = np.bincount(codes, weights, minlength=len(levels))
         fewest = max(2.0, self.min_share * weights.sum())
-        order = np.lexsort((levels, -seen))
-        common = [i for i in order if seen[i] >= fewest]
+        order = np.lexsort((levels, -counts))
+        common = [i for i in order if counts[i] >= fewest]
         if len(common) < len(levels) or len(common) > self.max_levels:
             common = common[: self.max_levels - 1]
         return [levels[i] for i in sorted(common)], 0 < len(common) < len(levels)
@@ -253,7 +251,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         every_number = not self.missing_.any() and np.all(self.kinds_ == "number")
         if table.plain is not None and every_number:
             return table.plain
-        # Each piece: columns out, and the position of its only non-zero entry or its dense values.
+        # Each piece is one or more output columns, sparse or dense.
         pieces, dtype = [], table.dtype
         for j, (kind, values, absent) in enumerate(table.columns(self.kinds_)):
             if kind == "category":
@@ -267,8 +265,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             if self.missing_[j]:
                 pieces.append(absent.astype(dtype)[:, None])
             if self.kinds_[j] != "number":
-                told = _calendar(values)
-                pieces += [told[name].astype(dtype)[:, None] for name in self.calendar_[str(j)]]
+                parts = _calendar(values)
+                pieces += [parts[name].astype(dtype)[:, None] for name in self.calendar_[str(j)]]
         stored = sum(p.nnz if sparse.issparse(p) else np.count_nonzero(p) for p in pieces)
         width = sum(p.shape[1] for p in pieces)
         framed = _get_output_config("transform", self)["dense"] != "default"
@@ -286,18 +284,20 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         found, codes = _coded(values)
         other = len(levels) if rare else -1
         column = np.array([number.get(level, other) for level in found], dtype=np.int64)[codes]
-        known = column >= 0
-        indptr = np.concatenate([[0], np.cumsum(known)])
+        present = column >= 0
+        indptr = np.concatenate([[0], np.cumsum(present)])
         shape = (len(values), len(levels) + rare)
-        return sparse.csr_array((np.ones(known.sum(), dtype), column[known], indptr), shape=shape)
+        return sparse.csr_array(
+            (np.ones(present.sum(), dtype), column[present], indptr), shape=shape
+        )
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the columns out: 'age', 'age is missing', 'city=Rome', 'city=(rare)'.
+        """Names of the output columns: 'age', 'age is missing', 'city=Rome', 'city=(rare)'.
 
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names of the columns in, if `fit` saw none.
+            Names of the input columns, if `fit` saw none.
 
         Returns
         -------
@@ -306,26 +306,26 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "kinds_")
         names = []
         for j, name in enumerate(_check_feature_names_in(self, input_features)):
-            names += [f"{name}{told}" for told in self._suffixes(j)]
+            names += [f"{name}{suffix}" for suffix in self._suffixes(j)]
         return np.asarray(names, dtype=object)
 
     def _suffixes(self, j):
-        """What is added to the name of column j in its columns out."""
+        """The suffixes of the name of input column j in its output columns."""
         if self.kinds_[j] == "text":
             return [f": text {i + 1}" for i in range(self.phrases_[str(j)].basis.shape[1])]
         if self.kinds_[j] != "category":
-            said = ["", " is missing"] if self.missing_[j] else [""]
-            return said + [f": {name}" for name in self.calendar_.get(str(j), ())]
+            suffixes = ["", " is missing"] if self.missing_[j] else [""]
+            return suffixes + [f": {name}" for name in self.calendar_.get(str(j), ())]
         return [f"={level}" for level in self.levels_[str(j)]] + ["=(rare)"] * bool(self.rare_[j])
 
     @property
     def sources_(self) -> np.ndarray:
-        """The column in of every column out."""
+        """The input column of every output column."""
         check_is_fitted(self, "kinds_")
         return np.repeat(np.arange(self.n_features_in_), self._columns_out())
 
     def _columns_out(self):
-        """How many columns out every column in has."""
+        """The number of output columns of every input column."""
         out = 1 + self.missing_.astype(np.intp)
         for j in np.flatnonzero(self.kinds_ != "number"):
             out[j] = len(self._suffixes(j))
@@ -333,10 +333,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
 
     @property
     def dropped_(self) -> list[str]:
-        """The columns that give nothing, by name."""
+        """The names of input columns without an output column."""
         check_is_fitted(self, "kinds_")
-        places = np.flatnonzero(self._columns_out() == 0)
-        return [str(name) for name in _check_feature_names_in(self)[places]] if len(places) else []
+        dropped = np.flatnonzero(self._columns_out() == 0)
+        return (
+            [str(name) for name in _check_feature_names_in(self)[dropped]] if len(dropped) else []
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -353,7 +355,7 @@ class Phrases(NamedTuple):
 
     Words are cut into pieces of 3 and 4 characters, hashed into columns, and counted as
     1 + log(count) times log((1 + n) / (1 + rows with the piece)) + 1; rows have length 1. Singular
-    vectors then join pieces that go together (latent semantic analysis).
+    vectors then combine pieces that occur together (latent semantic analysis).
 
     Attributes
     ----------
@@ -366,19 +368,19 @@ class Phrases(NamedTuple):
 
     @classmethod
     def of(cls, texts, weights):
-        """Learn from sentences, whose weights are repetitions."""
+        """Learn from sentences; weights are repetitions."""
         counts = _pieces(texts)
-        seen = (counts > 0).T @ weights
-        idf = np.log((1.0 + weights.sum()) / (1.0 + seen)) + 1.0
-        self, rare = cls(idf, np.empty((_PIECES, 0))), np.sqrt(weights)
-        rows = sparse.diags_array(rare) @ self._weighed(counts)
-        few = min(_DIRECTIONS, max(1, len(set(texts.tolist())) // 8))
+        frequency = (counts > 0).T @ weights
+        idf = np.log((1.0 + weights.sum()) / (1.0 + frequency)) + 1.0
+        self, roots = cls(idf, np.empty((_PIECES, 0))), np.sqrt(weights)
+        rows = sparse.diags_array(roots) @ self._weighed(counts)
+        k = min(_DIRECTIONS, max(1, len(set(texts.tolist())) // 8))
         gram: Any = LinearOperator(
             (_PIECES, _PIECES), matvec=lambda v: rows.T @ (rows @ v), dtype=np.float64
         )
-        _, basis = eigsh(gram, k=few, v0=np.ones(_PIECES))
+        _, basis = eigsh(gram, k=k, v0=np.ones(_PIECES))
         basis = basis[:, ::-1]
-        ends = basis[np.abs(basis).argmax(axis=0), np.arange(few)]
+        ends = basis[np.abs(basis).argmax(axis=0), np.arange(k)]
         return cls(idf.astype(np.float32), (basis * np.sign(ends)).astype(np.float32))
 
     def _weighed(self, counts):
@@ -404,17 +406,17 @@ def _pieces(texts):
 
 
 def _are_sentences(values, absent, weights, levels):
-    """Whether most of the weight lies on several words, and most on no common level."""
-    found, codes = _coded(values)
-    seen = np.bincount(codes, np.where(absent, 0.0, weights), minlength=len(found))
-    common, half = set(levels), 0.5 * seen.sum()
-    repeats = seen @ np.array([level in common for level in found], dtype=float)
-    spaced = seen @ np.array([len(level.split(None, 1)) > 1 for level in found], dtype=float)
-    return bool(repeats < half < spaced)
+    """Whether most cells, by weight, have several words and are not a common level."""
+    texts, codes = _coded(values)
+    mass = np.bincount(codes, np.where(absent, 0.0, weights), minlength=len(texts))
+    common, half = set(levels), 0.5 * mass.sum()
+    in_common = mass @ np.array([text in common for text in texts], dtype=float)
+    of_words = mass @ np.array([len(text.split(None, 1)) > 1 for text in texts], dtype=float)
+    return bool(in_common < half < of_words)
 
 
 def _calendar(days):
-    """What of the calendar days since 1970 are, by name."""
+    """The calendar columns of days since 1970, by name."""
     whole = np.floor(days)
     day = whole.astype(np.int64).astype("M8[D]")
     month = day.astype("M8[M]")
@@ -429,7 +431,7 @@ def _calendar(days):
 
 
 def _median(values, weights):
-    """The smallest value that half of the weight does not exceed; 0 without values."""
+    """The smallest value whose cumulative weight is at least half; 0 without values."""
     if not len(values):
         return 0.0
     order = np.argsort(values, kind="stable")
@@ -446,14 +448,14 @@ def _medians(X, weights):
 
 
 def _coded(values):
-    """The distinct texts in order, and the number of each value among them."""
+    """The distinct texts in order, and the index of each value among them."""
     levels = sorted(set(values.tolist()))
     number = {level: k for k, level in enumerate(levels)}
     return levels, np.fromiter((number[v] for v in values.tolist()), np.int64, len(values))
 
 
 class _Table:
-    """Columns of a frame or array; ``plain`` is the whole, if it is nothing but numbers."""
+    """Columns of a frame or array; ``plain`` is all of it, if there are only numbers."""
 
     def __init__(self, estimator, X, reset):
         check_frame(X)
@@ -482,15 +484,15 @@ class _Table:
         self.names = getattr(estimator, "feature_names_in_", None)
 
     def categories(self):
-        """Which columns are categories by their type, of numbers, too."""
+        """Which columns have a category type, also of numbers."""
         if not self.is_frame:
             return np.zeros(self.shape[1], dtype=bool)
         if hasattr(self.X, "column_names"):
-            told = [str(kind) for kind in self.X.schema.types]
+            types = [str(kind) for kind in self.X.schema.types]
         else:
-            told = [str(kind) for kind in self.X.dtypes]
-        kinds = ("category", "Categorical", "Enum", "dictionary")
-        return np.array([one.startswith(kinds) for one in told])
+            types = [str(kind) for kind in self.X.dtypes]
+        categories = ("category", "Categorical", "Enum", "dictionary")
+        return np.array([name.startswith(categories) for name in types])
 
     def columns(self, kinds=None):
         """Yield (kind, values, absent) of every column: floats, or text as an array of objects."""
@@ -513,7 +515,7 @@ def _all_single(frame):
 
 
 def series(frame, j):
-    """A frame's column as an array; what is missing is None, NaN or NaT."""
+    """A column of a frame as an array; missing values are None, NaN or NaT."""
     if hasattr(frame, "column_names"):
         return _arrow(frame.column(j))
     series = frame[frame.columns[j]]
@@ -551,9 +553,9 @@ def _arrow(column):
 
 
 def _column(raw, name, kind):
-    """(kind, values, absent) of a column; `kind` is what it was in `fit`, None there.
+    """(kind, values, absent) of a column; `kind` is that of `fit`, and None during `fit`.
 
-    Kinds are 'number', the kinds of dates, and 'category' of text, whether sentences or not.
+    Kinds are 'number', the kinds of dates, and 'category' for text, sentences or not.
     """
     if raw.dtype.kind in "Mm":
         absent = np.isnat(raw)
@@ -568,23 +570,25 @@ def _column(raw, name, kind):
     items = raw.astype(object)
     absent = np.fromiter((v is None or v != v for v in items), bool, len(items))
     if kind not in ("category", "text"):
-        some = items[~absent]
-        if all(isinstance(v, Real | Decimal | np.bool_) for v in some) and (len(some) or kind):
+        present = items[~absent]
+        if all(isinstance(v, Real | Decimal | np.bool_) for v in present) and (
+            len(present) or kind
+        ):
             values = np.zeros(len(items))
-            values[~absent] = some.astype(float)
+            values[~absent] = present.astype(float)
             return kind or "number", *_finite(values, absent, name)
-        if len(some) and all(isinstance(v, date) for v in some):
+        if len(present) and all(isinstance(v, date) for v in present):
             times = np.full(len(items), np.datetime64("NaT", "us"))
-            times[~absent] = [np.datetime64(v.isoformat()[:26].partition("+")[0]) for v in some]
+            times[~absent] = [np.datetime64(v.isoformat()[:26].partition("+")[0]) for v in present]
             return "date", _days(times, absent), absent
-        if all(isinstance(v, str) for v in some):
-            told = _written(items, absent, kind)
-            if told is not None:
-                return told
+        if all(isinstance(v, str) for v in present):
+            column = _parsed_text(items, absent, kind)
+            if column is not None:
+                return column
         if kind is not None:
-            bad = next(v for v in some if not isinstance(v, Real))
+            bad = next(v for v in present if not isinstance(v, Real))
             held = "numbers" if kind == "number" else "dates"
-            raise ValueError(f"{name} held {held} in fit, and now holds {bad!r}.")
+            raise ValueError(f"{name} held {held} in fit, but now holds {bad!r}.")
     for v in items[~absent]:
         if not isinstance(v, str | bytes | float | int | bool | np.generic | date):
             raise TypeError(
@@ -599,25 +603,25 @@ def _days(times, absent):
     return np.where(absent, 0.0, days)
 
 
-def _written(items, absent, kind):
-    """(kind, values, absent) of texts that are dates, or numbers such as 7%; None of others."""
+def _parsed_text(items, absent, kind):
+    """(kind, values, absent) of texts that are dates, or numbers such as 7%; None for others."""
     import pyarrow as pa
 
-    from tunefree.io.cells import DATES, kind_of, known, meant, styled
+    from tunefree.io.cells import DATES, formatted, kind_of, parsed, without_missing
 
     levels, codes = _coded(np.where(absent, "", items))
-    cells = known(pa.array(levels, pa.string()))
+    cells = without_missing(pa.array(levels, pa.string()))
     if kind is None:
         kind = kind_of(cells)
-        if kind not in DATES and not (kind == "number" and styled(cells)):
+        if kind not in DATES and not (kind == "number" and formatted(cells)):
             return None
-    values, bad = meant(cells, kind)
+    values, bad = parsed(cells, kind)
     if bad.any():
         return None
     values = values.to_numpy(zero_copy_only=False)
-    gone = cells.is_null().to_numpy(zero_copy_only=False)
-    values = np.where(gone, 0.0, values) if kind == "number" else _days(values, gone)
-    return kind, values[codes], gone[codes]
+    missing = cells.is_null().to_numpy(zero_copy_only=False)
+    values = np.where(missing, 0.0, values) if kind == "number" else _days(values, missing)
+    return kind, values[codes], missing[codes]
 
 
 def _text(items, absent):

@@ -196,9 +196,9 @@ def test_intervals_and_sets_come_with_predictions(here):
     assert head == "prediction,down,up"
     assert [line.split(",")[0] for line in lines] == predictions("c", "kinds.csv")
     for arguments, words in (
-        (["r", "data.csv", "--set", ".9"], "gives no sets"),
-        (["c", "kinds.csv", "--interval", ".9"], "gives no intervals"),
-        (["r", "data.csv", "--interval", "90"], "is no share"),
+        (["r", "data.csv", "--set", ".9"], "has no sets"),
+        (["c", "kinds.csv", "--interval", ".9"], "has no intervals"),
+        (["r", "data.csv", "--interval", "90"], "is not between 0 and 1"),
         (["c", "kinds.csv", "--set", ".9", "--proba"], "one of"),
     ):
         assert words in run("predict", *arguments, code=2).stderr
@@ -254,7 +254,7 @@ BAD_DATA = {
     "bad.libsvm": ("1 1:1\n1 x:1\n", "bad.libsvm:2:3: expected index:value, found 'x:1'"),
     "inf.csv": ("a,b,y\n1,2,3\n1,inf,4\n", "inf.csv:3:3: column 'b': not a finite number: 'inf'"),
     "width.csv": ("a,b,y\n1,2,3\n1,2\n", "width.csv:3:4: this row has 2 cells"),
-    "empty.svm": ("", "empty.svm: the file is empty"),
+    "empty.svm": ("", "empty.svm: the file has no rows"),
     "one.svm": ("1 1:1\n1 1:2\n", "one.svm: the target is the same in every row: 1"),
     "none.svm": ("1\n-1\n", "none.svm: the file has no features"),
     "names.csv": (
@@ -435,7 +435,7 @@ def test_exposures_are_a_column_that_is_no_feature(here):
     for wrong, message in (
         ((*chosen, "years"), "there is no such"),
         (("--exposure", "months"), "is for --estimator reflectron"),
-        ((*chosen, "months", "--window", "9"), "needs all rows at once"),
+        ((*chosen, "months", "--window", "9"), "is not available with --window"),
     ):
         assert message in run("train", "c.csv", "o", *wrong, code=2).stderr
 
@@ -448,10 +448,10 @@ def test_the_reflectrons_link_and_potential_are_options(here):
     run("train", "data.csv", "h", "--estimator", "reflectron", "--family", "huber")
     assert "deviance" in json.loads(run("eval", "h", "data.csv", "--json").stdout)
     for wrong, message in (
-        (("--estimator", "reflectron", "--link", "logit"), "none of identity, logistic"),
-        (("--estimator", "reflectron", "--potential", "l1"), "none of auto, euclidean"),
+        (("--estimator", "reflectron", "--link", "logit"), "not one of identity, logistic"),
+        (("--estimator", "reflectron", "--potential", "l1"), "not one of auto, euclidean"),
         (("--link", "probit"), "is for --estimator reflectron"),
-        (("--estimator", "reflectron", "--family", "poison"), "none of auto, matching"),
+        (("--estimator", "reflectron", "--family", "poison"), "not one of auto, matching"),
     ):
         result = run("train", "kinds.csv", "m", *wrong, code=2)
         assert message in result.stderr

@@ -100,7 +100,7 @@ def test_scores_agree_with_their_definitions():
     side = y > 0
     ours = scored(side * 1, guess > 0, np.arange(2), decisions=guess, weight=weight)
     assert ours["auc"] == metrics.roc_auc_score(side, guess, sample_weight=weight)
-    with pytest.raises(ValueError, match="every row weighs 0"):
+    with pytest.raises(ValueError, match="every row has weight 0"):
         scored(z, guess, weight=np.zeros(50))
 
 

@@ -60,8 +60,8 @@ def large(monkeypatch):
     """Makes every file count as large, and text come in small pieces."""
 
     def make():
-        monkeypatch.setattr(TRAIN, "_LARGE", 1000)
-        monkeypatch.setattr(TRAIN, "_HELD", 1000)
+        monkeypatch.setattr(TRAIN, "_LARGE_FILE", 1000)
+        monkeypatch.setattr(TRAIN, "_LARGE_INPUT", 1000)
 
     return make
 
@@ -165,7 +165,7 @@ def test_scores_of_parts_are_those_of_all_rows(monkeypatch):
         whole, wholes = Scores(classes), Scores()
         whole.add(y, y // 2, p, decisions, w)
         wholes.add(y, decisions, weight=w)
-        monkeypatch.setattr(import_module("tunefree.cli.apply"), "_HELD", held)
+        monkeypatch.setattr(import_module("tunefree.cli.apply"), "_EXACT_DECISIONS", held)
         running, values = Scores(classes), Scores()
         for s in parts:
             mine = None if w is None else w[s]
@@ -175,7 +175,7 @@ def test_scores_of_parts_are_those_of_all_rows(monkeypatch):
         error = 2e-5 if held == 500 else 1e-12
         assert numbers(running.result()) == pytest.approx(numbers(exact), abs=max(error, 1e-9))
         assert (running.result()["auc"] == pytest.approx(exact["auc"], abs=1e-13)) == (held > 500)
-        assert running.strangers == np.count_nonzero(y == 2)
+        assert running.unknown == np.count_nonzero(y == 2)
         assert numbers(values.result()) == pytest.approx(numbers(wholes.result()), rel=1e-9)
         if held == 500:  # the same decisions again take no memory
             before = sum(len(part[0]) for part in running._decisions)

@@ -66,17 +66,17 @@ def here(tmp_path, monkeypatch):
 def test_a_table_of_everything_goes_all_the_way(here):
     result = run("train", "houses.csv", "m")
     for words in (
-        "90 rows, 5 features (1 of numbers, 1 of truth values, 1 of dates, 2 of text)",
+        "90 rows, 5 features (1 numeric, 1 boolean, 1 date, 2 text)",
         "column 1 has no name and counts the rows",
         "19 missing values",
-        "target: price (the last column; --target overrules)",
-        "text that hardly ever repeats: 'address'",
+        "target: price (the last column; use --target to change this)",
+        "High-cardinality text columns dropped: 'address'",
     ):
         assert words in result.stderr
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
     assert scores["n"] == N and scores["r2"] > 0.9
     text = run("inspect", "m").stdout
-    for words in ("city=Rome", "garage", "1 of dates", "missing"):
+    for words in ("city=Rome", "garage", "1 date", "missing"):
         assert words in text
     assert json.loads(run("inspect", "m", "--json").stdout)["data"]["kinds"][0] == "text"
     run("report", "m", "houses.csv", "-o", "page.html")
@@ -129,7 +129,7 @@ def test_what_a_model_has_not_seen(here):
     assert "new.csv:1: the header lacks 'garage'" in run("predict", "m", "new.csv", code=3).stderr
     for row, words in (
         ("a,Rome,three,2026-01-31,True", "new.csv:2:8: column 'rooms': 'three' is not a finite"),
-        ("a,Rome,3,31/1/2026,True", "new.csv:2:10: column 'sold on': '31/1/2026' is no date"),
+        ("a,Rome,3,31/1/2026,True", "new.csv:2:10: column 'sold on': '31/1/2026' is not a date"),
         ("a,Rome,3,2026-01-31,maybe", "new.csv:2:21: column 'garage': 'maybe' is neither"),
         ("a,Rome,3", "new.csv:2:9: this row has 3 cells, the first one has 5"),
     ):
@@ -142,8 +142,8 @@ def test_large_files_are_predicted_in_parts(here, monkeypatch):
     run("train", "houses.csv", "m")
     expected = run("predict", "m", "houses.csv").stdout
     scores = json.loads(run("eval", "m", "houses.csv", "--json").stdout)
-    monkeypatch.setattr(TRAIN, "_LARGE", 1000)
-    monkeypatch.setattr(TRAIN, "_HELD", 1000)
+    monkeypatch.setattr(TRAIN, "_LARGE_FILE", 1000)
+    monkeypatch.setattr(TRAIN, "_LARGE_INPUT", 1000)
     monkeypatch.setattr("tunefree.io.mixed._PART", 1000)
     assert run("predict", "m", "houses.csv").stdout == expected
     assert run("predict", "m", "-", stdin=(here / "houses.csv").read_bytes()).stdout == expected
@@ -166,8 +166,8 @@ def test_numbers_with_a_gap_are_predicted_by_a_model_of_numbers(here):
 
 def test_other_learners_want_numbers_and_say_so(here):
     for arguments, words in (
-        (["--estimator", "ridge"], "--estimator auto takes text, dates and empty cells"),
-        (["--checkpoint", "c"], "--hash 262144 takes text and gaps, and so does --estimator auto"),
+        (["--estimator", "ridge"], "--estimator auto accepts text, dates and empty cells"),
+        (["--checkpoint", "c"], "--hash 262144 accepts text, and so does --estimator auto"),
         (["--window", "5"], "--estimator auto without --window"),
     ):
         result = run("train", "houses.csv", "m", *arguments, code=3)
@@ -182,7 +182,7 @@ def test_other_learners_want_numbers_and_say_so(here):
     (here / "l.csv").write_bytes("größe,y\n1,2\n".encode("latin-1"))
     assert "l.csv: the text is not UTF-8" in run("train", "l.csv", "m", "--hash", 9, code=3).stderr
     error = run("train", "houses.csv", "m", "--hash", 9, "--target", "address", code=3).stderr
-    assert "90 different texts in 90 rows: these are no classes" in error
+    assert "90 different texts in 90 rows: too many for classes" in error
     write("semicolons.csv", {"k": ["u", "v"] * 40, "y": ["no", "yes"] * 40}, delimiter=";")
     assert "80 rows" in run("train", "semicolons.csv", "m", "--hash", 64).stderr
 
@@ -209,11 +209,11 @@ def test_numbers_declared_as_categories_by_name_or_position(here):
 
 def test_a_first_line_that_may_be_no_header_is_questioned(here):
     (here / "t.csv").write_text("red,big,yes\nblue,small,no\nred,small,yes\nblue,big,no\n")
-    assert "--no-header?" in run("train", "t.csv", "m").stderr
+    assert "use --no-header" in run("train", "t.csv", "m").stderr
     assert "4 rows" in run("train", "t.csv", "m", "--no-header").stderr
     (here / "t.csv").write_text("red|big|yes\n")
     error = run("train", "t.csv", "n", code=3).stderr
-    assert "no feature column (cells are divided by commas, semicolons or tabs)" in error
+    assert "no feature column (cells must be separated by commas, semicolons or tabs)" in error
 
 
 def test_on_bad_row_skip_leaves_out_and_counts(here):
@@ -227,7 +227,7 @@ def test_a_model_saved_from_python_reads_csv_too(here):
     pandas = pytest.importorskip("pandas")
     table = pandas.read_csv("houses.csv").drop(columns=["Unnamed: 0"])
     X, y = table.drop(columns="price"), table["price"]
-    with pytest.warns(UserWarning, match="hardly ever repeats: 'address'"):
+    with pytest.warns(UserWarning, match="columns dropped: 'address'"):
         model = tunefree.TuneFreeRegressor(budget=40, random_state=0).fit(X, y)
     assert model.report_.dropped == ["address"]
     save_model(model, "m")
@@ -254,7 +254,9 @@ def test_ids_and_groups_are_no_features_and_predictions_name_their_rows(here):
     write("t.csv", table)
     told = ("--target", "price", "--id", "id", "--groups", "district", "--scoring", "r2")
     result = run("train", "t.csv", "m", *told)
-    assert result.stderr.index("task: regression") < result.stderr.index("Gaussian kernel: loss")
+    assert result.stderr.index("task: regression") < result.stderr.index(
+        "Gaussian kernel: held-out loss"
+    )
     assert "4 features" in result.stderr and "By r2 on rows left out" in result.stderr
     assert load_model("m").feature_names_in_.tolist() == ["city", "rooms", "sold on", "garage"]
     plain = [float(v) for v in run("predict", "m", "t.csv").stdout.split()]
@@ -271,7 +273,9 @@ def test_ids_and_groups_are_no_features_and_predictions_name_their_rows(here):
         "did you mean 'district'?"
         in run("train", "t.csv", "n", *told[:2], "--groups", "distric", code=2).stderr
     )
-    assert "has learned from it" in run("predict", "m", "t.csv", "--id", "city", code=2).stderr
+    assert (
+        "is a feature of the model" in run("predict", "m", "t.csv", "--id", "city", code=2).stderr
+    )
     head = run("predict", "m", "t.csv", "--id", "id", "--interval", ".9").stdout.split("\n")[0]
     assert head == "id,prediction,low,high"
 
@@ -301,7 +305,9 @@ def test_packed_files_and_json_lines_are_read(here, packed):
 
 def test_a_bad_row_names_the_option_that_leaves_it_out(here):
     (here / "bad.csv").write_text("a,y\n1,2\n1,2,3\n")
-    assert "(--on-bad-row skip leaves such rows out)" in run("train", "bad.csv", "m", code=3).stderr
+    assert (
+        "(use --on-bad-row skip to skip such rows)" in run("train", "bad.csv", "m", code=3).stderr
+    )
 
 
 BAD_LINES = {

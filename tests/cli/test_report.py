@@ -120,7 +120,7 @@ def test_a_page_without_data_and_of_a_plain_model(folder):
     assert CliRunner().invoke(app, ["report", model]).exit_code == 0
     text = (folder / "plain.html").read_text()
     assert {"Largest weights", "Risk over rows seen"} < {*headings(text)}
-    assert "left out of training" in text
+    assert "held out in training" in text
 
 
 def test_drawings_are_sound_named_and_in_the_inks_of_the_page():

@@ -147,7 +147,7 @@ def test_faults_name_file_and_line(here):
     assert "skipped 1 malformed rows" in run("data.csv", "--on-bad-row", "skip").stderr
     assert "alpha=0.07" in run("data.csv", "--alpha", "0.07", code=3).stderr
     assert "--resume needs --checkpoint" in run("data.csv", "--resume", code=2).stderr
-    assert "is no number" in run("data.csv", "--task", "regression", code=3).stderr
+    assert "is not a number" in run("data.csv", "--task", "regression", code=3).stderr
     (here / "bad.jsonl").write_text('{"a": [1], "y": 2}\n')
     assert "bad.jsonl:1: 'a' is neither" in run("bad.jsonl", "--task", "regression", code=3).stderr
     run("data.csv", "--checkpoint", "data.csv", code=2)

@@ -82,7 +82,7 @@ def test_an_interrupted_command_resumes_to_the_same_bytes(here, expected, number
         assert first.returncode == -9
     else:
         assert first.returncode == 130
-        assert b"interrupted; c holds what" in err and b"--resume goes on" in err
+        assert b"interrupted; c holds the state after" in err and b"with --resume" in err
     assert not (here / "m").exists()
     with training("--resume") as second:
         _, err = second.communicate(TEXT.encode(), timeout=300)
@@ -94,10 +94,10 @@ def test_checkpoint_and_large_input_imply_pistol(here, monkeypatch):
     result = run("train", "data.svm", "m", "--checkpoint", "c")
     assert "--checkpoint implies --estimator pistol" in result.stderr
     assert "progressive error" in result.stderr
-    monkeypatch.setattr(TRAIN, "_LARGE", 1000)
+    monkeypatch.setattr(TRAIN, "_LARGE_FILE", 1000)
     assert "a large file implies --estimator pistol" in run("train", "data.svm", "m2").stderr
     assert (here / "m").read_bytes() == (here / "m2").read_bytes()
-    monkeypatch.setattr(TRAIN, "_HELD", 1000)
+    monkeypatch.setattr(TRAIN, "_LARGE_INPUT", 1000)
     result = run("train", "-", "m3", stdin=TEXT)
     assert "large standard input implies --estimator pistol" in result.stderr
     assert (here / "m").read_bytes() == (here / "m3").read_bytes()
@@ -105,7 +105,7 @@ def test_checkpoint_and_large_input_imply_pistol(here, monkeypatch):
     run("train", "data.svm", "m", "--resume", code=2)
     (here / "letter").write_text("Dear all,")
     refused = run("train", "data.svm", "m", "--checkpoint", "letter", code=2)
-    assert "letter exists and is no checkpoint" in refused.stderr
+    assert "letter exists and is not a checkpoint" in refused.stderr
 
 
 def test_a_stream_of_csv_is_matched_by_name_in_prediction(here):
@@ -230,7 +230,7 @@ def test_other_formats_train_predict_and_score(here, kind):
 
 @pytest.mark.parametrize("name", ["separator", "reflectron"])
 def test_batch_learners_are_saved_between_passes(here, monkeypatch, name):
-    monkeypatch.setattr(TRAIN, "_LARGE", 100)
+    monkeypatch.setattr(TRAIN, "_LARGE_FILE", 100)
     clear = np.flatnonzero(np.abs(X[:, 0] + 0.2 * X[:, 1]) > 0.5)[:300].tolist()
     (here / "data.svm").write_text("".join(LINES[i] for i in clear))
     options = ["--estimator", name, "--passes", 60]

@@ -179,7 +179,7 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     )
     calm, dealt = model.fit(*arrays).coef_.copy(), []
     pid = client.submit(os.getpid, pure=False).result()
-    deal, swept = Batches._deal, Batches._swept
+    deal, swept = Batches._assign, Batches._swept
 
     def count(self):
         dealt.append(len(self.batches))
@@ -190,7 +190,7 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
             threading.Timer(0.001, os.kill, (pid, signal.SIGKILL)).start()
         return swept(self, learner, known, epoch)
 
-    monkeypatch.setattr(Batches, "_deal", count)
+    monkeypatch.setattr(Batches, "_assign", count)
     monkeypatch.setattr(Batches, "_swept", strike)
     n_outliers = model.fit(*arrays).coef_
     assert len(dealt) > 1 and dealt[0] == 8
@@ -215,7 +215,9 @@ def test_a_partition_of_more_than_a_share_is_cut(client):
     cluster = Cluster(da.from_array(X, chunks=(sizes, 3)), da.from_array(y, chunks=(sizes,)))
     assert [f.n_rows for f in cluster.even().facts] == [2750, 2750, 100, 400]
     assert cluster.names == [0, 0, 1, 2] and cluster.n_rows == 6000
-    loads = [sum(cluster.facts[i].n_rows for i in hand) for _, hand in cluster.dealt(cluster.parts)]
+    loads = [
+        sum(cluster.facts[i].n_rows for i in hand) for _, hand in cluster.assigned(cluster.parts)
+    ]
     assert max(loads) <= 3250  # dealt by rows, not by partitions
     whole = cluster.gather(cluster.each("again", _same), "reading")
     assert np.concatenate([part.X for part in whole]).tobytes() == X.tobytes()
@@ -296,7 +298,7 @@ def test_passes_leave_the_rows_where_they_are(client):
     first, second = client.nthreads()
     cluster.parts = cluster.each("moving", _same, at=[first] * 6)
     cluster.gather(cluster.each("sizes", len), "waiting")
-    assert [len(hand) for _, hand in cluster.dealt(cluster.parts)] == [3, 3]
+    assert [len(hand) for _, hand in cluster.assigned(cluster.parts)] == [3, 3]
     batches = Batches(cluster, _block)
     learner = Mirror(Identity(), (Configuration(Euclidean()),))
     state = learner.init(40)
@@ -328,7 +330,7 @@ class _Stuck:
 
 def test_a_pass_that_hangs_names_the_partitions_of_its_worker(impatient):
     batches = Batches(impatient, _block)
-    batches._deal()
+    batches._assign()
     late = next(names for _, _, (_, names), _ in batches._scanners if "3" in names)
     impatient.timeout = 2.0
     message = f"pass 0: no answer within 2 s from partition {', '.join(late)} [(]on tcp"

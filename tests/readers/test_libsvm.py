@@ -159,7 +159,7 @@ def test_a_place_far_down_is_exact():
 def test_a_file_without_rows_is_refused(tmp_path, text):
     path = tmp_path / "empty.svm"
     path.write_bytes(text)
-    with pytest.raises(DataError, match=r"empty.svm: the file is empty"):
+    with pytest.raises(DataError, match=r"empty.svm: the file has no rows"):
         read(path)
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tunefree.io import DataError, Skipped, read
-from tunefree.io.mixed import kind_of, known, meant, mixed_parts, place_of, read_mixed
+from tunefree.io.mixed import kind_of, mixed_parts, parsed, place_of, read_mixed, without_missing
 
 TEXT = b'city,rooms,sold,garage,price\nRome,3,2026-01-31,True,1.5\n"Oslo, N",,NA,false,2.5\n'
 
@@ -82,13 +82,13 @@ def test_numbers_alone_are_an_array_and_read_as_ever():
     ],
 )
 def test_the_kind_of_a_column(cells, kind):
-    assert kind_of(known(pa.array(cells))) == kind
+    assert kind_of(without_missing(pa.array(cells))) == kind
 
 
 def test_numbers_mean_what_python_makes_of_them():
     rng = np.random.default_rng(0)
     cells = [f"{x:.{d}e}" for x, d in zip(rng.normal(size=200), rng.integers(0, 20, 200))]  # noqa: B905
-    values, bad = meant(pa.array([*cells, "1e999", "-inf", "x", None]), "number")
+    values, bad = parsed(pa.array([*cells, "1e999", "-inf", "x", None]), "number")
     assert values.to_pylist()[:200] == [float(c) for c in cells]
     assert bad.tolist() == [False] * 200 + [True, True, True, False]
 
@@ -106,11 +106,11 @@ BAD = {
     ),
     "a word among numbers": (
         b"a,b,y\n" + NUMBERS + b'"1O",x,1\n',
-        ":32:2: column 'a': not a finite number: '1O'; leave a cell empty whose value is missing",
+        ":32:2: column 'a': not a finite number: '1O'; leave the cell empty if it is missing",
     ),
     "infinity": (b"a,b,y\nx,1,3\nx,-inf,3\n", ":3:3: column 'b': not a finite number: '-inf'"),
     "a name twice": (b"a,a,y\nx,2,3\n", ":1: the header names the column 'a' twice"),
-    "a header alone": (b"a,b\n", ": the file is empty"),
+    "a header alone": (b"a,b\n", ": the file has no rows"),
 }
 
 
@@ -143,7 +143,7 @@ def test_a_later_table_is_read_as_the_first():
     first = table(b"zip,n,y\n0123,,1\nA5,2,2\n")
     later = table(b"extra,y,n,zip\nq,1,3,0123\n", kinds=first.kinds, columns=first.feature_names)
     assert contents(later) == {"zip": ["0123"], "n": [3.0]}
-    with pytest.raises(DataError, match=":2:1: column 'n': 'x' is not a finite number, and the"):
+    with pytest.raises(DataError, match=":2:1: column 'n': 'x' is not a finite number, but the"):
         table(b"n,zip,y\nx,1,1\n", kinds=first.kinds, columns=first.feature_names)
     with pytest.raises(DataError, match=":1: the header lacks 'zip'"):
         table(b"n,y\n1,1\n", kinds=first.kinds, columns=first.feature_names)

@@ -180,13 +180,13 @@ MALFORMED = {
     "a short row": (b"1,2,3\n1,2\n", ":2:4: this row has 2 cells, the first one has 3"),
     "a long row": (b"1,2,3\n1,2,3,4\n", ":2:6: this row has more than the 3 cells"),
     "a wide character before": (b"1,2,y\n1,2,\xc3\xa9,4\n", ":2:6: this row has more than the 3"),
-    "a lost quote": (b'1,2,"a\n1,2,b"\n', ":1:6: column 3: the quote does not end on this line"),
+    "a lost quote": (b'1,2,"a\n1,2,b"\n', ":1:6: column 3: the quote is not closed on this line"),
     "a negative weight": (b"w,x,y\n-1,1,1\n", ":2:1: column 'w': a weight must not be negative"),
     "a huge label": (b"1,2\n1," + b"x" * 300 + b"\n", ":2:3: column 2: a target of more than 256"),
     "a name twice": (b"a,a,y\n1,2,3\n", ":1: the header names the column 'a' twice"),
     "one column": (b"y\n1\n", ":1: the file has no feature column"),
-    "a header alone": (b"a,b\n", ": the file is empty"),
-    "nothing": (b"\n \n", ": the file is empty"),
+    "a header alone": (b"a,b\n", ": the file has no rows"),
+    "nothing": (b"\n \n", ": the file has no rows"),
 }
 
 

@@ -45,7 +45,7 @@ def streamed(path):
     width = max((c.X.shape[1] for c in found), default=0)
     X = [np.pad(told(c.X, [])[1], ((0, 0), (0, width - c.X.shape[1]))) for c in found if len(c)]
     if not X:
-        raise DataError("the file is empty: it holds no row", str(path))
+        raise DataError("the file has no rows", str(path))
     return np.concatenate(X), np.concatenate([c.y for c in found])
 
 

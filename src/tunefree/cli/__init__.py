@@ -1,10 +1,10 @@
-"""The command line: its commands and options; what they do is in the other files, one a command.
+"""The command line: its commands and options. Each command is carried out in a file of its own.
 
 Heavy imports wait until a command runs, so that help is instant.
 
-Exit codes: 0 done; 1 something else failed (a full disk, say); 2 wrong usage; 3 bad data, with
-``file:line:column``; 4 bad model or checkpoint; 130 interrupted. On any error nothing is written
-but the checkpoint that was asked for.
+Exit codes: 0 done; 1 other failures, such as a full disk; 2 wrong usage; 3 bad data, with
+``file:line:column``; 4 bad model or checkpoint; 130 interrupted. On an error nothing is written,
+except a checkpoint if one was requested.
 """
 
 from enum import StrEnum
@@ -15,11 +15,15 @@ import typer
 from tunefree.cli.console import INTERRUPTED, outcomes
 
 app = typer.Typer(
-    help="Tuning-free linear learning: no step size, no grid, no cross-validation.",
+    help="Tuning-free linear and kernel learning: no step size, no grid, no cross-validation.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+# Panels of the help screens.
+_AUTO, _GLM = "Options of --estimator auto", "Options of --estimator reflectron"
+_LARGE = "Large files and interrupted runs"
 
 Task = StrEnum("Task", ["auto", "classification", "regression"])
 Estimator = StrEnum("Estimator", ["auto", "pistol", "kernel", "reflectron", "ridge", "separator"])
@@ -32,36 +36,72 @@ DataFile = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="libsvm, csv (also .tsv) or .jsonl, by suffix or content, also .gz, .zst, .bz2, .zip; "
-        ".parquet, .arrow, .npy, .npz; - for stdin",
+        help="csv (also .tsv), libsvm, .jsonl, .parquet, .arrow, .npy or .npz; text also as .gz, "
+        ".zst, .bz2 or .zip; - for standard input",
     ),
 ]
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="the model file")]
 Target = Annotated[
     str | None,
-    typer.Option(help="csv: name or position of the target column (default: the last)"),
+    typer.Option(
+        help="target column, by name or position (default: the last); not for libsvm",
+        metavar="COLUMN",
+    ),
 ]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="csv: whether line 1 holds names (default: guess)"),
+    typer.Option(
+        "--header/--no-header", help="csv: whether line 1 holds names (default: detected)"
+    ),
 ]
 Weight = Annotated[
     str | None,
     typer.Option(
-        "--weights", "--weight-column", metavar="COLUMN", help="csv: a column of row weights"
+        "--weights",
+        "--weight-column",
+        metavar="COLUMN",
+        help="column of row weights; not for libsvm",
     ),
 ]
-FormatOption = Annotated[Format | None, typer.Option(help="overrule suffix and content")]
-Features = Annotated[
-    int | None, typer.Option(min=1, help="libsvm: number of features, if more than occur")
+FormatOption = Annotated[
+    Format | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"file format: {', '.join(Format)} (default: detected from the suffix or line 1)",
+    ),
 ]
-Passes = Annotated[int | None, typer.Option(min=1, help="passes over the data (default: chosen)")]
-Seed = Annotated[int, typer.Option(min=0, help="the same seed gives the same model")]
+Features = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="libsvm: number of features, if the file holds fewer"),
+]
+Passes = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="passes over the data (default: chosen)")
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="the same seed gives the same model")]
+CheckpointFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="save the state of the run to this file, at intervals and on Ctrl-C",
+        rich_help_panel=_LARGE,
+    ),
+]
+Every = Annotated[
+    int,
+    typer.Option(
+        min=1, metavar="ROWS", help="rows between two checkpoints", rich_help_panel=_LARGE
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="continue from the checkpoint", rich_help_panel=_LARGE),
+]
+OnBadRow = Annotated[BadRow, typer.Option(help="skip: skip malformed rows and count them")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object to stdout")]
 
 
 def _columns(target, header, weight_column, format):
-    """What the readers must know of a file."""
+    """The options that describe a file to its reader."""
     return {
         "target": target,
         "header": header,
@@ -91,63 +131,76 @@ def train(
     task: Annotated[
         Task,
         typer.Option(
-            help="auto: classification if the target is text, has two whole-number values, "
-            "or at most 20 of them, each at least twice on average"
+            metavar="TASK",
+            help="classification, regression or auto; auto: classification if the target is text, "
+            "has at most 2 distinct whole numbers, or at most 20 that occur twice or more on "
+            "average",
         ),
     ] = Task.auto,
     estimator: Annotated[
         Estimator,
         typer.Option(
-            help="auto: linear and kernel candidates race; pistol: linear; kernel: of any "
-            "shape; reflectron: sparse generalized linear; ridge: least squares with the "
-            "penalty chosen; separator: a hyperplane with a certified margin"
+            metavar="NAME",
+            help="auto: compares linear and kernel models on held-out rows; pistol: linear; "
+            "kernel: nonlinear; reflectron: generalized linear, sparse; ridge: least squares "
+            "with a chosen penalty; separator: a hyperplane with a certified margin",
         ),
     ] = Estimator.auto,
     link: Annotated[
         str | None,
         typer.Option(
-            help="of reflectron: the mean as a function of the score: identity, logistic, probit, "
-            "..., learned, auto (default: the family's; identity for regression, else logistic)"
+            help="mean as a function of the linear score: identity, logistic, probit, ..., "
+            "learned, auto (default: the family's; identity for regression, else logistic)",
+            rich_help_panel=_GLM,
         ),
     ] = None,
     family: Annotated[
         str | None,
         typer.Option(
-            help="of reflectron: what the target is: poisson, gamma, tweedie, negative_binomial, "
-            "binomial, huber, quantile, ordinal, ..., auto (default: numbers, or classes)"
+            help="distribution of the target: poisson, gamma, tweedie, negative_binomial, "
+            "binomial, huber, quantile, ordinal, ..., auto (default: by the task)",
+            rich_help_panel=_GLM,
         ),
     ] = None,
     categories: Annotated[
         str | None,
         typer.Option(
             metavar="LOW,...,HIGH",
-            help="of --family ordinal: grades that are text, from the lowest to the highest",
+            help="with --family ordinal: grades that are text, from lowest to highest",
+            rich_help_panel=_GLM,
         ),
     ] = None,
     exposure: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="of reflectron: name or position of a column that says how long, or how many, the "
-            "target was counted over; predict and eval read it, too",
+            help="column of the time, area or number of units that each count or amount belongs "
+            "to, by name or position; predict and eval read it, too",
+            rich_help_panel=_GLM,
         ),
     ] = None,
     offset: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="of reflectron: a column of known terms of the score"),
+        typer.Option(
+            metavar="COLUMN",
+            help="column that is added to the linear score; predict and eval read it, too",
+            rich_help_panel=_GLM,
+        ),
     ] = None,
     potential: Annotated[
         str | None,
         typer.Option(
-            help="of reflectron: the geometry: euclidean, hypentropy, p_norm, ... (default: chosen)"
+            help="geometry of the regularization: euclidean, hypentropy, p_norm, ... "
+            "(default: chosen)",
+            rich_help_panel=_GLM,
         ),
     ] = None,
     categorical: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="of auto: name or position of a column whose numbers stand for categories; may be "
-            "said several times",
+            help="column of numbers that are categories, by name or position; may be repeated",
+            rich_help_panel=_AUTO,
         ),
     ] = None,
     compress: Annotated[
@@ -155,74 +208,83 @@ def train(
         typer.Option(
             min=1,
             metavar="LANDMARKS",
-            help="of auto: the most landmarks of a kernel, to predict faster; the price is told",
+            help="at most this many landmarks in a kernel model, for faster predictions; the "
+            "cost in accuracy is printed",
+            rich_help_panel=_AUTO,
         ),
     ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="of auto: what judging and fitting may take by the clock, such as 30s or 5min",
+            help="time limit for comparing and fitting models, such as 30s or 5min",
+            rich_help_panel=_AUTO,
         ),
     ] = None,
     max_memory: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="of auto: memory beside the data, such as 2GB"),
+        typer.Option(
+            metavar="SIZE",
+            help="memory limit, not counting the data, such as 2GB",
+            rich_help_panel=_AUTO,
+        ),
     ] = None,
     scoring: Annotated[
         str | None,
         typer.Option(
             metavar="SCORER",
-            help="of auto: what decides between the stack and one candidate alone, by "
-            "scikit-learn's name: roc_auc, balanced_accuracy, neg_mean_absolute_error, ...",
+            help="scikit-learn scorer that decides between the stack and a single model: "
+            "roc_auc, balanced_accuracy, neg_mean_absolute_error, ...",
+            rich_help_panel=_AUTO,
         ),
     ] = None,
     groups: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="of auto: rows of equal values belong together, and are left out together; the "
-            "column is no feature",
+            help="column of groups: all rows of a group are held out together; the column is not "
+            "a feature",
+            rich_help_panel=_AUTO,
         ),
     ] = None,
     id_: Annotated[
         str | None,
-        typer.Option("--id", metavar="COLUMN", help="a column that is no feature (see predict)"),
+        typer.Option("--id", metavar="COLUMN", help="column that is not a feature (see predict)"),
     ] = None,
     n_features: Features = None,
     passes: Passes = None,
     seed: Seed = 0,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="save the run there, now and then and on Ctrl-C"),
-    ] = None,
-    every: Annotated[
-        int, typer.Option(min=1, metavar="ROWS", help="rows between two checkpoints")
-    ] = 1_000_000,
-    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint")] = False,
+    checkpoint: CheckpointFile = None,
+    every: Every = 1_000_000,
+    resume: Resume = False,
     hashed: Annotated[
         int | None,
         typer.Option(
             "--hash",
             min=1,
             metavar="COLUMNS",
-            help="csv, parquet, arrow: columns may hold text; hash names and values into so many",
+            help="csv, parquet, arrow: accept text; hash names and values into this many columns",
+            rich_help_panel=_LARGE,
         ),
     ] = None,
     window: Annotated[
-        int, typer.Option(min=0, metavar="ROWS", help="shuffle within windows of so many rows")
+        int,
+        typer.Option(
+            min=0,
+            metavar="ROWS",
+            help="shuffle within windows of this size",
+            rich_help_panel=_LARGE,
+        ),
     ] = 0,
-    on_bad_row: Annotated[
-        BadRow, typer.Option(help="skip: leave malformed rows out and count them")
-    ] = BadRow.error,
+    on_bad_row: OnBadRow = BadRow.error,
     format: FormatOption = None,
     json: Json = False,
 ):
-    """Train on DATA and write MODEL: nothing to tune.
+    """Train a model on DATA and write it to MODEL: nothing to tune.
 
-    Files above 256 MiB, and more than 32 MiB of standard input, are learned as they are read, and
-    so is what has a checkpoint, hashed columns or shuffled windows: by pistol, unless you say ridge
-    or reflectron (of a file also separator).
+    Files above 256 MiB and standard input above 32 MiB are learned while they are read, and so are
+    data with --checkpoint, --hash or --window. The estimator is then pistol, or --estimator ridge,
+    reflectron or (for a file) separator.
     """
     with outcomes():
         from tunefree.cli.train import EstimatorSpec, run_train
@@ -231,7 +293,7 @@ def train(
             data,
             model,
             task=str(task),
-            make=EstimatorSpec(
+            spec=EstimatorSpec(
                 str(estimator),
                 seed,
                 passes,
@@ -276,48 +338,50 @@ def predict(
         typer.Option(
             "--output",
             "-o",
-            help="write there instead of to stdout: .csv with a header, .jsonl or .parquet, else "
-            "as to stdout",
+            help="write to this file instead of stdout: .csv (with a header), .jsonl, .parquet, "
+            "or else the text of stdout",
         ),
     ] = None,
     id_: Annotated[
         str | None,
         typer.Option(
-            "--id", metavar="COLUMN", help="a column of DATA to stand before every prediction"
+            "--id", metavar="COLUMN", help="copy this column of DATA in front of each prediction"
         ),
     ] = None,
     proba: Annotated[
-        bool, typer.Option("--proba", help="class probabilities as csv, after a line of classes")
+        bool, typer.Option("--proba", help="class probabilities, as csv; line 1 names the classes")
     ] = False,
     interval: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE",
-            help="also the ends of an interval that holds this share of targets, as csv: .9, say",
+            metavar="COVERAGE",
+            help="also prediction intervals that cover this share of targets, such as .9: csv with "
+            "both ends",
         ),
     ] = None,
     set_: Annotated[
         float | None,
         typer.Option(
             "--set",
-            metavar="SHARE",
-            help="also the classes of a set that holds this share of labels: csv, 1 for those in",
+            metavar="COVERAGE",
+            help="also prediction sets that cover this share of labels, such as .9: csv, 1 for a "
+            "class in the set",
         ),
     ] = None,
     header: Header = None,
     format: FormatOption = None,
 ):
-    """Print one prediction a line for DATA.
+    """Print one prediction per row of DATA.
 
-    Columns of a csv file are matched by name if MODEL and DATA have names; a target or weight
-    column may be there or not. Features of a libsvm file that MODEL has never seen are ignored.
+    Columns are matched by name if MODEL and DATA have names, in any order; extra columns are
+    ignored. Features of a libsvm file that MODEL does not know are ignored, too.
     """
     with outcomes():
         from tunefree.cli.apply import run_predict
 
-        asked = {"proba": proba, "interval": interval, "set": set_}
-        how = {"header": header, "format": format and str(format)}
-        run_predict(model, data, output, asked, id_, **how)
+        outputs = {"proba": proba, "interval": interval, "set": set_}
+        options = {"header": header, "format": format and str(format)}
+        run_predict(model, data, output, outputs, id_, **options)
 
 
 @app.command("eval")
@@ -330,13 +394,14 @@ def evaluate(
     format: FormatOption = None,
     json: Json = False,
     html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="also write the page of `report`")
+        str | None,
+        typer.Option(metavar="FILE", help="also write the page of `report` to this file"),
     ] = None,
 ):
-    """Compare the predictions for DATA with its targets.
+    """Compare predictions for DATA with its targets.
 
-    Prints error, log-loss and AUC (two classes), or mse, mae and r2; the number of rows n; and an
-    interval for the risk on more rows like these.
+    Prints error, log-loss and AUC (two classes), or mse, mae and r2; the number of rows n; and a
+    95 % interval for the error or mse on new rows.
     """
     with outcomes():
         from tunefree.cli.apply import run_eval
@@ -349,17 +414,17 @@ def path(
     data: DataFile,
     alphas: Annotated[
         str | None,
-        typer.Option(metavar="A,B,...", help="penalties, as in Ridge (default: 50 for the data)"),
+        typer.Option(metavar="A,B,...", help="penalties, as in Ridge (default: 50 of them)"),
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="write every coefficient there, as csv"),
+        typer.Option("--out", "-o", metavar="FILE", help="write all coefficients there, as csv"),
     ] = None,
     plot: Annotated[
         str | None, typer.Option(metavar="PNG", help="draw the path there (needs matplotlib)")
     ] = None,
     solver: Annotated[
-        Solver, typer.Option(help="auto: exact where that is cheaper, else averages of SGD")
+        Solver, typer.Option(help="auto: exact where that is cheaper, else averaged SGD")
     ] = Solver.auto,
     target: Target = None,
     header: Header = None,
@@ -370,9 +435,9 @@ def path(
     format: FormatOption = None,
     json: Json = False,
 ):
-    """Print the regularization path of least squares for DATA: every penalty with its score.
+    """Print the regularization path of ridge regression for DATA: each penalty and its error.
 
-    The score is the mean squared error on rows held out (or left out one by one).
+    The error is the mean squared error on held-out rows (leave-one-out for the exact solver).
     """
     with outcomes():
         from tunefree.cli.path import run_path
@@ -395,7 +460,8 @@ def path(
 def report(
     model: ModelFile,
     data: Annotated[
-        str | None, typer.Argument(metavar="[DATA]", help="rows with targets to compare with")
+        str | None,
+        typer.Argument(metavar="[DATA]", help="rows with targets to evaluate the model on"),
     ] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="the page (default: MODEL.html)")
@@ -405,9 +471,9 @@ def report(
     weight_column: Weight = None,
     format: FormatOption = None,
 ):
-    """Write one HTML page about MODEL: what was tried and chosen, how it does on DATA.
+    """Write an HTML page about MODEL: candidates, choice, importance, and scores on DATA.
 
-    The page holds everything it shows and needs no network.
+    The page is one file and needs no network.
     """
     with outcomes():
         from tunefree.cli.page import run_report
@@ -417,7 +483,7 @@ def report(
 
 @app.command()
 def inspect(model: ModelFile, json: Json = False):
-    """Show what MODEL holds: estimator, data, choice of setting, versions, largest weights."""
+    """Show the contents of MODEL: estimator, data, chosen candidates, versions, largest weights."""
     with outcomes():
         from tunefree.cli.report import run_inspect
 
@@ -429,38 +495,40 @@ def stream(
     data: DataFile,
     target: Target = None,
     header: Header = None,
-    task: Annotated[Task, typer.Option(help="auto: as train, by the first rows")] = Task.auto,
+    task: Annotated[
+        Task,
+        typer.Option(
+            metavar="TASK", help="classification, regression, or auto: from the first rows"
+        ),
+    ] = Task.auto,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", help="write predictions there, with intervals or sets"),
+        typer.Option(
+            "--output", "-o", help="write predictions to this file, with intervals or sets"
+        ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="FILE", help="save what was learned in the end")
+        str | None, typer.Option(metavar="FILE", help="save the final model to this file")
     ] = None,
     alpha: Annotated[
-        float, typer.Option(help="share of rows that intervals or sets may miss: .01 to .5")
+        float, typer.Option(help="share of rows that intervals or sets may miss, from .01 to .5")
     ] = 0.1,
     delay: Annotated[
-        int, typer.Option(min=0, metavar="ROWS", help="labels come so many rows late")
+        int, typer.Option(min=0, metavar="ROWS", help="labels arrive this many rows late")
     ] = 0,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="save the run there, now and then and on Ctrl-C"),
+    checkpoint: CheckpointFile = None,
+    every: Every = 100_000,
+    resume: Resume = False,
+    on_bad_row: OnBadRow = BadRow.error,
+    format: Annotated[
+        RowFormat | None, typer.Option(metavar="NAME", help="file format: libsvm, csv, jsonl")
     ] = None,
-    every: Annotated[
-        int, typer.Option(min=1, metavar="ROWS", help="rows between two checkpoints")
-    ] = 100_000,
-    resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint")] = False,
-    on_bad_row: Annotated[
-        BadRow, typer.Option(help="skip: leave malformed rows out and count them")
-    ] = BadRow.error,
-    format: Annotated[RowFormat | None, typer.Option(help="overrule suffix and content")] = None,
     json: Json = False,
 ):
-    """Predict each row of DATA (also .jsonl), then learn it: for data that come and drift.
+    """Predict each row of DATA, then learn it: for data that arrive in order and may drift.
 
-    Prints the running error whenever the number of rows has doubled. Text and gaps are welcome; a
-    row without a target is predicted only.
+    Prints the error so far each time the number of rows has doubled. Text and missing values are
+    accepted; a row without a target is predicted, but not learned.
     """
     with outcomes():
         from tunefree.cli.stream import run_stream
@@ -486,14 +554,15 @@ def stream(
 @app.command()
 def demo(
     png: Annotated[
-        str | None, typer.Option(metavar="FILE", help="where to draw (needs matplotlib)")
+        str | None,
+        typer.Option(metavar="FILE", help="draw the results to this file (needs matplotlib)"),
     ] = None,
     write_data: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="also write small csv and libsvm files to train on"),
     ] = None,
 ):
-    """Show one call on a mixed table, a regression and digits, beside peers, and write a report."""
+    """Compare one call with other methods on three small data sets, and write a report."""
     with outcomes():
         from tunefree.cli.demo import run_demo
 

@@ -1,4 +1,4 @@
-"""Messages, spinners and exit codes. Results go to stdout, everything else to stderr."""
+"""Messages, spinners and exit codes. Results go to stdout, all other text to stderr."""
 
 import contextlib
 import csv
@@ -17,26 +17,26 @@ from tunefree._process import interruptible
 FAILED, USAGE, BAD_DATA, BAD_MODEL, INTERRUPTED = 1, 2, 3, 4, 130
 
 
-# Marks that turn the direction of text around.
-_TURNS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+# Characters that reverse the direction of text.
+_REVERSING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def shown(text):
-    r"""Text whose control characters, which a terminal would obey, are written as escapes.
+    r"""Text with its control characters, which a terminal would obey, written as escapes.
 
     >>> shown("\x1b[31mred")
     '\\x1b[31mred'
     """
 
     def one(c):
-        obeyed = unicodedata.category(c) == "Cc" and c not in "\n\t" or c in _TURNS
+        obeyed = unicodedata.category(c) == "Cc" and c not in "\n\t" or c in _REVERSING
         return c.encode("unicode_escape").decode() if obeyed else c
 
     return "".join(map(one, text))
 
 
 def note(message):
-    """Say something on stderr."""
+    """Print a message on stderr."""
     typer.echo(shown(str(message)), err=True)
 
 
@@ -47,14 +47,14 @@ def answer(text):
 
 
 def stop(message, code):
-    """Say on stderr what is wrong and leave with an exit code."""
+    """Print an error on stderr and exit with a code."""
     note(f"error: {message}")
     raise typer.Exit(code)
 
 
 @contextlib.contextmanager
 def outcomes():
-    """Turn what can go wrong in a command into a sentence and an exit code."""
+    """Turn errors and warnings of a command into messages, and errors into exit codes."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *_, **__: note(f"note: {message}")
@@ -65,14 +65,14 @@ def outcomes():
             stop("interrupted; nothing was written", INTERRUPTED)
         except MemoryError as problem:
             stop(str(problem) or "not enough memory", FAILED)
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except BrokenPipeError:  # the reader of our output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(FAILED) from None
 
 
 @contextlib.contextmanager
 def _terminated_like_interrupted():
-    """Let SIGTERM do what Ctrl-C does."""
+    """Treat SIGTERM like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -85,7 +85,7 @@ def _terminated_like_interrupted():
 
 @contextlib.contextmanager
 def failing(code, path):
-    """Give the faults of reading or writing one file an exit code."""
+    """Give errors from reading or writing one file an exit code."""
     try:
         yield
     except BrokenPipeError:
@@ -107,7 +107,7 @@ def working(what):
 
 
 def check_writable(*paths):
-    """Stop, before any work, if a file (None for none) could not be written."""
+    """Stop, before any work, if a file cannot be written (None: no file)."""
     for path in filter(None, paths):
         folder = os.path.dirname(os.path.realpath(path))
         if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):

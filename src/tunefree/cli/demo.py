@@ -1,4 +1,4 @@
-"""``tunefree demo``: one call beside tuned and untuned peers on three data sets, and a report."""
+"""``tunefree demo``: one call against other methods on three data sets, and a report."""
 
 import importlib.util
 import os
@@ -18,10 +18,10 @@ _NAME = "tunefree-demo"
 
 
 class Contest(NamedTuple):
-    """One data set, split once; `classify` says whether the targets are classes."""
+    """One data set, split once into training and test rows."""
 
     name: str
-    classify: bool
+    classify: bool  # whether the targets are classes
     columns: list  # their names
     target: str
     train: tuple
@@ -29,17 +29,17 @@ class Contest(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one method did on one data set: its test error, or else R², and CPU s of fitting."""
+    """The result of one method on one data set."""
 
     data: str
     method: str
     classify: bool
-    score: float
-    seconds: float
+    score: float  # test error, or R²
+    seconds: float  # CPU seconds of fitting
 
     @property
     def loss(self):
-        """Error, or the unexplained share of the variance: less is better."""
+        """Error, or the unexplained share of the variance: lower is better."""
         return self.score if self.classify else 1.0 - self.score
 
 
@@ -66,10 +66,10 @@ def run_demo(png, write_data):
                 outcomes.append(outcome)
     console.print(_table(outcomes))
     console.print(
-        "cancer, mixed: three columns in words, a tenth of the cells empty; digits: a\n"
-        "third of them. Ours gets the tables as they are, the peers the columns that\n"
-        "TablePreprocessor makes of them, standardised (LinearSVC: C of .01, .1 or 1 by\n"
-        "3-fold cross-validation). Rows: 70/30, seed 0. Ratio: CPU seconds to ours.\n"
+        "cancer, mixed: three columns as text, 10 % of the cells empty; digits: 600 rows.\n"
+        "tunefree gets the tables as they are; the other methods get numeric columns from\n"
+        "TablePreprocessor, standardized (LinearSVC: C of .01, .1 or 1 by 3-fold cross-\n"
+        "validation). Rows: 70/30, seed 0. Ratio: CPU seconds / those of tunefree.\n"
     )
     console.print(picture(outcomes))
     if png is not None:
@@ -90,10 +90,10 @@ def run_demo(png, write_data):
 
 
 def _report(contest, estimator):
-    """Write the model and the page of ``tunefree report`` about it; the path of the model."""
-    from tunefree.cli.apply import Seen
+    """Write the model and its report page; return the path of the model."""
+    from tunefree.cli.apply import EvaluatedRows
     from tunefree.cli.page import write_page
-    from tunefree.cli.train import noted
+    from tunefree.cli.train import notes_of
     from tunefree.io import Column
     from tunefree.io.model import save_model
     from tunefree.io.tables import Table
@@ -103,13 +103,13 @@ def _report(contest, estimator):
     X, y = contest.train
     kinds = ["text" if str(field.type) == "string" else "number" for field in X.schema]
     table = Table(X, y, None, contest.columns, "", None, Column(contest.target, -1), kinds=kinds)
-    notes = noted(table, "classification")
+    notes = notes_of(table, "classification")
     with failing(FAILED, model):
         save_model(estimator, model, notes=notes)
     X, y = contest.test
-    told = estimator.predict(X), estimator.predict_proba(X), estimator.decision_function(X)
-    data = f"{contest.name}, that it has not seen"
-    write_page(page, model, estimator, notes, data, Seen(X, y, None, {}, *told), None)
+    outputs = estimator.predict(X), estimator.predict_proba(X), estimator.decision_function(X)
+    rows = EvaluatedRows(X, y, None, {}, *outputs)
+    write_page(page, model, estimator, notes, f"{contest.name}, not used in training", rows, None)
     return model
 
 
@@ -124,7 +124,7 @@ def contests():
     for name, data, classify, target in (
         ("cancer, mixed", load_breast_cancer(), True, "diagnosis"),
         ("diabetes", load_diabetes(scaled=False), False, "progression"),
-        ("digits", load_digits(), True, "digit"),  # a third of them
+        ("digits", load_digits(), True, "digit"),  # 600 rows of them
     ):
         X, y = data.data, data.target
         if name.endswith("mixed"):
@@ -138,7 +138,7 @@ def contests():
 
 
 def _mixed(X, names):
-    """Numbers as tables come: a few columns in words, and a tenth of the cells empty."""
+    """A table such as users have: a few columns as text, and a tenth of the cells empty."""
     import pyarrow as pa
 
     rng, columns = np.random.default_rng(1), {}
@@ -153,7 +153,7 @@ def _mixed(X, names):
 
 
 def methods(classify):
-    """The contestants for one kind of task, ours first: names to functions that make them."""
+    """The methods for one kind of task, ours first: names to functions that make them."""
     from sklearn.linear_model import RidgeCV, SGDClassifier, SGDRegressor
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
@@ -183,12 +183,12 @@ def methods(classify):
 
 
 def warm_up():
-    """Compile what a first fit compiles; the seconds that took."""
+    """Compile what a first fit compiles; returns the seconds."""
     start = time.perf_counter()
     for contest in contests():
         X, y = contest.train
-        few = X.slice(0, 80).select(range(5)) if hasattr(X, "schema") else X[:80, -40::9]
-        methods(contest.classify)["tunefree"]().fit(few, y[:80]).predict(few)
+        small = X.slice(0, 80).select(range(5)) if hasattr(X, "schema") else X[:80, -40::9]
+        methods(contest.classify)["tunefree"]().fit(small, y[:80]).predict(small)
     return time.perf_counter() - start
 
 
@@ -198,7 +198,7 @@ def compete(contest, method):
 
     estimator = methods(contest.classify)[method]()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the peers' complaints about convergence
+        warnings.simplefilter("ignore")  # convergence warnings of the other methods
         start = time.process_time()
         estimator.fit(*contest.train)
         seconds = time.process_time() - start
@@ -208,7 +208,7 @@ def compete(contest, method):
     return outcome, estimator
 
 
-# --- What is shown --------------------------------------------------------------------------------
+# --- Table and pictures ---------------------------------------------------------------------------
 
 
 def _table(outcomes):
@@ -237,8 +237,8 @@ def _table(outcomes):
 def _scaled(outcomes):
     """Yield each data set's title and outcomes with the loss of a full bar.
 
-    The worst fills its bar, but nothing beyond the constant predictor (R² = 0), or ten times the
-    best error, is drawn to scale.
+    The largest loss fills its bar, unless it is above that of the constant predictor (R² = 0), or
+    above ten times the smallest error: then the bar is cut.
     """
     for data, group in groupby(outcomes, key=lambda outcome: outcome.data):
         group = list(group)
@@ -249,7 +249,7 @@ def _scaled(outcomes):
 
 
 def picture(outcomes):
-    """The outcomes as bars of a terminal, for rich; an arrow marks what is cut."""
+    """The outcomes as bars in a terminal, for rich; an arrow marks a bar that is cut."""
     from rich.bar import Bar
     from rich.console import Group
     from rich.table import Table

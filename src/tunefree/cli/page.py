@@ -1,7 +1,7 @@
-"""``tunefree report``: how good a model is, what it goes by and how it was chosen, as one page.
+"""``tunefree report``: scores, importance and choice of a model, as one page.
 
-The page (also of ``tunefree eval --html``) is one HTML file with tables and drawings as SVG: no
-script, nothing from the network. Without matplotlib it has its tables only.
+The page (also of ``tunefree eval --html``) is one HTML file with tables and SVG drawings: no
+script, nothing from the network. Without matplotlib it has tables only.
 """
 
 import datetime
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from tunefree.cli.apply import Scores, Seen, evaluate, load, matched_by_us
+from tunefree.cli.apply import EvaluatedRows, Scores, evaluate, load, matched_by_us
 from tunefree.cli.apply import _plain as plain
 from tunefree.cli.console import FAILED, check_writable, failing, note, working
 from tunefree.cli.report import feature_names, largest_weights, overview
@@ -55,13 +55,13 @@ svg text {{ fill: var(--ink); }}
 @media print {{ nav {{ display: none; }} figure, tr {{ break-inside: avoid; }} }}
 </style></head><body><h1>{title}</h1>{body}</body></html>
 """
-# What matplotlib draws in, and what the page has for it, by light and in the dark.
+# Colours of text in matplotlib, which become those of the page, light or dark.
 _INK, _SOFT = "#1d2126", "#59626c"
-_MOST = 20  # columns with the largest weights, classes told one by one
-# Importances: rows, and how often each column is shuffled; more columns take too long.
+_MOST = 20  # columns with the largest weights, or classes listed one by one
+# Importances: rows, permutations of each column, and columns; more would take too long.
 _ROWS_SHUFFLED, _REPEATS, _WIDEST, _MOST_EFFECTS, _MOST_LEVELS = 500, 3, 50, 4, 10
 _MOST_CURVES, _MOST_REPEATED, _MOST_CELLS, _ALPHA = 6, 1e6, 1e8, 0.1
-# What no page may hold, and a terminal may obey: C0 but for tabs and ends of lines, DEL and C1.
+# Not allowed in the page: C0 except tabs and ends of lines, DEL and C1.
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?%?")
 _TITLES = {
@@ -72,55 +72,56 @@ _TITLES = {
 }  # fmt: skip
 
 
-def run_report(model, data, output, **given):
+def run_report(model, data, output, **options):
     """Carry out ``tunefree report``."""
     output = output or f"{model}.html"
     check_writable(output)
     estimator, notes = load(model)
-    seen = scores = None
+    rows = scores = None
     if data is not None:
-        scores, _, seen = evaluate(estimator, notes, data, whole=True, **given)
-    write_page(output, model, estimator, notes, data, seen, scores)
+        scores, _, rows = evaluate(estimator, notes, data, whole=True, **options)
+    write_page(output, model, estimator, notes, data, rows, scores)
 
 
-def write_page(output, model, estimator, notes, data, seen, scores):
-    """Write the page of a model, and of its predictions for rows if there are any."""
+def write_page(output, model, estimator, notes, data, rows, scores):
+    """Write the page of a model; `rows` are `EvaluatedRows`, or None."""
     if importlib.util.find_spec("matplotlib") is None:
         note("note: the drawings need matplotlib: pip install 'tunefree[plots]'")
     with failing(FAILED, output), working("drawing"), matched_by_us():
         where = f"of {data}"
-        if seen is None:
-            seen, where = _held_out(estimator), "left out of training"
-        title, body = _body(model, estimator, notes, where, seen, scores)
+        if rows is None:
+            rows, where = _held_out(estimator), "held out in training"
+        title, body = _body(model, estimator, notes, where, rows, scores)
         page = _CONTROL.sub("\ufffd", _PAGE.format(title=escape(title), body=body))
         write_atomically(output, [page.encode(errors="replace")])
     note(f"wrote {output}")
 
 
-def _body(model, estimator, notes, where, seen, scores):
-    """Title and body of the page; `where` says which rows were seen."""
+def _body(model, estimator, notes, where, rows, scores):
+    """Title and body of the page; `where` describes the rows."""
     classes = getattr(estimator, "classes_", None)
     target = (notes.get("target") or [None])[0]
     title = f"{target or 'tunefree'}: {model}"
     sections, top = [], []
-    if seen is not None:
+    if rows is not None:
         if scores is None:
-            scores = _scores(estimator, seen).result()
-            if seen.X is None and (known := getattr(estimator, "risk_interval_", None)) is not None:
-                scores["risk_interval"] = known
+            scores = _scores(estimator, rows).result()
+            interval = getattr(estimator, "risk_interval_", None)
+            if rows.X is None and interval is not None:
+                scores["risk_interval"] = interval
                 scores["risk_interval_kind"] = estimator.risk_interval_kind_
-        trivial = _trivial(estimator, seen)
-        top.append(_verdict(seen, scores, trivial, where, classes is not None))
-        top += _warning(notes, seen)
-        sections.append(("Scores", _scores_told(scores, trivial, where)))
+        trivial = _trivial(estimator, rows)
+        top.append(_verdict(rows, scores, trivial, where, classes is not None))
+        top += _warning(notes, rows)
+        sections.append(("Scores", _scores_table(scores, trivial, where)))
         if classes is None:
-            sections += _regression(estimator, seen)
+            sections += _regression(estimator, rows)
         else:
-            sections += _classification(estimator, seen)
-        sections += _sure(estimator, seen)
+            sections += _classification(estimator, rows)
+        sections += _coverage(estimator, rows)
     elif hasattr(estimator, "report_"):
         top.append(estimator.report_.reason + " " + estimator.report_.sure())
-    sections += [*_columns(estimator, notes, seen), *_leaderboard(estimator), *_curves(estimator)]
+    sections += [*_columns(estimator, notes, rows), *_leaderboard(estimator), *_curves(estimator)]
     facts = overview(
         describe_model(model), notes, None if classes is None else classes.tolist(), most=12
     )
@@ -130,9 +131,9 @@ def _body(model, estimator, notes, where, seen, scores):
         facts.append(("predictor", f"a sum of {count} kernel functions"))
     facts.append(("page written", datetime.date.today().isoformat()))
     sections.append(("Model", _grid(("", ""), facts)))
-    verdict, *warned = top or [""]
+    verdict, *notices = top or [""]
     body = f"<p class=verdict>{escape(verdict)}</p>" if verdict else ""
-    body += "".join(f"<p class=warning role=note>{escape(words)}</p>" for words in warned)
+    body += "".join(f"<p class=warning role=note>{escape(words)}</p>" for words in notices)
     links = (f"<a href='#{_anchor(head)}'>{escape(head)}</a> " for head, _ in sections)
     body += f"<nav aria-label='Sections'>{''.join(links)}</nav>"
     return title, body + "".join(
@@ -145,23 +146,23 @@ def _anchor(head):
     return re.sub(r"\W+", "-", head.lower())
 
 
-def _few(value):
+def _text(value):
     if not isinstance(value, float):
         return str(value)
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def _grid(head, rows, chosen=(), bar=None):
-    """A table whose rows are headed by their first cells; numbers are right-aligned.
+    """A table; the first cell of each row is its heading, and numbers are right-aligned.
 
-    Rows that were chosen stand out; `bar` is the column that is drawn as bars, too.
+    Rows in `chosen` are bold; column `bar` is also drawn as bars.
     """
     rows = [list(row) for row in rows]
     columns = [[row[i] for row in rows if row[i] not in (None, "")] for i in range(len(head))]
     kinds = [all(isinstance(v, float) or _NUMBER.fullmatch(str(v)) for v in c) for c in columns]
 
     def cell(tag, value, number):
-        return f"<{tag}{' class=n' if number else ''}>{escape(_few(value))}</{tag.split()[0]}>"
+        return f"<{tag}{' class=n' if number else ''}>{escape(_text(value))}</{tag.split()[0]}>"
 
     top = "".join(cell("th scope=col", h, k) for h, k in zip(head, kinds, strict=True))
     most = 1.0
@@ -182,9 +183,9 @@ def _grid(head, rows, chosen=(), bar=None):
 
 
 def _svg(draw, title, height=3.2, mathematics=False):
-    """What `draw` draws into axes, as a named SVG within HTML; nothing without matplotlib.
+    """The drawing of `draw(axes)` as an SVG with a title, in HTML; nothing without matplotlib.
 
-    Between dollars text is `mathematics` only where there is none from a file, but powers of ten.
+    `mathematics` reads text between dollars as formulas: not for drawings with text from files.
     """
     if importlib.util.find_spec("matplotlib") is None:
         return ""
@@ -212,7 +213,7 @@ def _svg(draw, title, height=3.2, mathematics=False):
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(out, format="svg", metadata=nothing)
     text = out.getvalue()
-    # Within HTML an SVG needs neither a prologue nor namespaces; groups' names would not be unique.
+    # In HTML an SVG needs neither a prologue nor namespaces; names of groups would not be unique.
     text = re.sub(r' xmlns(:\w+)?="[^"]*"|(?<=<g) id="\w+"', "", text[text.index("<svg") :])
     inks = {_INK: "ink", "#000000": "ink", "#333333": "ink", "#4c4c4c": "ink", "#808080": "soft"}
     inks |= {colour.lower(): f"c{i}" for i, colour in enumerate(COLOURS[:6])}
@@ -226,39 +227,40 @@ def _drawings(*drawn):
     return f"<div class=drawings>{''.join(drawn)}</div>" if any(drawn) else ""
 
 
-# --- How good it is -------------------------------------------------------------------------------
+# --- Scores ---------------------------------------------------------------------------------------
 
 
 def _held_out(estimator):
-    """What is known of rows left out of training, as if they had come from a file; or None."""
-    known: Any = getattr(estimator, "held_out_", None)
+    """The held-out predictions of training as `EvaluatedRows`, or None."""
+    held_out: Any = getattr(estimator, "held_out_", None)
     y, p = np.empty(0), None
-    if hasattr(known, "codes"):
-        p, y = known.p, estimator.classes_[known.codes]
-        told = estimator.classes_[p.argmax(axis=1)] if len(p) else y
-    elif hasattr(known, "predictions") and known.predictions.shape[1] == 1:
-        told, y = known.predictions[:, 0], known.targets[:, 0]
+    if hasattr(held_out, "codes"):
+        p, y = held_out.p, estimator.classes_[held_out.codes]
+        predicted = estimator.classes_[p.argmax(axis=1)] if len(p) else y
+    elif hasattr(held_out, "predictions") and held_out.predictions.shape[1] == 1:
+        predicted, y = held_out.predictions[:, 0], held_out.targets[:, 0]
     if not len(y):
         return None
-    weight = known.weights
-    if (weight == np.round(weight)).all() and weight.sum() <= _MOST_REPEATED:  # rows given twice
+    weight = held_out.weights
+    if (weight == np.round(weight)).all() and weight.sum() <= _MOST_REPEATED:  # repeated rows
         again = np.repeat(np.arange(len(y)), weight.astype(int))
-        y, told, weight, p = y[again], told[again], None, None if p is None else p[again]
-    return Seen(None, y, weight, {}, told, p, None)
+        y, predicted, weight = y[again], predicted[again], None
+        p = None if p is None else p[again]
+    return EvaluatedRows(None, y, weight, {}, predicted, p, None)
 
 
-def _scores(estimator, seen):
+def _scores(estimator, rows):
     scores = Scores(getattr(estimator, "classes_", None), getattr(estimator, "family_", None))
-    p = seen.probabilities
-    odds = p[:, 1] if seen.decisions is None and p is not None and p.shape[1] == 2 else None
-    odds = seen.decisions if odds is None else odds
-    scores.add(seen.y, seen.predicted, p, odds, seen.weight)
+    p, decisions = rows.probabilities, rows.decisions
+    if decisions is None and p is not None and p.shape[1] == 2:
+        decisions = p[:, 1]
+    scores.add(rows.y, rows.predicted, p, decisions, rows.weight)
     return scores
 
 
-def _trivial(estimator, seen):
+def _trivial(estimator, rows):
     """The scores of the best constant for these rows: class shares, or the mean."""
-    y, weight = seen.y, np.ones(len(seen.y)) if seen.weight is None else seen.weight
+    y, weight = rows.y, np.ones(len(rows.y)) if rows.weight is None else rows.weight
     if getattr(estimator, "classes_", None) is None:
         scores = Scores(None, getattr(estimator, "family_", None))
         scores.add(y, np.full(len(y), np.average(y, weights=weight)), None, None, weight)
@@ -274,49 +276,49 @@ def _share(part):
     return f"{100 * part:.1f}\u00a0%"
 
 
-def _verdict(seen, scores, trivial, where, classify):
-    """What a person wants to know, in two sentences."""
-    n, y, (low, high) = len(seen.y), seen.y, scores["risk_interval"]
-    weight = np.ones(n) if seen.weight is None else seen.weight
+def _verdict(rows, scores, trivial, where, classify):
+    """The score, and whether the model is better than a constant, in two sentences."""
+    n, y, (low, high) = len(rows.y), rows.y, scores["risk_interval"]
+    weight = np.ones(n) if rows.weight is None else rows.weight
     if classify:
         words = f"Accuracy {_share(1 - scores['error'])} on the {n} rows {where} (95\u00a0%: "
-        words += f"{_share(1 - high)} to {_share(1 - low)}). Always answering “"
+        words += f"{_share(1 - high)} to {_share(1 - low)}). Always predicting “"
         words += f"{trivial['constant']}” would reach {_share(1 - trivial['error'])}"
         top = max(zip(*np.unique(y, return_counts=True), strict=True), key=lambda pair: pair[1])[0]
-        gain = (seen.predicted != y).astype(float) - (y != top)
+        gain = (rows.predicted != y).astype(float) - (y != top)
     else:
-        words = f"For the {n} rows {where} it is off by {_few(scores['mae'])} on average"
+        words = f"Mean absolute error {_text(scores['mae'])} on the {n} rows {where}"
         if scores["r2"] is not None:
-            words += f", and explains {_share(scores['r2'])} of the variance"
-        words += f". Always answering the mean would be off by {_few(trivial['mae'])}"
-        gain = (seen.predicted - y) ** 2 - (np.average(y, weights=weight) - y) ** 2
-    mean = np.average(gain, weights=weight)  # the difference, row by row: both meet the same rows
-    reach = 1.96 * np.sqrt(np.square(weight * (gain - mean)).sum()) / weight.sum()
-    if mean + reach < 0.0:
+            words += f"; {_share(scores['r2'])} of the variance is explained"
+        words += f". Always predicting the mean would give {_text(trivial['mae'])}"
+        gain = (rows.predicted - y) ** 2 - (np.average(y, weights=weight) - y) ** 2
+    mean = np.average(gain, weights=weight)  # of differences on the same rows
+    error = 1.96 * np.sqrt(np.square(weight * (gain - mean)).sum()) / weight.sum()
+    if mean + error < 0.0:
         return words + ": the model is better than that."
-    if mean - reach > 0.0:
+    if mean - error > 0.0:
         return words + ": the model is worse than that."
-    return words + ": on these rows the model is not surely better than that."
+    return words + ": on these rows the model is not significantly better than that."
 
 
-def _warning(notes, seen):
-    """What to say where these rows are those that the model has learned."""
+def _warning(notes, rows):
+    """A warning if these rows are those that the model was trained on."""
     sample = notes.get("sample")
-    # Each cell of a table of text passes through Python once.
-    if not sample or seen.X is None or len(seen.y) * seen.X.shape[1] > _MOST_CELLS:
+    # Each cell of a table with text passes through Python once.
+    if not sample or rows.X is None or len(rows.y) * rows.X.shape[1] > _MOST_CELLS:
         return []
-    found = set(fingerprints(seen.X, seen.y, np.arange(len(seen.y))))
-    share = np.mean([mark in found for mark in sample["rows"]])
-    # New rows are twins of learned ones no more often than these are of each other.
+    found = set(fingerprints(rows.X, rows.y, np.arange(len(rows.y))))
+    share = np.mean([fingerprint in found for fingerprint in sample["rows"]])
+    # New rows equal training rows no more often than these equal each other.
     if share <= sample["twins"] + 3.0 * np.sqrt(0.25 / len(sample["rows"])):
         return []
     return [
         f"About {100 * share:.0f}\u00a0% of the rows that the model was trained on are among "
-        "these: the scores flatter it. Give report rows that it has not seen."
+        "these: the scores are too optimistic. Use rows that it was not trained on."
     ]
 
 
-def _scores_told(scores, trivial, where):
+def _scores_table(scores, trivial, where):
     scores, trivial = dict(scores), dict(trivial)
     if "error" in scores:
         for one in (scores, trivial):
@@ -328,56 +330,56 @@ def _scores_told(scores, trivial, where):
             for name, title in _TITLES.items() if scores.get(name) is not None]  # fmt: skip
     (low, high), kind = scores["risk_interval"], scores["risk_interval_kind"]
     risk = _TITLES["error" if "error" in scores else "mse"]
-    words = f"{scores['n']} rows {where}. The {risk} on more rows like these lies in "
-    words += f"[{_few(low)}, {_few(high)}] ({kind})."
-    told = f"<p class=note>{escape(words)}</p>"
-    return _grid(("score", "this model", "best constant"), rows) + told
+    words = f"{scores['n']} rows {where}. 95\u00a0% interval of the {risk} on new rows: "
+    words += f"[{_text(low)}, {_text(high)}] ({kind})."
+    table = _grid(("score", "this model", "best constant"), rows)
+    return f"{table}<p class=note>{escape(words)}</p>"
 
 
-def _classification(estimator, seen):
-    """Classes one by one, confusions, ROC and precision-recall curves, reliability."""
+def _classification(estimator, rows):
+    """Scores of each class, confusion matrix, ROC and precision-recall curves, reliability."""
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-    y, told, weight = seen.y, seen.predicted, seen.weight
-    labels, codes = np.unique(np.concatenate([y, told]), return_inverse=True)
-    (y, told), names = np.split(codes, 2), [plain(label) for label in labels.tolist()]
+    y, predicted = rows.y, rows.predicted
+    labels, codes = np.unique(np.concatenate([y, predicted]), return_inverse=True)
+    (y, predicted), names = np.split(codes, 2), [plain(label) for label in labels.tolist()]
     every = np.arange(len(labels))
     each = precision_recall_fscore_support(
-        y, told, labels=every, zero_division=0.0, sample_weight=weight
+        y, predicted, labels=every, zero_division=0.0, sample_weight=rows.weight
     )
-    rows = [(name, *map(float, line[:3]), int(np.sum(y == k)))
-            for k, (name, *line) in enumerate(zip(names, *each, strict=True))]  # fmt: skip
-    if len(rows) > _MOST:
-        rows = sorted(rows, key=lambda row: row[3])[:_MOST]
+    lines = [(name, *map(float, line[:3]), int(np.sum(y == k)))
+             for k, (name, *line) in enumerate(zip(names, *each, strict=True))]  # fmt: skip
+    if len(lines) > _MOST:
+        lines = sorted(lines, key=lambda line: line[3])[:_MOST]
     head = "Classes and confusion matrix"
     if len(names) > _MOST:
-        head = "Classes of the lowest F1, most frequent mistakes"
-    found = _confusion(confusion_matrix(y, told, labels=every), names)
-    pair = _drawings(_grid(("class", "precision", "recall", "F1", "rows"), rows), found)
+        head = "Classes with the lowest F1, most frequent confusions"
+    found = _confusion(confusion_matrix(y, predicted, labels=every), names)
+    pair = _drawings(_grid(("class", "precision", "recall", "F1", "rows"), lines), found)
     out = [(head, pair)]
-    out += _thresholds(estimator, seen, labels, y)
-    p = seen.probabilities
+    out += _thresholds(estimator, rows, labels, y)
+    p = rows.probabilities
     if p is None:
         return out
     from tunefree.plots import ReliabilityDisplay
 
     two = len(estimator.classes_) == 2
-    right = seen.y == estimator.classes_[1] if two else y == told
-    said = p[:, 1] if two else p.max(axis=1)
+    correct = rows.y == estimator.classes_[1] if two else y == predicted
+    probability = p[:, 1] if two else p.max(axis=1)
     what = plain(estimator.classes_.tolist()[1]) if two else "the predicted class"
-    bins = np.array_split(np.argsort(said, kind="stable"), min(10, len(said)))
-    rows = [(float(said[i].mean()), float(right[i].mean()), len(i)) for i in bins]
-    head = (f"predicted probability of {what}", "share that came true", "rows")
+    bins = np.array_split(np.argsort(probability, kind="stable"), min(10, len(probability)))
+    lines = [(float(probability[i].mean()), float(correct[i].mean()), len(i)) for i in bins]
+    head = (f"predicted probability of {what}", "observed share", "rows")
     drawn = _svg(
-        lambda ax: ReliabilityDisplay.from_predictions(right, said, ax=ax),
-        f"Reliability: predicted probability of {what} against how often it came true",
+        lambda ax: ReliabilityDisplay.from_predictions(correct, probability, ax=ax),
+        f"Reliability: predicted probability of {what}, and its observed share",
     )
-    out.append(("Reliability", _drawings(drawn, _grid(head, rows))))
+    out.append(("Reliability", _drawings(drawn, _grid(head, lines))))
     return out
 
 
 def _confusion(found, names):
-    """The matrix of true and predicted classes; of many classes the most frequent mistakes."""
+    """The confusion matrix; for many classes the most frequent confusions."""
     if len(names) > _MOST:
         wrong = found - np.diag(np.diag(found))
         order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST]
@@ -400,8 +402,8 @@ def _confusion(found, names):
     )
 
 
-def _thresholds(estimator, seen, labels, y):
-    """ROC and precision-recall curves: of the second class, or of the largest against the rest."""
+def _thresholds(estimator, rows, labels, y):
+    """ROC and precision-recall curves of the second class, or of each of the largest classes."""
     from sklearn.metrics import (
         average_precision_score,
         precision_recall_curve,
@@ -411,20 +413,20 @@ def _thresholds(estimator, seen, labels, y):
 
     from tunefree.plots import COLOURS, STROKES
 
-    scores, classes = seen.probabilities, estimator.classes_.tolist()
+    scores, classes = rows.probabilities, estimator.classes_.tolist()
     if scores is None:
-        if seen.decisions is None:
+        if rows.decisions is None:
             return []
-        scores = np.column_stack([-seen.decisions, seen.decisions])
-    weigh: dict[str, Any] = {"sample_weight": seen.weight}
+        scores = np.column_stack([-rows.decisions, rows.decisions])
+    weights: dict[str, Any] = {"sample_weight": rows.weight}
     counts = np.bincount(y, minlength=len(labels))
     shown = [1] if len(classes) == 2 else range(len(classes))
     curves = []
     for k in shown:
-        place = int(np.searchsorted(labels, classes[k]))
-        own = y == place if place < len(labels) and labels[place] == classes[k] else None
+        code = int(np.searchsorted(labels, classes[k]))
+        own = y == code if code < len(labels) and labels[code] == classes[k] else None
         if own is not None and 0 < own.sum() < len(own):
-            curves.append((counts[place], plain(classes[k]), own, scores[:, k]))
+            curves.append((counts[code], plain(classes[k]), own, scores[:, k]))
     if not curves:
         return []
     curves = sorted(curves, key=lambda curve: -curve[0])[:_MOST_CURVES]
@@ -433,43 +435,43 @@ def _thresholds(estimator, seen, labels, y):
 
     def roc(ax):
         for (_, name, own, score), look in zip(curves, looks, strict=True):
-            auc = roc_auc_score(own, score, **weigh)
-            ax.plot(*roc_curve(own, score, **weigh)[:2], label=f"{name}: area {auc:.3f}", **look)
+            auc = roc_auc_score(own, score, **weights)
+            ax.plot(*roc_curve(own, score, **weights)[:2], label=f"{name}: area {auc:.3f}", **look)
         ax.plot([0, 1], [0, 1], color="0.5", linewidth=0.8, linestyle=(0, (1, 3)))
         ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
         ax.legend(loc="lower right")
 
     def pr(ax):
         for (_, name, own, score), look in zip(curves, looks, strict=True):
-            precision, recall, _ = precision_recall_curve(own, score, **weigh)
-            area = average_precision_score(own, score, **weigh)
+            precision, recall, _ = precision_recall_curve(own, score, **weights)
+            area = average_precision_score(own, score, **weights)
             ax.plot(recall, precision, label=f"{name}: {area:.3f}", drawstyle="steps-post", **look)
         ax.set(xlabel="recall", ylabel="precision", ylim=(0, 1.05), aspect="equal")
         ax.legend(title="average precision", title_fontsize=8)
 
     head = ("class", "area under the ROC curve", "average precision", "rows")
-    rows = [(name, *(float(area(own, score, **weigh))
+    lines = [(name, *(float(area(own, score, **weights))
                      for area in (roc_auc_score, average_precision_score)), int(n))
             for n, name, own, score in curves]  # fmt: skip
     drawn = _drawings(_svg(roc, "ROC curve", 4.0), _svg(pr, "Precision against recall", 4.0))
-    return [("ROC and precision-recall", drawn + _grid(head, rows))]
+    return [("ROC and precision-recall", drawn + _grid(head, lines))]
 
 
-def _regression(estimator, seen):
+def _regression(estimator, rows):
     """Predicted against actual targets, and residuals."""
     from sklearn.metrics import PredictionErrorDisplay
 
-    residuals = seen.y - seen.predicted
+    residuals = rows.y - rows.predicted
     at = (0.05, 0.25, 0.5, 0.75, 0.95)
-    rows = [("target less prediction", *map(float, np.quantile(residuals, at)))]
-    table = _grid(("", *(f"{100 * q:.0f} % below" for q in at)), rows)
+    lines = [("target minus prediction", *map(float, np.quantile(residuals, at)))]
+    table = _grid(("", *(f"{100 * q:.0f} % below" for q in at)), lines)
 
     def drawn(kind, title):
         def draw(ax):
             from matplotlib.ticker import AutoLocator, ScalarFormatter
 
             PredictionErrorDisplay.from_predictions(
-                seen.y, seen.predicted, kind=kind, ax=ax, subsample=1000, random_state=0,
+                rows.y, rows.predicted, kind=kind, ax=ax, subsample=1000, random_state=0,
                 scatter_kwargs={"alpha": 0.4, "s": 9, "color": "#0072B2", "linewidths": 0},
                 line_kwargs={"color": _INK, "linewidth": 0.8},
             )  # fmt: skip
@@ -483,64 +485,65 @@ def _regression(estimator, seen):
 
     pair = _drawings(
         drawn("actual_vs_predicted", "Actual against predicted targets"),
-        drawn("residual_vs_predicted", "Residuals: actual less predicted targets"),
+        drawn("residual_vs_predicted", "Residuals: actual minus predicted targets"),
     )
     return [("Predicted and actual", pair + table)]
 
 
-def _sure(estimator, seen):
-    """Intervals or sets of 90 % for some of the rows, and whether they hold it."""
-    verb = "predict_interval" if getattr(estimator, "classes_", None) is None else "predict_set"
-    known = getattr(estimator, "held_out_", None)
-    if seen.X is None or seen.known or known is None or not hasattr(estimator, verb):
+def _coverage(estimator, rows):
+    """Coverage of 90 % intervals or sets on some of the rows."""
+    method = "predict_interval" if getattr(estimator, "classes_", None) is None else "predict_set"
+    held_out = getattr(estimator, "held_out_", None)
+    if rows.X is None or rows.roles or held_out is None or not hasattr(estimator, method):
         return []
-    kept = np.arange(len(seen.y))[:: max(1, -(-len(seen.y) // 1000))]
-    X, y = (seen.X.take(kept) if hasattr(seen.X, "take") and hasattr(seen.X, "schema")
-            else seen.X[kept]), seen.y[kept]  # fmt: skip
+    sample = np.arange(len(rows.y))[:: max(1, -(-len(rows.y) // 1000))]
+    X, y = (rows.X.take(sample) if hasattr(rows.X, "take") and hasattr(rows.X, "schema")
+            else rows.X[sample]), rows.y[sample]  # fmt: skip
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of rows too few for a finite end
+        warnings.simplefilter("ignore")  # about too few rows for a finite end
         try:
-            said, ends = getattr(estimator, verb)(X, alpha=_ALPHA)
-        except (ValueError, NotImplementedError):  # nothing is known of rows left out
+            predicted, ends = getattr(estimator, method)(X, alpha=_ALPHA)
+        except (ValueError, NotImplementedError):  # there are no held-out predictions
             return []
-    words = f"{verb}(X, alpha={_ALPHA}) for {len(kept)} of these rows. "
+    words = f"{method}(X, alpha={_ALPHA}) for {len(sample)} of these rows. "
     drawn = ""
-    if verb == "predict_set":
+    if method == "predict_set":
         from tunefree.estimators.base import places_of
 
-        place = places_of(estimator.classes_, y)
-        inside = ends[np.arange(len(y)), place, 0] & (estimator.classes_[place] == y)
+        code = places_of(estimator.classes_, y)
+        inside = ends[np.arange(len(y)), code, 0] & (estimator.classes_[code] == y)
         size = ends[:, :, 0].sum(axis=1)
-        words += f"Sets hold {size.mean():.3g} classes in the mean; "
+        words += f"Sets hold {size.mean():.3g} classes on average; "
     else:
         ends = ends.reshape(len(y), 2)
         inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
-        words += (
-            f"Intervals have a median width of {_few(float(np.median(np.ptp(ends, axis=1))))}; "
-        )
+        width = float(np.median(np.ptp(ends, axis=1)))
+        words += f"Intervals have a median width of {_text(width)}; "
         from tunefree.plots import IntervalDisplay
 
-        some = slice(None, None, -(-len(y) // 300))
-        display = IntervalDisplay(said[some], ends[some], target=y[some], share=1.0 - _ALPHA)
-        drawn = _drawings(_svg(display.plot, "Intervals of 90 % over the predictions"))
+        drawn_rows = slice(None, None, -(-len(y) // 300))
+        display = IntervalDisplay(
+            predicted[drawn_rows], ends[drawn_rows], target=y[drawn_rows], share=1.0 - _ALPHA
+        )
+        drawn = _drawings(_svg(display.plot, "90 % prediction intervals over the predictions"))
     low, high = exact(int(inside.sum()), len(inside))
-    words += f"{_share(inside.mean())} of them hold the truth (95\u00a0%: {_share(low)} to "
-    words += f"{_share(high)}), where {100 - 100 * _ALPHA:.0f}\u00a0% are asked for."
-    head = "Prediction intervals" if verb == "predict_interval" else "Prediction sets"
+    words += f"{_share(inside.mean())} of them contain the target (95\u00a0%: {_share(low)} to "
+    words += f"{_share(high)}); the nominal coverage is {100 - 100 * _ALPHA:.0f}\u00a0%."
+    head = "Prediction intervals" if method == "predict_interval" else "Prediction sets"
     return [(head, f"<p>{escape(words)}</p>{drawn}")]
 
 
-# --- What it goes by ------------------------------------------------------------------------------
+# --- Importance of the columns --------------------------------------------------------------------
 
 
 def importances(estimator, X=None):
-    """How much every column counts, shares without units, or None.
+    """The importance of every column, as shares, or None.
 
-    Of a linear predictor coefficient times standard deviation, squared, where rows are given.
+    For a linear predictor: the square of coefficient times standard deviation, if rows are given.
     """
     for name in ("feature_importances_", "relevances_"):
-        if (found := getattr(estimator, name, None)) is not None:
-            return np.asarray(found)
+        if (shares := getattr(estimator, name, None)) is not None:
+            return np.asarray(shares)
     if not hasattr(estimator, "coef_") or X is None or hasattr(X, "schema"):
         return None
     square = X.multiply(X) if sparse.issparse(X) else np.square(X)
@@ -550,50 +553,54 @@ def importances(estimator, X=None):
     return each / max(each.sum(), 1e-300)
 
 
-def _columns(estimator, notes, seen):
-    """What every column counts for, by all that is known, and how predictions move with it."""
-    names, told, out = feature_names(estimator, notes), {}, []
-    share = importances(estimator, None if seen is None else seen.X)
-    if share is not None:
-        told["share of the predictions' spread"] = share
-    worth = getattr(estimator, "permutation_importances_", None)
-    if worth is not None:
-        told["rise of the loss when permuted, rows left out"] = worth
+def _columns(estimator, notes, rows):
+    """The importance of every column, by all measures there are, and its partial effect."""
+    names, measures, out = feature_names(estimator, notes), {}, []
+    shares = importances(estimator, None if rows is None else rows.X)
+    if shares is not None:
+        measures["share of prediction variance"] = shares
+    held_out = getattr(estimator, "permutation_importances_", None)
+    if held_out is not None:
+        measures["permutation importance (held-out rows)"] = held_out
     X = y = None
-    if seen is not None and seen.X is not None and not seen.known:
-        X, y = _few_rows(seen.X, seen.y, getattr(estimator, "classes_", None))
+    if rows is not None and rows.X is not None and not rows.roles:
+        X, y = _sample_rows(rows.X, rows.y, getattr(estimator, "classes_", None))
     words = ""
     if X is not None and y is not None:
         found, kind = _permuted(estimator, X, y)
-        told[f"rise of the {kind} when permuted, these rows"] = found.importances_mean
-        told["standard deviation"] = found.importances_std
-        words = f"Permuted: {len(y)} of these rows, {_REPEATS} times. "
+        measures[f"permutation importance (these rows): rise of the {kind}"] = (
+            found.importances_mean
+        )
+        measures["standard deviation"] = found.importances_std
+        words = f"Each column was permuted {_REPEATS} times, on {len(y)} of these rows. "
     weights = largest_weights(estimator, notes, _MOST)
-    if not told:  # sparse or streamed rows: the weights are all there is
+    if not measures:  # sparse or streamed rows
         if not weights:
             return []
-        rows = [(row["feature"], row["weight"]) for row in weights]
-        return [("Largest weights", _grid(("feature", "weight"), rows, bar=1))]
-    lead = [*told][-2 if "standard deviation" in told else -1]
-    told = dict(sorted(told.items(), key=lambda item: item[0] not in (lead, "standard deviation")))
-    order = np.argsort(-told[lead], kind="stable")[:_MOST].tolist()
-    rows = [(names[j], *(float(values[j]) for values in told.values())) for j in order]
-    table = _grid(("column", *told), rows, bar=1)
+        lines = [(row["feature"], row["weight"]) for row in weights]
+        return [("Largest weights", _grid(("feature", "weight"), lines, bar=1))]
+    # The best measure orders the columns: these rows, or else held-out rows, or else shares.
+    best = [*measures][-2 if "standard deviation" in measures else -1]
+    first = (best, "standard deviation")
+    measures = dict(sorted(measures.items(), key=lambda item: item[0] not in first))
+    order = np.argsort(-measures[best], kind="stable")[:_MOST].tolist()
+    lines = [(names[j], *(float(values[j]) for values in measures.values())) for j in order]
+    table = _grid(("column", *measures), lines, bar=1)
     levels = "; ".join(row["levels"] for row in weights if row.get("levels"))
-    words += f"Levels that count most: {levels}." if levels else ""
+    words += f"Most important levels: {levels}." if levels else ""
     out.append(("Columns", table + (f"<p class=note>{escape(words)}</p>" if words else "")))
     if X is not None:
         drawn = [_effect(estimator, X, j, names) for j in order[:_MOST_EFFECTS]
-                 if told[lead][j] > 0]  # fmt: skip
-        words = "Mean prediction for these rows if all of them had that value in one column. "
-        words += "Marks above the axis: tenths of the rows."
+                 if measures[best][j] > 0]  # fmt: skip
+        words = "Mean prediction if all of these rows had the same value in one column. "
+        words += "Marks above the axis: deciles of the column."
         if any(drawn):
             out.append(("Partial effects", f"<p class=note>{words}</p>{_drawings(*drawn)}"))
     return out
 
 
 def _permuted(estimator, X, y):
-    """Permutation importances on these rows, and of which loss."""
+    """Permutation importances on these rows, and the name of the loss."""
     from sklearn.inspection import permutation_importance
     from sklearn.metrics import log_loss, mean_squared_error
 
@@ -611,25 +618,25 @@ def _permuted(estimator, X, y):
 
 
 def _effect(estimator, X, j, names):
-    """The partial dependence on one column; nothing where it has none."""
+    """The partial dependence on one column; nothing if the column is constant."""
     from sklearn.inspection import PartialDependenceDisplay
 
     column: Any = X[:, j] if isinstance(X, np.ndarray) else X.iloc[:, j]
-    known = column == column  # noqa: PLR0124 -- missing values differ from themselves
+    present = column == column  # noqa: PLR0124 -- missing values differ from themselves
     text, target = column.dtype.kind == "O", None
-    if text:  # the levels seen most
-        counts = column[known].value_counts()
-        known &= column.isin(counts.index[:_MOST_LEVELS])
-    elif column.dtype.kind not in "iuf" or len(np.unique(column[known])) < 2:
+    if text:  # the most frequent levels
+        counts = column[present].value_counts()
+        present &= column.isin(counts.index[:_MOST_LEVELS])
+    elif column.dtype.kind not in "iuf" or len(np.unique(column[present])) < 2:
         return ""
     classes = getattr(estimator, "classes_", None)
     if classes is not None and len(classes) > 2:
         target = classes[-1]
-    said = "prediction" if classes is None else f"probability of {plain(classes.tolist()[-1])}"
+    what = "prediction" if classes is None else f"probability of {plain(classes.tolist()[-1])}"
 
     def plot(ax):
         display = PartialDependenceDisplay.from_estimator(
-            estimator, X[np.asarray(known)], [j], ax=ax,
+            estimator, X[np.asarray(present)], [j], ax=ax,
             categorical_features=[j] if text else None, grid_resolution=20, target=target,
             feature_names=names,
         )  # fmt: skip
@@ -637,13 +644,13 @@ def _effect(estimator, X, j, names):
             if text:  # bars begin at 0
                 low, high = one.get_ylim()
                 one.set_ylim(min(low, 0.0), max(high, 0.0))
-            one.set(ylabel=f"mean {said}")
+            one.set(ylabel=f"mean {what}")
 
-    return _svg(plot, f"Partial effect of {names[j]} on the {said}", 2.8)
+    return _svg(plot, f"Partial effect of {names[j]} on the {what}", 2.8)
 
 
-def _few_rows(X, y, classes):
-    """At most so many rows, evenly, as scikit-learn takes them; None if there is no such form."""
+def _sample_rows(X, y, classes):
+    """Evenly spread rows in a form for scikit-learn, or (None, None)."""
     d = X.shape[1]
     if sparse.issparse(X) or d > _WIDEST:
         return None, None
@@ -660,7 +667,7 @@ def _few_rows(X, y, classes):
     return X[kept], y[kept]
 
 
-# --- How it was chosen ----------------------------------------------------------------------------
+# --- Choice of the candidate ----------------------------------------------------------------------
 
 
 def _leaderboard(estimator):
@@ -672,7 +679,7 @@ def _leaderboard(estimator):
     report = getattr(estimator, "report_", None)
     drawn = _drawings(_svg(
         lambda ax: LeaderboardDisplay.from_estimator(estimator, ax=ax),
-        "Candidates by their risk on rows left out" if report else "Candidates by their risk",
+        "Candidates by their held-out risk" if report else "Candidates by their risk",
         1.0 + 0.25 * min(len(board), 15), mathematics=True,
     ))  # fmt: skip
     if report is None:
@@ -680,17 +687,16 @@ def _leaderboard(estimator):
         return [("Leaderboard", _grid(head, [list(row.values()) for row in board]) + drawn)]
     head, *rows = report.table()
     chosen = [i for i, row in enumerate(board) if row["chosen"]]
-    left = "; ".join(f"{name}: {reason}" for name, reason in report.skipped.items())
+    skipped = "; ".join(f"{name}: {reason}" for name, reason in report.skipped.items())
     why = f"<p>{escape(f'{report.reason} {report.sure()} {report.closing()}')}</p>"
-    why += f"<p class=note>Not suited: {escape(left)}.</p>" if left else ""
+    why += f"<p class=note>Skipped: {escape(skipped)}.</p>" if skipped else ""
     timed = report.seconds is not None
-    spent = [
+    seconds = [
         (r["candidate"], r["seconds" if timed else "cost"]) for r in board if r["risk"] is not None
     ]
     if timed:
-        spent.append(("last fit, on all rows", report.refit_seconds))
-    unit = "seconds" if timed else "seconds, as planned"
-    timing = _grid(("candidate", unit), spent, bar=1)
+        seconds.append(("final fit, on all rows", report.refit_seconds))
+    timing = _grid(("candidate", "seconds" if timed else "planned seconds"), seconds, bar=1)
     return [
         ("Leaderboard", _grid((*head[:-1], "share"), rows, chosen) + drawn + why),
         ("Timing", timing),
@@ -701,10 +707,10 @@ def _curves(estimator):
     from tunefree.plots import RiskCurveDisplay
 
     try:
-        display = RiskCurveDisplay(**RiskCurveDisplay._told(estimator))
+        display = RiskCurveDisplay(**RiskCurveDisplay._data_of(estimator))
     except ValueError:  # it has no trace of its risk
         return []
-    if display.errors:  # the leaderboard has shown these
+    if display.errors:  # the leaderboard shows these
         return []
     text = "<p class=note>Every row was predicted before it was learned.</p>"
     rows = display.xlabel == "rows seen"

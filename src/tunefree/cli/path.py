@@ -34,7 +34,7 @@ def parse_alphas(text):
     except ValueError:
         alphas = []
     if not alphas or not all(0.0 < alpha < np.inf for alpha in alphas):
-        stop(f"--alphas {text} is no list of positive numbers, like 100,10,1", USAGE)
+        stop(f"--alphas {text} is not a list of positive numbers such as 100,10,1", USAGE)
     return alphas
 
 
@@ -46,14 +46,14 @@ def run_path(data, alphas, *, solver, out, plot, seed, passes, as_json, **option
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
         stop("--plot needs matplotlib: pip install 'tunefree[plots]'", USAGE)
     check_writable(out, plot)
-    table = read_rows(data, data, float, options, hint="a path is of numbers only")
+    table = read_rows(data, data, float, options, hint="the path needs numbers in every column")
     model = tunefree.AveragedSGDRegressor(
         "geometric", solver=solver, alphas=alphas, random_state=seed, max_iter=passes or "auto"
     )
-    with failing(BAD_DATA, data), working(f"a path from {len(table.y)} rows"):
+    with failing(BAD_DATA, data), working(f"computing the path of {len(table.y)} rows"):
         model.fit(table.X, table.y, sample_weight=table.weight)
     scores, n_features = model.validation_scores_, table.X.shape[1]
-    if scores is None:  # a single penalty leaves nothing to choose
+    if scores is None:  # there is only one penalty
         scores = np.full(len(model.alphas_), np.nan)
     if (out or plot) and not hasattr(model, "coefs_"):
         n = len(model.alphas_) * n_features
@@ -72,7 +72,7 @@ def run_path(data, alphas, *, solver, out, plot, seed, passes, as_json, **option
         note(f"drew {plot}")
     note(f"{data}: {len(table.y)} rows, {n_features} features; solver {model.solver_}")
     if len(scores) > 1:
-        how = "leave-one-out" if model.solver_ == "exact" else "rows held out"
+        how = "leave-one-out" if model.solver_ == "exact" else "held-out rows"
         note(f"alpha {model.alpha_:.6g}, chosen by {how}")
     rows = [[float(a), None if np.isnan(s) else float(s)]
             for a, s in zip(model.alphas_, scores, strict=True)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``tunefree inspect``: what a model is, as text and as JSON."""
+"""``tunefree inspect``: the contents of a model file, as text or JSON."""
 
 import json
 
@@ -11,14 +11,14 @@ from tunefree.cli.console import (
     failing,
     shown,
 )  # fmt: skip
-from tunefree.cli.train import column_name, column_told, kinds_told
+from tunefree.cli.train import column_label, column_name, describe_kinds
 from tunefree.io.model import describe_model
 
-_MOST_PRINTED = 10  # of the columns with the largest weights
+_MOST_PRINTED = 10  # columns, those with the largest weights
 
 
 def feature_names(estimator, notes):
-    """The names of the columns, by the user where they have any."""
+    """The names of the columns, from the file if it has names."""
     names = notes.get("feature_names")
     names = getattr(estimator, "feature_names_in_", None) if names is None else names
     first = 0 if notes.get("zero_based") is True else 1
@@ -46,27 +46,27 @@ def run_inspect(path, as_json):
     _print(console, rows)
     board = facts["leaderboard"]
     if board and "candidate" in board[0]:
-        _print(console, _race(board), "validation on rows left out")
+        _print(console, _candidates(board), "validation on held-out rows")
     else:
         _print(console, board, "progressive validation")
     rows = facts["largest_weights"]
     if rows and "relevance" in rows[0]:
-        most = max(row["relevance"] for row in rows)
+        largest = max(row["relevance"] for row in rows)
         rows = [
             {"feature": row["feature"], "relevance": row["relevance"],
-             "": "#" * round(20 * row["relevance"] / max(most, 1e-300)), "levels": row["levels"],
+             "": "#" * round(20 * row["relevance"] / max(largest, 1e-300)), "levels": row["levels"],
              **{name: row[name] for name in ("importance",) if name in row}}
             for row in rows
         ]  # fmt: skip
         if not any(row["levels"] for row in rows):
             rows = [{k: v for k, v in row.items() if k != "levels"} for row in rows]
-        _print(console, rows, "most relevant columns")
+        _print(console, rows, "most important columns")
     else:
         _print(console, rows, "largest weights")
 
 
 def _collect(path):
-    """What there is to know about a model file, as plain values."""
+    """The contents of a model file, as plain values."""
     estimator, notes = load(path)
     with failing(BAD_MODEL, path):
         facts = describe_model(path)
@@ -86,9 +86,9 @@ def _collect(path):
 
 
 def overview(facts, notes, classes, most=None):
-    """Titles and words: the estimator, its data and classes, and who wrote the file."""
+    """Titles and texts: the estimator, its data and classes, versions and checksum."""
     rows = [("estimator", facts["class"]), ("features", str(facts["n_features"]))]
-    rows += layout_told(notes)
+    rows += describe_data(notes)
     if classes is not None:
         more = ", ..." if len(classes[:most]) < len(classes) else ""
         rows.append(("classes", ", ".join(map(str, classes[:most])) + more))
@@ -96,25 +96,25 @@ def overview(facts, notes, classes, most=None):
     return [*rows, ("written by", versions), ("sha256", facts["sha256"])]
 
 
-def layout_told(notes):
-    """What there is to say of the columns of a model's data: titles and words."""
+def describe_data(notes):
+    """Titles and texts about the data of a model."""
     rows = [(name, str(notes[name])) for name in ("task", "rows", "nonzeros") if name in notes]
-    if kinds_told(notes):
-        rows.append(("columns", kinds_told(notes)))
+    if kinds := describe_kinds(notes):
+        rows.append(("columns", kinds))
     if notes.get("gaps"):
         rows.append(("missing values", str(notes["gaps"])))
     if notes.get("target"):
-        rows.append(("target", column_told(notes["target"])))
+        rows.append(("target", column_label(notes["target"])))
     return rows
 
 
 def largest_weights(estimator, notes, most):
     """The features of the largest weights, by decreasing effect, as dicts.
 
-    The effect is the weight times the column's spread, as far as `train` noted that. ``feature``,
-    ``weight`` and, with several outputs, ``output``; of a stack ``relevance`` in place
-    of the weight, the ``levels`` of a category that count most, and the ``importance``, if it is
-    known: what permuting the column costs on rows left out. Empty for a model without.
+    The effect is the weight times the standard deviation of the column, if `train` noted that. The
+    keys are ``feature``, ``weight`` and, with several outputs, ``output``. For a stack they are
+    ``feature``, ``relevance``, ``levels`` (the most important ones of a category) and, if it is
+    known, ``importance``: the permutation importance on held-out rows. Empty without weights.
     """
     if len(getattr(estimator, "column_relevances_", ())):
         names, each = feature_names(estimator, notes), estimator.relevances_
@@ -122,11 +122,11 @@ def largest_weights(estimator, notes, most):
             np.flatnonzero(estimator.table_.kinds_ == "category").tolist(),
             estimator.relevances_by_level_.values(), strict=True,
         ))  # fmt: skip
-        worth = getattr(estimator, "permutation_importances_", None)
+        importances = getattr(estimator, "permutation_importances_", None)
         return [
             {"feature": names[j], "relevance": float(each[j]),
-             "levels": _levels_told(names[j], levels.get(j, {})),
-             **({} if worth is None else {"importance": float(worth[j])})}
+             "levels": _describe_levels(names[j], levels.get(j, {})),
+             **({} if importances is None else {"importance": float(importances[j])})}
             for j in np.argsort(-each, kind="stable")[:most].tolist()
         ]  # fmt: skip
     if not hasattr(estimator, "coef_"):
@@ -144,21 +144,21 @@ def largest_weights(estimator, notes, most):
     return rows
 
 
-def _levels_told(name, levels, most=3):
-    """The levels of a column that count most, with their shares."""
+def _describe_levels(name, levels, most=3):
+    """The most important levels of a column, with their shares."""
     best = sorted(levels.items(), key=lambda item: -item[1])[:most]
     return ", ".join(f"{name}={level} {share:.1%}" for level, share in best)
 
 
-def _race(board):
-    """The leaderboard of a race as briefly as its report has it."""
-    shown = {"risk": ".4g", "risk_se": ".2g", "log_loss": ".4g", "seconds": ".2f"}
-    shown = {name: form for name, form in shown.items()
+def _candidates(board):
+    """The leaderboard of `TuneFree*`, with the columns of its report."""
+    formats = {"risk": ".4g", "risk_se": ".2g", "log_loss": ".4g", "seconds": ".2f"}
+    formats = {name: form for name, form in formats.items()
              if any(row.get(name) is not None for row in board)}  # fmt: skip
     return [
         {"candidate": row["candidate"]}
         | {name: "" if row.get(name) is None else format(row[name], form)
-           for name, form in shown.items()}
+           for name, form in formats.items()}
         | {"": f"{row['share']:.0%}" if row["chosen"] else row["status"].replace("finished", "")}
         for row in board
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``tunefree stream``: predict each row, then learn it, as it comes."""
+"""``tunefree stream``: predict each row when it arrives, then learn it."""
 
 import itertools
 import json
@@ -30,7 +30,7 @@ from tunefree.io.files import chunks, fingerprint
 from tunefree.io.model import ModelError, save_model
 from tunefree.io.records import records
 
-# So many first rows tell the task.
+# The task is guessed from this many targets.
 _LOOK = 200
 _HEADS = {
     "classification": ("prediction", "probability", "set"),
@@ -39,50 +39,50 @@ _HEADS = {
 
 
 class _Source:
-    """The data, for a checkpoint to know them by."""
+    """The data, as a checkpoint identifies them."""
 
     def __init__(self, data, pieces):
         self.name, self.pieces = "<stdin>" if data == "-" else data, pieces
 
     def identity(self, mark):
-        """What comes before the mark."""
+        """A hash of the file up to the mark; None for other data."""
         found = os.path.isfile(self.name)
         return {"content": fingerprint(self.name, mark.place[0]) if found else None}
 
 
 class _Run:
-    """A stream under way: what a checkpoint saves of it."""
+    """The state of a run, which a checkpoint saves."""
 
     epoch, width = 0, 1
 
     def __init__(self, estimator, source, task, alpha, delay, out):
         self.estimator, self.source, self.task = estimator, source, task
         self.alpha, self.delay, self.out = alpha, delay, out
-        self.late = []  # rows whose labels have yet to come: number, values, label, whether held
-        self.mark, self.layout, self.held, self.rows = Mark((0, 1)), [], 0, 0
+        self.pending = []  # rows whose labels are delayed: number, values, label, whether covered
+        self.mark, self.layout, self.covered, self.rows = Mark((0, 1)), [], 0, 0
 
     @property
     def state(self):
-        """Where the predictions are, and what the first line said."""
+        """The position in the file of predictions, the layout of the first line, and the counts."""
         if self.out is not None:
             self.out.flush()
             os.fsync(self.out.fileno())
         written = 0 if self.out is None else self.out.tell()
-        asked = vars(self.estimator).get("_waiting", {})
+        waiting = vars(self.estimator).get("_waiting", {})
         return {"task": self.task, "alpha": self.alpha, "delay": self.delay, "layout": self.layout,
-                "held": self.held, "rows": self.rows, "written": written, "late": self.late,
-                "asked": [*asked.items()]}  # fmt: skip
+                "covered": self.covered, "rows": self.rows, "written": written,
+                "pending": self.pending, "waiting": [*waiting.items()]}  # fmt: skip
 
     def resume(self, estimator, mark, epoch, width, state):
-        """Go on from what a checkpoint holds; predictions after it are made again."""
+        """Continue from a checkpoint; predictions after it are made again."""
         for name in ("alpha", "delay"):
             if state[name] != getattr(self, name):
-                raise ModelError(f"the checkpoint has --{name} {state[name]}")
-        self.late = state["late"]
-        if state["asked"]:
-            vars(estimator)["_waiting"] = dict(state["asked"])
+                raise ModelError(f"the checkpoint was written with --{name} {state[name]}")
+        self.pending = state["pending"]
+        if state["waiting"]:
+            vars(estimator)["_waiting"] = dict(state["waiting"])
         self.estimator, self.mark, self.task = estimator, mark, state["task"]
-        self.layout, self.held, self.rows = state["layout"], state["held"], state["rows"]
+        self.layout, self.covered, self.rows = state["layout"], state["covered"], state["rows"]
         if self.out is not None:
             if os.fstat(self.out.fileno()).st_size < state["written"]:
                 raise ModelError(f"{self.out.name} lacks predictions made before the checkpoint")
@@ -90,41 +90,41 @@ class _Run:
             self.out.seek(state["written"])
 
     def take(self, record):
-        """Predict a row, write what was predicted, and learn the row whose label comes now."""
+        """Predict a row, write the prediction, and learn the row whose label arrives now."""
         model, x, y = self.estimator, record.x, record.y
         row = self.mark.rows + 1
         key = row if self.delay else None
         if self.task == "classification":
-            chances = model.predict_proba_one(x, key)
-            best = max(chances, key=chances.__getitem__) if chances else ""
-            within = model.predict_set_one(x, self.alpha)
-            line = (best, chances.get(best, ""), "|".join(sorted(map(str, within))))
-            held = y in within
+            probabilities = model.predict_proba_one(x, key)
+            best = max(probabilities, key=probabilities.__getitem__) if probabilities else ""
+            labels = model.predict_set_one(x, self.alpha)
+            line = (best, probabilities.get(best, ""), "|".join(sorted(map(str, labels))))
+            covered = y in labels
         else:
-            said = model.predict_one(x, key)
+            prediction = model.predict_one(x, key)
             low, high = model.predict_interval_one(x, self.alpha)
-            line = ("" if said is None else said, low, high)
-            held = y is not None and low <= y <= high
+            line = ("" if prediction is None else prediction, low, high)
+            covered = y is not None and low <= y <= high
         if self.out is not None:
             self.out.write(as_csv([line]).encode())
-        self.late.append((row, x, y, held))
-        if len(self.late) > self.delay:
-            row_then, x, y, held = self.late.pop(0)
-            model.learn_one(x, y, key=row_then if self.delay else None)
+        self.pending.append((row, x, y, covered))
+        if len(self.pending) > self.delay:
+            earlier, x, y, covered = self.pending.pop(0)
+            model.learn_one(x, y, key=earlier if self.delay else None)
             if y is not None:
-                self.held, self.rows = self.held + held, self.rows + 1
+                self.covered, self.rows = self.covered + covered, self.rows + 1
         self.mark = Mark(record.place, row)
 
     def summary(self):
-        """What has been learned, in numbers."""
+        """What ``--json`` prints."""
         model = self.estimator
-        told = {"task": self.task, "rows": self.mark.rows, "labelled": self.rows}
+        summary = {"task": self.task, "rows": self.mark.rows, "labelled": self.rows}
         if self.rows:
-            told["error"] = model.progressive_error_
-            told["half_life"] = model.half_life_
-            told["covered"] = self.held / self.rows
-            told["outlier_rows"] = model.n_outlier_rows_
-        return told
+            summary["error"] = model.progressive_error_
+            summary["half_life"] = model.half_life_
+            summary["covered"] = self.covered / self.rows
+            summary["outlier_rows"] = model.n_outlier_rows_
+        return summary
 
 
 def run_stream(
@@ -137,19 +137,19 @@ def run_stream(
     for path, what in ((model, "model"), (checkpoint, "checkpoint")):
         if path is not None:
             check_output(path, what)
-    going_on = resume and os.path.exists(str(checkpoint))
+    resuming = resume and os.path.exists(str(checkpoint))
     with failing(BAD_DATA, data):
-        pieces, kind = _opened(data, format)
+        pieces, kind = _open(data, format)
         if kind == "libsvm" and (columns["target"] or columns["header"] is not None):
             stop("--target and --header are for csv and JSON lines", USAGE)
         if kind not in ("csv", "libsvm", "jsonl"):
-            stop(f"rows of {kind} do not come one by one: give csv, libsvm or JSON lines", USAGE)
+            stop(f"{kind} files cannot be streamed: use csv, libsvm or JSON lines", USAGE)
         options = {k: v for k, v in columns.items() if v is not None}
-        if not going_on:
-            pieces, task = _told_task(pieces, data, kind, task, options)
-    with failing(FAILED, output), _written(output, going_on) as out:
+        if not resuming:
+            pieces, task = _guess_task(pieces, data, kind, task, options)
+    with failing(FAILED, output), _predictions_file(output, resuming) as out:
         makes: Any = {"classification": StreamClassifier, "regression": StreamRegressor}
-        if going_on and task == "auto":
+        if resuming and task == "auto":
             task = _task_of(checkpoint)
         run = _Run(makes[task](), _Source(data, pieces), task, alpha, delay, out)
         skipped = Skipped() if on_bad_row == "skip" else None
@@ -167,8 +167,8 @@ def run_stream(
         except KeyboardInterrupt:
             if checkpoint is None or not run.mark.rows:
                 raise
-            words = f"{checkpoint} holds what {run.mark.rows} rows taught: --resume goes on"
-            stop(f"interrupted; {words}", INTERRUPTED)
+            words = f"{checkpoint} holds the state after {run.mark.rows} rows"
+            stop(f"interrupted; {words}: continue with --resume", INTERRUPTED)
         except ModelError as problem:
             stop(str(problem), BAD_MODEL)
     seconds = time.perf_counter() - start
@@ -181,8 +181,8 @@ def run_stream(
         answer(json.dumps(run.summary() | {"seconds": seconds}))
 
 
-def _opened(data, format):
-    """The bytes of the data, and how they hold rows: as told, by the name or by the first line."""
+def _open(data, format):
+    """The bytes of the data, and their format: as given, from the name or from the first line."""
     pieces = data
     suffix = os.path.splitext(data.removesuffix(".gz").removesuffix(".zst"))[1].lower()
     kind = format or ("jsonl" if suffix in (".jsonl", ".ndjson") else format_of(data))
@@ -194,25 +194,25 @@ def _opened(data, format):
     return pieces, kind
 
 
-def _told_task(pieces, data, kind, task, options):
-    """The task that was said, or that the targets of the first rows tell."""
+def _guess_task(pieces, data, kind, task, options):
+    """The data, and the task: as given, or guessed from the first targets."""
     if isinstance(pieces, str):
-        look = again = pieces
+        head = whole = pieces
     else:
         first = next(iter(pieces), b"")
-        look = Named(pieces.name, [first[: first.rfind(b"\n") + 1] or first])
-        again = Named(pieces.name, itertools.chain([first], pieces))
+        head = Named(pieces.name, [first[: first.rfind(b"\n") + 1] or first])
+        whole = Named(pieces.name, itertools.chain([first], pieces))
     if task != "auto":
-        return again, task
-    found = (r.y for r in records(look, kind, skipped=Skipped(), **options) if r.y is not None)
+        return whole, task
+    found = (r.y for r in records(head, kind, skipped=Skipped(), **options) if r.y is not None)
     y = list(itertools.islice(found, _LOOK))
     if not y:
-        stop("no row has a target: --task tells what they will be", USAGE)
+        stop("no complete row with a target was found: see --target, or give --task", USAGE)
     numbers = all(type(v) in (int, float) for v in y)
     task, reason = guess_task(np.array(y, dtype=float if numbers else str))
     other = "regression" if task == "classification" else "classification"
-    note(f"{task}: {reason}" + (f"; --task {other} overrules" if numbers else ""))
-    return again, task
+    note(f"{task}: {reason}" + (f"; use --task {other} to change this" if numbers else ""))
+    return whole, task
 
 
 def _task_of(checkpoint):
@@ -223,11 +223,11 @@ def _task_of(checkpoint):
         return values["state"]["task"] if isinstance(values["state"], dict) else "classification"
 
 
-class _written:
-    """The file of predictions, open to be gone on with; None if none is wanted."""
+class _predictions_file:
+    """The file of predictions, or None; a run that resumes appends to it."""
 
-    def __init__(self, path, going_on):
-        self.path, self.mode = path, "r+b" if going_on and path and os.path.exists(path) else "wb"
+    def __init__(self, path, resuming):
+        self.path, self.mode = path, "r+b" if resuming and path and os.path.exists(path) else "wb"
 
     def __enter__(self):
         self.file: Any = None if self.path is None else open(self.path, self.mode)
@@ -239,10 +239,10 @@ class _written:
 
 
 def _go(run, saved, kind, skipped, options, quiet):
-    """Take all rows from the mark on; the error is told whenever the rows have doubled."""
+    """Take all rows from the mark on, and print the error each time their number has doubled."""
     if run.out is not None and run.out.tell() == 0:
         run.out.write(as_csv([_HEADS[run.task]]).encode())
-    told = _Told(run, quiet)
+    print_error = _ErrorLines(run, quiet)
     for record in records(
         run.source.pieces, kind, place=run.mark.place, layout=run.layout, skipped=skipped, **options
     ):
@@ -253,8 +253,8 @@ def _go(run, saved, kind, skipped, options, quiet):
             saved.begin()
             run.take(record)
             saved.end(run)
-        told()
-    told(last=True)
+        print_error()
+    print_error(last=True)
 
 
 def _check(y, run):
@@ -264,12 +264,12 @@ def _check(y, run):
         and (type(y) not in (int, float) or not math.isfinite(y))
     ):
         raise ValueError(
-            f"{run.source.name}: row {run.mark.rows + 1}: the target {y!r} is no number"
+            f"{run.source.name}: row {run.mark.rows + 1}: the target {y!r} is not a number"
         )
 
 
-class _Told:
-    """Prints the running error on stderr."""
+class _ErrorLines:
+    """Prints on stderr the error of all rows, and of the rows since the previous line."""
 
     def __init__(self, run, quiet):
         self.run, self.quiet = run, quiet
@@ -278,7 +278,7 @@ class _Told:
             self.next *= 2
         if not quiet:
             name = "error" if run.task == "classification" else "squared error"
-            note(f"{'rows':>14} {name:>14} {'of late':>14} {'half-life':>10}")
+            note(f"{'rows':>14} {name:>14} {'new rows':>14} {'half-life':>10}")
 
     def __call__(self, last=False):
         rows = self.run.rows
@@ -287,6 +287,6 @@ class _Told:
         model = self.run.estimator
         so_far = model.progressive_error_
         n, total = self.before
-        late = (so_far * rows - total) / (rows - n)
-        note(f"{rows:14,} {so_far:14.4g} {late:14.4g} {model.half_life_:10,.0f}")
+        recent = (so_far * rows - total) / (rows - n)
+        note(f"{rows:14,} {so_far:14.4g} {recent:14.4g} {model.half_life_:10,.0f}")
         self.before, self.next = (rows, so_far * rows), 2 * rows

@@ -1,7 +1,7 @@
-"""``tunefree train``: read, choose the task, fit, save, say what happened.
+"""``tunefree train``: read, choose the task, fit, save, and print a summary.
 
-Data are learned from a table in memory, or from a source as they are read: large files and
-standard input, and whatever has a checkpoint, hashed columns or shuffled windows.
+Data are learned from a table in memory, or while they are read: large files, large standard input,
+and data with a checkpoint, hashed columns or shuffled windows.
 """
 
 import contextlib
@@ -40,23 +40,23 @@ from tunefree.io.model import ModelError, is_model, save_model
 from tunefree.io.tables import did_you_mean, unnamed
 from tunefree.select.candidates import weighted_mean
 
-# So many bytes of standard input, or rows of a file, are looked at to tell the task.
+# The task is guessed from so many bytes of standard input, or rows of a file.
 _LOOK, _ROWS = 128 << 10, 20_000
 MOST_CLASSES = 20
 _MOST_NOTED = 1000  # columns whose spread a model file holds
-# Files and standard input beyond so many bytes do not lie in memory.
-_LARGE, _HELD = 256 << 20, 32 << 20
-_NAMES = {
-    "number": "numbers",
-    "truth": "truth values",
-    "date": "dates",
-    "date dmy": "dates, day first",
+# Files, and standard input, of more bytes are not loaded into memory.
+_LARGE_FILE, _LARGE_INPUT = 256 << 20, 32 << 20
+_KINDS = {
+    "number": "numeric",
+    "truth": "boolean",
+    "date": "date",
+    "date dmy": "date (day first)",
     "text": "text",
 }
 
 
 class Trained(NamedTuple):
-    """What a training gives."""
+    """The result of a training."""
 
     estimator: Any
     notes: dict
@@ -64,11 +64,11 @@ class Trained(NamedTuple):
     seconds: float
 
 
-def run_train(data, model, *, task, make, run, stream, as_json, **options):
+def run_train(data, model, *, task, spec, run, stream, as_json, **options):
     """Carry out ``tunefree train``.
 
-    `make` is an `EstimatorSpec`, `run` holds checkpoint, every and resume, `stream` hashed, window
-    and on_bad_row; the rest is for `tunefree.io.read`.
+    `spec` is an `EstimatorSpec`. `run` holds checkpoint, every and resume; `stream` holds hashed,
+    window and on_bad_row. The other options are those of `tunefree.io.read`.
     """
     check_output(model)
     why, source = _implied(run, stream, options["format"] or format_of(data)), data
@@ -77,43 +77,43 @@ def run_train(data, model, *, task, make, run, stream, as_json, **options):
     with failing(BAD_DATA, data), working(f"reading {data}"):
         if data == "-" and why is not None:
             source = Replay("<stdin>", chunks("-"))
-        elif data == "-" or why is None and make.name != "kernel":
-            source, large = take_in(data)
+        elif data == "-" or why is None and spec.name != "kernel":
+            source, large = open_data(data)
             if large:
                 why = "large standard input" if data == "-" else "a large file"
-    if why and make.beside:
-        stop(f"--{next(iter(make.beside))} needs all rows at once, and {why} has them one by one",
-             USAGE)  # fmt: skip
+    if why and spec.role_columns:
+        option = next(iter(spec.role_columns))
+        stop(f"--{option} is not available with {why}: rows are learned as they are read", USAGE)
     if why:
-        options = options | stream | {"seed": make.seed}
-        done = _from_source(source, data, why, task, make, run, options)
+        options = options | stream | {"seed": spec.seed}
+        done = _from_source(source, data, why, task, spec, run, options)
     else:
         options["skipped"] = Skipped() if stream["on_bad_row"] == "skip" else None
-        done = _from_table(source, data, task, make, options)
+        done = _from_table(source, data, task, spec, options)
     if done.skipped.count:
         note(f"skipped {done.skipped.count} malformed rows, the first: {done.skipped.first}")
     with failing(FAILED, model):  # without times: equal seeds give equal files
         save_model(done.estimator, model, notes=done.notes)
     summary = _summary(done)
-    _tell(summary, model)
+    _print_summary(summary, model)
     if as_json:
         answer(json.dumps(summary))
 
 
 def check_output(model, what="model"):
-    """Refuse early what could not be written, or would replace something else than a model."""
+    """Stop early if a file cannot be written, or is not a model that may be replaced."""
     check_writable(model)
     if os.path.isfile(model) and os.path.getsize(model):
         with failing(USAGE, model):
             if not is_model(model):
-                stop(f"{model} exists and is no {what}: it will not be overwritten", USAGE)
+                stop(f"{model} exists and is not a {what}: it is not overwritten", USAGE)
 
 
 # --- The task and the estimator -------------------------------------------------------------------
 
 
 def guess_task(y):
-    """Tell classification from regression by the target, and say why.
+    """Classification or regression, by the target, and the reason.
 
     Text is classification, and so are one or two distinct whole numbers, or up to 20 that occur at
     least twice on average: class numbers repeat, measurements and large counts do not.
@@ -128,21 +128,21 @@ def guess_task(y):
     values = np.unique(y)
     if np.any(values != np.floor(values)):
         return "regression", "the target has fractions"
-    few = len(values) <= 2 or len(values) <= min(MOST_CLASSES, len(y) / 2)
+    are_classes = len(values) <= 2 or len(values) <= min(MOST_CLASSES, len(y) / 2)
     reason = f"the target has {len(values)} distinct values, all whole numbers"
-    return ("classification" if few else "regression"), reason
+    return ("classification" if are_classes else "regression"), reason
 
 
 def _choose_task(task, y):
     if task != "auto":
-        return task, "as you said"
+        return task, "set by --task"
     task, reason = guess_task(y)
     other = "regression" if task == "classification" else "classification"
-    return task, reason + (f"; --task {other} overrules" if y.dtype.kind in "biuf" else "")
+    return task, reason + (f"; use --task {other} to change this" if y.dtype.kind in "biuf" else "")
 
 
 def _choices():
-    """The tables of the parts that are options of one estimator."""
+    """Options of one estimator: that estimator, and the values allowed (empty: any)."""
     from tunefree.families import FAMILIES
     from tunefree.links import LINKS
     from tunefree.potentials import POTENTIALS
@@ -156,29 +156,23 @@ def _choices():
 
 
 class EstimatorSpec(NamedTuple):
-    """What the user said of the estimator.
-
-    `parts` holds names: link, potential, family and its categories; `categorical` columns of the
-    file; `limits` what is said of auto alone: compress, budget, max_memory and scoring. `beside`
-    names columns that are no features: exposure and offset, which predictions need, groups and id,
-    which they do not.
-    """
+    """The options that determine the estimator."""
 
     name: str
     seed: int
     passes: int | None
-    parts: dict
-    categorical: list
-    limits: dict
-    beside: dict[str, str] = {}
+    parts: dict  # link, potential, family and categories, by name
+    categorical: list  # columns of the file
+    limits: dict  # only for auto: compress, budget, max_memory and scoring
+    role_columns: dict[str, str] = {}  # columns that are not features: exposure, offset, groups, id
 
     @property
-    def needed(self):
-        """The columns beside the features that predictions need, too."""
-        return {n: c for n, c in self.beside.items() if n in ("exposure", "offset")}
+    def needed_to_predict(self):
+        """The role columns that new rows must have, too."""
+        return {n: c for n, c in self.role_columns.items() if n in ("exposure", "offset")}
 
     def __call__(self, task, table=None):
-        """The estimator for a task, and for a table if there is one at hand."""
+        """The estimator for a task, and for a table if the rows are in memory."""
         from tunefree._registry import estimator_class
 
         name, kind = self.name, "Regressor" if task == "regression" else "Classifier"
@@ -187,18 +181,18 @@ class EstimatorSpec(NamedTuple):
             stop(f"--estimator {name} is for {only}, but the task is {task}", USAGE)
         parts = {option: value for option, value in self.parts.items() if value is not None}
         for option, value in parts.items():
-            home, known = _choices()[option]
-            if name != home:
-                stop(f"--{option} is for --estimator {home}", USAGE)
-            if known and value not in known:
-                stop(f"--{option} {value} is none of {', '.join(known)}", USAGE)
+            owner, allowed = _choices()[option]
+            if name != owner:
+                stop(f"--{option} is for --estimator {owner}", USAGE)
+            if allowed and value not in allowed:
+                stop(f"--{option} {value} is not one of {', '.join(allowed)}", USAGE)
         if "categories" in parts:
             if parts.get("family") != "ordinal" or task == "regression":
                 stop("--categories is for --family ordinal --task classification", USAGE)
             parts["categories"] = [grade.strip() for grade in parts["categories"].split(",")]
-        if "groups" in self.beside and name != "auto":
+        if "groups" in self.role_columns and name != "auto":
             stop("--groups is for --estimator auto", USAGE)
-        for option in self.needed:
+        for option in self.needed_to_predict:
             if name != "reflectron" or task != "regression":
                 stop(f"--{option} is for --estimator reflectron --task regression", USAGE)
         passes: dict[str, Any] = {} if self.passes is None else {"max_iter": self.passes}
@@ -218,24 +212,24 @@ class EstimatorSpec(NamedTuple):
             return estimator_class("OptimisticPerceptron")("auto", stop="margin", **passes)
         if name == "ridge":
             return estimator_class("AveragedSGDRegressor")(**options)
-        told = {"family", "link"} & set(parts) or self.needed
-        if name == "reflectron" and task == "regression" and not told:
+        chosen = {"family", "link"} & set(parts) or self.needed_to_predict
+        if name == "reflectron" and task == "regression" and not chosen:
             parts = {"link": "identity"} | parts
         prefix = {"kernel": "KernelPiSTOL", "pistol": "PiSTOL", "reflectron": "Reflectron"}[name]
         return estimator_class(prefix + kind)(**options | parts)
 
 
-def _positions(said, table, option="categorical"):
-    """The numbers of features that are said by name, or by position in the file."""
-    if not said:
+def _positions(columns, table, option="categorical"):
+    """The feature numbers of columns given by name, or by position in the file."""
+    if not columns:
         return []
     if table.zero_based is not None:
-        stop(f"--{option} is for tables, but this is libsvm", USAGE)
+        stop(f"--{option} needs a table, but this file is libsvm", USAGE)
     taken = {c.position for c in (table.target, table.weight_column) if c is not None}
     width = table.X.shape[1] + len(taken)
     features = [position for position in range(width) if position not in taken]
     names, out = table.feature_names or [], []
-    for column in said:
+    for column in columns:
         if column in names:
             out.append(names.index(column))
         elif column.lstrip("-").isdigit() and int(column) % width in features:
@@ -246,73 +240,76 @@ def _positions(said, table, option="categorical"):
     return out
 
 
-def apart(X, places):
-    """Rows without columns that are no features, and these columns by name.
+def split_role_columns(X, positions):
+    """Rows without the columns that are not features, and these columns by role.
 
-    >>> apart(np.array([[1.0, 2.0, 3.0]]), {"exposure": 1})
+    >>> split_role_columns(np.array([[1.0, 2.0, 3.0]]), {"exposure": 1})
     (array([[1., 3.]]), {'exposure': array([2.])})
     """
-    if not places:
+    if not positions:
         return X, {}
     if hasattr(X, "column_names"):
-        names = {n: X.column_names[j] for n, j in places.items()}
+        names = {n: X.column_names[j] for n, j in positions.items()}
         return X.drop_columns(list(names.values())), {n: X[c].to_numpy() for n, c in names.items()}
-    return np.delete(X, list(places.values()), axis=1), {n: X[:, j] for n, j in places.items()}
+    return np.delete(X, list(positions.values()), axis=1), {
+        n: X[:, j] for n, j in positions.items()
+    }
 
 
 # --- From a table ---------------------------------------------------------------------------------
 
 
-def _from_table(source, data, task, make, options):
+def _from_table(source, data, task, spec, options):
     kind = float if task == "regression" else None
-    table = read_rows(source, data, kind, options, mixed=make.name == "auto")
-    if make.needed and task == "auto":
-        task, reason = "regression", f"--{next(iter(make.needed))} is of counts and amounts"
+    table = read_rows(source, data, kind, options, mixed=spec.name == "auto")
+    needed = spec.needed_to_predict
+    if needed and task == "auto":
+        task, reason = "regression", f"--{next(iter(needed))} is for counts and amounts"
     else:
         task, reason = _choose_task(task, table.y)
-    make(task, table)  # refuse early
-    places = {n: _positions([column], table, n)[0] for n, column in make.beside.items()}
-    names, (X, known) = table.feature_names, apart(table.X, places)
-    for option in set(places) - set(make.needed):
-        if names is None:  # new data would have to have it in its place
-            stop(f"--{option} is for files whose columns have names", USAGE)
-    if places:
-        rest = [j for j in range(table.X.shape[1]) if j not in places.values()]
+    spec(task, table)  # wrong options stop here, before any work
+    positions = {n: _positions([c], table, n)[0] for n, c in spec.role_columns.items()}
+    names, (X, roles) = table.feature_names, split_role_columns(table.X, positions)
+    for option in set(positions) - set(needed):
+        if names is None:  # new data would need this column, too, at the same position
+            stop(f"--{option} needs a file whose columns have names", USAGE)
+    if positions:
+        rest = [j for j in range(table.X.shape[1]) if j not in positions.values()]
         table = table._replace(
             X=X, feature_names=names and [names[j] for j in rest],
             kinds=table.kinds and [table.kinds[j] for j in rest],
         )  # fmt: skip
-    notes = noted(table, task)
-    if make.needed:
-        notes |= {"beside": {n: places[n] for n in make.needed}, "columns": names}
-    known.pop("id", None)
+    notes = notes_of(table, task)
+    if needed:
+        notes |= {"beside": {n: positions[n] for n in needed}, "columns": names}
+    roles.pop("id", None)
     y = table.y
     if task == "classification" and y.dtype.kind == "f" and np.all(y == np.floor(y)):
         y = y.astype(np.int64)  # so that predictions read 1, not 1.0
-    _tell_data(data, notes, last=options["target"] is None)
-    _tell_task(task, reason, y)
-    with failing(BAD_DATA, data), working(f"training on {len(y)} rows"), _compiling_told():
-        start, estimator = time.perf_counter(), make(task, table)
-        if make.name == "auto":
-            estimator._active_progress = _Heard(start)
-        estimator.fit(table.X, y, sample_weight=table.weight, **known)
+    _print_data(data, notes, last=options["target"] is None)
+    _print_task(task, reason, y)
+    with failing(BAD_DATA, data), working(f"training on {len(y)} rows"), _compilation_noted():
+        start, estimator = time.perf_counter(), spec(task, table)
+        if spec.name == "auto":
+            estimator._active_progress = _CandidateLines(start)
+        estimator.fit(table.X, y, sample_weight=table.weight, **roles)
         vars(estimator).pop("_active_progress", None)
         seconds = time.perf_counter() - start
     return Trained(estimator, notes, options["skipped"] or Skipped(), seconds)
 
 
 @contextlib.contextmanager
-def _compiling_told():
-    """Say once that machine code is being made, which the next run finds in the cache."""
+def _compilation_noted():
+    """Print a note once when numba begins to compile."""
     from numba.core import event
 
     class Once(event.Listener):
-        told = False
+        noted = False
 
         def on_start(self, event):
-            if not self.told:
-                self.told = True
-                note("compiling, once: the next run finds the machine code where it was put")
+            if not self.noted:
+                self.noted = True
+                note("compiling to machine code, once: the next run loads it from the cache")
 
         def on_end(self, event):
             pass
@@ -325,50 +322,53 @@ def _compiling_told():
         event.unregister("numba:compile", listener)
 
 
-class _Heard(NoProgress):
-    """Tells of every candidate of a race when it was heard."""
+class _CandidateLines(NoProgress):
+    """Prints a line for each candidate when it was evaluated."""
 
     def __init__(self, start):
         self.start, self.best = start, None
 
     def evaluated(self, entry, weights):
-        """A line with its score, and seconds since the start."""
-        name, spent = entry.candidate.name, time.perf_counter() - self.start
+        """Print its held-out loss, and the seconds since the start."""
+        name, seconds = entry.candidate.name, time.perf_counter() - self.start
         if not len(entry.losses):
             note(f"  {name}: {entry.status}")
             return
         risk = weighted_mean(entry.second, weights[entry.rows])[0]
         self.best = risk if self.best is None else min(self.best, risk)
-        note(f"  {name}: loss {risk:.4g} on rows left out, best {self.best:.4g}; {spent:.1f} s")
+        note(f"  {name}: held-out loss {risk:.4g}, best {self.best:.4g}; {seconds:.1f} s")
 
 
 # --- From a source --------------------------------------------------------------------------------
 
 
 def _implied(run, stream, format):
-    """The option that wants rows learned as they are read, if there is one."""
+    """The option that requires learning rows while they are read, if there is one."""
     if run["resume"] and run["checkpoint"] is None:
         stop("--resume needs --checkpoint FILE", USAGE)
     if stream["hashed"] and format not in ("csv", "parquet", "arrow"):
         stop("--hash is for csv, parquet and Arrow files (see --format)", USAGE)
-    said = {"--checkpoint": run["checkpoint"], "--hash": stream["hashed"],
-            "--window": stream["window"]}  # fmt: skip
-    return next((option for option, value in said.items() if value), None)
+    values = {"--checkpoint": run["checkpoint"], "--hash": stream["hashed"],
+              "--window": stream["window"]}  # fmt: skip
+    return next((option for option, value in values.items() if value), None)
 
 
-def _streamed(make, why, again):
-    """What learns as rows are read, and the Reflectron's solver; `again`: passes are free."""
-    if make.name == "auto":
+def _streamed(spec, why, repeatable):
+    """The estimator for rows that are learned while they are read, and its solver.
+
+    `repeatable`: whether the data can be read several times.
+    """
+    if spec.name == "auto":
         note(f"{why} implies --estimator pistol")
-        return make._replace(name="pistol"), {}
-    if make.name == "kernel":
-        stop(f"{why} implies --estimator pistol: kernel needs all rows at once", USAGE)
-    if make.name == "separator" and not again:
+        return spec._replace(name="pistol"), {}
+    if spec.name == "kernel":
+        stop(f"{why} implies --estimator pistol: kernel needs all rows in memory", USAGE)
+    if spec.name == "separator" and not repeatable:
         stop(f"{why} implies --estimator pistol: separator makes many passes over a file", USAGE)
-    if make.name == "reflectron" and not again:
-        note(f"{why}: one pass of stochastic steps, in place of passes over all rows")
-        return make, {"solver": "stochastic"}
-    return make, {}
+    if spec.name == "reflectron" and not repeatable:
+        note(f"{why}: one pass of stochastic steps instead of several passes")
+        return spec, {"solver": "stochastic"}
+    return spec, {}
 
 
 def _first_targets(data, options):
@@ -390,23 +390,23 @@ def _first_targets(data, options):
         if rows > _ROWS:
             break
     if not rows:
-        raise DataError("the file is empty: it holds no row", name)
+        raise DataError("the file has no rows", name)
     return np.concatenate(found)
 
 
-def _from_source(data, shown, why, task, make, run, options):
-    """Learn rows as they are read; `why` says why, `shown` is what the user calls the data."""
+def _from_source(data, name, why, task, spec, run, options):
+    """Learn rows while they are read, because of `why`; `name` is that of the data."""
     if options["hashed"] and not isinstance(data, str):
         stop("--hash needs a file, not standard input", USAGE)
-    make, solver = _streamed(make, why, again=isinstance(data, str))
-    hint = "rows that are learned as they are read hold numbers: --hash 262144 takes text and gaps"
+    spec, solver = _streamed(spec, why, repeatable=isinstance(data, str))
+    hint = "rows that are learned as they are read must be numbers: --hash 262144 accepts text"
     if why.startswith("--"):
         hint += f", and so does --estimator auto without {why}"
     options = options | {"target_type": float if task == "regression" else None}
     strict = None if options["on_bad_row"] == "error" else Skipped()
-    with failing(BAD_DATA, shown), curable(strict), way_out(hint):
+    with failing(BAD_DATA, name), skip_hint(strict), feature_hint(hint):
         y = _first_targets(data, options)
-        check_classes(y, shown)
+        check_classes(y, name)
         task, reason = _choose_task(task, y)
         if task == "regression":
             options["target_type"] = float
@@ -414,19 +414,19 @@ def _from_source(data, shown, why, task, make, run, options):
         if classes is not None and len(classes) < 2:
             classes = None
         source = open_source(data, **options)
-        estimator = make(task).set_params(**solver)
-        _tell_task(task, reason, y)
+        estimator = spec(task).set_params(**solver)
+        _print_task(task, reason, y)
         start = time.perf_counter()
-        with _compiling_told():
+        with _compilation_noted():
             _learn(source, estimator, classes, **run)
         seconds = time.perf_counter() - start
-    known = getattr(estimator, "classes_", np.empty(0))
-    if known.dtype.kind == "f" and len(known) and np.all(known == np.floor(known)):
-        estimator.classes_ = known.astype(np.int64)  # so that predictions read 1, not 1.0
+    labels = getattr(estimator, "classes_", np.empty(0))
+    if labels.dtype.kind == "f" and len(labels) and np.all(labels == np.floor(labels)):
+        estimator.classes_ = labels.astype(np.int64)  # so that predictions read 1, not 1.0
     zero_based = getattr(source.reader, "zero_based", "auto")
     notes = layout_of(source.reader, task, source.rows, estimator.n_features_in_, zero_based)
     notes["hashed"] = options["hashed"]
-    _tell_data(shown, notes, last=options["target"] is None)
+    _print_data(name, notes, last=options["target"] is None)
     return Trained(estimator, notes, source.skipped, seconds)
 
 
@@ -439,26 +439,26 @@ def _learn(source, estimator, classes, *, checkpoint, every, resume):
     if checkpoint is not None:
         saved = options["checkpoint"] = Checkpoint(checkpoint, every=every, resume=resume)
         if resume and not os.path.exists(checkpoint):
-            note(f"note: there is no {checkpoint} yet: beginning with the first row")
+            note(f"note: {checkpoint} does not exist yet: starting with the first row")
     try:
         estimator.fit_source(source, **options)
     except KeyboardInterrupt:
         if saved is None or not (saved.rows or saved.passes):
             raise
-        taught = f"{saved.rows} rows" if saved.rows else f"{saved.passes} passes"
-        words = f"{checkpoint} holds what {taught} taught: --resume goes on from there"
+        learned = f"{saved.rows} rows" if saved.rows else f"{saved.passes} passes"
+        words = f"{checkpoint} holds the state after {learned}: continue with --resume"
         stop(f"interrupted; {words}", INTERRUPTED)
     except ModelError as problem:
         stop(str(problem), BAD_MODEL)
     except OSError as problem:
         if saved is None or problem.filename != checkpoint:
             raise
-        words = "an earlier checkpoint in it is intact"
+        words = "the previous checkpoint in it is intact"
         stop(f"{checkpoint}: {problem.strerror}; {words}", FAILED)
 
 
 class _Progress:
-    """Tells on a terminal how the learning goes, whenever the number of rows has doubled."""
+    """Prints the error on a terminal each time the number of rows has doubled."""
 
     def __init__(self, classify):
         from rich.console import Console
@@ -471,48 +471,48 @@ class _Progress:
         if not self.terminal or epoch or row < self.next:
             return
         if self.next == 1000:
-            note(f"{'rows':>14} {self.name:>14} {'of late':>14} {'rows/s':>10}")
-        so_far, late = (estimator.progressive_risk(share) for share in (1.0, 0.5))
+            note(f"{'rows':>14} {self.name:>14} {'last half':>14} {'rows/s':>10}")
+        so_far, last_half = (estimator.progressive_risk(share) for share in (1.0, 0.5))
         speed = row / max(time.perf_counter() - self.start, 1e-9)
-        note(f"{row:14,} {so_far:14.4g} {late:14.4g} {speed:10,.0f}")
+        note(f"{row:14,} {so_far:14.4g} {last_half:14.4g} {speed:10,.0f}")
         while self.next <= row:
             self.next *= 2
 
 
-# --- Rows, and what a model remembers of them ----------------------------------------------------
+# --- Rows, and the notes about them in a model file -----------------------------------------------
 
 
-def take_in(data):
-    """Where to read data from, and whether they are too large to be taken into memory.
+def open_data(data):
+    """A source for the readers, and whether the data are too large for memory.
 
-    Standard input ("-") is held as far as it is not large: a `Named` of all of it, or a `Replay`
-    of its beginning and what follows.
+    Standard input ("-") is a `Named` with all of its bytes, or, if it is large, a `Replay` of those
+    read so far and of the rest.
     """
     if data != "-":
-        return data, os.path.isfile(data) and os.path.getsize(data) > _LARGE
+        return data, os.path.isfile(data) and os.path.getsize(data) > _LARGE_FILE
     pieces, held, size = chunks("-"), [], 0
     for piece in pieces:
         held.append(piece)
         size += len(piece)
-        if size > _HELD:
+        if size > _LARGE_INPUT:
             return Replay("<stdin>", itertools.chain(held, pieces)), True
     return Named("<stdin>", held), False
 
 
 @contextlib.contextmanager
-def curable(skipped):
-    """Name the option that leaves malformed rows out, where one ends the reading."""
+def skip_hint(skipped):
+    """Add the option that skips malformed rows to the error for one."""
     try:
         yield
     except DataError as problem:
         if skipped is None and problem.row and problem.hint is None:
-            problem.hint = "--on-bad-row skip leaves such rows out"
+            problem.hint = "use --on-bad-row skip to skip such rows"
         raise
 
 
 @contextlib.contextmanager
-def way_out(words):
-    """Add what the user can do to the error for a feature that is no number."""
+def feature_hint(words):
+    """Add `words` to the error for a feature that is not a number."""
     try:
         yield
     except DataError as problem:
@@ -523,17 +523,17 @@ def way_out(words):
 
 def read_rows(
     source, name, kind, options, *, mixed=False,
-    hint="--estimator auto takes text, dates and empty cells",
+    hint="--estimator auto accepts text, dates and empty cells",
 ):  # fmt: skip
     """Read a `tunefree.io.Table` to learn from.
 
-    `kind` is what the targets must be (None: anything); `mixed` welcomes text, dates and gaps, and
-    where they are not welcome `hint` says what to do.
+    `kind` is the type of the targets (None: any). `mixed` accepts text, dates and missing values;
+    otherwise `hint` is added to the error for one.
     """
     reader = read_mixed if mixed else read
-    bad = curable(options["skipped"]) if "skipped" in options else contextlib.nullcontext()
+    bad = skip_hint(options["skipped"]) if "skipped" in options else contextlib.nullcontext()
     with failing(BAD_DATA, name), working(f"reading {name}"), bad:
-        with contextlib.nullcontext() if mixed else way_out(hint):
+        with contextlib.nullcontext() if mixed else feature_hint(hint):
             table = reader(source, target_type=kind, **options)
         if table.y is None:
             raise DataError("the file has no target column", table.path)
@@ -542,9 +542,9 @@ def read_rows(
         if np.all(table.y == table.y[0]):
             raise DataError(f"the target is the same in every row: {table.y[0]}", table.path)
         check_classes(table.y, table.path)
-        table = _without_count(table)
+        table = _without_row_numbers(table)
         if options["header"] is None and _is_no_header(table):
-            note("note: line 1 is taken for a header, but its cells occur below it: --no-header?")
+            note("note: line 1 was read as a header; use --no-header if it is a row of data")
     for option in ("target", "weight_column", "header"):
         if table.zero_based is not None and options[option] is not None:
             stop(f"--{option.replace('_', '-')} is for csv, but {name} is libsvm", USAGE)
@@ -552,10 +552,10 @@ def read_rows(
 
 
 def check_classes(y, path):
-    """Refuse texts as targets that hardly repeat."""
+    """Refuse text targets of which most values are different."""
     values, rows = len(np.unique(y)), len(y)
     if y.dtype.kind == "U" and values > max(MOST_CLASSES, rows / 2):
-        words = f"the target has {values} different texts in {rows} rows: these are no classes"
+        words = f"the target has {values} different texts in {rows} rows: too many for classes"
         raise DataError(f"{words} (see --target)", path)
 
 
@@ -569,8 +569,8 @@ def _is_no_header(table):
     return all(name in set(column.to_pylist()) for name, column in names)
 
 
-def _without_count(table):
-    """Leave out a first column that has no name and counts the rows, as pandas writes it."""
+def _without_row_numbers(table):
+    """Drop a first column without a name that counts the rows, as pandas writes it."""
     names, X = table.feature_names, table.X
     if not names or names[0] != unnamed(0) or len(names) < 2:
         return table
@@ -578,13 +578,13 @@ def _without_count(table):
     first = X.column(0).to_numpy() if framed else X[:, 0]
     if first.dtype.kind != "f" or not np.array_equal(first - first[0], np.arange(len(first))):
         return table
-    note("note: column 1 has no name and counts the rows: it is left out")
+    note("note: column 1 has no name and counts the rows: it is skipped")
     X = X.drop_columns(names[:1]) if framed else np.ascontiguousarray(X[:, 1:])
     return table._replace(X=X, feature_names=names[1:], kinds=table.kinds and table.kinds[1:])
 
 
 def layout_of(found, task, rows, features, zero_based):
-    """What a model file remembers of its data for prediction; `found` is a table or a reader."""
+    """The notes that prediction needs; `found` is a table or a reader."""
     return {
         "task": task,
         "rows": rows,
@@ -596,8 +596,8 @@ def layout_of(found, task, rows, features, zero_based):
     }
 
 
-def noted(table, task):
-    """The layout of a table, with its kinds of columns and its gaps."""
+def notes_of(table, task):
+    """The notes about a table: layout, kinds of columns and number of missing values."""
     zero_based = "auto" if table.zero_based is None else table.zero_based
     notes = layout_of(table, task, len(table.y), table.X.shape[1], zero_based)
     notes["sample"] = sample_of(table.X, table.y)
@@ -615,7 +615,7 @@ def noted(table, task):
 
 
 def fingerprints(X, y, rows):
-    """A number for each of some rows and targets, the same wherever they come from.
+    """A hash of each of some rows and their targets, independent of the file format.
 
     >>> eye = np.eye(2)
     >>> fingerprints(eye, np.ones(2), [1, 0]) == fingerprints(eye[::-1], np.ones(2), [0, 1])
@@ -635,55 +635,55 @@ def fingerprints(X, y, rows):
             for text, label in zip(texts, y[rows].tolist(), strict=True)]  # fmt: skip
 
 
-def sample_of(X, y, most=64, looked=20_000):
-    """Fingerprints of some rows that are learned, and how often such a row has a twin."""
-    looked = max(most, min(looked, 2_000_000 // X.shape[1]))
-    rows = np.arange(len(y))[:: -(-len(y) // looked)]
-    marks = np.array(fingerprints(X, y, rows))
-    _, place, counts = np.unique(marks, return_inverse=True, return_counts=True)
-    few = slice(None, None, -(-len(rows) // most))
-    return {"rows": marks[few].tolist(), "twins": float(np.mean(counts[place] > 1))}
+def sample_of(X, y, most=64, examined=20_000):
+    """Fingerprints of some training rows, and the share of rows that occur more than once."""
+    examined = max(most, min(examined, 2_000_000 // X.shape[1]))
+    rows = np.arange(len(y))[:: -(-len(y) // examined)]
+    prints = np.array(fingerprints(X, y, rows))
+    _, codes, counts = np.unique(prints, return_inverse=True, return_counts=True)
+    step = -(-len(rows) // most)
+    return {"rows": prints[::step].tolist(), "twins": float(np.mean(counts[codes] > 1))}
 
 
-def kinds_told(notes):
-    """How many columns are of which kind; nothing if all are numbers.
+def describe_kinds(notes):
+    """The number of columns of each kind; nothing if all are numeric.
 
-    >>> kinds_told({"kinds": ["number", "text", "number"]})
-    '2 of numbers, 1 of text'
+    >>> describe_kinds({"kinds": ["number", "text", "number"]})
+    '2 numeric, 1 text'
     """
     kinds = notes.get("kinds") or []
     if set(kinds) <= {"number"}:
         return ""
-    return ", ".join(f"{kinds.count(k)} of {name}" for k, name in _NAMES.items() if k in kinds)
+    return ", ".join(f"{kinds.count(k)} {name}" for k, name in _KINDS.items() if k in kinds)
 
 
-def column_told(column):
+def column_label(column):
     """The name of a column, or its number."""
     name, position = column
     return unnamed(position) if name is None else name
 
 
-# --- What is said ---------------------------------------------------------------------------------
+# --- What is printed ------------------------------------------------------------------------------
 
 
 def _summary(done):
-    """What ``--json`` prints: the chosen members of a portfolio or race, its risk, the spending."""
+    """What ``--json`` prints: the chosen candidates, their risk, passes and seconds."""
     from tunefree import PiSTOLClassifier, PiSTOLRegressor
 
     estimator, notes = done.estimator, done.notes
     rows = [row for row in getattr(estimator, "leaderboard_", []) if row.get("chosen")]
-    raced = bool(rows) and "candidate" in rows[0]
-    risk = rows[0]["risk" if raced else "progressive_error"] if rows else None
+    compared = bool(rows) and "candidate" in rows[0]
+    risk = rows[0]["risk" if compared else "progressive_error"] if rows else None
     if not rows and isinstance(estimator, (PiSTOLClassifier, PiSTOLRegressor)):
-        risk = estimator.progressive_risk()  # a stream keeps all its members
+        risk = estimator.progressive_risk()  # a stream keeps all its candidates
         risk = None if np.isnan(risk) else risk
     summary = {"task": notes["task"], "n": notes["rows"], "n_features": notes["features"]}
     if notes["task"] == "classification":
         summary["classes"] = estimator.classes_.tolist()
     return summary | {
-        "setting": [row["candidate" if raced else "name"] for row in rows],
+        "setting": [row["candidate" if compared else "name"] for row in rows],
         "validation_risk": risk,
-        "report": _report_told(estimator, notes),
+        "report": _report_text(estimator, notes),
         "passes": int(getattr(estimator, "n_iter_", 0)),
         "seconds": round(done.seconds, 3),
         "skipped": done.skipped.count,
@@ -691,21 +691,21 @@ def _summary(done):
     }
 
 
-def _report_told(estimator, notes):
-    """The report of a race, with the user's names of the columns."""
+def _report_text(estimator, notes):
+    """The report of the candidates, with the file's names of the columns."""
     report = getattr(estimator, "report_", None)
     if report is None:
         return ""
     first, names = 0 if notes.get("zero_based") is True else 1, notes.get("feature_names")
     relevances, importances = (
-        {column_name(name, names, first): value for name, value in told.items()}
-        for told in (report.relevances, report.importances)
+        {column_name(name, names, first): value for name, value in shares.items()}
+        for shares in (report.relevances, report.importances)
     )
     return str(report._replace(relevances=relevances, importances=importances))
 
 
 def column_name(name, names, first):
-    """The user's name of a column where the model knows a position only, such as x0.
+    """The file's name of a column for which the model has only a position, such as x0.
 
     >>> column_name("x0", None, 1), column_name("x1 is missing", ["age", "income"], 1)
     ('feature 1', 'income is missing')
@@ -717,21 +717,21 @@ def column_name(name, names, first):
     return (f"feature {position + first}" if names is None else str(names[position])) + rest
 
 
-def _tell_data(data, notes, last):
-    """What is learned from; `last`: nothing was said of the target column."""
+def _print_data(data, notes, last):
+    """Print the size of the data; `last`: whether the target is the last column by default."""
     words = f"{data}: {notes['rows']} rows, {notes['features']} features"
-    if kinds := kinds_told(notes):
+    if kinds := describe_kinds(notes):
         words += f" ({kinds})"
     if notes.get("gaps"):
         words += f", {notes['gaps']} missing values"
     note(words)
     if notes.get("target"):
-        more = " (the last column; --target overrules)" if last else ""
-        note(f"target: {column_told(notes['target'])}{more}")
+        more = " (the last column; use --target to change this)" if last else ""
+        note(f"target: {column_label(notes['target'])}{more}")
 
 
-def _tell_task(task, reason, y):
-    """What is learned, and why."""
+def _print_task(task, reason, y):
+    """Print the task and the reason for it."""
     what = task
     if task == "classification":
         classes = np.unique(y)
@@ -740,15 +740,15 @@ def _tell_task(task, reason, y):
     note(f"task: {what} ({reason})")
 
 
-def _tell(summary, model):
-    """Print the summary for a person."""
+def _print_summary(summary, model):
+    """Print the summary as text."""
     classes = summary.get("classes")
     risk = summary["validation_risk"]
     if summary["report"]:
         note("\n".join(summary["report"].split("\n")[2:]) + "\n")
     elif risk is not None:
         kind = "squared error" if classes is None else "error"
-        unit = " robust variances of the target" if classes is None else ""
+        unit = " times the robust variance of the target" if classes is None else ""
         if summary["setting"]:
             note(f"chosen: {' + '.join(summary['setting'])}")
         note(f"progressive {kind}: {risk:.4g}{unit} (every row predicted before it was learned)")

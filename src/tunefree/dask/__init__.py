@@ -5,15 +5,15 @@ arrays; predictions are lazy and of the same kind as the rows; ``to_local()`` gi
 without Dask.
 
 - *Batch learners* (`ReflectronRegressor`, `ReflectronClassifier`, `OptimisticPerceptron`, and
-  `AveragedSGDRegressor` where the exact path is taken) pass over the partitions in rounds: tasks
-  add up what the learner needs of the partitions where they lie, sums are merged in a tree, and the
-  client takes the step. The result is that of the local fit, up to the order of the sums.
-- *Online learners* (`PiSTOLClassifier`, `PiSTOLRegressor`, `AveragedSGDRegressor` elsewhere) run on
-  their partitions independently, and the predictors are averaged by the partitions' weights. That
-  is another predictor than the sequential one; the documentation has the measured difference.
+  `AveragedSGDRegressor` with its exact solver) pass over the partitions in rounds: tasks compute
+  sums on the workers that hold the partitions, sums are merged in a tree, and the client takes the
+  step. The result is that of the local fit, up to the order of the sums.
+- *Online learners* (`PiSTOLClassifier`, `PiSTOLRegressor`, other cases of `AveragedSGDRegressor`)
+  learn each partition independently, and the predictors are averaged by the weights of the
+  partitions. This is not the sequential predictor; the documentation has the measured difference.
 
-A task takes partitions of one worker, and can be run again: a worker that dies in mid-fit changes
-nothing. A round that hangs ends after `timeout` seconds and names its partitions.
+A task takes partitions of one worker, and can be repeated: a worker that dies during a fit changes
+nothing. A round that hangs ends after `timeout` seconds, with an error that names its partitions.
 
 Examples
 --------

@@ -1,6 +1,6 @@
 """Rows on a Dask cluster: checked partitions, and rounds over them.
 
-A round is a task for each partition, a tree of merges, a time limit, and state on the client.
+A round is a task for each partition, a tree of merges, and a time limit; the client has the state.
 """
 
 import pickle
@@ -27,10 +27,10 @@ from tunefree.robust import FAR, clip_outliers, odd_entries, warn_of
 
 _FAN_IN = 8  # of merges by tasks
 _ASKED = 8  # workers that the client, or a worker, asks in a pass
-_SMALL = 1 << 20  # bytes that are sooner sent with all tasks of a round than fetched by them
-_FEWEST = 1000  # rows that are not worth a cut
-_TRIES = 20  # losses of workers that a pass survives
-_WORTH = 0.8  # of the columns: if more are not empty, all of them travel
+_SMALL = 1 << 20  # bytes; larger arguments become a task, instead of being sent with every task
+_FEWEST = 1000  # rows; smaller partitions are not cut
+_TRIES = 20  # lost workers that a pass survives
+_WORTH = 0.8  # share of columns; if more are not empty, all of them are sent
 
 
 class Part(NamedTuple):
@@ -39,24 +39,24 @@ class Part(NamedTuple):
     X: Any
     y: np.ndarray
     weights: np.ndarray
-    odd: tuple = ()  # `Odd` entries that were taken as missing
+    odd: tuple = ()  # `Odd` entries: outliers, taken as missing
 
     def positive(self):
-        """The rows of positive weight; nothing is copied if these are all."""
-        kept = self.weights > 0.0
-        return self if kept.all() else Part(self.X[kept], self.y[kept], self.weights[kept])
+        """The rows of positive weight; no copy if these are all."""
+        rows = self.weights > 0.0
+        return self if rows.all() else Part(self.X[rows], self.y[rows], self.weights[rows])
 
 
 class Facts(NamedTuple):
-    """What the client knows of a partition."""
+    """Facts about a partition, for the client."""
 
     n_rows: int
     n_columns: int
     n_outputs: int  # 0 for a vector of targets
     weight: float
     dtype: Any
-    labels: np.ndarray | None  # the targets' distinct values, for classifiers
-    largest: float  # the largest squared norm of a row with a weight
+    labels: np.ndarray | None  # distinct targets, for classifiers
+    largest: float  # the largest squared norm of a row of positive weight
     sparse: bool
     odd: tuple
 
@@ -91,7 +91,7 @@ def _labels(y):
     if y.dtype.kind == "f":
         check_array(y, ensure_2d=False, ensure_min_samples=0, input_name="y")
         if (y != np.floor(y)).any():
-            raise ValueError("y holds fractions: a classifier takes labels.")
+            raise ValueError("y holds fractions: a classifier needs labels.")
     return y
 
 
@@ -106,9 +106,9 @@ def _targets(y):
 
 
 def load(X, y, weights, number, classify, guard):
-    """Check one partition's rows; what is wrong names the partition.
+    """Check the rows of one partition; errors name the partition.
 
-    `guard` says whether entries far beyond the others of their column are taken as missing.
+    `guard`: whether outliers are taken as missing.
     """
     try:
         X, y = _numbers(X), _labels(y) if classify else _targets(y)
@@ -140,7 +140,7 @@ def _guarded(part, classify):
 
 
 def facts(part, classify):
-    """What the client has to know of a partition."""
+    """The `Facts` about a partition."""
     if sparse.issparse(part.X):
         squares = part.X.multiply(part.X).sum(axis=1)
     else:
@@ -159,7 +159,7 @@ def facts(part, classify):
 
 
 def _cut(part, k, n):
-    """One of n stretches of a partition."""
+    """One of n parts of a partition."""
     rows = slice(len(part.y) * k // n, len(part.y) * (k + 1) // n)
     return Part(base.take(part.X, rows), part.y[rows], part.weights[rows])
 
@@ -182,7 +182,7 @@ def split(name, collection):
 
 
 def aligned(X, y, sample_weight, classify, guard):
-    """One delayed `Part` a partition of X; y and sample_weight must be cut like it."""
+    """A delayed `Part` for each partition of X; y and sample_weight must be cut alike."""
     rows = split("X", X)
     given = {"y": y, "sample_weight": sample_weight}
     columns = {}
@@ -191,8 +191,8 @@ def aligned(X, y, sample_weight, classify, guard):
             columns[name] = [None] * len(rows)
             continue
         if hasattr(collection, "rechunk") and hasattr(X, "chunks"):
-            known = not any(np.isnan(c) for c in (*X.chunks[0], *collection.chunks[0]))
-            alike = known and sum(collection.chunks[0]) == sum(X.chunks[0])
+            sizes_known = not any(np.isnan(c) for c in (*X.chunks[0], *collection.chunks[0]))
+            alike = sizes_known and sum(collection.chunks[0]) == sum(X.chunks[0])
             if alike and collection.chunks[0] != X.chunks[0]:
                 collection = collection.rechunk({0: X.chunks[0]})
         columns[name] = split(name, collection)
@@ -207,10 +207,10 @@ def aligned(X, y, sample_weight, classify, guard):
 class Cluster:
     """Partitions that stay on their workers, and rounds over them.
 
-    Every task takes partitions of one worker and small arguments, and can be run again, so that the
-    scheduler repairs the loss of a worker by itself. An argument that is more than a megabyte for
-    all tasks travels as a task of its own, for the same reason: data that a client scatters are
-    lost with the worker that holds them. A round may take `timeout` seconds.
+    Every task takes partitions of one worker and small arguments, and can be repeated; so the
+    scheduler recovers from a lost worker. An argument of more than a megabyte for all tasks becomes
+    a task, for the same reason: scattered data are lost with the worker that holds them. A round
+    may take `timeout` seconds.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Cluster:
         self.parts = self.client.compute(aligned(X, y, sample_weight, classify, guard))
         self.names = list(range(len(self.parts)))
         self.facts = self.gather(self.each("facts", facts, classify), "reading the partitions")
-        # Partitions without rows are forgotten; the others must agree.
+        # Partitions without rows are dropped; the others must agree.
         self._keep([i for i, f in enumerate(self.facts) if f.weight > 0.0])
         if not self.names:
             raise ValueError("There is no row with a positive weight.")
@@ -243,27 +243,26 @@ class Cluster:
             ]  # fmt: skip
             if odd:
                 i, first = odd[0]
-                place = f"row {first.row} of partition {i} and column {first.column}"
-                warn_of([o for _, o in odd], f"{place}, counted from 0", level=6)
+                position = f"row {first.row} of partition {i} and column {first.column}"
+                warn_of([o for _, o in odd], f"{position}, counted from 0", level=6)
 
-    def _keep(self, kept):
-        """Go on with some partitions."""
+    def _keep(self, selected):
+        """Keep some of the partitions."""
         self.names, self.parts, self.facts = (
-            [each[i] for i in kept] for each in (self.names, self.parts, self.facts)
+            [each[i] for i in selected] for each in (self.names, self.parts, self.facts)
         )
 
     def even(self):
-        """Cut partitions that are more than a thread's share of the rows."""
+        """Cut partitions with more rows than the share of a thread."""
         share = -(-self.n_rows // max(1, sum(self.client.nthreads().values())))
         cuts = [-(-f.n_rows // max(share, _FEWEST)) for f in self.facts]
         if max(cuts) == 1:
             return self
-        at = [i for i, n in enumerate(cuts) for _ in range(n)]
-        places = [(k, n) for n in cuts for k in range(n)]
-        self._keep(at)
+        self._keep([i for i, n in enumerate(cuts) for _ in range(n)])
+        pieces = [(k, n) for n in cuts for k in range(n)]
         self.parts = [
             part if n == 1 else self.each("cut", _cut, k, n, parts=[part])[0]
-            for part, (k, n) in zip(self.parts, places, strict=True)
+            for part, (k, n) in zip(self.parts, pieces, strict=True)
         ]
         self.facts = self.gather(self.each("facts", facts, self.classify), "cutting the partitions")
         self._keep([i for i, f in enumerate(self.facts) if f.weight > 0.0])
@@ -298,7 +297,7 @@ class Cluster:
         return self.total("sample", _drawn, seed, most, labels, merge=joined)
 
     def shown(self, function):
-        """The same with partitions as `function` shows them."""
+        """A cluster of function(partition) for each partition."""
         other = copy(self)
         other.parts = self.each("shown", function)
         other.facts = self.gather(
@@ -309,16 +308,16 @@ class Cluster:
     def each(self, what, function, *arguments, parts=None, at=None):
         """Submit function(partition, ...) for each; futures, in order.
 
-        `at` says on which worker, as long as that is alive; by default the scheduler chooses.
+        `at` lists a worker for each, as long as it is alive; by default the scheduler chooses.
         """
         parts = self.parts if parts is None else parts
         return self._submit(what, function, parts, arguments, at)[1]
 
     def total(self, what, function, *arguments, merge, parts=None, at=None, names=None):
-        """What each partition adds, function(partition, ...), merged a few at a time.
+        """The results of function(partition, ...), merged in a tree, and last on the client.
 
-        The last few are merged on the client. `merge` is called with two results and the arguments.
-        `names` are those of the partitions behind each of `parts`, if that is not one.
+        `merge` is called with two results and the arguments. `names` are those of the partitions of
+        each of `parts`, if these are not single partitions.
         """
         parts = self.parts if parts is None else parts
         (key, sent), added = self._submit(what, function, parts, arguments, at)
@@ -335,7 +334,7 @@ class Cluster:
         return _merged(merge, self.gather(merged, what, added, names), *arguments)
 
     def _submit(self, what, function, parts, arguments, at):
-        """A task for each of `parts`; also the key they share, and the arguments as sent."""
+        """A task for each of `parts`; also their common key, and the arguments as they are sent."""
         at = [None] * len(parts) if at is None else at
         key = f"tunefree-{what.replace(' ', '-')}-{uuid.uuid4().hex[:12]}"
         sent = [
@@ -352,115 +351,117 @@ class Cluster:
             for i, (part, worker) in enumerate(zip(parts, at, strict=True))
         ]  # fmt: skip
 
-    def dealt(self, futures):
-        """Futures of the partitions, dealt out to the workers' threads: where they lie, and evenly.
+    def assigned(self, futures):
+        """Futures of the partitions, assigned to the threads of the workers, evenly.
 
-        A list of (worker or None, which of the futures a thread of it shall take). A thread keeps
-        what lies near as long as it has less than half a partition more than its share of the rows.
+        A list of (worker or None, indices of the futures of one of its threads). A thread gets the
+        partitions on its worker, up to half a partition more than its share of the rows.
         """
         threads = {worker: [[] for _ in range(n)] for worker, n in self.client.nthreads().items()}
-        threads = threads or {None: [[]]}  # all have died; another one may come
-        hands = [hand for worker in threads.values() for hand in worker]
+        threads = threads or {None: [[]]}  # all workers have died; another one may start
+        lists = [thread for worker in threads.values() for thread in worker]
         rows = [f.n_rows for f in self.facts]
-        places, rest = self.client.who_has(futures), []
+        workers_of, rest = self.client.who_has(futures), []
 
-        def load(hand):
-            return sum(rows[i] for i in hand)
+        def load(thread):
+            return sum(rows[i] for i in thread)
 
         for i, future in enumerate(futures):
-            near = [h for worker in places[future.key] for h in threads.get(worker, [])]
-            hand = min(near, key=load, default=rest)
-            full = hand is rest or (load(hand) + rows[i] / 2) * len(hands) > self.n_rows
-            (rest if full else hand).append(i)
+            local = [t for worker in workers_of[future.key] for t in threads.get(worker, [])]
+            thread = min(local, key=load, default=rest)
+            full = thread is rest or (load(thread) + rows[i] / 2) * len(lists) > self.n_rows
+            (rest if full else thread).append(i)
         for i in sorted(rest, key=lambda i: -rows[i]):
-            min(hands, key=load).append(i)
-        return [(worker, hand) for worker, dealt in threads.items() for hand in dealt if hand]
+            min(lists, key=load).append(i)
+        return [(worker, thread) for worker, own in threads.items() for thread in own if thread]
 
     def gather(self, futures, what, pending=None, names=None):
-        """Results of futures, or the error of the first partition of those that failed.
+        """Results of futures, or the error of the first partition that failed.
 
-        A TimeoutError names the partitions without an answer: nothing is waited for without end.
+        After `timeout` seconds a TimeoutError names the partitions without an answer.
         """
         try:
             wait(futures, timeout=self.timeout)
-            for future in futures:  # of several errors the first one's, whoever was first to fail
+            for future in futures:  # of several errors that of the first partition
                 if future.status == "error":
                     future.result(self.timeout)
             return self.client.sync(self.client.gather, futures, callback_timeout=self.timeout)
         except (TimeoutError, _DistributedTimeout):
             if any(future.status == "error" for future in futures):
-                raise  # a task's own
+                raise  # an error of a task
             names = self.names if names is None else names
             pending = zip(names, futures if pending is None else pending, strict=True)
             late = [(str(name), future) for name, future in pending if future.status != "finished"]
             busy = {key: at for at, keys in self.client.processing().items() for key in keys}
             workers = sorted({busy[future.key] for _, future in late if future.key in busy})
             self.client.cancel([*futures, *(future for _, future in late)])
-            raise self.late(what, [name for name, _ in late], workers) from None
+            raise self.timeout_error(what, [name for name, _ in late], workers) from None
 
-    def late(self, what, names, workers):
+    def timeout_error(self, what, names, workers):
         """A TimeoutError that names partitions and workers."""
-        listed = ", ".join(names[:8]) or "none: it is the merge that is late"
+        listed = ", ".join(names[:8]) or "none: the merge is late"
         return TimeoutError(
             f"{what}: no answer within {self.timeout:g} s from partition {listed} (on "
-            f"{', '.join(workers[:8]) or 'no worker'}). Is a worker stuck? A longer timeout= "
-            "waits for longer."
+            f"{', '.join(workers[:8]) or 'no worker'}). Is a worker stuck? Or give a longer "
+            "timeout=."
         )
 
 
 class Batches(Remote):
-    """A source whose batches lie on the cluster: a sweep is a round, a worker's thread a share.
+    """A source whose batches are on the cluster: a sweep is a round.
 
-    `function` makes a list of batches, as the learner scans them, of a partition and the arguments.
-    They are dealt out evenly, and anew once a worker is lost. A worker is asked without the
-    scheduler (by a Dask actor), which takes a fifth of the time that a task takes; what it asks for
-    others it passes on, so that the client speaks with a few only. Only what a batch reads of the
-    learner's state, and what it changed in it, travels: of wide sparse rows, the columns that are
-    not empty where they lie. A `centre` is taken off the rows here, not by their designs.
+    `function` makes a list of batches for the learner from a partition and the arguments. They are
+    assigned evenly to the threads of the workers, and again when a worker is lost. Workers are
+    called without the scheduler (by Dask actors), in a fifth of the time of a task; they call
+    further workers, so that the client calls only a few. Only the part of the learner's state that
+    a batch reads, and its changes, are sent: for wide sparse rows, the columns that are not empty
+    on that worker. A `centre` is subtracted from the rows here, not by their designs.
     """
 
     def __init__(self, cluster, function, *arguments, centre=None):
         self.cluster, self.centre, self._scanners = cluster, centre, []
-        worker_of = {i: worker for worker, hand in cluster.dealt(cluster.parts) for i in hand}
+        worker_of = {
+            i: worker for worker, thread in cluster.assigned(cluster.parts) for i in thread
+        }
         at = [worker_of[i] for i in range(len(cluster.parts))]
         self.batches = cluster.each("batches", function, *arguments, at=at)
 
-    def _deal(self):
-        """An actor for each worker with batches; the names of what lies behind each."""
-        cluster, hands = self.cluster, {}
+    def _assign(self):
+        """Make an actor for each worker with batches, with the names of their partitions."""
+        cluster, threads = self.cluster, {}
         cluster.gather(cluster.each("sizes", len, parts=self.batches), "making batches")
-        for worker, hand in cluster.dealt(self.batches):
-            hands.setdefault(worker, []).append(hand)
+        for worker, thread in cluster.assigned(self.batches):
+            threads.setdefault(worker, []).append(thread)
         self._scanners = []
         actors = [
-            (w, [str(cluster.names[i]) for h in held for i in h]) for w, held in hands.items()
+            (w, [str(cluster.names[i]) for t in own for i in t]) for w, own in threads.items()
         ]
         futures: list = [None] * len(actors)
         for k in reversed(range(len(actors))):
             others = range(_ASKED * (k + 1), min(_ASKED * (k + 2), len(actors)))
             futures[k] = cluster.client.submit(
-                Scanner, [[self.batches[i] for i in hand] for hand in hands[actors[k][0]]],
+                Scanner, [[self.batches[i] for i in thread] for thread in threads[actors[k][0]]],
                 [futures[j] for j in others], len(actors) <= _ASKED, actor=True, pure=False,
                 workers=actors[k][0], key=f"tunefree-scanner-{uuid.uuid4().hex[:12]}",
             )  # fmt: skip
-        made = cluster.gather(futures, "dealing out", names=[", ".join(n) for _, n in actors])
-        near = [actor.columns() for actor in made[:_ASKED]]
-        near = [asked.result(cluster.timeout) for asked in near] + [None] * len(made[_ASKED:])
-        self._scanners = list(zip(made, futures, actors, near, strict=True))
+        made = cluster.gather(futures, "starting actors", names=[", ".join(n) for _, n in actors])
+        columns = [actor.columns() for actor in made[:_ASKED]]
+        columns = [c.result(cluster.timeout) for c in columns] + [None] * len(made[_ASKED:])
+        self._scanners = list(zip(made, futures, actors, columns, strict=True))
 
     def sweep(self, learner, state, epoch, on_block=None):
         """The state after all batches."""
         narrow: Any = learner if hasattr(learner, "narrowed") else None
-        known = narrow.asked(state, self.centre) if narrow else state
-        for left in range(_TRIES, -1, -1):
+        needed = narrow.asked(state, self.centre) if narrow else state
+        for retries in range(_TRIES, -1, -1):
             try:
                 if not self._scanners:
-                    self._deal()
-                found = self._swept(learner, known, epoch)
+                    self._assign()
+                found = self._swept(learner, needed, epoch)
                 break
             except (OSError, RuntimeError) as problem:
                 lost = isinstance(problem, OSError) or "Actor" in str(problem)
-                if isinstance(problem, TimeoutError) or not lost or not left:
+                if isinstance(problem, TimeoutError) or not lost or not retries:
                     raise
                 self._scanners = []
         parts, columns = zip(*found, strict=True)
@@ -469,15 +470,15 @@ class Batches(Remote):
             return narrow.gathered(state, zip(sums, columns, strict=True), self.centre)
         return state._replace(**_merged(_merge_changes, parts, learner, state))
 
-    def _swept(self, learner, known, epoch):
-        """What each scanner that is asked has changed, and its columns."""
-        until, packed, found = monotonic() + self.cluster.timeout, _packed((learner, known)), []
+    def _swept(self, learner, needed, epoch):
+        """The changes by each scanner that is called, and its columns."""
+        until, packed, found = monotonic() + self.cluster.timeout, _packed((learner, needed)), []
         scanners = self._scanners[:_ASKED]
         asked = [
             actor.scan(*(
-                packed if at is None else _packed((learner, learner.narrowed(known, at)))
+                packed if columns is None else _packed((learner, learner.narrowed(needed, columns)))
             ))
-            for actor, *_, at in scanners
+            for actor, *_, columns in scanners
         ]  # fmt: skip
         for answer, (*_, columns) in zip(asked, scanners, strict=True):
             try:
@@ -490,59 +491,63 @@ class Batches(Remote):
                 if not late:
                     raise
                 names = sorted((n for _, names in late for n in names), key=int)
-                raise self.cluster.late(f"pass {epoch}", names, [w for w, _ in late]) from None
+                raise self.cluster.timeout_error(
+                    f"pass {epoch}", names, [w for w, _ in late]
+                ) from None
             found.append((part, columns))
         return found
 
 
 class Scanner:
-    """An actor that scans a worker's batches, a list for each of its threads, and asks others."""
+    """An actor that scans the batches of a worker, a list for each thread, and calls others."""
 
-    def __init__(self, hands, others, narrow):
-        self.hands, self._columns = _narrowed(hands) if narrow else (hands, None)
+    def __init__(self, threads, others, narrow):
+        self.threads, self._columns = _narrowed(threads) if narrow else (threads, None)
         self.others = others
 
     def columns(self):
-        """Those of the states that it is given, and of its answers; None for all."""
+        """The columns of the states that it gets and returns; None for all."""
         return self._columns
 
     def scan(self, *packed):
-        """What all of them change in the state; a learner and a state, and the answer, packed."""
+        """The changes of the state by all batches, packed; `packed` is a learner and a state."""
         asked = [other.scan(*packed) for other in self.others]
         learner, state = _unpacked(*packed)
-        first, *rest = self.hands
-        with ThreadPoolExecutor(max(1, len(rest))) as pool:  # threads begin when they are needed
-            begun = [pool.submit(_scan, hand, learner, state) for hand in rest]
-            found = [_scan(first, learner, state), *(hand.result() for hand in begun)]
+        first, *rest = self.threads
+        with ThreadPoolExecutor(max(1, len(rest))) as pool:  # threads start when needed
+            begun = [pool.submit(_scan, batches, learner, state) for batches in rest]
+            found = [_scan(first, learner, state), *(done.result() for done in begun)]
         found += [_unpacked(*answer.result()) for answer in asked]
         return _packed(_merged(_merge_changes, found, learner, state))
 
 
-def _narrowed(hands):
-    """The same without the columns that are empty in all batches, and those that are not."""
-    batches = [batch for hand in hands for part in hand for batch in part]
+def _narrowed(threads):
+    """Batches without the columns that are empty in all of them, and the other columns."""
+    batches = [batch for thread in threads for part in thread for batch in part]
     designs: list[CSR] = [
         b.design for b in batches if isinstance(b, Batch) and isinstance(b.design, CSR)
     ]
     if not designs or len(designs) < len(batches) or 8 * designs[0].n_columns < _SMALL:
-        return hands, None
-    seen = np.zeros(designs[0].n_columns, dtype=bool)
+        return threads, None
+    present = np.zeros(designs[0].n_columns, dtype=bool)
     for design in designs:
-        seen[design.indices] = True
-    columns = np.flatnonzero(seen)
-    if len(columns) > _WORTH * len(seen):
-        return hands, None
-    place = np.cumsum(seen, dtype=designs[0].indices.dtype) - 1
+        present[design.indices] = True
+    columns = np.flatnonzero(present)
+    if len(columns) > _WORTH * len(present):
+        return threads, None
+    position = np.cumsum(present, dtype=designs[0].indices.dtype) - 1
 
     def narrow(batch):
-        design = batch.design._replace(indices=place[batch.design.indices], n_columns=len(columns))
+        design = batch.design._replace(
+            indices=position[batch.design.indices], n_columns=len(columns)
+        )
         return batch._replace(design=design)
 
-    return [[[narrow(b) for b in batches] for batches in hand] for hand in hands], columns
+    return [[[narrow(b) for b in batches] for batches in thread] for thread in threads], columns
 
 
 def _packed(value):
-    """A value as bytes, and the large arrays in it as they are: few frames for Dask to send."""
+    """A value as bytes, and its large arrays separately: few frames for Dask to send."""
     large = []
     small = pickle.dumps(
         value, 5, buffer_callback=lambda b: b.raw().nbytes < _SMALL or large.append(b.raw())
@@ -580,7 +585,7 @@ def _client(client):
             return default_client()
         except ValueError:
             raise ValueError(
-                "There is no Dask client: make one (distributed.Client()), or give client=."
+                "There is no Dask client: create one (distributed.Client()), or give client=."
             ) from None
     if not isinstance(client, Client):
         raise TypeError(f"client is a {type(client).__name__}, not a distributed.Client.")
@@ -606,7 +611,7 @@ def _merged(merge, parts, *arguments):
 
 
 def joined(a, b, *_):
-    """A merge of what has ``join``."""
+    """A merge of objects with a method ``join``."""
     return a.join(b)
 
 

@@ -1,10 +1,10 @@
-"""The estimators of `tunefree` on a Dask cluster: they differ from the local ones in the source.
+"""The estimators of `tunefree` on a Dask cluster: only the source of the rows differs.
 
-Batch learners make a round a pass (`Batches`): the local result up to the order of the sums. Least
-squares are solved from sums, or as averages of independent runs. PiSTOL's duals do not add up (a
-sum of them has learned everything several times over: 23.6 % instead of 14.9 % errors on a9a), so
-what is merged are the predictors of independent runs, each an average of iterates already, by the
-weight of the rows behind them.
+For batch learners a pass is a round (`Batches`), and the result is the local one up to the order of
+the sums. Least squares are solved from sums, or as averages of independent runs. The duals of
+PiSTOL cannot be added (their sum has learned every row several times: 23.6 % instead of 14.9 %
+errors on a9a). So the predictors of independent runs, which are averages of iterates, are averaged
+by the weights of their rows.
 """
 
 from collections.abc import Callable
@@ -31,38 +31,38 @@ from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
 from tunefree.links import target_margin
 
-PIECE = 1 << 19  # numbers: they fit into the cache
+PIECE = 1 << 19  # numbers that fit into the processor's cache
 _BLOCK = 4096
 
 
 class Rows(Cluster):
-    """Rows on a cluster that estimators learn."""
+    """Rows on a cluster, with fits of the models of a stack."""
 
     def fitted(self, model):
-        """A local model after all rows; None if it wants them in one place."""
+        """A local model fitted to all rows; None if it needs them on one machine."""
         kind = globals().get(type(model).__name__)
         if kind is None:
             return None
-        there = kind(**model.get_params(deep=False))
-        there._fit_shown(self)
-        return there.to_local()
+        remote = kind(**model.get_params(deep=False))
+        remote._fit_shown(self)
+        return remote.to_local()
 
 
 class Distributed:
-    """Puts a local estimator's rows on a cluster; mixed in before it.
+    """Mixin before a local estimator: it learns rows on a cluster.
 
-    Parameters and fitted attributes are those of the local estimator, the attributes NumPy arrays
-    on the client; what only a run over all rows has, such as PiSTOL's `trace_`, is left out.
+    Parameters and fitted attributes are those of the local estimator; the attributes are NumPy
+    arrays on the client. Attributes of a run over all rows, such as `trace_`, are missing.
     """
 
     @property
     def set_callbacks(self) -> Any:
-        """Not there: what scikit-learn's callbacks are told of is a fit in this process."""
+        """Missing: callbacks of scikit-learn follow fits in this process."""
         raise AttributeError("Estimators on a cluster have no callbacks.")
 
-    # Whether partitions of more rows than a thread's share are cut: where all rows are summed up.
+    # Whether partitions with more rows than the share of a thread are cut: where sums are computed.
     _EVEN = True
-    # Whether absurd entries are taken as missing; PiSTOL bounds them itself, in every partition.
+    # Whether outliers are taken as missing; PiSTOL clips them itself, in every partition.
     _GUARDED = False
 
     def fit(
@@ -79,14 +79,14 @@ class Distributed:
         Parameters
         ----------
         X : Dask array or frame of shape (n_samples, n_features)
-            Chunks may be of unknown size; several chunks of columns are joined.
+            Chunks may have unknown sizes; several chunks of columns are joined.
         y : Dask array, series or frame of shape (n_samples,) or (n_samples, n_targets)
-            Cut like X.
+            With the chunks of X.
         sample_weight : Dask array or series of shape (n_samples,), optional
         client : distributed.Client, optional
             The current one by default.
         timeout : float, default=600
-            Seconds that a round over the partitions may take.
+            Time limit of a round over the partitions, in seconds.
 
         Returns
         -------
@@ -95,9 +95,9 @@ class Distributed:
         Raises
         ------
         ValueError
-            For rows that cannot be learned from, naming the partition.
+            For invalid rows; the message names the partition.
         TimeoutError
-            If a round takes longer than `timeout`, naming the partitions that did not answer.
+            If a round takes longer than `timeout`; the message names the partitions without answer.
         """
         with base.rollback_on_error(self):
             return self._fit_cluster(X, y, sample_weight, client, timeout)
@@ -129,15 +129,15 @@ class Distributed:
         self._fit_on(cluster)
 
     def _fit_on(self, cluster):
-        """Learn from a `Cluster`: what each estimator says."""
+        """Learn from a `Cluster`; each estimator defines this."""
         raise NotImplementedError
 
     def _none(self) -> Any:
-        raise AttributeError("Rows on a cluster are learned by fit.")
+        raise AttributeError("On a cluster only fit is available.")
 
     get_params: Callable[..., dict]  # of the estimator that this is mixed into
-    partial_fit = property(_none, doc="Rows on a cluster are learned by `fit`.")
-    fit_source = property(_none, doc="Rows on a cluster are learned by `fit`.")
+    partial_fit = property(_none, doc="On a cluster only `fit` is available.")
+    fit_source = property(_none, doc="On a cluster only `fit` is available.")
 
     def to_local(self) -> Any:
         """The same fitted model as an estimator of `tunefree`, without Dask.
@@ -157,12 +157,12 @@ class Distributed:
         return kind(**self.get_params(deep=False))
 
     def _lazily(self, method, X):
-        """Call a method of the local estimator on arrays, or on every partition when asked for."""
+        """Call a method of the local estimator: on arrays now, on partitions lazily."""
         local = self.to_local()
         if not hasattr(X, "dask"):
             return getattr(local, method)(X)
         if X.ndim != 2:
-            raise ValueError(f"X has {X.ndim} dimension, not two: rows and columns.")
+            raise ValueError(f"X has {X.ndim} dimension; it needs two, rows and columns.")
         none = np.zeros((0, X.shape[1]))
         if hasattr(X, "columns"):
             import pandas as pd
@@ -176,11 +176,11 @@ class Distributed:
         return X.map_blocks(_call, local, method, dtype=meta.dtype, meta=meta, **shape)
 
     def predict(self, X: Any) -> Any:
-        """Predictions, lazy and of the kind of X if X is a Dask collection."""
+        """Predictions; lazy and of the type of X if X is a Dask collection."""
         return self._lazily("predict", X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The local estimator's score; of Dask collections one number, computed now."""
+        """The score of the local estimator; for Dask collections it is computed now."""
         if not hasattr(X, "dask"):
             return self.to_local().score(X, y, sample_weight)
         from dask.base import compute
@@ -194,10 +194,10 @@ class Distributed:
 
 
 class DistributedClassifier(Distributed):
-    """The methods that classifiers have, too."""
+    """The additional methods of classifiers."""
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities, lazy and of the kind of X if X is a Dask collection."""
+        """Probabilities; lazy and of the type of X if X is a Dask collection."""
         return self._lazily("predict_proba", X)
 
     def predict_log_proba(self, X: Any) -> Any:
@@ -205,16 +205,17 @@ class DistributedClassifier(Distributed):
         return self._lazily("predict_log_proba", X)
 
     def decision_function(self, X: Any) -> Any:
-        """Scores, lazy and of the kind of X if X is a Dask collection."""
+        """Scores; lazy and of the type of X if X is a Dask collection."""
         return self._lazily("decision_function", X)
 
 
 def _call(block, local, method):
-    """A method on a block of rows, of which there may be none."""
-    return getattr(local, method)(_some(block))[: block.shape[0]]
+    """A method on a block of rows, which may be empty."""
+    return getattr(local, method)(_nonempty(block))[: block.shape[0]]
 
 
-def _some(block):
+def _nonempty(block):
+    """The block, or one row of zeros if it is empty."""
     if block.shape[0]:
         return block
     row = np.zeros((1, block.shape[1]))
@@ -225,7 +226,7 @@ def _call_framed(block, local, method):
     """The same as a series or frame; columns that are classes have their names."""
     import pandas as pd
 
-    values = getattr(local, method)(_some(block))
+    values = getattr(local, method)(_nonempty(block))
     if values.ndim == 1:
         framed = pd.Series(values, name="prediction")
     else:
@@ -235,7 +236,7 @@ def _call_framed(block, local, method):
 
 
 def _numbers(part, estimator):
-    """A partition's targets as the learner wants them, and the groups to hold out alike."""
+    """The targets of a partition for the learner, and the strata for holding out."""
     if not is_classifier(estimator):
         targets = part.y.reshape(len(part.y), -1).astype(np.float64)
         return estimator._law()[0].targets(targets), np.zeros(len(part.y))
@@ -254,10 +255,10 @@ def _sampled(part, estimator, seed):
 
 
 def _batches(part, estimator, columns, seed):
-    """A partition's rows in the learner's units; equal rows are one, and some are held out.
+    """The rows of a partition in the learner's units; equal rows are one, and some are held out.
 
-    They are cut in pieces: what the first product of a pass has read, the second one finds in the
-    cache, and no worker holds a third copy of its rows.
+    They are cut into pieces: the second product of a pass finds the rows of the first one in the
+    processor's cache, and no worker holds a third copy of its rows.
     """
     part = part.positive()
     X, weights = part.X, part.weights
@@ -267,7 +268,7 @@ def _batches(part, estimator, columns, seed):
     totals = totals * (weights.sum() / totals.sum())  # partitions count in the user's unit
     held = estimator._held(strata[rows], 1)
     size = X.nnz if sparse.issparse(X) else X.size
-    # Of rows with few entries for their columns, sums would cost more than products.
+    # For rows with few entries in many columns, sums would cost more than products.
     step = max(1, max(PIECE, 4 * X.shape[1] * sparse.issparse(X)) * len(weights) // max(1, size))
     return [
         Batch(columns.design(X[rows[p]]), targets[rows[p]], totals[p], held[p])
@@ -280,7 +281,7 @@ def _held_weight(batches):
 
 
 def _fit_glm(self, cluster):
-    """What both Reflectrons do."""
+    """The fit of both Reflectrons."""
     (family, link), configurations, _ = self._check()
     if self.solver != "batch" or self.feature_map is not None:
         raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
@@ -288,7 +289,7 @@ def _fit_glm(self, cluster):
         raise ValueError("On a cluster give sample_weight in place of class_weight.")
     self.feature_map_ = self._stream = None
     if any(isinstance(c.step, str) for c in configurations):
-        raise ValueError("A theorem's step needs all rows at hand: give step='auto' or a number.")
+        raise ValueError("A theorem's step needs all rows in memory: give step='auto' or a number.")
     worker = clone(self)
     if is_classifier(self):
         worker.classes_ = self.classes_
@@ -304,7 +305,7 @@ def _fit_glm(self, cluster):
     units, centre = columns, None
     sparse_rows = all(f.sparse for f in cluster.facts)
     if sparse_rows and columns.centre.any() and not getattr(family, "tied", False):
-        # A mean is no number of a sparse row: it is taken off the sums.
+        # Subtracting means would make sparse rows dense: they are subtracted from the sums.
         centre, units = (
             columns.centre / columns.scale,
             columns._replace(centre=0.0 * columns.centre),
@@ -315,7 +316,7 @@ def _fit_glm(self, cluster):
     cluster.parts = None  # from here on the rows are in the learner's units
     if not held and len(configurations) > 1:
         raise ValueError(
-            f"Choosing among {len(configurations)} configurations needs rows held out: give a "
+            f"Choosing among {len(configurations)} configurations needs held-out rows: give a "
             "positive validation_fraction, larger partitions, or a single potential."
         )
     theta = offset = None
@@ -334,9 +335,9 @@ def _fit_glm(self, cluster):
 class ReflectronRegressor(Distributed, glm.ReflectronRegressor):
     """`tunefree.ReflectronRegressor` on rows of a Dask cluster.
 
-    Each pass is one round; sums are merged in a tree and the client takes the step. On the same
-    rows held out the result is the local one up to the order of the sums. Rows are held out of
-    every partition alike; `n_splits` and the steps of theorems are for rows in memory.
+    Each pass is one round; sums are merged in a tree and the client takes the step. With the same
+    held-out rows the result is the local one up to the order of the sums. The same share of every
+    partition is held out; `n_splits` and the steps of theorems are only for rows in memory.
     """
 
     _GUARDED = True
@@ -361,8 +362,8 @@ def _signed(part, classes, k):
 class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
     """`tunefree.OptimisticPerceptron` on rows of a Dask cluster.
 
-    The paper's method, whose state has O(n_features) numbers: each pass is one round. There are no
-    `support_weights_`, which have a number for each row.
+    The method of the paper, whose state has O(n_features) numbers: each pass is one round. There
+    are no `support_weights_`, which would need a number for each row.
     """
 
     def _fit_on(self, cluster):
@@ -376,30 +377,30 @@ class OptimisticPerceptron(Distributed, perceptron.OptimisticPerceptron):
         self._fit_streams(source_of, max(f.largest for f in cluster.facts))
 
     def decision_function(self, X: Any) -> Any:
-        """Scores, lazy and of the kind of X if X is a Dask collection."""
+        """Scores; lazy and of the type of X if X is a Dask collection."""
         return self._lazily("decision_function", X)
 
 
 class Predictor(NamedTuple):
-    """What partitions' runs add up to: weighted means, and extremes."""
+    """Weighted means of the runs of partitions, and extremes."""
 
     weight: float
     coef: np.ndarray
     intercept: np.ndarray
-    risks: dict  # by member: weighted sum of its progressive risk, and the weight behind it
-    n_passes: int  # the most that a run has made
+    risks: dict  # by candidate: weighted sum of its progressive risk, and the weight
+    n_passes: int  # the largest number of passes of a run
     limits: np.ndarray | None = None  # (2, d): mean limits to which columns are clipped
-    reach: np.ndarray | None = None  # (2, n_outputs): the lowest and the highest target
+    target_range: np.ndarray | None = None  # (2, n_outputs): lowest and highest target
 
     def join(self, other):
         """Both together."""
         share = other.weight / (self.weight + other.weight)
-        limits = reach = None
+        limits = target_range = None
         if self.limits is not None and other.limits is not None:
             limits = self.limits + share * (other.limits - self.limits)
-        if self.reach is not None:
-            low, high = zip(self.reach, other.reach, strict=True)
-            reach = np.array([np.minimum(*low), np.maximum(*high)])
+        if self.target_range is not None:
+            low, high = zip(self.target_range, other.target_range, strict=True)
+            target_range = np.array([np.minimum(*low), np.maximum(*high)])
         names = {*self.risks, *other.risks}
         none = (0.0, 0.0)
         return Predictor(
@@ -409,7 +410,7 @@ class Predictor(NamedTuple):
             {n: tuple(np.add(self.risks.get(n, none), other.risks.get(n, none))) for n in names},
             max(self.n_passes, other.n_passes),
             limits,
-            reach,
+            target_range,
         )
 
 
@@ -423,9 +424,9 @@ def _predictor(model, weight):
 
 
 def _classifier(part, estimator, classes):
-    """A partition's classifier: the passes of `fit`, or a stream's if classes are missing here."""
-    here = np.unique(part.y[part.weights > 0.0])
-    if len(here) == len(classes):
+    """The classifier of a partition: by `fit`, or by `partial_fit` if classes are missing here."""
+    present = np.unique(part.y[part.weights > 0.0])
+    if len(present) == len(classes):
         model = estimator.fit(part.X, part.y, sample_weight=part.weights)
     else:
         model = estimator.partial_fit(part.X, part.y, classes, sample_weight=part.weights)
@@ -433,18 +434,18 @@ def _classifier(part, estimator, classes):
 
 
 def _regressor(part, estimator):
-    """A partition's regressor; limits of columns and predictions travel with the coefficients."""
+    """The regressor of a partition, with limits of columns and predictions."""
     model = estimator.fit(part.X, part.y, sample_weight=part.weights)
     found = _predictor(model, part.weights.sum())
     return found._replace(
-        limits=model.input_limits_, reach=np.asarray(model.prediction_limits_, float)
+        limits=model.input_limits_, target_range=np.asarray(model.prediction_limits_, float)
     )
 
 
-def _fit_runs(self, cluster, learned, *known):
-    """Average the partitions' runs, `learned(part, estimator, ...)`, and publish the predictor."""
+def _fit_runs(self, cluster, fit_part, *arguments):
+    """Average the predictors of `fit_part(part, estimator, ...)`, and publish the result."""
     self._check()
-    m = cluster.total("runs", learned, self._local(), *known, merge=joined)
+    m = cluster.total("runs", fit_part, self._local(), *arguments, merge=joined)
     self.coef_, self.intercept_ = m.coef.astype(cluster.dtype), m.intercept.astype(cluster.dtype)
     self.n_iter_ = m.n_passes
     self.leaderboard_ = sorted(
@@ -457,11 +458,11 @@ def _fit_runs(self, cluster, learned, *known):
 class PiSTOLClassifier(DistributedClassifier, pistol.PiSTOLClassifier):
     """`tunefree.PiSTOLClassifier` on rows of a Dask cluster: one round, predictors averaged.
 
-    Each partition should be a fair sample of the rows: shuffle data that are sorted by class. Where
-    a class is missing, the partition is learned as a stream of one pass.
+    Each partition should be a random sample of the rows: shuffle data that are sorted by class. A
+    partition without all classes is learned in one pass.
     """
 
-    _EVEN = False  # a run of each partition: cut, they would be shorter
+    _EVEN = False  # one run for each partition: cut partitions would have shorter runs
 
     def _fit_on(self, cluster):
         _fit_runs(self, cluster, _classifier, self.classes_)
@@ -475,11 +476,11 @@ class PiSTOLRegressor(Distributed, pistol.PiSTOLRegressor):
     def _fit_on(self, cluster):
         m = _fit_runs(self, cluster, _regressor)
         self.input_limits_ = None if m.limits is None else m.limits.astype(cluster.dtype)
-        self.prediction_limits_ = m.reach.astype(cluster.dtype)
+        self.prediction_limits_ = m.target_range.astype(cluster.dtype)
 
 
 class Extent(NamedTuple):
-    """Means of weighted rows and their targets, and between what their columns lie."""
+    """Weighted means of rows and targets, and the ranges of the columns."""
 
     weight: float
     mean: np.ndarray
@@ -511,13 +512,13 @@ class Extent(NamedTuple):
         )
 
     def columns(self, centred):
-        """The coordinates in which least squares are learned."""
+        """The coordinates for least squares."""
         mean, target = (v if centred else np.zeros_like(v) for v in (self.mean, self.target))
         return spanned(mean, target, self.low, self.high)
 
 
 def _rows(part):
-    """Rows of positive weight, and their targets in columns."""
+    """Rows of positive weight, their targets as columns, and the weights."""
     part = part.positive()
     return part.X, part.y.reshape(len(part.y), -1).astype(np.float64), part.weights
 
@@ -527,7 +528,7 @@ def _extent(part):
 
 
 class Listed(NamedTuple):
-    """The distinct rows of a partition with their total weights: where they are, not a copy."""
+    """The distinct rows of a partition with their total weights, by index, without a copy."""
 
     X: Any
     targets: np.ndarray
@@ -537,11 +538,12 @@ class Listed(NamedTuple):
     def blocks(self, view):
         """Rows in the coordinates of a view and their targets, times the roots of the weights."""
         for start in range(0, len(self.rows), _BLOCK):
-            at = slice(start, start + _BLOCK)
-            X, root = self.X[self.rows[at]], np.sqrt(self.weights[at])[:, None]
+            block = slice(start, start + _BLOCK)
+            rows, weights = self.rows[block], self.weights[block]
+            X, root = self.X[rows], np.sqrt(weights)[:, None]
             Z = view.show(X.toarray() if sparse.issparse(X) else X)
             Z *= root
-            yield Z, root * (self.targets[self.rows[at]] - view.target), self.weights[at]
+            yield Z, root * (self.targets[rows] - view.target), weights
 
 
 def _listed(part, seed):
@@ -559,7 +561,7 @@ def _products(listed, view):
 
 
 def _held_out(listed, view, spectrum, alphas, per_weight):
-    """Squared errors of every penalty at rows left out."""
+    """Held-out squared errors for every penalty."""
     return (
         sum(
             spectrum.held_out(Z @ spectrum.right, y, weights * per_weight, alphas)
@@ -569,7 +571,7 @@ def _held_out(listed, view, spectrum, alphas, per_weight):
 
 
 class Ran(NamedTuple):
-    """A partition's run of SGD; it stays on its worker."""
+    """A run of SGD on a partition; it stays on its worker."""
 
     problem: Problem
     state: tuple
@@ -578,7 +580,7 @@ class Ran(NamedTuple):
     weight: float
 
     def schemes(self, alphas, others, total):
-        """The averages, with this partition's share of the penalties."""
+        """The averaging schemes, with the penalties scaled to this partition."""
         return self.problem.schemes(alphas * (self.weight / total), others)
 
 
@@ -598,12 +600,12 @@ def _ran(part, view, seed, intercept, scaling, max_iter, choose):
 
 
 def _size(ran):
-    """Squared norms, the step and the passes, as sums."""
+    """Squared norms, step and passes, for sums over partitions."""
     return ran.problem.sized(), ran.weight * ran.problem.step(), ran.weight * ran.n_passes
 
 
 def _risks(ran, *schemes):
-    """Held-out errors of every scheme times the partition's weight, and that."""
+    """Held-out errors of every scheme times the weight of the partition, and the weight."""
     if not ran.n_folds:
         return 0.0, 0.0
     risks, _ = least_squares.held_out_risks(ran.problem, ran.state, ran.schemes(*schemes))
@@ -611,7 +613,7 @@ def _risks(ran, *schemes):
 
 
 def _average(ran, k, *schemes):
-    """The path, or the scheme k of it, in the user's units and times the partition's weight."""
+    """The path, or its scheme k, in the units of X, times the weight of the partition."""
     chosen = ran.schemes(*schemes)
     model = least_squares.read(ran.problem, ran.state, chosen if k is None else [chosen[k]])
     return tuple(ran.weight * a for a in model.fold(ran.problem.columns))
@@ -623,11 +625,11 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
     With at most 1000 columns, however many rows, ridge regression is solved exactly: products of
     columns are summed over the partitions, a further round sums the leave-one-out errors, and the
     result is that of the local ``solver="exact"`` up to the order of the sums. (Equal rows of one
-    partition are left out together, those of two are not.)
+    partition are held out together, those of two partitions are not.)
 
-    Otherwise each partition is learned by a run of its own, in common units of the columns and with
-    its share of every penalty; errors on rows held out and paths are averaged by the partitions'
-    weights. That needs two or three rounds, and is another predictor than that of one long run.
+    Otherwise each partition has a separate run, with common units of the columns and its share of
+    every penalty. Errors on held-out rows and paths are averaged by the weights of the partitions.
+    This takes two or three rounds, and is not the predictor of one long run.
 
     Examples
     --------
@@ -649,7 +651,7 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
         self._stream = self._path = self.prediction_limits_ = None
         self._dtype, self._flat = cluster.dtype, not cluster.facts[0].n_outputs
         d = cluster.n_columns
-        # What is decomposed are the products of columns, however many rows there are.
+        # The products of columns are decomposed, whatever the number of rows.
         self._choose_solver((d, d))
         extent = cluster.total("extent", _extent, merge=joined)
         exact = self.solver_ == "exact"
@@ -664,7 +666,7 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
         spectrum = Spectrum.of(gram, products)
         per_weight = bool(self.fit_intercept) / total
         (sums,) = cluster.total(
-            "leaving out", _held_out, view, spectrum, self.alphas_, per_weight,
+            "held-out errors", _held_out, view, spectrum, self.alphas_, per_weight,
             merge=added, parts=listed,
         )  # fmt: skip
         model = Run(spectrum.path(self.alphas_), np.eye(len(self.alphas_)))
@@ -694,19 +696,19 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
             if weight:
                 risks = sums / weight
                 k = int(np.argmin(risks))
-        few = len(self.alphas_) * cluster.n_columns * cluster.n_outputs <= ridge.MOST_KEPT
+        whole_path = len(self.alphas_) * cluster.n_columns * cluster.n_outputs <= ridge.MOST_KEPT
         path = cluster.total(
-            "average", _average, None if few else k, *sent, merge=added, parts=runs
+            "average", _average, None if whole_path else k, *sent, merge=added, parts=runs
         )
         model = Folded(*(a / total for a in path))
-        # Partitions have steps of their own: the averages are told by the mean of them.
+        # Each partition has its own step; the mean step describes the averages.
         rates = step / total * self.alphas_ / total
         schemes = [*(Geometric(float(rate)) for rate in rates), *others]
         self._choose(view, model, schemes, risks, k, round(n_passes / total))
 
 
 class _Sampled(Distributed):
-    """Learns a sample on the client, and sums over all rows: the partitions' features add up."""
+    """Learns from a sample on the client, and from sums over all rows."""
 
     def _fit_on(self, cluster):
         local: Any = self._local()
@@ -717,11 +719,10 @@ class _Sampled(Distributed):
 class LandmarkRegressor(_Sampled, landmarks.LandmarkRegressor):
     """`tunefree.LandmarkRegressor` on rows of a Dask cluster.
 
-    Two rounds. The first draws 8,000 distinct rows evenly, by their hash: on the client they tell
-    view, geometry, penalty and landmarks, and they are all there is to learn if there are no more.
-    The second adds up products of the features of all rows, and the client solves for their
-    coefficients: what one process finds in the same two passes (`fit_source`), up to the order of
-    sums.
+    Two rounds. The first draws 8,000 distinct rows evenly, by their hash; the client chooses view,
+    geometry, penalty and landmarks from them, and fits them if there are no more rows. The second
+    sums products of the features of all rows, and the client solves for the coefficients. The
+    result is that of the two passes of `fit_source` in one process, up to the order of sums.
     """
 
 
@@ -732,10 +733,11 @@ class LandmarkClassifier(_Sampled, DistributedClassifier, landmarks.LandmarkClas
 class TuneFreeRegressor(_Sampled, auto.TuneFreeRegressor):
     """`tunefree.TuneFreeRegressor` on rows of a Dask cluster, of numbers.
 
-    The race runs on the client, on 8,000 distinct rows drawn evenly by their hash; its stack keeps
-    weights, calibration and what it said of rows left out. Then its models learn all rows: kernels
-    on landmarks and ridge regression from sums, the Reflectron in rounds, PiSTOL by averaged runs.
-    Kernel PiSTOL stays as the sample taught it; `report_` says so.
+    The client compares the candidates on 8,000 distinct rows, drawn evenly by their hash. The
+    weights of the stack, its calibration and its held-out predictions are from these rows. Then the
+    models learn all rows: kernels on landmarks and ridge regression from sums, the Reflectron in
+    rounds, PiSTOL by averaged runs. Kernel PiSTOL keeps its fit to the sample, as noted in
+    `report_`.
     """
 
 

@@ -1,4 +1,4 @@
-"""Data files into arrays: libsvm, csv, JSON lines (also compressed), parquet, Arrow, NumPy.
+"""Read data files into arrays: libsvm, csv, JSON lines (also compressed), parquet, Arrow, NumPy.
 
 Errors are `DataError` and name the file, the line and the column.
 """
@@ -33,7 +33,7 @@ FORMATS = {
     "ndjson": "jsonl",
 }
 _PACKED = (".gz", ".zst", ".bz2", ".zip")
-# a label and index:value pairs, or one of the two; a csv cell holds a delimiter
+# A label, index:value pairs, or both; a line of csv holds a delimiter.
 _LIBSVM_LINE = re.compile(rb"\s*([^\s,;:]+(?!\S))?(\s*(qid|\d+):[^\s,;:]+(?!\S))*\s*(#.*)?\n?")
 _DELIMITER = re.compile(rb"[,;\t]")
 
@@ -54,14 +54,14 @@ def read(
 ):
     r"""Read a data file.
 
-    The format follows from the name (``.libsvm``, ``.svm``, ``.csv``, ``.tsv``, after which
-    ``.gz``, ``.zst``, ``.bz2`` or ``.zip`` may follow, ``.jsonl``; ``.parquet``, ``.arrow``,
-    ``.npy``, ``.npz``) or else from the first line.
+    The format is detected from the name (``.libsvm``, ``.svm``, ``.csv``, ``.tsv``, ``.jsonl``,
+    also with ``.gz``, ``.zst``, ``.bz2`` or ``.zip`` appended; ``.parquet``, ``.arrow``, ``.npy``,
+    ``.npz``), or else from the first line.
 
     The options are those of `tunefree.open_source`. A target or column of weights may be a
-    `Column` of another file, and absent; with ``target=False`` there is none (libsvm: a label may
-    be missing, and is not wanted). A csv file of exactly `n_features` columns holds nothing else.
-    Malformed rows are counted in `skipped` and left out; without it they are a `DataError`.
+    `Column` of another file, which may be absent here. With ``target=False`` no target is read, and
+    labels of libsvm files are optional. A csv file with exactly `n_features` columns has features
+    only. Malformed rows are skipped and counted in `skipped`; without it they are a `DataError`.
 
     >>> table = read([b"1 1:0.5\n-1 2:3\n"])
     >>> table.X.toarray().tolist(), table.y.tolist()
@@ -100,13 +100,13 @@ def read(
 
 
 def _read_arrays(source, path, format, *, n_features, target_type, **options):
-    """Read a file that is not delimited."""
+    """Read a file that is not delimited text."""
     if format != "jsonl" and (not isinstance(source, (str, os.PathLike)) or path == "<stdin>"):
-        raise DataError(f"{format} data must be a file", path)
+        raise DataError(f"{format} data must come from a file", path)
     options |= {"n_features": n_features, "target_type": target_type}
     found = list(row_blocks(source if format == "jsonl" else path, format, **options))
     if not sum(block[0].shape[0] for block in found):
-        raise DataError("the file is empty: it holds no row", path)
+        raise DataError("the file has no rows", path)
     columns: Any = (
         None if parts[0] is None else _joined(parts) for parts in list(zip(*found, strict=True))[:3]
     )
@@ -126,7 +126,7 @@ def _joined(parts):
 
 
 class Named:
-    """Pieces of text that know the file they come from."""
+    """Pieces of text with the name of their file."""
 
     def __init__(self, name, pieces):
         self.name, self.pieces = name, pieces
@@ -136,7 +136,7 @@ class Named:
 
 
 def format_of(path):
-    """Tell the format by the suffix; None if it says nothing.
+    """The format that the suffix stands for, or None.
 
     >>> format_of("a.CSV.gz"), format_of("b.npz"), format_of("c")
     ('csv', 'npz', None)
@@ -148,7 +148,7 @@ def format_of(path):
 
 
 def _sniff(path, pieces):
-    """Tell the format by the suffix, or by the first line that is neither blank nor a comment."""
+    """Detect the format from the suffix, or from the first line that is not blank or a comment."""
     if format_of(path):
         return format_of(path), pieces
     pieces = iter(pieces)
@@ -157,7 +157,7 @@ def _sniff(path, pieces):
 
 
 def sniff_text(pieces):
-    """Tell libsvm, csv and JSON lines by the first line; also the text that was read for it."""
+    """Detect libsvm, csv or JSON lines from the first line; also returns the text read so far."""
     head = b""
     while (line := re.search(rb"^[^\S\n]*[^\s#].*\n", head, re.MULTILINE)) is None:
         piece = next(pieces, None)
@@ -167,5 +167,5 @@ def sniff_text(pieces):
         head += piece
     if line is not None and line[0].lstrip()[:1] == b"{":
         return "jsonl", head
-    fits = line is None or _LIBSVM_LINE.fullmatch(line[0]) or not _DELIMITER.search(line[0])
-    return ("libsvm" if fits else "csv"), head
+    is_libsvm = line is None or _LIBSVM_LINE.fullmatch(line[0]) or not _DELIMITER.search(line[0])
+    return ("libsvm" if is_libsvm else "csv"), head

@@ -1,4 +1,4 @@
-"""Parquet, Arrow and NumPy files, read a stretch of rows at a time; pyarrow reads the first two.
+"""Parquet, Arrow and NumPy files, read in blocks of rows; pyarrow reads the first two.
 
 An ``.npy`` file is a table whose last column is the target. An ``.npz`` file holds the features as
 ``X``, or as ``data, indices, indptr, shape`` (what `scipy.sparse.save_npz` writes), and ``y`` and
@@ -32,10 +32,10 @@ _FAULTS = (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
 def finite_rows(X, y, weight, name, start, skipped=None):
-    """The sound ones among rows of numbers, the first of which has the number `start` from 0.
+    """The valid rows of numbers; `start` is the number of the first one, from 0.
 
-    Numbers must be finite and weights not negative; targets may be text. Bad rows are counted in
-    `skipped` and left out, or without it a DataError.
+    Numbers must be finite and weights not negative; targets may be text. Other rows are skipped and
+    counted in `skipped`; without it they are a DataError.
     """
     faults = [(_not_finite(X), "a feature that is not finite")]
     if y is not None and np.asarray(y).dtype.kind in "fc":
@@ -52,12 +52,12 @@ def finite_rows(X, y, weight, name, start, skipped=None):
     if skipped is None:
         raise error
     skipped.add(error, len(bad))
-    kept = np.setdiff1d(np.arange(X.shape[0]), bad)
-    return X[kept], None if y is None else y[kept], None if weight is None else weight[kept]
+    valid = np.setdiff1d(np.arange(X.shape[0]), bad)
+    return X[valid], None if y is None else y[valid], None if weight is None else weight[valid]
 
 
 def _not_finite(X):
-    """The numbers of the rows that are not finite throughout."""
+    """Which rows hold a number that is not finite."""
     values = X.data if sparse.issparse(X) else X
     if values.dtype.kind not in "fc" or np.isfinite(values).all():
         return np.empty(0, int)
@@ -68,10 +68,10 @@ def _not_finite(X):
 
 
 def row_blocks(path, format, *, skipped=None, start=0, **columns):
-    """The rows of a file from a row on: (X, y, weight, layout, rows of the file up to here).
+    """Blocks of rows from row `start` on: (X, y, weight, layout, rows of the file so far).
 
-    What the file has not is None. `columns` are those of `tunefree.io.read`; not all concern
-    NumPy files.
+    What the file does not have is None. `columns` are options of `tunefree.io.read`; NumPy files
+    use only some of them.
     """
     if format in ("parquet", "arrow", "jsonl"):
         found = _frames(path, format, start, **columns)
@@ -86,13 +86,13 @@ def row_blocks(path, format, *, skipped=None, start=0, **columns):
         raise
     except _FAULTS as problem:
         words = str(problem).split("\n")[0] or type(problem).__name__
-        raise DataError(f"it is not a sound {format} file: {words}", path) from None
+        raise DataError(f"it is not a valid {format} file: {words}", path) from None
 
 
 def frame_batches(path, format, start=0):
-    """The record batches of a "parquet", "arrow", "csv" or "jsonl" file, of at most 8192 rows.
+    """The record batches, of at most 8192 rows, of a "parquet", "arrow", "csv" or "jsonl" file.
 
-    They begin with row `start`. A "csv" file is delimited text that pyarrow reads.
+    They begin with row `start`. A "csv" file is delimited text, which pyarrow reads.
     """
     import pyarrow
     from pyarrow import csv, ipc, parquet
@@ -111,10 +111,10 @@ def frame_batches(path, format, start=0):
         elif format == "csv":
             text = next(whole_lines(chunks(path)), b"")
             head = text.lstrip(b" \n").split(b"\n")[0]
-            head.decode()  # pyarrow would notice in the rows only
+            head.decode()  # pyarrow checks only the rows
             above = csv.ReadOptions(skip_rows=text.count(b"\n", 0, text.find(head)))
-            how = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
-            with csv.open_csv(os.fspath(path), above, how) as file:
+            cells = csv.ParseOptions(delimiter=sniff_delimiter(head), newlines_in_values=True)
+            with csv.open_csv(os.fspath(path), above, cells) as file:
                 yield from _skip(file, start)
         elif format == "jsonl":
             yield from _skip(_json_batches(b"".join(whole_lines(chunks(path))), name), start)
@@ -139,9 +139,9 @@ def frame_batches(path, format, start=0):
 
 
 def _json_batches(text, path):
-    """The batches of JSON lines: pyarrow reads them if each line is an object, as it must be.
+    """The batches of JSON lines: pyarrow reads them if each line is an object.
 
-    What begins with null, say, would end the interpreter there.
+    On another line, such as null, pyarrow would end the interpreter.
     """
     import pyarrow
     from pyarrow import json
@@ -150,11 +150,11 @@ def _json_batches(text, path):
     n_rows = len(lines) - lines.count(b"")
     if not n_rows:
         return []
-    how = json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
-    problem = pyarrow.ArrowInvalid("there are lines of several values")
+    blocks = json.ReadOptions(use_threads=False, block_size=max(len(text), 1 << 20))
+    problem = pyarrow.ArrowInvalid("a line holds several values")
     if all(line[:1] + line[-1:] in (b"", b"{}") for line in lines):
         try:
-            table = json.read_json(pyarrow.BufferReader(text), how)
+            table = json.read_json(pyarrow.BufferReader(text), blocks)
             if table.num_rows == n_rows:
                 return table.to_batches()
         except pyarrow.ArrowInvalid as found:
@@ -166,39 +166,39 @@ def _json_batches(text, path):
 
 
 def _skip(batches, start):
-    """Leave out the first rows, and cut what is longer than 8192 rows."""
+    """Skip the first `start` rows, and cut batches of more than 8192 rows."""
     for batch in batches:
-        at, start = min(start, len(batch)), start - min(start, len(batch))
-        for first in range(at, len(batch), _ROWS):
+        begin, start = min(start, len(batch)), start - min(start, len(batch))
+        for first in range(begin, len(batch), _ROWS):
             yield batch.slice(first, _ROWS)
 
 
 def plain_batch(batch, path, leave=None):
-    """A batch of numbers, truth values and text: dates are days since 1970; `leave` stays."""
+    """A batch of numbers, booleans and text; dates become days since 1970; `leave` is unchanged."""
     import pyarrow as pa
     from pyarrow import compute, types
 
     columns = []
     for column, field in zip(batch.columns, batch.schema, strict=True):
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        what = kind_of_type(kind)
+        meaning = kind_of_type(kind)
         if field.name == leave:
             pass
-        elif what == "date":
+        elif meaning == "date":
             zone = getattr(kind, "tz", None)
             since = column.cast(pa.timestamp("us", zone)).cast(pa.int64()).cast(pa.float64())
             column = compute.divide(since, 86_400e6)
-        elif what == "number":
+        elif meaning == "number":
             column = column.cast(pa.float64(), safe=False)
-        elif what is None:
+        elif meaning is None:
             words = f"column {field.name!r} holds {kind}"
-            raise DataError(f"{words}: neither numbers, text, truth values nor dates", path)
+            raise DataError(f"{words}: neither numbers, text, booleans nor dates", path)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def kind_of_type(kind):
-    """What pyarrow's type of a column is to us: a number, a date, ...; None for what is nothing."""
+    """The kind of a column by its pyarrow type: 'number', 'date', ...; None if it has none."""
     from pyarrow import types
 
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
@@ -234,7 +234,7 @@ def _numbers(batch, j, path):
         what = "text" if types.is_string(kind) or types.is_large_string(kind) else kind
         words = f"column {batch.schema.names[j]!r} holds {what}, not numbers"
         error = DataError(words, path)
-        error.feature, error.hint = True, "hashed=2**18 takes text"
+        error.feature, error.hint = True, "hashed=2**18 accepts text"
         raise error
     column = column.cast(pyarrow.float32() if types.is_float32(kind) else pyarrow.float64())
     return column.to_numpy(zero_copy_only=False)
@@ -260,7 +260,7 @@ def targets_of(batch, j, path, target_type) -> Any:
 def _table(path, start, columns):
     table = np.load(path, mmap_mode="r", allow_pickle=False)
     if table.ndim != 2 or table.dtype.kind not in "fiub":
-        words = f"an array of shape {table.shape} and type {table.dtype} is no table of numbers"
+        words = f"an array of shape {table.shape} and type {table.dtype} is not a table of numbers"
         raise DataError(words, path)
     n, width = table.shape
     layout = assign(None, width, (path,), **columns)
@@ -276,7 +276,7 @@ def _table(path, start, columns):
 
 
 class _Member:
-    """An array in an archive, read from front to back: neither mapped nor loaded as a whole."""
+    """An array in an archive, read in order: neither mapped nor loaded as a whole."""
 
     def __init__(self, archive, name):
         self.stream = archive.open(f"{name}.npy")
@@ -287,17 +287,17 @@ class _Member:
         self.shape, columnwise, self.dtype = header(self.stream)
         if (columnwise and len(self.shape) > 1) or self.dtype.hasobject:
             raise ValueError(f"{name} is not an array of numbers or text in C order")
-        self.begin, self.at = self.stream.tell(), 0
+        self.begin, self.position = self.stream.tell(), 0
         self.step = self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
 
     def take(self, start, stop):
-        """Items start .. stop - 1."""
-        if start != self.at:
+        """Items from `start` to `stop` - 1."""
+        if start != self.position:
             self.stream.seek(self.begin + start * self.step)
         data = self.stream.read((stop - start) * self.step)
         if len(data) != (stop - start) * self.step:
             raise EOFError("it ends too early")
-        self.at = stop
+        self.position = stop
         return np.frombuffer(data, self.dtype).reshape(stop - start, *self.shape[1:])
 
 
@@ -331,7 +331,7 @@ def _archive(path, start, columns):
 def _dense(archive):
     X = _Member(archive, "X")
     if len(X.shape) != 2 or X.dtype.kind not in "fiub":
-        raise ValueError("X is no table of numbers")
+        raise ValueError("X is not a table of numbers")
     kind = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
     return lambda a, b: X.take(a, b).astype(kind), X.shape, X.shape[0] * X.shape[1]
 
@@ -341,13 +341,14 @@ def _sparse(archive):
     data, indices, starts = (_Member(archive, name) for name in ("data", "indices", "indptr"))
 
     def read(first, stop):
-        at = starts.take(first, stop + 1).astype(np.int64)
-        values, columns = data.take(at[0], at[-1]), indices.take(at[0], at[-1])
-        if np.any(np.diff(at) < 0) or np.any((columns < 0) | (columns >= shape[1])):
-            raise ValueError("impossible sparse rows")
+        indptr = starts.take(first, stop + 1).astype(np.int64)
+        begin, end = indptr[0], indptr[-1]
+        values, columns = data.take(begin, end), indices.take(begin, end)
+        if np.any(np.diff(indptr) < 0) or np.any((columns < 0) | (columns >= shape[1])):
+            raise ValueError("invalid sparse rows")
         kind = np.float32 if values.dtype == np.float32 else np.float64
         return sparse.csr_array(
-            (values.astype(kind), columns.copy(), at - at[0]), shape=(stop - first, shape[1])
+            (values.astype(kind), columns.copy(), indptr - begin), shape=(stop - first, shape[1])
         )
 
     return read, shape, data.shape[0]

@@ -1,9 +1,9 @@
-"""Cells of text: which kind a column of them is, and what each means.
+"""Cells of text: the kind of a column, and the values of its cells.
 
-Numbers are plain (``-1.5e3``, in files without commas between cells also ``1,5``) or as people
-write them: ``1,234.50``, ``7%``, ``$5,000``. Dates are ``2024-01-31``, ``31.01.2024`` or
-``01/31/2024``, and ``31/01/2024`` where a column holds a day beyond the twelfth; a time and a zone
-may follow. What counts is the local time that is written.
+Numbers are plain (``-1.5e3``, in files without commas between cells also ``1,5``) or
+formatted: ``1,234.50``, ``7%``, ``$5,000``. Dates are ``2024-01-31``, ``31.01.2024`` or
+``01/31/2024``, and ``31/01/2024`` if the column holds a day above 12; a time and a time zone may
+follow. The local time counts, as it is written.
 """
 
 import numpy as np
@@ -12,12 +12,12 @@ from pyarrow import compute
 
 from tunefree.io.tables import looks_numeric
 
-# Cells that say that nothing is known, in small letters.
+# Cells that mean a missing value, in lower case.
 MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "?", "-", "--", "."])
 _PLAIN = r"^[+-]?((\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
 _SIGNS, _UNIT = r"^[+-]?([$€£¥] ?)?", r"( ?[%$€£¥])?$"
 _STYLED = _SIGNS + r"(\d{{1,3}}({group}\d{{3}})+|\d+)({point}\d*)?" + _UNIT
-# Commas that stand between thousands although a comma may be a decimal point.
+# Commas between thousands, where a comma may also be a decimal point.
 _THOUSANDS = (
     r"^[+-]?([$£] ?\d{1,3}(,\d{3})+(\.\d*)?|[$€£¥]? ?\d{1,3}(,\d{3})+(,\d{3}|\.\d*))" + _UNIT
 )
@@ -35,7 +35,7 @@ _NO_TEXT, _NO_NUMBER = pa.scalar(None, pa.string()), pa.scalar(None, pa.float64(
 
 
 def trimmed(cells):
-    """Cells without the blanks around them; a quote behind a blank begins a quotation, too."""
+    """Cells without the blanks around them; a quoted cell may have blanks around its quotes."""
     quoted = compute.match_substring_regex(cells, _LATE_QUOTE)
     if compute.any(quoted).as_py():
         inner = compute.replace_substring_regex(cells, _LATE_QUOTE, r"\1")
@@ -43,18 +43,17 @@ def trimmed(cells):
     return compute.utf8_trim(cells, _BLANKS)
 
 
-def known(cells):
-    """Cells without the blanks around them; null where they say that nothing is known."""
+def without_missing(cells):
+    """Cells without the blanks around them; null where the value is missing."""
     cells = trimmed(cells)
     return compute.if_else(compute.is_in(compute.utf8_lower(cells), MISSING), _NO_TEXT, cells)
 
 
 def kind_of(cells, comma=False):
-    """Tell what a column of `known` cells holds; `comma` allows decimal commas.
+    """The kind of a column of cells from `without_missing`; `comma` allows decimal commas.
 
-    Numbers, ``true`` and ``false``, dates (with the month first, or the day), or else text. A
-    column of more than 20 different numbers is one of numbers, too, if a tenth of its cells at most
-    are not.
+    Numbers, ``true`` and ``false``, dates (with the month first, or the day), or else text. With
+    more than 20 different numbers, up to a tenth of the cells may be something else.
 
     >>> [kind_of(pa.array(c)) for c in (["1", "7%"], ["TRUE"], ["1/31/2024"], ["31/1/2024"], ["a"])]
     ['number', 'truth', 'date', 'date dmy', 'text']
@@ -65,13 +64,13 @@ def kind_of(cells, comma=False):
     found = _numbers(cells, comma).drop_null().to_numpy()
     if len(found) == len(cells) or looks_numeric(found, len(cells)):
         return "number"
-    parts = cells[:50], cells  # most text is told from the rest by its first cells
+    parts = cells[:50], cells  # the first cells rule out most kinds
     kinds = ("truth", *DATES)
-    return next((k for k in kinds if not any(meant(p, k)[1].any() for p in parts)), "text")
+    return next((k for k in kinds if not any(parsed(p, k)[1].any() for p in parts)), "text")
 
 
-def styled(cells, comma=False):
-    """Whether some cells are numbers only as people write them, such as 7%."""
+def formatted(cells, comma=False):
+    """Whether some cells are formatted numbers, such as 7%."""
     return bool(compute.any(compute.invert(_plain(cells, comma))).as_py())
 
 
@@ -80,17 +79,17 @@ def _plain(cells, comma):
     return compute.match_substring_regex(cells, pattern)
 
 
-def meant(cells, kind, comma=False):
-    """What `known` cells mean as a kind (null for bad ones), and which are bad."""
+def parsed(cells, kind, comma=False):
+    """The values of cells from `without_missing` (null for bad ones), and which are bad."""
     if kind == "text":
         return cells, np.zeros(len(cells), dtype=bool)
     if kind == "number":
         values = _numbers(cells, comma)
         values = compute.if_else(compute.is_finite(values), values, _NO_NUMBER)
     elif kind == "truth":
-        low = compute.utf8_lower(cells)
-        values = compute.equal(low, "true")
-        values = compute.if_else(compute.is_in(low, pa.array(["true", "false"])), values, None)
+        lower = compute.utf8_lower(cells)
+        values = compute.equal(lower, "true")
+        values = compute.if_else(compute.is_in(lower, pa.array(["true", "false"])), values, None)
     else:
         values = _dates(cells, day_first=kind == "date dmy")
     bad = compute.and_(compute.is_valid(cells), compute.is_null(values))
@@ -98,12 +97,12 @@ def meant(cells, kind, comma=False):
 
 
 def _numbers(cells, comma):
-    """Cells as numbers, null where they are none."""
+    """Cells as numbers; null where they are not."""
     plain = _plain(cells, comma)
-    bare = compute.if_else(plain, cells, _NO_TEXT)
-    bare = compute.replace_substring(bare, ",", ".") if comma else bare
+    text = compute.if_else(plain, cells, _NO_TEXT)
+    text = compute.replace_substring(text, ",", ".") if comma else text
     if compute.all(compute.fill_null(plain, True)).as_py():
-        values = bare.cast(pa.float64())
+        values = text.cast(pa.float64())
     else:
         english = _STYLED.format(group=",", point=r"\.")
         other = _STYLED.format(group="[. ]", point=",") if comma else english
@@ -116,14 +115,14 @@ def _numbers(cells, comma):
             compute.replace_substring(digits, ",", ""),
             compute.replace_substring(compute.replace_substring(digits, ".", ""), ",", "."),
         )
-        values = compute.if_else(fits, digits, bare).cast(pa.float64())
-        share = compute.and_(fits, compute.match_substring(cells, "%"))
-        values = compute.if_else(share, compute.divide(values, 100.0), values)
+        values = compute.if_else(fits, digits, text).cast(pa.float64())
+        percent = compute.and_(fits, compute.match_substring(cells, "%"))
+        values = compute.if_else(percent, compute.divide(values, 100.0), values)
     return values
 
 
 def _dates(cells, day_first):
-    """Local times; null for what is no date, and for days that no calendar has."""
+    """Local times; null for cells that are not dates, and for days that do not exist."""
     parts = compute.extract_regex(cells, _DAY)
 
     def number(*names):
@@ -136,14 +135,14 @@ def _dates(cells, day_first):
     half = np.array([(v or "").lower() for v in parts.field(_FIELDS.index("half")).to_pylist()])
     h = np.where(half == "", h, np.where((h < 1) | (h > 12), 99, h % 12 + 12 * (half == "pm")))
     matched = compute.is_valid(parts).to_numpy(zero_copy_only=False)
-    fine = (
+    valid = (
         matched & (y >= 1) & (m >= 1) & (m <= 12) & (d >= 1) & (h < 24) & (minute < 60) & (s < 61)
     )
-    months = (np.where(fine, (y - 1970) * 12 + m - 1, 0)).astype("M8[M]")
-    days = months.astype("M8[D]") + np.where(fine, d - 1, 0).astype("m8[D]")
-    fine &= days.astype("M8[M]") == months
-    rest = np.where(fine, ((h * 60 + minute) * 60 + s) * 1e6, 0).round().astype("m8[us]")
-    times = np.where(fine, days.astype("M8[us]") + rest, np.datetime64("NaT"))
+    months = (np.where(valid, (y - 1970) * 12 + m - 1, 0)).astype("M8[M]")
+    days = months.astype("M8[D]") + np.where(valid, d - 1, 0).astype("m8[D]")
+    valid &= days.astype("M8[M]") == months
+    rest = np.where(valid, ((h * 60 + minute) * 60 + s) * 1e6, 0).round().astype("m8[us]")
+    times = np.where(valid, days.astype("M8[us]") + rest, np.datetime64("NaT"))
     return pa.array(times.astype("M8[us]"), pa.timestamp("us"))
 
 

@@ -1,15 +1,14 @@
-r"""Files: their bytes, lines and numbers, what is said of a bad one, and writing one whole.
+r"""Files: bytes, lines, numbers, errors with their position, and atomic writing.
 
-What a line and a blank are, for libsvm and csv, read at once or as a stream: a line ends with a
-newline (or with the file), and blanks are spaces and tabs. Carriage returns, vertical tabs and
-form feeds read as spaces, wherever they stand; so ``\r\n`` ends a line, too, and ``\r`` alone
-does not.
+For libsvm and csv, read at once or as a stream, a line ends with a newline (or with the file), and
+blanks are spaces and tabs. Carriage returns, vertical tabs and form feeds count as spaces
+everywhere; so ``\r\n`` ends a line, too, and ``\r`` alone does not.
 
-A number ``m * 10**e`` whose significand ``m`` has at most 19 digits is rounded in compiled code;
-anything else, and the few numbers that lie too close to a rounding boundary to be decided with 64
-bits, is left to Python's own `float` (outcome `SLOW`). The result is therefore always the one that
-`float` gives. The scanner stops at the first byte that cannot continue a number and never looks
-past a newline, so a buffer that ends in one needs no bounds checks.
+A number ``m * 10**e`` with at most 19 digits in its significand ``m`` is rounded in compiled code.
+All others, and the few numbers too close to a rounding boundary for 64 bits, are read by Python's
+`float` (outcome `SLOW`). The result is therefore always that of `float`. The scanner stops at the
+first byte that cannot continue a number and never looks past a newline, so a buffer that ends in
+one needs no bounds checks.
 """
 
 import bz2
@@ -42,26 +41,26 @@ UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SAMPLE = 4096
 _OTHER_BLANKS = b"\r\v\f"
 _AS_SPACES = bytes.maketrans(_OTHER_BLANKS, b"   ")
-_SEPARATOR = re.compile(rb"(?i:sep=)[,;|\t][ \t]*(?=\n)")  # Excel's first line
+_SEPARATOR = re.compile(rb"(?i:sep=)[,;|\t][ \t]*(?=\n)")  # first line of Excel files
 
 
 class DataError(ValueError):
-    """A data file that cannot be read, with the place of the fault.
+    """A data file that cannot be read, with the position of the error.
 
     Attributes
     ----------
     message : str
-        What is wrong.
+        The error.
     path : str or None
-        The file, or None for data that came from no file.
+        The file, or None for data that are not from a file.
     line, column : int or None
-        Where, from 1; a column counts characters.
+        The position, from 1; a column counts characters.
     feature : bool
-        Whether a feature is no number, which some learners would take.
+        Whether a feature is not a number, which some learners would accept.
     row : bool
-        Whether one row is malformed, and could be left out.
+        Whether one row is malformed, and could be skipped.
     hint : str or None
-        A way out, which follows the message.
+        Advice that follows the message.
 
     Examples
     --------
@@ -73,32 +72,32 @@ class DataError(ValueError):
     feature: bool = False
     row: bool = False
     hint: str | None = None
-    at: int  # the byte of the text at hand, of a fault in one that can be read without it
+    at: int  # position of the malformed row in the current text: only if the row can be skipped
 
     def __init__(self, message: str, path: str | None = None, line: Any = None, column: Any = None):
         super().__init__(message, path, line, column)
         self.message, self.path, self.line, self.column = message, path, line, column
 
     def __str__(self):
-        place = [str(part) for part in (self.path, self.line, self.column) if part is not None]
+        position = [str(part) for part in (self.path, self.line, self.column) if part is not None]
         words = self.message if self.hint is None else f"{self.message} ({self.hint})"
-        return ": ".join([":".join(place), words] if place else [words])
+        return ": ".join([":".join(position), words] if position else [words])
 
 
 class Skipped:
-    """Malformed rows that are left out: their `count`, and the `first` one's DataError."""
+    """Malformed rows that are skipped: their `count`, and the DataError of the `first`."""
 
     def __init__(self):
         self.count, self.first = 0, None
 
     def add(self, error, count=1):
-        """Leave out a row, or several."""
+        """Count a row, or several."""
         self.count += count
         self.first = self.first or error
 
 
 def fault(message, path, text, at, first_line):
-    """A `DataError` for the byte `at` of whole lines, the first of which has this number."""
+    """A `DataError` for the byte `at` of whole lines; `first_line` is the number of the first."""
     start = text.rfind(b"\n", 0, at) + 1
     line = first_line + text.count(b"\n", 0, at)
     error = DataError(message, path, line, len(decoded(text[start:at])) + 1)
@@ -107,10 +106,10 @@ def fault(message, path, text, at, first_line):
 
 
 def sound_parts(text, line, parse, skipped):
-    r"""Parse whole lines; where one is malformed, leave it out if that is asked for.
+    r"""Parse whole lines, without malformed ones if `skipped` counts them.
 
-    `parse` takes a text and the number of its first line, and raises what `fault` makes. Yields
-    what it gave, the bytes not yet parsed, and the number of the line that comes next.
+    `parse` takes a text and the number of its first line, and raises errors of `fault`. Yields its
+    results, each with the bytes not yet parsed and the number of the next line.
 
     >>> def parse(text, line):
     ...     if b"x" in text:
@@ -130,7 +129,7 @@ def sound_parts(text, line, parse, skipped):
             skipped.add(error)
             start, stop = text.rfind(b"\n", 0, error.at) + 1, text.index(b"\n", error.at) + 1
             before, text = text[:start], text[stop:]
-            if before:  # it was the first fault
+            if before:  # valid lines before the error
                 yield parse(before, line), len(text), error.line + 1
             line = error.line + 1
         else:
@@ -139,7 +138,7 @@ def sound_parts(text, line, parse, skipped):
 
 
 def excerpt(text, at, stops):
-    """Quote the word that starts at byte `at` and is ended by any of the bytes `stops`."""
+    """Quote the word that starts at byte `at` and ends before any of the bytes `stops`."""
     end = at
     while end < min(len(text), at + 200) and text[end] != 10 and text[end] not in stops:
         end += 1
@@ -147,18 +146,18 @@ def excerpt(text, at, stops):
 
 
 def shown(word):
-    """A cell in quotes, cut after 40 characters."""
+    """A cell in quotes, cut to 40 characters."""
     word = word.strip()
     return repr(word if len(word) <= 40 else word[:37] + "...")
 
 
 def decoded(text):
-    """UTF-8 as characters, with a replacement character for every byte that is not."""
+    """Decode UTF-8, with a replacement character for every invalid byte."""
     return text.decode("utf-8", errors="replace")
 
 
 def name_of(source):
-    """What to call a source in a message.
+    """The name of a source in messages.
 
     >>> name_of("-")
     '<stdin>'
@@ -171,11 +170,11 @@ def name_of(source):
 def chunks(source, size=None, start=0):
     """The bytes of a source, decompressed, in pieces of at most `size` (1 MiB), never empty.
 
-    A source is a path, ``"-"`` for standard input, an open binary file, which is left open, or
-    consecutive pieces of plain text, which are passed on as they are. Compression is recognised by
-    the first bytes, not by the name. Truncated or damaged compressed data are a `DataError`, and
-    so is a regular file that ends before the size it had when it was opened. The first `start`
-    bytes of the content are left out; a plain file is not read up to there.
+    A source is a path, ``"-"`` for standard input, an open binary file, which stays open, or pieces
+    of plain text, which are passed on unchanged. Compression is detected from the first bytes, not
+    from the name. Truncated or damaged compressed data are a `DataError`, and so is a regular file
+    that ends before the size it had when it was opened. The first `start` bytes of the content are
+    skipped; in a plain file they are not read.
 
     >>> list(chunks(io.BytesIO(b"1 3:1 4:2"), size=5))
     [b'1 3:1', b' 4:2']
@@ -192,9 +191,9 @@ def chunks(source, size=None, start=0):
             stream = sys.stdin.buffer
         else:
             stream = opened = stack.enter_context(open(source, "rb", buffering=0))
-        take = getattr(stream, "read1", stream.read)  # what a pipe has, not what it may yet get
+        take = getattr(stream, "read1", stream.read)  # what a pipe has now, without waiting
         head = piece = take(size)
-        while piece and len(head) < len(_ZSTD):  # a pipe may give less than was asked for
+        while piece and len(head) < len(_ZSTD):  # a pipe may give less than requested
             piece = take(size)
             head += piece
         before, regular = 0, stream is opened and stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
@@ -216,10 +215,10 @@ def chunks(source, size=None, start=0):
 
 
 def _whole_file(pieces, stream, read, path):
-    """Pass on what is read of a file, and complain if it ends before its size at the start."""
+    """Pass on the pieces of a file; an error if it ends before the size it had at the start."""
     size = os.fstat(stream.fileno()).st_size
-    if read > size + 1:  # one: the newline that ends the last line in any case
-        raise DataError(f"the file has {size} bytes, and reading is to go on at {read}", path)
+    if read > size + 1:  # 1: a newline may have been added to the last line
+        raise DataError(f"the file has {size} bytes, but reading must continue at {read}", path)
     for piece in pieces:
         read += len(piece)
         yield piece
@@ -299,12 +298,12 @@ def _unbzip2(pieces, path):
 
 
 def _unzip(pieces, size, path):
-    """The only file of an archive, whose bytes are held: what it holds is told at its end."""
+    """The only file of an archive, all in memory: the contents are listed at its end."""
     try:
         with zipfile.ZipFile(io.BytesIO(b"".join(pieces))) as archive:
             names = [n for n in archive.namelist() if n[-1] != "/" and not n.startswith("__MACOSX")]
             if len(names) != 1:
-                raise DataError(f"the archive holds {len(names)} files: pack one alone", path)
+                raise DataError(f"the archive must hold one file, and holds {len(names)}", path)
             with archive.open(names[0]) as stream:
                 yield from iter(lambda: stream.read(size), b"")
     except (zipfile.BadZipFile, EOFError, zlib.error, RuntimeError, NotImplementedError) as problem:
@@ -312,25 +311,25 @@ def _unzip(pieces, size, path):
 
 
 def forget(pages):
-    """Have the pages of a mapped file that were read leave memory; looked at, they are read again.
+    """Release the memory of a mapped file; pages that are used again are read again.
 
-    Where that cannot be said, they stay until the system wants their memory.
+    Systems without this advice release the memory when they need it.
     """
     if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         pages.madvise(mmap.MADV_DONTNEED)
 
 
 def mapped(path):
-    """A file's bytes, which may be more than memory holds."""
+    """The bytes of a file, mapped: they may be larger than memory."""
     with open(path, "rb") as file:
-        empty = os.fstat(file.fileno()).st_size == 0  # there is nothing to map
+        empty = os.fstat(file.fileno()).st_size == 0  # empty files cannot be mapped
         return b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def fingerprint(path, stop=None):
     """A digest of 16 blocks of a regular file, evenly spread over its first `stop` bytes.
 
-    Of a compressed file, whose content they would count, the first 4096 are taken.
+    For a compressed file, where `stop` counts bytes of the content, only the first 4096 are used.
     """
     digest, size = hashlib.sha256(), os.path.getsize(path)
     with open(path, "rb") as file:
@@ -361,35 +360,35 @@ def _unmarked(text):
 def whole_lines(pieces):
     r"""Regroup pieces of text so that each ends with a line, and that in a newline.
 
-    A line longer than a piece is gathered until it ends, in time linear in its length. A UTF-8 byte
-    order mark at the start is dropped, and Excel's first line ``sep=;`` is blanks; text with a mark
-    of UTF-16 is left as it is.
+    A line longer than a piece is collected until it ends, in time linear in its length. A UTF-8
+    byte order mark at the start is dropped, the line ``sep=;`` of Excel becomes blanks, and text
+    that begins with a UTF-16 mark is unchanged.
 
     >>> list(whole_lines([b"a", b"b", b"c\r\nd"]))
     [b'abc \n', b'd\n']
     """
-    held, first, start, change = [], True, True, plain
+    rest, first, start, change = [], True, True, plain
     for piece in pieces:
-        held.append(piece)
-        if first and sum(map(len, held)) >= len(_BYTE_ORDER_MARK):
-            held, first = [b"".join(held).removeprefix(_BYTE_ORDER_MARK)], False
-            change = bytes if held[0].startswith(UTF16) else plain
-        last = held[-1].rfind(b"\n") + 1
+        rest.append(piece)
+        if first and sum(map(len, rest)) >= len(_BYTE_ORDER_MARK):
+            rest, first = [b"".join(rest).removeprefix(_BYTE_ORDER_MARK)], False
+            change = bytes if rest[0].startswith(UTF16) else plain
+        last = rest[-1].rfind(b"\n") + 1
         if last and not first:
-            piece = held.pop()
-            text = change(b"".join([*held, piece[:last]]))
+            piece = rest.pop()
+            text = change(b"".join([*rest, piece[:last]]))
             yield _unmarked(text) if start else text
             start = False
-            held = [piece[last:]] if last < len(piece) else []
-    rest = change(b"".join(held))
-    if rest:
-        yield rest if rest.endswith(b"\n") else rest + b"\n"
+            rest = [piece[last:]] if last < len(piece) else []
+    text = change(b"".join(rest))
+    if text:
+        yield text if text.endswith(b"\n") else text + b"\n"
 
 
 def placed_lines(source, place=(0, 1)):
     r"""Whole lines from a place on: (text, number of its first line, the place after it).
 
-    A place is a byte of the content and the number of the line there.
+    A place is a position in the content, in bytes, and the number of the line there.
 
     >>> list(placed_lines([b"a\nb", b"\nc"]))
     [(b'a\n', 1, (2, 2)), (b'b\n', 2, (4, 3)), (b'c\n', 3, (6, 4))]
@@ -406,7 +405,7 @@ def placed_lines(source, place=(0, 1)):
 
 
 def json_row(line, here):
-    r"""A line of JSON lines: one object, whose names differ, on one line; `here` is its place.
+    r"""The object on a line of JSON lines, with distinct names; `here` is its file and line.
 
     >>> json_row('{"a": null}', ("rows.jsonl", 1))
     {'a': None}
@@ -426,17 +425,17 @@ def json_row(line, here):
 
 def _distinct(pairs):
     if len(row := dict(pairs)) < len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     return row
 
 
 def write_atomically(path, pieces, check=lambda path: None):
-    """Write pieces so that at any moment the old content or all of the new is there.
+    """Write pieces so that at any moment the file has its old content, or all of the new.
 
-    If the pieces raise, or `check` of the new file's path, nothing is changed. A device or a pipe
-    is written directly.
+    If the pieces raise an error, or `check(path of the new file)`, nothing is changed. A device or
+    a pipe is written directly.
     """
-    path = os.path.realpath(path)  # replace what a link points to, not the link
+    path = os.path.realpath(path)  # replace the target of a link, not the link
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as file:
             file.writelines(pieces)
@@ -464,7 +463,7 @@ def write_atomically(path, pieces, check=lambda path: None):
 
 
 def _mode(path):
-    """The permissions of the file that is replaced, or those of any new file."""
+    """The permissions of the replaced file, or those of a new one."""
     try:
         return os.stat(path).st_mode & 0o777
     except FileNotFoundError:
@@ -476,7 +475,7 @@ def _mode(path):
 EXACT, SLOW, NOT_A_NUMBER = 0, 1, 2
 
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_LOWEST, _HIGHEST = -290, 288  # beyond them a 19-digit significand may leave the normal range
+_LOWEST, _HIGHEST = -290, 288  # outside, a 19-digit significand may leave the normal range
 
 
 def _significand(power):
@@ -514,10 +513,10 @@ def _high_word(a, b):
 
 @kernel
 def round_decimal(m, e):
-    """Round ``m * 10**e`` to the nearest float64, if 64 bits suffice to be sure of it.
+    """Round ``m * 10**e`` to the nearest float64, if 64 bits are enough to be certain.
 
     With ``m`` and the table entry ``t`` shifted to fill 64 bits, the true product lies between
-    ``h * 2**64`` and ``(h + 2) * 2**64``, h the upper word of ``m * t``. Of h the leading 53 bits
+    ``h * 2**64`` and ``(h + 2) * 2**64``, h the upper word of ``m * t``. The leading 53 bits of h
     are kept; the rest decides the rounding unless it is one half, or one unit below it.
 
     `m` is not zero. Returns the number, and whether it is certain.
@@ -607,8 +606,8 @@ def scan_number(text, at):
         else:
             value = np.int64(m) * _SMALL_TENS[e]
     else:
-        value, sure = round_decimal(m, e)
-        if not sure:
+        value, certain = round_decimal(m, e)
+        if not certain:
             return 0.0, at, SLOW
     return (-value if negative else value), at, EXACT
 

@@ -1,10 +1,10 @@
 """LIBSVM / SVMlight text: ``label index:value index:value ... # comment``.
 
-A compiled parser reads one block of whole lines at a time into arrays; Python joins the blocks,
-reads the few numbers that the parser leaves to `float`, and words the errors.
+A compiled parser reads one block of whole lines at a time into arrays. Python joins the blocks,
+reads the few numbers that need `float`, and writes the error messages.
 
-Why not `sklearn.datasets.load_svmlight_file`: it reads a9a at a sixth of the speed, takes NaN and
-infinity, names no line, and reads a file whole.
+Why not `sklearn.datasets.load_svmlight_file`: it reads a9a at a sixth of the speed, accepts NaN
+and infinity, reports no line, and reads the whole file at once.
 """
 
 import re
@@ -33,7 +33,7 @@ _SMALLEST_ENTRY = 4  # bytes: " 1:1"
 
 
 class Block(NamedTuple):
-    """Some consecutive rows, as read: indices are not yet shifted to start from zero."""
+    """Consecutive rows; indices are as in the file, from 0 or from 1."""
 
     labels: np.ndarray  # NaN where a row has none
     starts: np.ndarray  # where each row starts in `indices` and `values`
@@ -53,7 +53,7 @@ def _ends_word(byte):
 
 @kernel
 def _starts_query(text, at):
-    """Whether ``qid:`` stands at a byte."""
+    """Whether the text at a byte is ``qid:``."""
     return text[at] == 113 and text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == 58
 
 
@@ -61,7 +61,7 @@ def _starts_query(text, at):
 def _parse(text, bare, lowest, highest, labels, starts, indices, values, slow):
     """Parse whole lines; returns (rows, slow numbers, sorted?, outcome, byte of the fault).
 
-    `slow` lists (entry or -1 - row, byte) of the numbers left to `float`. Loops need no bounds
+    `slow` lists (entry or -1 - row, byte) of the numbers that need `float`. Loops need no bounds
     check because the last byte is a newline.
     """
     at, stop, row, entry, slows, ordered = 0, len(text), 0, 0, 0, True
@@ -136,40 +136,41 @@ def _parse(text, bare, lowest, highest, labels, starts, indices, values, slow):
 
 
 class _Parser:
-    """Parses whole lines; its buffers serve one text after the other."""
+    """Parses whole lines; its buffers are used for one text after the other."""
 
     def __init__(self, path, labelled, zero_based, n_features):
-        self.path, self.labelled, self.room = path, labelled, 0
+        self.path, self.labelled, self.capacity = path, labelled, 0
         self.lowest = 1 if zero_based is False else 0
-        most = np.iinfo(np.int64).max
-        self.highest = most if n_features is None else n_features - (zero_based is True)
+        largest = np.iinfo(np.int64).max
+        self.highest = largest if n_features is None else n_features - (zero_based is True)
 
-    def _grow(self, room):
-        self.room = room
-        rows, entries = room // 2 + 1, room // _SMALLEST_ENTRY + 1
+    def _allocate(self, capacity):
+        """Buffers for a text of so many bytes."""
+        self.capacity = capacity
+        rows, entries = capacity // 2 + 1, capacity // _SMALLEST_ENTRY + 1
         self.labels, self.starts = np.empty(rows), np.zeros(rows + 1, np.int64)
         self.indices, self.values = np.empty(entries, np.int64), np.empty(entries)
         self.slow = np.empty((entries, 2), np.int64)
 
     def __call__(self, text, line):
-        """Parse lines, the first of which has the number `line`."""
-        if len(text) > self.room:
-            self._grow(len(text))
+        """Parse lines; `line` is the number of the first."""
+        if len(text) > self.capacity:
+            self._allocate(len(text))
         labels, starts, indices, values = self.labels, self.starts, self.indices, self.values
         rows, slows, ordered, outcome, at = _parse(
             np.frombuffer(text, np.uint8), not self.labelled, self.lowest, self.highest,
             labels, starts, indices, values, self.slow,
         )  # fmt: skip
-        faults = [] if outcome == _FINE else [(at, _words(outcome, text, at, self.highest))]
-        for place, begin in self.slow[:slows].tolist():
+        faults = [] if outcome == _FINE else [(at, _message(outcome, text, at, self.highest))]
+        for entry, begin in self.slow[:slows].tolist():
             number = python_number(text, begin)
             if not np.isfinite(number):
-                what = _VALUE if place >= 0 else _LABEL
-                faults.append((begin, _words(what, text, begin, self.highest)))
-            if place >= 0:
-                values[place] = number
+                what = _VALUE if entry >= 0 else _LABEL
+                faults.append((begin, _message(what, text, begin, self.highest)))
+            if entry >= 0:
+                values[entry] = number
             else:
-                labels[-1 - place] = number
+                labels[-1 - entry] = number
         n = starts[rows] if rows else 0
         block = Block(
             labels[:rows].copy(), starts[: rows + 1].copy(), indices[:n].copy(), values[:n].copy()
@@ -186,9 +187,9 @@ class _Parser:
 def blocks(
     source, *, labelled=True, zero_based="auto", n_features=None, skipped=None, place=(0, 1)
 ):
-    """Read libsvm text block by block, from a place on: pairs of a `Block` and the place after.
+    """Read libsvm text from a place on: pairs of a `Block` and the place after it.
 
-    The options are those of `read_libsvm`. Memory does not grow with the file.
+    The options are those of `read_libsvm`. Memory does not depend on the size of the file.
     """
     parse = _Parser(name_of(source), labelled, zero_based, n_features)
     for text, line, after in placed_lines(source, place):
@@ -197,7 +198,7 @@ def blocks(
 
 
 def _sort_rows(block):
-    """Order the entries of every row by index, in place; False if a row repeats an index."""
+    """Sort the entries of every row by index, in place; False if a row repeats an index."""
     rows = np.repeat(np.arange(len(block.labels)), np.diff(block.starts))
     order = np.lexsort((block.indices, rows))
     block.indices[:], block.values[:] = block.indices[order], block.values[order]
@@ -205,7 +206,7 @@ def _sort_rows(block):
 
 
 def _repetition(text):
-    """Find the first index that its row repeats: (where it stands in `text`, the index)."""
+    """The first index that occurs twice in a row: (its position in `text`, the index)."""
     start = 0
     for row in text.split(b"\n"):
         seen = set()
@@ -223,9 +224,9 @@ def read_libsvm(
 ):
     r"""Read libsvm text into (X, y, zero_based, ignored entries), X a canonical CSR array.
 
-    Rows must start with a label if `labelled`; if not they may, and y is None. Whether indices
-    start from 0 is said, or "auto": they do if one occurs. Indices beyond `n_features` are an error
-    unless `unseen` is "ignore"; malformed lines are, unless they are counted in `skipped`.
+    Rows must start with a label if `labelled`; otherwise they may, and y is None. With `zero_based`
+    "auto" indices start from 0 if a 0 occurs. Indices beyond `n_features` are an error unless
+    `unseen` is "ignore". Malformed lines are an error unless `skipped` counts them.
 
     >>> X, y, zero_based, _ = read_libsvm([b"+1 1:0.5 3:2\n", b"-1 2:1"])
     >>> X.toarray(), y, zero_based
@@ -246,7 +247,7 @@ def read_libsvm(
     starts = np.concatenate([[0], *counts]).cumsum()
     rows = len(starts) - 1
     if rows == 0:
-        raise DataError("the file is empty: it holds no row", name_of(source))
+        raise DataError("the file has no rows", name_of(source))
     if zero_based == "auto":
         zero_based = bool(smallest == 0)
     columns = int(largest) + (1 if zero_based else 0) if largest >= 0 else 0
@@ -273,8 +274,8 @@ def _index_type(largest):
     return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
 
 
-def _words(outcome, text, at, highest):
-    """Say what is wrong at byte `at`."""
+def _message(outcome, text, at, highest):
+    """The message for an error at byte `at`."""
     word = excerpt(text, at, b" \t#")
     if outcome == _LABEL:
         if "," in word:

@@ -1,8 +1,7 @@
-"""Tables whose columns may be text, truth values or dates, and have gaps: csv, parquet and Arrow.
+"""Tables with text, booleans, dates and missing values: csv, JSON lines, parquet and Arrow.
 
-pyarrow reads them. What is ours says where a bad cell stands: a second look at the text of its row.
-A quoted cell may go on over several lines. What is nothing but numbers is read as
-`tunefree.io.read` reads it.
+pyarrow reads them. For an error, the text of the row is parsed again to find the line and column. A
+quoted cell may continue over several lines. A table of numbers only is read by `tunefree.io.read`.
 """
 
 import csv as python_csv
@@ -17,7 +16,7 @@ from pyarrow import compute, csv, types
 
 from tunefree.io import FORMATS, format_of, read, sniff_text
 from tunefree.io.arrays import frame_batches, kind_of_type, targets_of
-from tunefree.io.cells import kind_of, known, meant, trimmed
+from tunefree.io.cells import kind_of, parsed, trimmed, without_missing
 from tunefree.io.files import (
     UTF16,
     DataError,
@@ -32,6 +31,7 @@ from tunefree.io.files import (
 from tunefree.io.tables import (
     LONGEST_LABEL,
     TARGET,
+    TARGET_OR_HEADER,
     WEIGHT,
     Table,
     assign,
@@ -41,14 +41,14 @@ from tunefree.io.tables import (
     unnamed,
 )
 
-# Text is parsed in parts of about so many bytes where it need not be in memory at once.
+# Text that need not be in memory at once is parsed in parts of about so many bytes.
 _PART = 32 << 20
 _FRAMES = ("csv", "parquet", "arrow", "jsonl")
 _BLANKS = " \t\n"
 
 
-class _How(NamedTuple):
-    """What to make of a table: see `read_mixed`."""
+class _Options(NamedTuple):
+    """Options of `read_mixed`."""
 
     path: str
     kinds: list | None
@@ -57,34 +57,36 @@ class _How(NamedTuple):
 
 
 def read_mixed(source, *, kinds=None, skipped=None, **options):
-    r"""Read a data file, as `tunefree.io.read` does, for a learner that takes more than numbers.
+    r"""Read a data file like `tunefree.io.read`, for learners that accept more than numbers.
 
-    `kinds` say what the features are, as a table of the same columns had them; None decides by the
-    cells. The table's ``kinds`` are None for numbers without gaps; unless all are numbers its ``X``
-    is a pyarrow table.
+    `kinds` are those of the features, from a table with the same columns; None decides by the
+    cells. The ``kinds`` of the result are None for numbers without missing values; unless all are
+    numbers its ``X`` is a pyarrow table.
 
     >>> table = read_mixed([b"city,day,n,y\nRome,2026-01-31,,1\n\"Oslo, N\",,7,2\n"], format="csv")
     >>> table.kinds, table.X["city"].to_pylist(), table.y.tolist()
     (['text', 'date', 'number'], ['Rome', 'Oslo, N'], [1.0, 2.0])
     """
-    refused = None
+    error = None
     if kinds is None or set(kinds) <= {"number", None}:
         try:
             table = read(source, **options)
             text = table.y is not None and table.y.dtype.kind == "U" and table.zero_based is None
-            if not text or kind_of(known(pa.array(table.y))) != "number":  # no $5,000 as a class
+            if (
+                not text or kind_of(without_missing(pa.array(table.y))) != "number"
+            ):  # no $5,000 as a class
                 return table
         except DataError as problem:
-            refused = problem
+            error = problem
     if format_in(source, options.get("format")) not in _FRAMES:
-        if refused is not None and skipped is None:
-            raise refused
+        if error is not None and skipped is None:
+            raise error
         return read(source, skipped=skipped, **options)
     return next(mixed_parts(source, kinds=kinds, skipped=skipped, whole=True, **options))
 
 
 def format_in(source, format=None):
-    """The format of a file, by its name or else its first line."""
+    """The format of a file, from its name or else its first line."""
     format = format or format_of(name_of(source))
     return FORMATS[format] if format else sniff_text(chunks(source))[0]
 
@@ -94,34 +96,35 @@ def mixed_parts(
     **columns,
 ):  # fmt: skip
     """The rows of a file as `Table`s of consecutive rows; with `whole` as one."""
-    how, kind = _How(name_of(source), kinds, skipped, target_type), format_in(source, format)
+    options = _Options(name_of(source), kinds, skipped, target_type)
+    kind = format_in(source, format)
     columns = {k: v for k, v in columns.items() if k not in ("zero_based", "unseen")}
     if kind == "csv":
-        found = _stretches_of(source, how.path, header, whole, columns)
+        found = _text_parts(source, options.path, header, whole, columns)
     else:
-        found = _batches_of(source, how.path, kind, whole, columns)
+        found = _batches_of(source, options.path, kind, whole, columns)
     read_part, rows = (_delimited if kind == "csv" else _typed), 0
     for part in found:
-        table = read_part(*part, how)
+        table = read_part(*part, options)
         rows += table.X.shape[0]
         if table.X.shape[0]:
             yield table
     if not rows:
-        raise DataError("the file is empty: it holds no row", how.path)
+        raise DataError("the file has no rows", options.path)
 
 
-def _table(columns, kinds, y, weight, layout, how, faults):
-    """A `Table` of the sound rows: an array if all columns are numbers."""
-    kept = faults.kept()
-    if kept is not None:
-        columns = [c.take(pa.array(kept)) for c in columns]
-        y, weight = (None if a is None else a[kept] for a in (y, weight))
+def _table(columns, kinds, y, weight, layout, options, faults):
+    """A `Table` of the valid rows: an array if all columns are numbers."""
+    valid = faults.valid_rows()
+    if valid is not None:
+        columns = [c.take(pa.array(valid)) for c in columns]
+        y, weight = (None if a is None else a[valid] for a in (y, weight))
     if set(kinds) == {"number"}:
         X = np.column_stack([_floats(c) for c in columns])
     else:
         X = pa.table(columns, layout.feature_names or [unnamed(j) for j in layout.features])
     return Table(
-        X, y, weight, layout.feature_names, how.path, target=layout.find(TARGET),
+        X, y, weight, layout.feature_names, options.path, target=layout.find(TARGET),
         weight_column=layout.find(WEIGHT), kinds=list(kinds),
     )  # fmt: skip
 
@@ -130,28 +133,28 @@ def _floats(column):
     return column.to_numpy(zero_copy_only=False).astype(np.float64)
 
 
-def _flags(column):
+def _booleans(column):
     return column.to_numpy(zero_copy_only=False)
 
 
 class _Faults:
-    """Cells that no row can be learned from: the first is an error, or their rows are left out.
+    """Bad cells: the first one is an error, or their rows are skipped.
 
-    `at` makes a DataError of a row, the position of a column, and words for the cell.
+    `error_at` makes a DataError of a row, the position of a column, and a message for the cell.
     """
 
-    def __init__(self, rows, skipped, at):
-        self.rows, self.skipped, self.at, self.found = rows, skipped, at, []
+    def __init__(self, rows, skipped, error_at):
+        self.rows, self.skipped, self.error_at, self.found = rows, skipped, error_at, []
 
     def add(self, bad, position, words):
-        """Note the rows in which a column is bad."""
+        """Add the rows in which a column is bad."""
         self.found += [(row, position, words) for row in np.flatnonzero(bad).tolist()]
 
-    def kept(self):
-        """Which rows are sound, or None if all are."""
+    def valid_rows(self):
+        """Which rows are valid, or None if all are."""
         if not self.found:
             return None
-        first = self.at(*min(self.found, key=lambda f: f[:2]))
+        first = self.error_at(*min(self.found, key=lambda f: f[:2]))
         first.row = True
         if self.skipped is None:
             raise first
@@ -163,18 +166,18 @@ class _Faults:
 _WORDS = {
     "number": "not a finite number",
     "truth": "neither true nor false",
-    "date": "no date such as 2026-01-31, 31.01.2026 or 01/31/2026",
-    "date dmy": "no date such as 2026-01-31, 31.01.2026 or 31/01/2026",
+    "date": "not a date such as 2026-01-31, 31.01.2026 or 01/31/2026",
+    "date dmy": "not a date such as 2026-01-31, 31.01.2026 or 31/01/2026",
 }
-_LEARNED = {"number": "numbers", "truth": "truth values", "date": "dates", "date dmy": "dates"}
+_TRAINED_ON = {"number": "numbers", "truth": "booleans", "date": "dates", "date dmy": "dates"}
 
 
 def _cell_words(kind, trained):
-    """What to say of a cell of a feature that is not of its kind."""
+    """The message for a cell of a feature that is not of its kind."""
     if trained:
-        end = f" is {_WORDS.get(kind)}, and the model has learned {_LEARNED.get(kind)}"
+        end = f" is {_WORDS.get(kind)}, but the model was trained on {_TRAINED_ON.get(kind)}"
         return lambda raw: shown(raw) + end
-    return lambda raw: f"{_WORDS[kind]}: {shown(raw)}; leave a cell empty whose value is missing"
+    return lambda raw: f"{_WORDS[kind]}: {shown(raw)}; leave the cell empty if it is missing"
 
 
 def _target_words(raw):
@@ -188,16 +191,20 @@ def _long_words(raw):
 
 
 def _weight_words(raw):
-    return f"no weight: {shown(raw)}" if raw.strip() else "the cell is empty: the row has no weight"
+    return (
+        f"not a valid weight: {shown(raw)}"
+        if raw.strip()
+        else "the cell is empty: the row has no weight"
+    )
 
 
 # Delimited text.
 
 
-def _stretches_of(source, path, header, whole, columns):
-    """Stretches of whole rows of text: (text, line, layout)."""
+def _text_parts(source, path, header, whole, columns):
+    """Parts of text with whole rows: (text, line, layout)."""
     layout = None
-    for text, line in _stretches(source, path, whole):
+    for text, line in _whole_rows(source, path, whole):
         if layout is None and (first := re.search(rb"^.*\S.*\n", text, re.MULTILINE)):
             line += text.count(b"\n", 0, first.start())
             layout = plan(first[0], (path, line), header=header, **columns)
@@ -208,28 +215,28 @@ def _stretches_of(source, path, header, whole, columns):
             yield text, line, layout
 
 
-def _stretches(source, path, whole):
+def _whole_rows(source, path, whole):
     """Text in UTF-8, cut where a line ends outside quotes, with the number of its first line."""
-    held, size, line = [], 0, 1
+    pieces, size, line = [], 0, 1
     for piece in whole_lines(chunks(source)):
-        held.append(piece)
+        pieces.append(piece)
         size += len(piece)
-        if whole or size < _PART or held[0].startswith(UTF16):
+        if whole or size < _PART or pieces[0].startswith(UTF16):
             continue
-        text = b"".join(held)
+        text = b"".join(pieces)
         end = _last_row(text)
         if end:
             yield _as_utf8(text[:end], path), line
             line += text.count(b"\n", 0, end)
         elif size > 8 * _PART:
-            raise DataError(f"no row ends in {size} bytes: a quote is lost", path, line)
-        held, size = [text[end:]] if end < len(text) else [], len(text) - end
-    if held:
-        yield _as_utf8(b"".join(held), path), line
+            raise DataError(f"a row of more than {size} bytes: a quote is missing", path, line)
+        pieces, size = [text[end:]] if end < len(text) else [], len(text) - end
+    if pieces:
+        yield _as_utf8(b"".join(pieces), path), line
 
 
 def _last_row(text):
-    """Where the last row ends that is whole, or 0: within quotes a line's end is none."""
+    """Where the last complete row ends, or 0; a line end within quotes does not end a row."""
     if text.count(b'"') % 2 == 0:
         return len(text)
     end = text.rfind(b"\n", 0, text.rfind(b'"')) + 1
@@ -248,63 +255,63 @@ def _as_utf8(text, path):
     return text
 
 
-def _delimited(text, line, layout, how):
+def _delimited(text, line, layout, options):
     """A `Table` of some rows of text."""
-    cells, records = _cells(text, line, layout, how)
+    cells, records = _cells(text, line, layout, options)
     comma, features = layout.delimiter != ",", layout.features
 
-    def at(row, position, words):
+    def error_at(row, position, words):
         raw = cells.column(position)[row].as_py()
         where = place_of(text, line, int(records[row]), position, layout.delimiter)
-        error = DataError(f"{layout.describe(position)}: {words(raw)}", how.path, *where)
-        if how.kinds is None and where[0] is not None and where[0] <= 2 and raw.strip():
-            error.hint = "is it the target? a header?"
+        error = DataError(f"{layout.describe(position)}: {words(raw)}", options.path, *where)
+        if options.kinds is None and where[0] is not None and where[0] <= 2 and raw.strip():
+            error.hint = TARGET_OR_HEADER
         return error
 
-    def bare(position):
-        return known(cells.column(position).combine_chunks())
+    def values_of(position):
+        return without_missing(cells.column(position).combine_chunks())
 
-    faults, columns, kinds = _Faults(cells.num_rows, how.skipped, at), [], []
-    for position, kind in zip(features, how.kinds or [None] * len(features), strict=True):
-        column = bare(position)
+    faults, columns, kinds = _Faults(cells.num_rows, options.skipped, error_at), [], []
+    for position, kind in zip(features, options.kinds or [None] * len(features), strict=True):
+        column = values_of(position)
         kinds.append(kind or kind_of(column, comma))
-        values, bad = meant(column, kinds[-1], comma)
-        faults.add(bad, position, _cell_words(kinds[-1], how.kinds is not None))
+        values, bad = parsed(column, kinds[-1], comma)
+        faults.add(bad, position, _cell_words(kinds[-1], options.kinds is not None))
         columns.append(values)
-    y, weight = _target(cells, layout, comma, how.target_type, faults), None
+    y, weight = _target(cells, layout, comma, options.target_type, faults), None
     if found := layout.find(WEIGHT):
-        weight = _floats(meant(bare(found.position), "number", comma)[0])
+        weight = _floats(parsed(values_of(found.position), "number", comma)[0])
         faults.add(~(weight >= 0.0), found.position, _weight_words)
-    return _table(columns, kinds, y, weight, layout, how, faults)
+    return _table(columns, kinds, y, weight, layout, options, faults)
 
 
 def _target(cells, layout, comma, target_type, faults):
-    """The targets: numbers if they look like it, or text."""
+    """The targets: numbers if most of them are, or else text."""
     found = layout.find(TARGET)
     if found is None:
         return None
     column = trimmed(cells.column(found.position).combine_chunks())
-    empty = _flags(compute.equal(column, ""))
+    empty = _booleans(compute.equal(column, ""))
     if target_type is not str:
-        values, bad = meant(column, "number", comma)
-        numbers, rest = _floats(values), ~empty
-        numeric = not bad[rest].any() or looks_numeric(numbers[rest], rest.sum())
+        values, bad = parsed(column, "number", comma)
+        numbers, filled = _floats(values), ~empty
+        numeric = not bad[filled].any() or looks_numeric(numbers[filled], filled.sum())
         if target_type is float or numeric:
             faults.add(bad, found.position, _target_words)
             return numbers
-    long = _flags(compute.greater(compute.binary_length(column), LONGEST_LABEL))
+    long = _booleans(compute.greater(compute.binary_length(column), LONGEST_LABEL))
     faults.add(empty, found.position, _target_words)
     faults.add(long, found.position, _long_words)
     return np.array([t[:LONGEST_LABEL] for t in column.to_pylist()], dtype=np.str_)
 
 
-def _cells(text, line, layout, how):
-    """Every cell as text, and the number of each row's record in the text."""
+def _cells(text, line, layout, options):
+    """Every cell as text, and the number of each row in the text."""
     odd, width = [], len(layout.slots)
 
     def ragged(row):
         odd.append(row)
-        return "error" if how.skipped is None and row.text.strip(_BLANKS) else "skip"
+        return "error" if options.skipped is None and row.text.strip(_BLANKS) else "skip"
 
     names = [str(j) for j in range(width)]
     try:
@@ -322,22 +329,22 @@ def _cells(text, line, layout, how):
         )
     except pa.ArrowInvalid as problem:
         if odd:
-            raise _ragged(odd[-1], text, line, layout, how.path) from None
-        raise DataError(f"pyarrow cannot read it: {problem}", how.path) from None
+            raise _ragged(odd[-1], text, line, layout, options.path) from None
+        raise DataError(f"pyarrow cannot read it: {problem}", options.path) from None
     for row in odd:
         if row.text.strip(_BLANKS):
-            how.skipped.add(_ragged(row, text, line, layout, how.path))
-    gone = [row.number - 1 for row in odd]
-    records = np.setdiff1d(np.arange(cells.num_rows + len(gone)), gone)
-    # A last cell whose quote is lost has swallowed the rest of the text.
+            options.skipped.add(_ragged(row, text, line, layout, options.path))
+    skipped = [row.number - 1 for row in odd]
+    records = np.setdiff1d(np.arange(cells.num_rows + len(skipped)), skipped)
+    # A last cell without its closing quote holds the rest of the text.
     if cells.num_rows and text.count(b'"') % 2 and not text.rstrip().endswith(b'"'):
         if "\n" in cells.column(width - 1)[-1].as_py():
-            raise _unclosed(int(records[-1]), width - 1, text, line, layout, how.path)
+            raise _unclosed(int(records[-1]), width - 1, text, line, layout, options.path)
     return cells, records
 
 
 def _ragged(row, text, line, layout, path):
-    """The error for a row of too many or too few cells."""
+    """The error for a row with too many or too few cells."""
     found, width, record = row.actual_columns, len(layout.slots), row.number - 1
     if row.text.count('"') % 2 and found <= width:
         return _unclosed(record, found - 1, text, line, layout, path)
@@ -352,38 +359,38 @@ def _ragged(row, text, line, layout, path):
 
 def _unclosed(record, position, text, line, layout, path):
     where = place_of(text, line, record, position, layout.delimiter)
-    words = f"{layout.describe(position)}: the quote that begins here does not end"
+    words = f"{layout.describe(position)}: the quote that begins here is not closed"
     return DataError(words, path, *where)
 
 
 def place_of(text, line, record, position, delimiter, border=False):
-    r"""Line and column of a cell of whole lines, the first of which has the number `line`.
+    r"""Line and column of a cell in whole lines; `line` is the number of the first line.
 
-    Records (without blank lines) and positions count from 0. With `border` what separates the cell
-    from the one before is meant, or, without such a cell, the end of the row. (None, None) where
-    the text is beyond us.
+    Records (without blank lines) and positions count from 0. With `border` the position is that of
+    the delimiter before the cell, or, without such a cell, of the end of the row. (None, None) if
+    the text cannot be parsed.
 
     >>> place_of(b'a,"b\nc",d\n\nx, y\n', 1, 0, 2, ","), place_of(b'a,b\n\nx, y\n', 1, 1, 1, ",")
     ((2, 4), (3, 4))
     """
-    taken = []
+    read_lines = []
 
-    def noted():
+    def recorded():
         for piece in io.StringIO(decoded(text), newline="\n"):
-            taken.append(piece)
+            read_lines.append(piece)
             yield piece
 
-    reader, before = python_csv.reader(noted(), delimiter=delimiter), 0
+    reader, before = python_csv.reader(recorded(), delimiter=delimiter), 0
     try:
         for cells in reader:
             record -= bool(cells)
             if record < 0:
                 break
             before = reader.line_num
-            taken.clear()
+            read_lines.clear()
     except python_csv.Error:
         return None, None
-    raw = "".join(taken).rstrip("\n")
+    raw = "".join(read_lines).rstrip("\n")
     spans = list(cell_spans(raw, delimiter))
     at = len(raw)
     if position < len(spans):
@@ -392,11 +399,11 @@ def place_of(text, line, record, position, delimiter, border=False):
     return line + before + raw.count("\n", 0, at), at - (raw.rfind("\n", 0, at) + 1) + 1
 
 
-# Parquet and Arrow, as pyarrow types them.
+# Parquet and Arrow, with the types of pyarrow.
 
 
 def _batches_of(source, path, format, whole, columns):
-    """Tables of a file: (table, rows before it, layout)."""
+    """Tables of a file: (table, number of rows before it, layout)."""
     start, layout = 0, None
     batches = frame_batches(source, format)
     if whole:
@@ -409,16 +416,16 @@ def _batches_of(source, path, format, whole, columns):
         start += batch.num_rows
 
 
-def _typed(batch, start, layout, how):
-    """A `Table` of some rows of a table that has types."""
+def _typed(batch, start, layout, options):
+    """A `Table` of some rows of a table with types."""
 
-    def at(row, position, words):
+    def error_at(row, position, words):
         named = f"{layout.describe(position)}: {words(str(batch.column(position)[row]))}"
-        return DataError(f"row {start + row + 1}: {named}", how.path)
+        return DataError(f"row {start + row + 1}: {named}", options.path)
 
-    faults, columns, kinds = _Faults(batch.num_rows, how.skipped, at), [], []
+    faults, columns, kinds = _Faults(batch.num_rows, options.skipped, error_at), [], []
     features = layout.features
-    for position, wanted in zip(features, how.kinds or [None] * len(features), strict=True):
+    for position, required in zip(features, options.kinds or [None] * len(features), strict=True):
         column = batch.column(position)
         column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if types.is_dictionary(column.type):
@@ -426,24 +433,24 @@ def _typed(batch, start, layout, how):
         kind = kind_of_type(column.type)
         if kind is None:
             words = f"{layout.describe(position)} holds {column.type}"
-            raise DataError(f"{words}: neither numbers, text, truth values nor dates", how.path)
-        kinds.append(wanted or kind)
+            raise DataError(f"{words}: neither numbers, text, booleans nor dates", options.path)
+        kinds.append(required or kind)
         if kind == "text":
             column = column.cast(pa.string())
         if kind == "text" and kinds[-1] != "text":
-            column, bad = meant(known(column), kinds[-1])
+            column, bad = parsed(without_missing(column), kinds[-1])
             faults.add(bad, position, _cell_words(kinds[-1], True))
         elif kind == "number" == kinds[-1]:
             column = column.cast(pa.float64(), safe=False)
-            infinite = _flags(compute.is_inf(column).fill_null(False))
+            infinite = _booleans(compute.is_inf(column).fill_null(False))
             faults.add(infinite, position, _cell_words("number", False))
         columns.append(column)
     y = weight = None
     if found := layout.find(TARGET):
-        y = targets_of(batch, found.position, how.path, how.target_type)
+        y = targets_of(batch, found.position, options.path, options.target_type)
         if y.dtype.kind == "f":
             faults.add(~np.isfinite(y), found.position, _target_words)
     if found := layout.find(WEIGHT):
-        weight = targets_of(batch, found.position, how.path, float)
+        weight = targets_of(batch, found.position, options.path, float)
         faults.add(~(weight >= 0.0), found.position, _weight_words)
-    return _table(columns, kinds, y, weight, layout, how, faults)
+    return _table(columns, kinds, y, weight, layout, options, faults)

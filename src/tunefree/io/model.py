@@ -1,15 +1,15 @@
-"""Model files: versioned, checksummed, written whole or not at all; nothing in them is executed.
+"""Model files: versioned, checksummed, written atomically; nothing in them is executed.
 
-The layout is that of safetensors, which any of its readers opens: the length N of the header as
-little-endian uint64, N bytes of JSON, and the arrays, one after the other without gaps::
+The layout is that of safetensors, and any of its readers opens the file: the length N of the header
+as little-endian uint64, N bytes of JSON, and the arrays, one after the other without gaps::
 
     {"__metadata__": {"format": "tunefree 2", "bytes": "000...", "sha256": "...", "model": "..."},
      "0": {"dtype": "F64", "shape": [3, 2], "data_offsets": [0, 48]}, "1": ...}
 
-``model`` is JSON in its turn: the versions of the libraries and the estimator as nested values.
+``model`` is again JSON: the versions of the libraries and the estimator as nested values.
 A value is null, a truth value, a number, a string, a list, or an object whose single key names a
 type; an array is the number n of a tensor, or [n, "T"] for its transpose, or [n, type] for bytes
-that mean text or complex numbers:
+that stand for text or complex numbers:
 
 =========== =====================================================================
 float       "nan", "inf" or "-inf"
@@ -26,15 +26,15 @@ object      full name and attributes of a class of this package that lists `_SAV
 estimator   name, parameters, fitted attributes and learner of a public estimator
 =========== =====================================================================
 
-An array that stands in several places is stored once, and read as one array again: a learner may
-share its state between two attributes. Classes are looked up among those that this package
+An array that occurs several times is stored once, and read as one array again: a learner may share
+its state between two attributes. Classes are looked up among those that this package
 defines; no name from a file is ever imported, and no object from a file is called. The same model
 always gives the same bytes.
 
 Why the package safetensors is not used: its writer copies every array and then the file in
-memory, and its reader knows no checksum. Here lengths are checked against the file's before
-anything is allocated, and the checksum before anything is understood; arrays go to the file as
-they are.
+memory, and its reader has no checksum. Here lengths are checked against the size of the file
+before anything is allocated, and the checksum before anything is parsed; arrays are written without
+a copy.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ _HEAD = re.compile(
     re.DOTALL,
 )
 _OLD = b"tunefree"  # how a file of format 1 begins
-# A learner of more bytes than this is kept only where it is asked for, or is in use.
+# A learner of more bytes is saved only on request, or if learning continues.
 _LARGE = 64 << 20
 _LARGEST_AXIS = 1 << 48
 _TENSORS = {
@@ -78,7 +78,7 @@ _FITTED = re.compile(r"[A-Za-z][A-Za-z0-9_]*_")  # names of fitted attributes
 
 
 class ModelError(ValueError):
-    """A model that cannot be saved, or a file that is not a sound model."""
+    """A model that cannot be saved, or a file that is not a valid model."""
 
 
 def save_model(
@@ -88,9 +88,9 @@ def save_model(
     learner: bool | str = "auto",
     notes: dict | None = None,
 ) -> None:
-    """Write a fitted estimator to a file, whole or not at all.
+    """Write a fitted estimator to a file, atomically.
 
-    Where other threads fit the estimator, it waits until a fit or a chunk is over.
+    If another thread fits the estimator, this waits for the lock.
 
     Parameters
     ----------
@@ -99,21 +99,21 @@ def save_model(
     path : str or path-like
         Where to write. An existing file is replaced only once the new one is complete.
     learner : bool or 'auto', default='auto'
-        Whether the file keeps what `partial_fit` and `warm_start` go on from, so that they do so
-        as if the model had never been saved. 'auto' leaves it out after `fit` if it takes more
-        than 64 MiB; without it a file holds the predictor only.
+        Whether the file holds the state from which `partial_fit` and `warm_start` continue, as if
+        the model had never been saved. 'auto' omits it after `fit` if it takes more than 64 MiB;
+        without it the file holds the predictor only.
     notes : dict or None
-        More to keep in the header, of plain values: `describe_model` shows it.
+        More values for the header, which `describe_model` shows.
 
     Raises
     ------
     NotFittedError
-        There is nothing to predict with yet.
+        The estimator is not fitted.
     ModelError
-        An attribute cannot be stored (a function, say); the message names it. Or what was written
-        is not what was to be: then an existing file stays as it was, too.
+        An attribute cannot be stored, such as a function; the message names it. Or the written file
+        is damaged. An existing file is unchanged.
     OSError
-        The file cannot be written. An existing file stays as it was.
+        The file cannot be written. An existing file is unchanged.
 
     Examples
     --------
@@ -138,16 +138,18 @@ def _save(estimator, name, path, learner, notes):
     width = getattr(estimator, "n_features_in_", None)
     facts = {"n_features": width, "notes": notes or {}, "model": estimator}
     encoder, header = _encoded(name, facts, learner=bool(learner))
-    # Without its learner a stream or a warm start could not go on.
-    goes_on = vars(estimator).get("_stream") is not None or getattr(estimator, "warm_start", False)
-    if learner == "auto" and encoder.length > _LARGE and not goes_on:
+    # Without its learner a stream or a warm start could not continue.
+    continues = vars(estimator).get("_stream") is not None or getattr(
+        estimator, "warm_start", False
+    )
+    if learner == "auto" and encoder.length > _LARGE and not continues:
         encoder, header = _encoded(name, facts, learner=False)
     header["learner"] = bool(header["model"]["estimator"][3])
     _write(path, header, encoder)
 
 
 def save_values(values, path, *, kind):
-    """Write nested values of the kinds above, the state of a run, say; `kind` says what they are.
+    """Write nested values of the kinds above, such as the state of a run; `kind` is their name.
 
     >>> import tempfile, numpy as np
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -160,7 +162,7 @@ def save_values(values, path, *, kind):
 
 
 def load_values(path, *, kind):
-    """Read back what `save_values` wrote as this kind."""
+    """Read the values that `save_values` wrote as this kind."""
     file = _read(path)
     with _damage(path, file.header):
         if file.header["class"] != kind:
@@ -169,7 +171,7 @@ def load_values(path, *, kind):
 
 
 def load_model(path: str | os.PathLike) -> Any:
-    """Read an estimator back from a file.
+    """Read an estimator from a file.
 
     Nothing in the file is executed, and it is used only if its checksum is right.
 
@@ -205,7 +207,7 @@ def load_model(path: str | os.PathLike) -> Any:
 
 
 def describe_model(path: str | os.PathLike) -> dict[str, Any]:
-    """Tell what a model file holds, without building the model.
+    """Describe a model file, without building the model.
 
     Parameters
     ----------
@@ -215,7 +217,7 @@ def describe_model(path: str | os.PathLike) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``class``, ``versions``, ``format``, ``n_features``, ``learner`` (whether the file keeps
+        ``class``, ``versions``, ``format``, ``n_features``, ``learner`` (whether the file holds
         it), ``notes``, ``bytes``, ``sha256``.
 
     Raises
@@ -238,14 +240,14 @@ def describe_model(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def is_model(path: str | os.PathLike) -> bool:
-    """Whether a file begins as a model file does, of whatever format and whether sound or not."""
+    """Whether a file begins like a model file, of any format, valid or not."""
     with open(path, "rb") as stream:
         head = stream.read(256)
     return head.startswith(_OLD) or _HEAD.match(head) is not None
 
 
 def _known_classes():
-    """Map the full names of this package's parts and saved objects to the classes."""
+    """The parts and saved objects of this package, by their full names."""
     estimator_classes()  # imports every module that a model can need
     return _parts.classes() | {
         f"{module.__name__}.{name}": item
@@ -269,7 +271,7 @@ def _field_names(cls):
 
 
 def name_type(value):
-    """Name what a value is, for a message: itself if a function or a class, else its type.
+    """A value in messages: its name if it is a function or a class, or else its type.
 
     >>> name_type(len), name_type(1j)
     ('the function len', 'a complex')
@@ -282,18 +284,18 @@ def name_type(value):
 
 
 class Encoder:
-    """Turns values into JSON; arrays are set aside in `arrays`, with their entries in `table`.
+    """Turns values into JSON; arrays are collected in `arrays`, with their entries in `table`.
 
-    Without `learner` an estimator's learner is left out, and it cannot go on learning.
+    Without `learner` the state of an estimator's learner is omitted, and it cannot continue.
     """
 
     def __init__(self, *, learner=True):
         self.arrays, self.table, self.length = [], {}, 0
-        self._learner, self._kept = learner, {}
+        self._learner, self._collected = learner, {}
         self._estimators, self._classes = estimator_classes(), _known_classes()
 
     def encode(self, value: Any, where: str) -> Any:
-        """What `json` can write; `where` names the value if it is not on the list."""
+        """Values for `json`; `where` names the value in errors."""
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
@@ -305,21 +307,21 @@ class Encoder:
         if kind is dict:
             return {"dict": self._items(value, where)}
         if kind is bytes:
-            return {"bytes": self._set_aside(np.frombuffer(value, np.uint8), where)}
+            return {"bytes": self._collect(np.frombuffer(value, np.uint8), where)}
         if isinstance(value, np.generic):
-            return {"scalar": self._set_aside(np.asarray(value), where)}
+            return {"scalar": self._collect(np.asarray(value), where)}
         if kind is np.ndarray and value.dtype.kind == "O":
             items = value.ravel().tolist()
             if not all(type(item) is str for item in items):
                 raise ModelError(f"{where} cannot be saved: an array of objects, not all strings")
             return {"strings": [list(value.shape), items]}
         if kind is np.ndarray:
-            return {"array": self._set_aside(value, where)}
+            return {"array": self._collect(value, where)}
         if issubclass(kind, np.dtype) and value.str in _NAMES:
             return {"dtype": value.str}
         if sparse.issparse(value) and value.format == "csr":
             arrays = (value.data, value.indices, value.indptr)
-            return {"csr": [list(value.shape), *(self._set_aside(a, where) for a in arrays)]}
+            return {"csr": [list(value.shape), *(self._collect(a, where) for a in arrays)]}
         if self._estimators.get(kind.__name__) is kind:
             states = (_parameters(value), _fitted(value), self._learning(value))
             return {"estimator": [kind.__name__, *(self._items(s, where) for s in states)]}
@@ -338,13 +340,13 @@ class Encoder:
         return {key: self.encode(value, f"{where}.{key}") for key, value in items.items()}
 
     def _learning(self, estimator):
-        """What an estimator needs to go on learning."""
+        """The attributes from which an estimator continues to learn."""
         names = getattr(type(estimator), "_LEARNER", ()) if self._learner else ()
         return {name: vars(estimator)[name] for name in names if name in vars(estimator)}
 
-    def _set_aside(self, array, where):
-        """Keep an array for later and say how it is found."""
-        if id(array) not in self._kept:
+    def _collect(self, array, where):
+        """Collect an array; returns the reference to it."""
+        if id(array) not in self._collected:
             spec, stored = len(self.table), array.astype(array.dtype.newbyteorder("<"), copy=False)
             if _VIEWED.fullmatch(stored.dtype.str):
                 spec, size = [spec, stored.dtype.str], stored.itemsize
@@ -361,17 +363,17 @@ class Encoder:
                 "data_offsets": [start, self.length],
             }
             self.arrays.append(stored)
-            self._kept[id(array)] = spec, array  # alive, so that no other has its id
-        return self._kept[id(array)][0]
+            self._collected[id(array)] = spec, array  # a reference keeps the id unique
+        return self._collected[id(array)][0]
 
 
 def _parameters(estimator):
-    """Parameters, without splitters and callables that `fit` alone asks."""
-    known = estimator.get_params(deep=False)
+    """Parameters, without splitters and callables that only `fit` uses."""
+    parameters = estimator.get_params(deep=False)
     for name in getattr(estimator, "_FOR_FIT", ()):
-        if not isinstance(known[name], int | str):
-            known[name] = None
-    return known
+        if not isinstance(parameters[name], int | str):
+            parameters[name] = None
+    return parameters
 
 
 def _fitted(estimator):
@@ -386,7 +388,7 @@ def _fitted(estimator):
 
 
 def _encoded(name, facts, learner):
-    """Encode what a file holds: the encoder, and the model's header."""
+    """Encode the contents of a file: the encoder, and the header of the model."""
     encoder = Encoder(learner=learner)
     try:
         items = {
@@ -414,19 +416,19 @@ def _write(path, header, encoder):
 
 
 def _check_written(path):
-    """Refuse a file that did not come out as it was to be: its old content is not replaced."""
+    """Refuse a file that was not written correctly: the old file is not replaced."""
     with open(path, "rb") as stream:
         found = _HEAD.match(stream.read(256))
         stream.seek(0)
         if found is None or not _is_whole(found, iter(lambda: stream.read(CHUNK), b"")):
             raise ModelError(
-                "what was written differs from the model: it was changed meanwhile, or the disk is "
-                "damaged; the file that was there, if any, is as it was"
+                "the written file differs from the model: it was changed meanwhile, or the disk is "
+                "damaged; an existing file is unchanged"
             )
 
 
 def _is_whole(found, pieces):
-    """Whether pieces have the checksum that stands in the head `found`, itself taken as zeros."""
+    """Whether pieces have the checksum of the head `found`; its digits count as zeros."""
     digest, (start, stop) = hashlib.sha256(), found.span(3)
     for piece in pieces:
         zeros = b"0" * (stop - start)
@@ -438,9 +440,9 @@ def _is_whole(found, pieces):
 
 
 class Decoder:
-    """Turns JSON back into values; `data` are the bytes that the entries of `table` describe.
+    """Turns JSON into values; `data` are the bytes that the entries of `table` describe.
 
-    Whatever does not fit raises one of `Decoder.FAULTS`.
+    Anything invalid raises one of `Decoder.FAULTS`.
     """
 
     FAULTS = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError,
@@ -448,7 +450,7 @@ class Decoder:
 
     def __init__(self, data, table):
         self._data, self._table, self._arrays = data, table, {}
-        self._left = len(data)  # bytes that arrays may yet take: each byte belongs to one of them
+        self._free = len(data)  # bytes of no array so far: each byte belongs to one array
         self._estimators, self._classes = estimator_classes(), _known_classes()
 
     def decode(self, value) -> Any:
@@ -460,7 +462,7 @@ class Decoder:
         ((kind, content),) = value.items()
         if kind == "float":
             if content not in ("nan", "inf", "-inf"):
-                raise ValueError(f"{content!r} is no special float")
+                raise ValueError(f"{content!r} is not a special float")
             return float(content)
         if kind == "tuple":
             return tuple(self.decode(item) for item in _checked(content, list))
@@ -510,7 +512,7 @@ class Decoder:
         return item
 
     def _csr(self, shape, *specs):
-        """A CSR array whose indices lie inside it: compiled code trusts them."""
+        """A CSR array with valid indices: compiled code does not check them."""
         data, indices, starts = map(self._array, specs)
         rows, width = (_natural(axis) for axis in shape)
         if not all(a.dtype.kind == "i" and a.ndim == 1 for a in (indices, starts)) or (
@@ -521,7 +523,7 @@ class Decoder:
             or np.any(np.diff(starts) < 0)
             or np.any((indices < 0) | (indices >= width))
         ):
-            raise ValueError("impossible sparse rows")
+            raise ValueError("invalid sparse rows")
         out = sparse.csr_array((rows, width), dtype=data.dtype)
         out.data, out.indices, out.indptr = data, indices, starts
         return out
@@ -532,7 +534,7 @@ class Decoder:
         estimator = cls(**parameters)
         for name, value in fitted.items():
             if not _FITTED.fullmatch(name) or hasattr(cls, name) or name in parameters:
-                raise ValueError(f"{name!r} is no fitted attribute")
+                raise ValueError(f"{name!r} is not a fitted attribute")
             setattr(estimator, name, value)
         if not set(learner) <= set(getattr(cls, "_LEARNER", ())):
             raise ValueError(f"{cls.__name__} has no such learner")
@@ -555,19 +557,19 @@ class Decoder:
         return self._arrays[key]
 
     def _copied(self, entry):
-        """Copy a tensor out of the data, after checking that it lies inside them."""
+        """Copy a tensor out of the data, after a check that it lies inside."""
         kind, shape = np.dtype(_TENSORS[entry["dtype"]]), _checked(entry["shape"], list)
         if len(shape) > 32 or not all(_natural(axis) <= _LARGEST_AXIS for axis in shape):
-            raise ValueError("impossible shape")
+            raise ValueError("invalid shape")
         (start, stop), count = map(_natural, entry["data_offsets"]), math.prod(shape)
         if stop > len(self._data) or stop - start != count * kind.itemsize:
-            raise ValueError("an array reaches beyond the data")
-        self._left -= stop - start
-        if self._left < 0:
+            raise ValueError("an array ends beyond the data")
+        self._free -= stop - start
+        if self._free < 0:
             raise ValueError("arrays overlap")
         array = np.frombuffer(self._data[start:stop], kind)
         if kind.kind == "b" and np.any(array.view(np.uint8) > 1):
-            raise ValueError("a truth value other than 0 and 1")
+            raise ValueError("a boolean other than 0 and 1")
         return array.astype(kind.newbyteorder("=")).reshape(shape)
 
 
@@ -579,7 +581,7 @@ def _viewed(array, name):
     if array.dtype != np.uint8 or array.shape[-1] != kind.itemsize:
         raise ValueError("an array that is not of its type")
     if kind.kind == "U" and array.size and array.reshape(-1).view("<u4").max() > sys.maxunicode:
-        raise ValueError("an impossible character")
+        raise ValueError("an invalid character")
     shape = array.shape[:-1]
     return array.reshape(-1).view(kind).astype(kind.newbyteorder("=")).reshape(shape)
 
@@ -613,7 +615,7 @@ def _read(path):
         if head.startswith(_OLD):
             raise ModelError(
                 f"{path} is damaged or was written by tunefree 0.1.0 (format 1), and this version "
-                f"reads format {FORMAT}: use it with tunefree 0.1.0, or fit it anew"
+                f"reads format {FORMAT}: use tunefree 0.1.0, or fit the model again"
             )
         if found is None:
             raise ModelError(f"{path} is not a tunefree model")
@@ -638,20 +640,22 @@ def _read(path):
 
 
 def _unique(pairs):
-    """A JSON object whose names are all different: otherwise readers might not agree on it."""
+    """A JSON object with distinct names: otherwise readers might read different values."""
     if len(items := dict(pairs)) < len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     return items
 
 
 @contextlib.contextmanager
 def _damage(path, header=None):
-    """Turn whatever a hostile header, or one of another version, provokes into one sentence."""
+    """Turn errors from a hostile header, or one of another version, into one message."""
     try:
         yield
     except Decoder.FAULTS as fault:
-        words = f"{path} is not a sound model: {fault or type(fault).__name__}"
+        words = f"{path} is not a valid model: {fault or type(fault).__name__}"
         writer = header.get("tunefree") if isinstance(header, dict) else None
         if isinstance(writer, str) and writer != __version__:
-            words += f" (tunefree {writer[:20]} wrote it: use it with that version, or fit anew)"
+            words += (
+                f" (written by tunefree {writer[:20]}: use that version, or fit the model again)"
+            )
         raise ModelError(words) from None

@@ -1,8 +1,8 @@
-"""Rows as they come, one by one, each a dict of names and values: csv, libsvm, JSON lines.
+"""Rows one by one, each a dict of names and values: csv, libsvm, JSON lines.
 
-What learns row by row needs no types of columns: text is text, empty cells are None, and a target
-that is not there is None, too. A place is a byte of the content and the number of its line, as in
-`tunefree.io.files`: reading goes on from there.
+Learners that take one row at a time need no types of columns: text is text, and empty cells and
+absent targets are None. A place is a position in the content, in bytes, and the number of its line,
+as in `tunefree.io.files`; reading continues from there.
 """
 
 import math
@@ -18,7 +18,7 @@ _TARGETS = ("target", "label", "class", "y")
 
 
 class Record(NamedTuple):
-    """A row: its values by name, its target (None if not told), and the place after it."""
+    """A row: its values by name, its target (None if absent), and the place after it."""
 
     x: dict
     y: Any
@@ -52,11 +52,11 @@ def records(
         As for `tunefree.io.files.chunks`.
     format : {'csv', 'libsvm', 'jsonl'}
     place : tuple
-        Byte and line.
+        Position in bytes, and line.
     layout : list, optional
-        What the first line told: needed where reading goes on behind it. It is filled otherwise.
+        Filled from the first line; required if reading starts after that.
     skipped : Skipped, optional
-        Counts malformed lines, which are errors without it.
+        Counts malformed lines; without it they are errors.
     **columns
         `target` and `header` of csv; `target` of JSON lines.
 
@@ -97,20 +97,20 @@ def records(
 class _Csv:
     def __init__(self, layout, target=None, header=None):
         self.layout, self.target, self.header = layout, target, header
-        self.places: Any = None
+        self.names_at: Any = None
 
     def __call__(self, line, here):
-        if self.places is None:
-            told = not self.layout
-            if told:
+        if self.names_at is None:
+            is_first = not self.layout
+            if is_first:
                 self.layout[:] = self._plan(line, here)
             delimiter, names, slots, has_header = self.layout
             self.delimiter, self.width = delimiter, len(slots)
-            self.places = [
+            self.names_at = [
                 (i, names[i]) for i, slot in enumerate(slots) if slot not in (TARGET, WEIGHT)
             ]
-            self.goal = slots.index(TARGET) if TARGET in slots else None
-            if told and has_header:
+            self.target_at = slots.index(TARGET) if TARGET in slots else None
+            if is_first and has_header:
                 return None
         if '"' in line:
             cells = [cell for *_, cell in cell_spans(line, self.delimiter)]
@@ -119,8 +119,8 @@ class _Csv:
         if len(cells) != self.width:
             words = f"the line has {len(cells)} cells, but the first has {self.width}"
             raise DataError(words, *here)
-        x = {name: value_of(cells[i]) for i, name in self.places}
-        return x, None if self.goal is None else value_of(cells[self.goal])
+        x = {name: value_of(cells[i]) for i, name in self.names_at}
+        return x, None if self.target_at is None else value_of(cells[self.target_at])
 
     def _plan(self, line, here):
         found: Layout = plan((line + "\n").encode(), here, header=self.header, target=self.target)
@@ -156,8 +156,8 @@ class _Json:
     def __call__(self, line, here):
         row = json_row(line, here)
         if not self.layout:
-            named = next((name for name in _TARGETS if name in row), None)
-            self.layout[:] = [self.target or named or next(reversed(row), "")]
+            usual = next((name for name in _TARGETS if name in row), None)
+            self.layout[:] = [self.target or usual or next(reversed(row), "")]
         nested = next((k for k, v in row.items() if isinstance(v, (list, dict))), None)
         if nested is not None:
             raise DataError(f"{nested!r} is neither a number nor text", *here)

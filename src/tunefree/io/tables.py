@@ -1,11 +1,11 @@
-"""Comma, tab or semicolon separated numbers, and what the columns of any table are.
+"""Numbers separated by commas, tabs or semicolons, and the roles of the columns of any table.
 
 As in `libsvm`, compiled code parses one block of whole lines at a time. A cell may be quoted; a
-quoted cell ends on its line. `mixed` reads tables of anything, through pyarrow.
+quoted cell ends on its line. `mixed` reads tables with other values, through pyarrow.
 
-Why numbers are not read by pyarrow, too: 95,000 rows of 28 numbers of 17 digits come at 250 MB a
-CPU second as the matrix that learners want, against 90 to 150 by `pyarrow.csv` and a copy of its
-columns, and here a fault has its line and column at once.
+Why numbers are not read by pyarrow, too: 95,000 rows of 28 numbers of 17 digits are read at 250 MB
+a CPU second into the matrix that learners need, against 90 to 150 by `pyarrow.csv` and a copy of
+its columns, and here an error has its line and column at once.
 """
 
 import difflib
@@ -31,15 +31,16 @@ from tunefree.io.files import (
 
 IGNORED, TARGET, WEIGHT = -1, -2, -3
 DELIMITERS = "\t;,"
-LONGEST_LABEL = 256  # bytes: a longer class name is a wrong column or a lost quote
+LONGEST_LABEL = 256  # bytes: a longer class name is a wrong column or an unclosed quote
+TARGET_OR_HEADER = "is it the target or a header? see the options target and header"
 _FINE, _CELL, _FEW, _MANY, _UNCLOSED, _EMPTY, _NEGATIVE, _LONG = range(8)
 _NOT_FINITE = {b"nan", b"inf", b"infinity"}
 
 
 class Column(NamedTuple):
-    """A column of another file, looked for in this one by its name or else its position.
+    """A column of another file, found in this one by its name, or else by its position.
 
-    It may be absent: a file with a header has the column if it has the name.
+    It may be absent: a file with a header has the column only if it has the name.
     """
 
     name: str | None
@@ -47,22 +48,22 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What a data file holds."""
+    """The contents of a data file."""
 
     X: Any  # (n_rows, n_features): CSR from libsvm, dense from csv; a pyarrow table from `mixed`
     y: np.ndarray | None  # targets: float64, or text from csv
     weight: np.ndarray | None
     feature_names: list | None  # the header's
     path: str  # for messages
-    zero_based: bool | None = None  # libsvm: whether indices were understood to start from 0
-    target: Column | None = None  # the columns that `y` and `weight` come from
+    zero_based: bool | None = None  # libsvm: whether indices start from 0
+    target: Column | None = None  # the columns of `y` and `weight`
     weight_column: Column | None = None
-    ignored: int = 0  # libsvm: how many entries beyond `n_features` were left out
-    kinds: list | None = None  # 'number', 'truth', 'date', 'text': of features not all numbers
+    ignored: int = 0  # libsvm: number of skipped entries beyond `n_features`
+    kinds: list | None = None  # 'number', 'truth', 'date' or 'text' of each feature
 
 
 class Layout(NamedTuple):
-    """The meaning of the columns."""
+    """The roles of the columns."""
 
     delimiter: str  # between two cells of text
     names: list | None  # the header
@@ -92,7 +93,7 @@ class Layout(NamedTuple):
         return Column(None if self.names is None else self.names[found[0]], int(found[0]))
 
     def describe(self, column):
-        """How to call a column in a message: by its name, or else its number, from 1."""
+        """A column in messages: its name, or else its number, from 1."""
         name = unnamed(column)
         if self.names is None or self.names[column] == name:
             return name
@@ -100,12 +101,12 @@ class Layout(NamedTuple):
 
 
 def unnamed(position):
-    """What a column without a name is called: 'column 1' for position 0."""
+    """The name of a column without a name: 'column 1' for position 0."""
     return f"column {position + 1}"
 
 
 def cell_spans(text, delimiter):
-    """The cells of a row: where each begins, where its content does, and that content.
+    """The cells of a row: where each begins, where its content begins, and the content.
 
     >>> [cell for *_, cell in cell_spans('age, "income, net" ,7', ",")]
     ['age', 'income, net', '7']
@@ -124,7 +125,7 @@ def cell_spans(text, delimiter):
 
 
 def sniff_delimiter(line):
-    """The delimiter that occurs most often outside quotes; comma if none does.
+    """The delimiter that occurs most often outside quotes; a comma if there is none.
 
     >>> sniff_delimiter(b"1,5;2,5;3")
     ';'
@@ -135,9 +136,9 @@ def sniff_delimiter(line):
 
 
 def plan(line, place, *, header=None, **columns):
-    """The `Layout` that a file's first line tells; `place` is that of the line, for messages.
+    """The `Layout` from the first line of a file; `place` is its file and line, for messages.
 
-    `header` and `columns` are those of `tunefree.io.read`.
+    `header` and `columns` are options of `tunefree.io.read`.
     """
     delimiter = sniff_delimiter(line)
     cells = [cell for *_, cell in cell_spans(decoded(line).rstrip("\n"), delimiter)]
@@ -157,19 +158,19 @@ def assign(
     names, width, place, *, delimiter="", target=None, weight_column=None, n_features=None,
     columns=None,
 ):  # fmt: skip
-    """The `Layout` of columns that are known by number, and by name if they have names."""
+    """The `Layout` of columns with the given roles, by name or position."""
     slots = np.full(width, IGNORED, np.int64)
     if names is not None and len(set(names)) < width:
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"the header names the column {twice!r} twice", *place)
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"the header names the column {repeated!r} twice", *place)
     by_name = columns is not None and names is not None
-    known: Any = names
-    wanted: Any = columns
+    present: Any = names
+    required: Any = columns
     if n_features == width and not by_name:
         slots[:] = np.arange(width)
         return Layout(delimiter, names, slots)
 
-    if target is None and not (by_name and known[-1] in wanted):
+    if target is None and not (by_name and present[-1] in required):
         target = width - 1
     for role, column, what in ((TARGET, target, "target"), (WEIGHT, weight_column, "weight")):
         if column is None or column is False:
@@ -180,12 +181,12 @@ def assign(
                 raise DataError("one column cannot be both target and weight", *place)
             slots[position] = role
     if by_name:
-        missing = [name for name in wanted if name not in known]
+        missing = [name for name in required if name not in present]
         if missing:
-            error = DataError(f"the header lacks {_some(missing)}", *place)
-            error.hint = did_you_mean(missing[0], known, "is it {}?")
+            error = DataError(f"the header lacks {_listed(missing)}", *place)
+            error.hint = did_you_mean(missing[0], present, "is it {}?")
             raise error
-        slots[[known.index(name) for name in wanted]] = np.arange(len(wanted))
+        slots[[present.index(name) for name in required]] = np.arange(len(required))
     else:
         free = np.flatnonzero(slots == IGNORED)
         slots[free] = np.arange(len(free))
@@ -195,13 +196,13 @@ def assign(
     if not np.any(slots >= 0):
         error = DataError("the file has no feature column", *place)
         if delimiter:
-            error.hint = "cells are divided by commas, semicolons or tabs"
+            error.hint = "cells must be separated by commas, semicolons or tabs"
         raise error
     return Layout(delimiter, names, slots)
 
 
 def _position(column, names, width, what, place):
-    """Where a column given by name or position stands; None for an absent `Column`."""
+    """The position of a column given by name or position; None for an absent `Column`."""
     if isinstance(column, Column):
         if names is not None and column.name is not None:
             return names.index(column.name) if column.name in names else None
@@ -211,8 +212,8 @@ def _position(column, names, width, what, place):
     try:
         position = int(column)
     except ValueError:
-        known = "the file has no header" if names is None else "the header has " + _some(names)
-        error = DataError(f"there is no {what} column {column!r}: {known}", *place)
+        present = "the file has no header" if names is None else "the header has " + _listed(names)
+        error = DataError(f"there is no {what} column {column!r}: {present}", *place)
         error.hint = did_you_mean(column, names or [])
         raise error from None
     if not -width <= position < width:
@@ -221,29 +222,29 @@ def _position(column, names, width, what, place):
 
 
 def did_you_mean(word, names, question="did you mean {}?"):
-    """A question after the name most like a word; None without one.
+    """A question with the name most similar to a word, or None.
 
     >>> did_you_mean("prise", ["size", "Price", "city"])
     "did you mean 'Price'?"
     """
-    small = {name.lower(): name for name in reversed(names)}
-    found = difflib.get_close_matches(str(word).lower(), small, n=1)
-    return question.format(repr(small[found[0]])) if found else None
+    lower = {name.lower(): name for name in reversed(names)}
+    found = difflib.get_close_matches(str(word).lower(), lower, n=1)
+    return question.format(repr(lower[found[0]])) if found else None
 
 
-def _some(names):
+def _listed(names):
     shown = ", ".join(repr(name) for name in names[:5])
     return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 class Block(NamedTuple):
-    """Some consecutive rows."""
+    """Consecutive rows."""
 
     X: np.ndarray
     y: np.ndarray  # NaN where a target is text
     weight: np.ndarray  # 1 without a weight column
-    labels: bytes  # the targets as text, each with a newline; empty where text is not allowed
-    stray: DataError | None  # to raise if the first target that is text should have been a number
+    labels: bytes  # the targets as text, each with a newline; empty if text is not allowed
+    stray: DataError | None  # the error for the first target that is not a number
     layout: Layout  # the same in every block of a file
 
     def texts(self):
@@ -264,7 +265,7 @@ def _skip_blanks(text, at, delimiter):
 
 @kernel
 def _skip_cell(text, at, delimiter):
-    """Find a cell: (its first byte, end, first byte after it); end -1 for a lost quote."""
+    """Find a cell: (its first byte, end, first byte after it); end -1 for an unclosed quote."""
     if text[at] == 34:
         begin = at + 1
         at = begin
@@ -286,7 +287,7 @@ def _parse(text, at, delimiter, slots, X, y, weight, spans, slow):
     """Parse whole lines from byte `at`.
 
     Returns (rows, slow numbers, outcome, byte and column of the fault). `slow` lists (row, column,
-    byte) of the numbers left to `float`; `spans` holds the bytes of each target. Loops need no
+    byte) of the numbers that need `float`; `spans` holds the bytes of each target. Loops need no
     bounds check because the last byte is a newline.
     """
     stop, width, row, slows = len(text), len(slots), 0, 0
@@ -357,9 +358,9 @@ def _join(text, spans, joined):
 
 
 def blocks(source, *, target_type=None, skipped=None, place=(0, 1), layout=None, **columns):
-    """Read delimited text block by block, from a place on: pairs of a `Block` and the place after.
+    """Read delimited text from a place on: pairs of a `Block` and the place after it.
 
-    The options are those of `tunefree.io.read`; a place other than the first needs the layout.
+    The options are those of `tunefree.io.read`; a place after the start needs the layout.
     """
     path = name_of(source)
     layout = None if place == (0, 1) else layout
@@ -374,7 +375,7 @@ def blocks(source, *, target_type=None, skipped=None, place=(0, 1), layout=None,
             text = text[first.start() :]
             if layout.names is not None:
                 text, line = text[len(first[0]) :], line + 1
-                if not text:  # so that a file of a header alone says what it has
+                if not text:  # so that a file with only a header has its layout
                     yield _read_block(b"\n", layout, path, line, target_type), after
         if layout is not None:
             for block, rest, next_line in sound_parts(text, line, parse, skipped):
@@ -403,8 +404,8 @@ def _read_block(text, layout, path, line, target_type):
     if target and (texts := spans[np.isnan(y)].tolist()):
         stray = _error(_CELL, text, texts[0][0], layout, target.position, path, line)
         for begin, end in texts:
-            odd = text[begin:end].lower().lstrip(b"+-") in _NOT_FINITE
-            if odd or target_type is float:
+            not_finite = text[begin:end].lower().lstrip(b"+-") in _NOT_FINITE
+            if not_finite or target_type is float:
                 faults.append((begin, _CELL, target.position))
                 break
     if faults:
@@ -426,7 +427,7 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
     """
     found: Any = [b for b, _ in blocks(source, target_type=target_type, skipped=skipped, **columns)]
     if not sum(len(block.X) for block in found):
-        raise DataError("the file is empty: it holds no row", name_of(source))
+        raise DataError("the file has no rows", name_of(source))
     layout = found[0].layout
     X, y, weight = (np.concatenate([block[part] for block in found]) for part in range(3))
     if not layout.find(TARGET):
@@ -441,13 +442,13 @@ def read_table(source, *, target_type=None, skipped=None, **columns):
 
 
 def looks_numeric(numbers, rows):
-    """Whether a target with some text is a column of numbers with a few bad cells."""
+    """Whether a column with some text is one of numbers with a few bad cells."""
     numbers = numbers[~np.isnan(numbers)]
     return len(numbers) > 0.9 * rows and len(np.unique(numbers)) > 20
 
 
 def _error(outcome, text, at, layout, column, path, line):
-    """The `DataError` for a fault at byte `at`, in a cell of the given column."""
+    """The `DataError` for an error at byte `at`, in a cell of the given column."""
     name, width = layout.describe(column), len(layout.slots)
     word = excerpt(text, at, (layout.delimiter + '"').encode())
     if outcome == _FEW:
@@ -455,7 +456,7 @@ def _error(outcome, text, at, layout, column, path, line):
     elif outcome == _MANY:
         words = f"this row has more than the {width} cells of the first one"
     elif outcome == _UNCLOSED:
-        words = f"{name}: the quote does not end on this line"
+        words = f"{name}: the quote is not closed on this line"
     elif outcome == _NEGATIVE:
         words = f"{name}: a weight must not be negative: {word}"
     elif outcome == _LONG:
@@ -465,7 +466,7 @@ def _error(outcome, text, at, layout, column, path, line):
     else:
         words = f"{name}: not a finite number: {word}"
     error = fault(words, path, text, at, line)
-    if words.endswith(word) and error.line <= 2:  # more likely a wrong guess than a bad cell
-        error.hint = "is it the target? a header?"
+    if words.endswith(word) and error.line <= 2:  # more likely the wrong role than a bad cell
+        error.hint = TARGET_OR_HEADER
     error.feature = outcome in (_CELL, _EMPTY) and bool(layout.slots[column] >= 0)
     return error

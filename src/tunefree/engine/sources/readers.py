@@ -133,7 +133,7 @@ class Csv(_Text):
         self.columns, self.target_type = columns, target_type
         first = _first_of(table_blocks(self._open(look=True), skipped=self.look, **columns))
         if not first:
-            raise DataError("the file is empty: it holds no row", name)
+            raise DataError("the file has no rows", name)
         self.layout = first[0].layout
         self.n_features, self.feature_names = self.layout.n_features, self.layout.feature_names
         self.target, self.weight_column = self.layout.find(TARGET), self.layout.find(WEIGHT)
@@ -164,7 +164,7 @@ class Stored:
         self.path, self.name, self.format, self.columns = path, name, format, columns
         first = next(self._blocks(0, None), None)
         if first is None:
-            raise DataError("the file is empty: it holds no row", name)
+            raise DataError("the file has no rows", name)
         X, _, _, layout, _ = first
         self.n_features = X.shape[1]
         self.feature_names = layout and layout.feature_names
@@ -247,7 +247,7 @@ class Hashed:
         self.n_features = hasher.n_features
         first = next(frame_batches(path, format), None)
         if first is None:
-            raise DataError("the file is empty: it holds no row", name)
+            raise DataError("the file has no rows", name)
         names = first.schema.names
         layout = assign(names, len(names), (name,), target=target, weight_column=weight_column)
         self.target, self.weight_column = layout.find(TARGET), layout.find(WEIGHT)
