@@ -337,7 +337,7 @@ class _Heard(NoProgress):
         if not len(entry.losses):
             note(f"  {name}: {entry.status}")
             return
-        risk = weighted_mean(entry.second, weights[entry.rows])[0]
+        risk = weighted_mean(entry.proper_losses, weights[entry.rows])[0]
         self.best = risk if self.best is None else min(self.best, risk)
         note(f"  {name}: loss {risk:.4g} on rows left out, best {self.best:.4g}; {spent:.1f} s")
 

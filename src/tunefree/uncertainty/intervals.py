@@ -34,7 +34,7 @@ import numpy as np
 from tunefree.columns import coordinates
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
-from tunefree.learners.kernel.nystroem import place, solve
+from tunefree.learners.kernel.nystroem import make_landmarks, solve
 
 # The scale: bandwidths in root mean square distances of a column, landmarks, part of the median
 # that keeps logarithms finite, share of its values that is cut off on either side.
@@ -251,7 +251,7 @@ def _local(view, predictions, residuals, weights, X, groups=None):
         q = Z.shape[1]
         geometry = Geometry(RBF(), np.full(q, 0.5 / (q * band**2)), 1e-3, 0.0)
         A = geometry.show(Z)
-        marks = place(A[:_MARKS], geometry)
+        marks = make_landmarks(A[:_MARKS], geometry)
         found, told = _log_scale(marks, A, logs, weights)
         folds = np.empty(0) if groups is None else groups % _FOLDS
         for fold in np.unique(folds):
