@@ -18,7 +18,7 @@ from tunefree.kernels import RBF
 from tunefree.learners.kernel import blocked
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows
 from tunefree.learners.kernel.expansion import Expansion
-from tunefree.learners.kernel.projection import make_room
+from tunefree.learners.kernel.projection import limit_support
 from tunefree.learners.pistol.linear import SETTINGS
 from tunefree.losses import SmoothedHinge
 
@@ -173,7 +173,7 @@ def budgets(problem, size=32_561):
                     rows = slice(start, start + BLOCK)
                     n = len(y[rows])
                     if budget is not None:
-                        make_room(engine, n, budget)
+                        limit_support(engine, n, budget)
                     facts = Facts.of(engine.kernel, X[rows])
                     block = Rows(facts, None, np.ones(n), y[rows], np.ones(n))
                     engine.learn(team, block)

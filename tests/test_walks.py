@@ -24,7 +24,7 @@ MOST = {
 # Functions of a walk with more than 60 code lines; none joins them.
 LONG = {
     "_scan_diagonal", "recursion", "_Landmark._solve", "DynamicsReflectron.fit", "candidates",
-    "_TuneFree._race", "train", "scan_number",
+    "_TuneFree._fit_stack", "train", "scan_number",
 }  # fmt: skip
 
 

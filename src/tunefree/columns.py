@@ -1,10 +1,10 @@
-"""Columns: their moments, and the views under which a learner sees them.
+"""Columns: their moments, and the views in which a learner is given them.
 
-A view shows a learner ``z = [(clip(x) - shift) scale rotation, bias]``. Learning is not invariant
-to such changes although linear predictors are, so several views compete; at the end a weight vector
-in view coordinates is folded back into coefficients and an intercept on the raw columns. A
-`Scaling` may also bend columns, x becoming asinh((x - median) / scale): linear near the median and
-logarithmic far from it, which is what heavy tails and skewed counts want.
+A view gives a learner ``z = [(clip(x) - shift) scale rotation, bias]``. Linear predictors are
+invariant to such changes, but learning is not, so several views compete. At the end a weight vector
+in view coordinates is converted to coefficients and an intercept for the raw columns. A `Scaling`
+may also transform x to asinh((x - median) / scale): linear near the median and logarithmic far from
+it, which suits heavy tails and skewed counts.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from tunefree._jit import REASSOCIATE, kernel
 from tunefree.designs import CSR, Dense, resized
 
 _BLOCK = 1024
-# Rows that tell the centre and scale of a bent column.
+# Rows from which centre and scale of an asinh column are computed.
 _MOST_ROWS = 20_000
 
 
@@ -53,10 +53,10 @@ def _blocks(X, rows, caps):
 
 
 def moments(X, rows, weights, *, centred=True, products=False, caps=None):
-    """Moments of chosen rows, in whose order sums are taken; columns are clipped to `caps` first.
+    """Moments of chosen rows, summed in their order; columns are clipped to `caps` first.
 
-    About the mean if `centred`, else about zero: that reads stored entries only. `products` asks
-    for the covariance.
+    About the mean if `centred`, else about zero, which reads stored entries only. With `products`
+    the covariance is computed, too.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class RunningMoments:
         self.product = np.zeros((d, d) if products else (0, 0))
 
     def add(self, X, weights, rows=None):
-        """Take in rows: chosen ones of a sparse matrix, or all."""
+        """Add rows: chosen ones of a sparse matrix, or all."""
         sums = self.mean, self.square, self.largest
         if self.sparse:
             rows = np.arange(X.shape[0]) if rows is None else rows
@@ -171,7 +171,7 @@ class RunningMoments:
             self.total = _stream_sums(X, weights, self.total, *sums, self.product, self.counts)
 
     def columns(self, d):
-        """Count d columns from now on: those that are new have been 0."""
+        """Extend to d columns; new columns have been 0 so far."""
         for name in ("mean", "square", "largest"):
             setattr(self, name, resized(getattr(self, name), d))
 
@@ -230,7 +230,7 @@ def _rotate(out, rotation):
 
 
 class View(NamedTuple):
-    """A linear change of columns; None leaves a step out.
+    """A linear change of columns; None skips a step.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ class View(NamedTuple):
 
     @property
     def dense(self):
-        """Whether rows must be dense to be shown."""
+        """Whether the view needs dense rows."""
         return self.shift is not None or self.rotation is not None or self.low is not None
 
     def show(self, X, rows):
@@ -291,7 +291,7 @@ class View(NamedTuple):
         return Dense(out)
 
     def columns(self, d):
-        """The view of rows with d columns, of sparse data: new columns count for nothing yet."""
+        """The view for d columns of sparse data; new columns have a scale of 0."""
         return self if self.scale is None else self._replace(scale=resized(self.scale, d))
 
     def fold(self, weights):
@@ -309,12 +309,12 @@ class View(NamedTuple):
 
 
 def inverse(x, floor):
-    """1 / x where x exceeds the floor, else 0: a constant column stays out."""
+    """1 / x where x exceeds the floor, else 0, so that constant columns are ignored."""
     return np.divide(1.0, x, out=np.zeros_like(x), where=x > floor)
 
 
 def raw(m):
-    """Columns as they are; the constant has the size of the entries, so that scale drops out."""
+    """Columns as they are; the constant is as large as the entries, so that scale cancels."""
     return View(m.magnitude if m.magnitude > 0.0 else 1.0)
 
 
@@ -332,7 +332,7 @@ def whitened(m, ridge=1.0):
     """Standardised columns times V (lambda + ridge mean(lambda))^(-1/2) V' (symmetric whitening).
 
     lambda and V are the eigenvalues and eigenvectors of the correlation matrix. The symmetric form
-    moves little when the statistics move little, so a stream may renew it.
+    changes little when the statistics change little, so a stream may update it.
     """
     base = standardised(m)
     values, vectors = np.linalg.eigh(m.product * base.scale * base.scale[:, None])
@@ -341,9 +341,9 @@ def whitened(m, ridge=1.0):
     if level <= 0.0:
         return base
     rotation = (vectors / np.sqrt(values + ridge * level)) @ vectors.T
-    # What rounding puts into a constant column's coordinate, learners free of scale would learn.
-    still = base.scale == 0.0
-    rotation[still], rotation[:, still] = 0.0, 0.0
+    # Rounding would leave tiny values for constant columns, and scale-free learners would use them.
+    constant = base.scale == 0.0
+    rotation[constant], rotation[:, constant] = 0.0, 0.0
     return base._replace(rotation=rotation)
 
 
@@ -362,7 +362,9 @@ VIEWS = {
 
 
 class ViewSet(NamedTuple):
-    """Views by name (keys of `VIEWS`), made from moments; no intercept, no shift and no constant.
+    """Views by name (keys of `VIEWS`), made from moments.
+
+    Without an intercept they have neither a shift nor a constant.
 
     Examples
     --------
@@ -396,7 +398,7 @@ class Scaling(NamedTuple):
     ----------
     center, scale : ndarray of shape (d,)
     asinh : bool, default=True
-        False leaves the asinh out.
+        False: no asinh.
     """
 
     center: np.ndarray
@@ -464,32 +466,32 @@ def show(parts, X):
     return X
 
 
-# A column of whole numbers of so many values may be a code; of so few, each has its own rate.
+# A column of up to _LEVELS whole numbers may be a code; up to _OWN_RATES levels have a rate each.
 _LEVELS, _OWN_RATES = 30, 8
-# Numbers further from the mean than so many deviations do not count for more.
-_FAR = 6.0
-# Ranks are a coordinate of their own unless they tell next to nothing else than the numbers.
+# Standardised numbers are clipped at this many deviations.
+_CLIP = 6.0
+# Ranks become a coordinate unless their correlation with the numbers is at least this.
 _ALIKE = 0.97
 _NUMBER, _RANK, _LEVEL = 0, 1, 2
 
 
 class Coordinates(NamedTuple):
-    """Each column in every reading that may matter: number, rank, and one indicator a level.
+    """Each column as a number, and where useful as ranks and as one indicator for every level.
 
-    Numbers are standardised and clipped at six deviations. Ranks (middle ranks, standardised,
-    linear between the values seen) stand beside them where they differ, and columns of 3 to 30
-    whole numbers, which may be codes, have an indicator of every value, too. What counts is for a
-    kernel's rates to say.
+    Numbers are standardised and clipped at six deviations. Ranks (mid-ranks, standardised, and
+    interpolated between the values seen) are added where they differ from the numbers. Columns of 3
+    to 30 whole numbers may be codes, so they get an indicator for every value, too. The rates of
+    the kernel decide which of these count.
 
     Attributes
     ----------
     source, kind, rate : ndarray of int of shape (q,)
-        Of each coordinate: its column, its reading, and the number of the rate it has. The levels
-        of a column of more than eight share one.
+        For each coordinate: its column, its kind (number, rank or level), and the number of its
+        rate. If a column has more than eight levels, they share one rate.
     center, scale : ndarray of shape (q,)
-        Mean and deviation; of a level its value and 1.
+        Mean and deviation; for a level its value and 1.
     start, knots, heights : ndarray
-        Where a coordinate's values begin among all knots, these, and their ranks.
+        Where a coordinate's knots begin, all knots, and their ranks.
     """
 
     source: np.ndarray
@@ -521,7 +523,7 @@ class Coordinates(NamedTuple):
                 part = slice(self.start[i], self.start[i + 1])
                 out[i] = np.interp(x, self.knots[part], self.heights[part])
             else:
-                out[i] = np.clip((x - self.center[i]) / self.scale[i], -_FAR, _FAR)
+                out[i] = np.clip((x - self.center[i]) / self.scale[i], -_CLIP, _CLIP)
         return out.T
 
     def onnx(self, g, X):
@@ -541,15 +543,15 @@ class Coordinates(NamedTuple):
                 columns.append(g("Add", total, float(heights[0])))
             else:
                 z = g("Div", g("Sub", x, float(self.center[i])), float(self.scale[i]))
-                columns.append(g("Max", g("Min", z, _FAR), -_FAR))
+                columns.append(g("Max", g("Min", z, _CLIP), -_CLIP))
         return g("Concat", *columns, axis=1)
 
 
 class Components(NamedTuple):
-    """Principal components: columns of one unit, as pixels are, seen together.
+    """Principal components, for columns of one unit such as pixels.
 
-    Neither columns nor components are brought to one scale: what is small for the columns as they
-    are, counts for little. One rate serves all.
+    Neither columns nor components are rescaled, so directions of small variance count for little.
+    All components share one rate.
 
     Attributes
     ----------
@@ -563,7 +565,7 @@ class Components(NamedTuple):
 
     @property
     def rate(self):
-        """The number of the rate that each component has: all have the same."""
+        """The number of each component's rate: all share one."""
         return np.zeros(self.axes.shape[1], dtype=np.int64)
 
     def show(self, X):
@@ -585,9 +587,9 @@ class Components(NamedTuple):
 
 
 def components(X, weights, most):
-    """At most so many principal components of weighted rows; none if no column varies.
+    """At most `most` principal components of weighted rows; none if no column varies.
 
-    Source: Halko, Martinsson and Tropp 2011 (of many columns, by random projections).
+    Source: Halko, Martinsson and Tropp 2011 (random projections, for many columns).
     """
     share = weights / weights.sum()
     center = share @ X.astype(np.float64, copy=False)
@@ -598,61 +600,61 @@ def components(X, weights, most):
 
 
 def _distinct(x):
-    """`numpy.unique` of finite numbers with the place of each, in a fifth of the time of few."""
+    """`numpy.unique` with `return_inverse` for finite numbers; five times as fast for few."""
     order = np.argsort(x)
-    ordered, place = x[order], np.empty(len(x), np.intp)
+    ordered, position = x[order], np.empty(len(x), np.intp)
     first = np.ones(len(x), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    place[order] = np.cumsum(first) - 1
-    return ordered[first], place
+    position[order] = np.cumsum(first) - 1
+    return ordered[first], position
 
 
 def coordinates(X, weights):
-    """The readings of the columns of weighted rows; a constant column has none.
+    """The `Coordinates` of weighted rows; a constant column has none.
 
-    Of a column of two values the deviation is taken to be a quarter of their difference at least,
-    so that a rare one does not count for everything.
+    For a column of two values the deviation is at least a quarter of their difference, so that a
+    rare value does not dominate.
     """
     total = weights.sum()
-    found, start, knots, heights, rate = [], [0], [], [], 0
+    entries, start, knots, heights, rate = [], [0], [], [], 0
     for j in range(X.shape[1]):
         x = X[:, j].astype(np.float64)
         if not (x != x[0]).any():
             continue
-        values, place = _distinct(x)
-        share = np.bincount(place, weights, len(values)) / total
+        values, position = _distinct(x)
+        share = np.bincount(position, weights, len(values)) / total
         mean = share @ values
         spread = np.sqrt(share @ np.square(values - mean))
         if len(values) == 2:
             spread = max(spread, 0.25 * (values[1] - values[0]))
         if not spread > 1e-10 * np.abs(values).max():
             continue
-        found.append((j, _NUMBER, rate, mean, spread))
+        entries.append((j, _NUMBER, rate, mean, spread))
         start.append(start[-1])
         rate += 1
-        whole = len(values) <= _LEVELS and (values == np.round(values)).all()
+        may_be_codes = len(values) <= _LEVELS and (values == np.round(values)).all()
         if len(values) > 10:
             rank = np.cumsum(share) - 0.5 * share
             rank -= share @ rank
             rank /= np.sqrt(share @ np.square(rank))
-            z = np.clip((values - mean) / spread, -_FAR, _FAR)
+            z = np.clip((values - mean) / spread, -_CLIP, _CLIP)
             z -= share @ z
-            alike = share @ (rank * z) / max(np.sqrt(share @ np.square(z)), 1e-300)
-            if alike < _ALIKE:
-                found.append((j, _RANK, rate, 0.0, 1.0))
+            correlation = share @ (rank * z) / max(np.sqrt(share @ np.square(z)), 1e-300)
+            if correlation < _ALIKE:
+                entries.append((j, _RANK, rate, 0.0, 1.0))
                 knots.append(values)
                 heights.append(rank)
                 start.append(start[-1] + len(values))
                 rate += 1
-        if whole and len(values) > 2:
-            own = len(values) <= _OWN_RATES
+        if may_be_codes and len(values) > 2:
+            own_rates = len(values) <= _OWN_RATES
             for i, value in enumerate(values):
-                found.append((j, _LEVEL, rate + i * own, value, 1.0))
+                entries.append((j, _LEVEL, rate + i * own_rates, value, 1.0))
                 start.append(start[-1])
-            rate += len(values) if own else 1
-    if not found:  # nothing varies: one coordinate that is 0, whatever comes
-        found, start = [(0, _NUMBER, 0, 0.0, np.inf)], [0, 0]
-    table = np.array(found, dtype=np.float64).reshape(-1, 5)
+            rate += len(values) if own_rates else 1
+    if not entries:  # all columns are constant: one coordinate that is always 0
+        entries, start = [(0, _NUMBER, 0, 0.0, np.inf)], [0, 0]
+    table = np.array(entries, dtype=np.float64).reshape(-1, 5)
     source, kind, rates = table[:, :3].astype(np.int64).T
     empty = [np.empty(0)]
     return Coordinates(

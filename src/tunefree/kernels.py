@@ -10,14 +10,15 @@ linear          <x, y>
 cosine          <x, y> / (\|x\| \|y\|)
 ==============  =====================================  ===================
 
-A kernel is one class. It says ``gram(A, B)``, the matrix of all k(a, b), and ``diag(A)``, the
-values k(a, a). One of the form exp(-gamma distance) says ``distances(A, B, left, right, out)``,
-too, where left and right are what ``sizes(A)``, if it has that verb, says of every row: its
-bandwidth is then learned, since a grid of bandwidths shares the distances, and k of bandwidth
-2 gamma is the square of k. A kernel may also say that it is ``bounded`` by 1, so that single
-precision will do; not ``free``, so that columns are brought to one scale only where the user asks
-for that; ``as_given``, so that rows are never changed. For the export it has ``onnx(g, X, B)``, its
-values as nodes of a graph.
+A kernel is one class. It has ``gram(A, B)``, the matrix of all k(a, b), and ``diag(A)``, the values
+k(a, a). A kernel of the form exp(-gamma distance) also has ``distances(A, B, left, right, out)``.
+Left and right are the results of ``sizes(A)`` and ``sizes(B)``, if the kernel has that method. The
+bandwidth of such a kernel is learned: a grid of bandwidths shares the distances, and k of bandwidth
+2 gamma is the square of k.
+
+Optional flags: ``bounded`` (values are at most 1, so single precision is enough); ``free = False``
+(columns are brought to one scale only if the user asks for it); ``as_given`` (rows are never
+changed). For the export a kernel has ``onnx(g, X, B)``, its values as nodes of a graph.
 
 Rows are arrays or CSR matrices, and values have the rows' type.
 """
@@ -34,15 +35,15 @@ from tunefree._parameters import is_number
 from tunefree._parts import Table
 from tunefree.protocols import Kernel, Rows
 
-# Of more columns than that, sums of differences are made for half of the pairs: of fewer a second
-# triangle costs less than its copy.
+# With more columns than this, sums of differences are computed for half of the pairs. With fewer,
+# computing the second triangle costs less than copying it.
 HALVED = 100
-# How much a kernel matrix may differ from its transpose.
+# Largest accepted difference of a kernel matrix and its transpose, relative to its largest value.
 _ASYMMETRY = 1e-6
 
 
-# In place: with a second array the compiler would have to expect that the two overlap, and a call
-# in place would run one number at a time, fourteen times slower.
+# In place: with a second array the compiler must expect that the two overlap. A call in place would
+# then run one number at a time, fourteen times slower.
 @kernel
 def _decay32(values, gamma):
     gamma, lowest = np.float32(-gamma), np.float32(-87.0)
@@ -94,7 +95,7 @@ def squared_distances(
     """Squared Euclidean distances of all pairs of rows, by one matrix product.
 
     Rows far from the origin lose digits: centre them first. `left` and `right` are the squared
-    norms, if known; `out` is memory for dense results: new pages cost more than the work.
+    norms, if known. `out` is memory for dense results: new pages cost more than the arithmetic.
     """
     out = inner(A, B, out)
     left = squared_norms(A) if left is None else left
@@ -105,7 +106,7 @@ def squared_distances(
 
 @kernel
 def mirror(A: np.ndarray, start: int, stop: int) -> None:
-    """The upper triangle of some rows of a square array becomes its lower triangle, too."""
+    """Copy the upper triangle of the rows from `start` to `stop` to the lower triangle."""
     # Squares of 32 numbers a side: both triangles stay in the cache.
     n = len(A)
     for top in range(start, stop, 32):
@@ -118,7 +119,7 @@ def mirror(A: np.ndarray, start: int, stop: int) -> None:
 @kernel(fastmath=REASSOCIATE)
 def _manhattan(A, B, out, upper):
     # B holds its rows as columns: the innermost loop runs over neighbours, four columns at once.
-    # Tiles of 16 rows by 512 stay in the cache; with `upper` those below the diagonal are left out.
+    # Tiles of 16 rows by 512 stay in the cache; with `upper` those below the diagonal are skipped.
     zero = A.dtype.type(0.0)
     n, d = A.shape
     whole = d - d % 4
@@ -178,7 +179,7 @@ def _manhattan_spread(A, W, out):
 def decay(distances: np.ndarray, gamma: float, out: np.ndarray | None = None) -> np.ndarray:
     """Exp(-gamma distances), written to `out` if given, which may be `distances` itself.
 
-    Values below 1e-37 are not told apart.
+    Values below 1e-37 are not distinguished.
     """
     if out is None:
         out = distances.copy()
@@ -210,7 +211,7 @@ class RBF(NamedTuple):
     power = 2  # of the differences in a distance
 
     def sizes(self, A: Rows) -> np.ndarray:
-        """What distances need to know of every row, once: its squared length."""
+        """The squared length of every row, an input of `distances`."""
         return squared_norms(A)
 
     def spread(self, A: np.ndarray, W: np.ndarray) -> np.ndarray:
@@ -218,9 +219,9 @@ class RBF(NamedTuple):
         return self.spread_of(A, W, slice(None))
 
     def spread_of(self, A: np.ndarray, W: np.ndarray, rows: slice) -> np.ndarray:
-        """What some rows add to it."""
-        some, own = A[rows], W[rows]
-        return np.square(some).T @ own.sum(axis=1) - np.einsum("ij,ij->j", some, own @ A)
+        """The part of some rows in `spread`."""
+        block, weights = A[rows], W[rows]
+        return np.square(block).T @ weights.sum(axis=1) - np.einsum("ij,ij->j", block, weights @ A)
 
     def spread_from_zero(self, A: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Of every column the sum of w_i a_i^2."""
@@ -234,13 +235,13 @@ class RBF(NamedTuple):
         right: np.ndarray | None = None,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        """What the bandwidth multiplies: squared distances, from sizes, written to memory."""
+        """The squared distances, which the bandwidth multiplies; `left` and `right` are sizes."""
         return squared_distances(A, B, left, right, out)
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
         """Values of all pairs of rows, shape (n, m)."""
         if not sparse.issparse(A) and not sparse.issparse(B) and len(B):
-            centre = B.mean(axis=0)  # distances keep their digits, wherever the rows lie
+            centre = B.mean(axis=0)  # distances of rows far from the origin keep their digits
             A, B = A - centre, B - centre
         D = self.distances(A, B)
         return decay(D, self.gamma, D)
@@ -305,7 +306,7 @@ class Laplacian(NamedTuple):
         right: np.ndarray | None = None,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        """What the bandwidth multiplies: sums of absolute differences."""
+        """The sums of absolute differences, which the bandwidth multiplies."""
         if sparse.issparse(A) or sparse.issparse(B):
             return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
         return manhattan_distances(A, B, out)
@@ -434,7 +435,7 @@ class Pairwise(NamedTuple):
     ----------
     metric : str
     gamma, degree, coef0 : float
-        Those that the kernel knows are used.
+        Used if the kernel has the parameter.
 
     Examples
     --------
@@ -484,7 +485,7 @@ class Function(NamedTuple):
         try:
             return np.shape(self.function(A[[0, -1]], B[[0, 0, -1]])) == (2, 3)
         except Exception:
-            # Whatever a function of rows says to matrices; if it is at fault, rows will show it.
+            # A function of two rows may raise anything for matrices. Real errors show with rows.
             return False
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
@@ -508,7 +509,7 @@ def _own(k, A):
 
 @part
 class Precomputed(NamedTuple):
-    """Values that are given: a "row" holds its values with all rows of training.
+    """A matrix of values: a "row" holds its values with all training rows.
 
     Examples
     --------
@@ -519,22 +520,22 @@ class Precomputed(NamedTuple):
     free, as_given = False, True
 
     def gram(self, A: Rows, B: Rows) -> np.ndarray:
-        """The columns B (numbers of rows of training) of A."""
+        """The columns B (numbers of training rows) of A."""
         chosen = A[:, B]
         return chosen.toarray() if sparse.issparse(chosen) else chosen
 
     def diag(self, A: Rows) -> np.ndarray:
-        """The diagonal of the square matrix of training."""
+        """The diagonal of the square training matrix."""
         return np.asarray(A.diagonal())
 
 
 def make_kernel(kernel: Any, gamma: float = 1.0, degree: float = 3, coef0: float = 1.0) -> Kernel:
-    """The kernel of a name, a function or a part, with the parameters that it knows.
+    """The kernel of a name, a function or a part, with the parameters that it has.
 
     Raises
     ------
     ValueError
-        For a name that nobody knows, or gamma <= 0.
+        For an unknown name, or gamma <= 0.
 
     Examples
     --------
@@ -551,7 +552,7 @@ def make_kernel(kernel: Any, gamma: float = 1.0, degree: float = 3, coef0: float
     if name not in {*KERNELS, *pairwise.PAIRWISE_KERNEL_FUNCTIONS} and name not in KERNELS.names():
         names = {*KERNELS, "poly", "precomputed", *pairwise.PAIRWISE_KERNEL_FUNCTIONS}
         names = ", ".join(sorted(names))
-        raise ValueError(f"kernel={kernel!r} is not known: it is one of {names}, or a function.")
+        raise ValueError(f"kernel={kernel!r} is unknown: it is one of {names}, or a function.")
     if not (is_number(gamma) and gamma > 0.0):
         raise ValueError(f"gamma={gamma!r} is not a positive number.")
     options = {"gamma": float(gamma), "degree": degree, "coef0": coef0}
@@ -562,7 +563,7 @@ def make_kernel(kernel: Any, gamma: float = 1.0, degree: float = 3, coef0: float
 
 
 def check_gamma(gamma: Any, *names: str) -> None:
-    """Refuse a bandwidth that is neither one of the names nor a positive number.
+    """Check that a bandwidth is one of the names or a positive number.
 
     Raises
     ------
@@ -605,7 +606,7 @@ def resolve_gamma(gamma: Any, X: Rows, weights: np.ndarray | None = None) -> flo
 
 
 def check_gram(K: np.ndarray, name: str = "kernel") -> None:
-    """Refuse a square matrix that is no kernel's.
+    """Check that a square matrix can be a kernel's.
 
     Raises
     ------
@@ -636,7 +637,7 @@ def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
     Parameters
     ----------
     k : RBF or Laplacian
-        Whose distances are meant.
+        Its distances are used.
     X : ndarray or CSR of shape (n, d)
     seed : int, default=0
     pairs : int, default=20_000
@@ -651,15 +652,15 @@ def median_gamma(k: Any, X: Rows, seed: int = 0, pairs: int = 20_000) -> float:
     >>> median_gamma(RBF(), np.array([[0.0], [2.0]]))
     0.25
     """
-    n, rng, found = X.shape[0], np.random.default_rng(seed), []
+    n, rng, distances = X.shape[0], np.random.default_rng(seed), []
     size = int(np.ceil(np.sqrt(pairs / 32)))
     for _ in range(32):
-        # Small squares of pairs: distances come by matrix products.
+        # Small squares of pairs, so that distances are matrix products.
         A, B = (X[rng.integers(0, n, size)] for _ in range(2))
-        found.append(k.distances(A, B).ravel())
-    found = np.concatenate(found).astype(np.float64)
-    apart = found[found > 1e-6 * found.max(initial=0.0)]
-    return float(1.0 / np.median(apart)) if len(apart) else 1.0
+        distances.append(k.distances(A, B).ravel())
+    distances = np.concatenate(distances).astype(np.float64)
+    positive = distances[distances > 1e-6 * distances.max(initial=0.0)]
+    return float(1.0 / np.median(positive)) if len(positive) else 1.0
 
 
 KERNELS = Table(

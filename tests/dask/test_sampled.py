@@ -48,5 +48,5 @@ def test_linear_models_of_a_stack_are_averaged_runs(client, monkeypatch):
     y = X @ [1.0, -2.0] > 0.1
     rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
     model = tfd.TuneFreeClassifier(family="linear", random_state=0).fit(*rows)
-    assert "Fitted on all 900: linear" in model.report_.reason
+    assert "Fitted on all 900 rows: linear" in model.report_.reason
     assert model.score(*rows) > 0.95

@@ -19,7 +19,13 @@ from tunefree import (
 from tunefree.estimators import auto
 from tunefree.estimators.auto import Candidate
 from tunefree.estimators.base import NoProgress
-from tunefree.select.candidates import Entry, Targets, folds_of, race, wants_all_rows
+from tunefree.select.candidates import (
+    Entry,
+    Targets,
+    evaluate_candidates,
+    folds_of,
+    should_learn_all_rows,
+)
 from tunefree.select.costs import Cost, Plan, Step
 
 
@@ -68,7 +74,7 @@ def test_a_candidate_is_never_judged_on_rows_it_has_seen():
         X = np.arange(float(n))[:, None]
         spy = Candidate("spy", "linear", Spy(), lambda shape, candidate: Cost(1.0, 1.0))
         plan = Plan((Step("spy", 1.0, 1.0),), 300.0, None)
-        (result,) = race(
+        (result,) = evaluate_candidates(
             [spy], plan, X, X[:, 0], np.ones(n), np.zeros(n, int), Targets(np.ones(1)), NoProgress()
         )
         assert len(result.rows) == (n if n < 2000 else n // 5)
@@ -140,10 +146,12 @@ def steep(monkeypatch):
     monkeypatch.setattr(auto, "MOST_ROWS", 3000)
     # The kernel on more rows would be ahead.
     found = auto.candidates
-    monkeypatch.setattr(
-        auto, "candidates",
-        lambda *given: (lambda out, left: ([c for c in out if not c.grows], left))(*found(*given)),
-    )  # fmt: skip
+
+    def without_more_landmarks(*given):
+        out, skipped = found(*given)
+        return [c for c in out if not c.adds_landmarks], skipped
+
+    monkeypatch.setattr(auto, "candidates", without_more_landmarks)
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(11_000, 2))
     turned = X @ [[0.8, -0.6], [0.6, 0.8]]  # Laplace kernels like edges along the axes
@@ -172,7 +180,7 @@ def test_all_rows_are_wanted_if_a_power_law_promises_a_standard_error():
 
     def wants(early, rows, one=judged):
         one = one._replace(candidate=one.candidate._replace(pilot_risk=early))
-        return wants_all_rows(one, rows, w)
+        return should_learn_all_rows(one, rows, w)
 
     # From .06 after 4,000 to .03 after 16,384: .03 / 2.8 after 8 times as many.
     assert wants(0.06, 8 * n) and not wants(0.06, n) and not wants(0.06, 1.1 * n)
@@ -395,7 +403,7 @@ def test_cv_says_which_rows_judge_and_scoring_what_is_best(tmp_path):
     found = {r["candidate"]: r["score"] for r in alone.leaderboard_}
     for r in board:
         assert found[r["candidate"]] == pytest.approx(r["score"], rel=5e-2)
-    assert "By neg_median_absolute_error on rows left out" in repr(model.report_)
+    assert "Best neg_median_absolute_error on held-out rows" in repr(model.report_)
     save_model(alone, tmp_path / "model")
     again = load_model(tmp_path / "model")
     assert again.cv is None and (again.predict(X) == alone.predict(X)).all()
@@ -405,7 +413,7 @@ def test_cv_says_which_rows_judge_and_scoring_what_is_best(tmp_path):
     "options, y, words",
     [
         ({"cv": 3, "compress": 50}, [0, 1], "exclude each other"),
-        ({"cv": [([0, 1], [1, 2])]}, [0, 1], "rows out twice, or learns"),
+        ({"cv": [([0, 1], [1, 2])]}, [0, 1], "holds out a row twice, or trains"),
         ({}, np.eye(2), "one label here"),
         ({"scoring": "beauty"}, [0, 1], "beauty"),
     ],
@@ -442,5 +450,5 @@ def test_linear_stacks_have_coefficients_and_all_have_importances_free_of_units(
         scores = kinds.table_.transform(X) @ kinds.coef_.T + kinds.intercept_
         np.testing.assert_allclose(kinds.decision_function(X), scores, atol=1e-8)
     kernels = TuneFreeRegressor(random_state=0).fit(X, y)
-    with pytest.raises(AttributeError, match="linear stacks; this one holds"):
+    with pytest.raises(AttributeError, match="a stack of linear models; this one has"):
         _ = kernels.coef_

@@ -378,7 +378,7 @@ def test_the_race_judges_by_the_deviance_that_it_is_told():
     rows, y = X[:150], Y["poisson"][:150]
     model = TuneFreeRegressor(loss="poisson", random_state=0).fit(rows, y)
     assert {r["loss"] for r in model.leaderboard_} == {"Poisson deviance"}
-    assert "validation Poisson deviance" in repr(model.report_)
+    assert "held-out Poisson deviance" in repr(model.report_)
     assert "Reflectron, Poisson" in {r["candidate"] for r in model.leaderboard_}
     p = model.predict(rows)
     assert p.min() > 0.0 and model.score(rows, y) == pytest.approx(

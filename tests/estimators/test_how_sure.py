@@ -178,7 +178,7 @@ def test_few_rows_have_no_limit_and_say_so():
     model = tunefree.TuneFreeRegressor(random_state=0).fit(X, y)
     with pytest.warns(UserWarning, match="0 held-out rows are fewer"):
         assert np.isinf(model.predict_interval(X)[1]).all()
-    assert model.risk_interval_ is None and "not known" in str(model.report_)
+    assert model.risk_interval_ is None and "is unknown" in str(model.report_)
     with pytest.raises(ValueError, match="has no held-out predictions"):
         tunefree.ReflectronRegressor(
             link="identity", validation_fraction=0.0, potential="euclidean"

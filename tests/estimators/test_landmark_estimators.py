@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 from tunefree import LandmarkClassifier, LandmarkRegressor, load_model, save_model
 from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.geometry import Geometry
-from tunefree.learners.kernel.nystroem import Columns, place, solve
+from tunefree.learners.kernel.nystroem import Columns, make_landmarks, solve
 
 KERNELS = ["rbf", "laplacian", "linear"]
 
@@ -19,7 +19,7 @@ def curve(n=150, d=2, seed=0):
 
 
 def marks_of(kernel, centers):
-    return place(centers, Geometry(kernel, np.ones(centers.shape[1]), 0.2, 0.1))
+    return make_landmarks(centers, Geometry(kernel, np.ones(centers.shape[1]), 0.2, 0.1))
 
 
 @pytest.mark.parametrize("make", [RBF(), Laplacian(), None])

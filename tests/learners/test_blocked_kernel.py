@@ -182,7 +182,7 @@ def test_rows_that_are_watched_are_told_the_average(n_jobs, monkeypatch):
     for stop in (200, 150):
         run(engine, X[:stop], Y[:stop], w, 64, suffix=True, n_jobs=n_jobs)
         with workers(n_jobs) as team:
-            engine.tell(team)
+            engine.update_sums(team)
         for i, member in enumerate(members):
             expected = RBF(member.gamma).gram(X[numbers], X[: engine.n_slots]) @ engine.mean(i)
             np.testing.assert_allclose(engine.watched(i), expected, rtol=0, atol=1e-10)

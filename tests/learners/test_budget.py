@@ -7,7 +7,7 @@ from scipy import sparse
 from tunefree._threads import workers
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.blocked import Blocked, Facts, Member, Rows
-from tunefree.learners.kernel.projection import contract, make_room
+from tunefree.learners.kernel.projection import contract, limit_support
 from tunefree.learners.pistol.linear import Isotropic
 from tunefree.learners.pistol.rules import SQUARED_NORM, PiSTOL
 from tunefree.losses import Logistic, SmoothedHinge
@@ -28,7 +28,7 @@ def learned(X, Y, budget=None, size=16, members=None):
             rows, targets = X[start : start + size], Y[start : start + size]
             n = len(targets)
             if budget is not None:
-                make_room(engine, n, budget)
+                limit_support(engine, n, budget)
             facts = Facts.of(engine.kernel, rows)
             engine.learn(team, Rows(facts, None, np.ones(n), targets, np.ones(n)))
             sizes.append(engine.n_slots)

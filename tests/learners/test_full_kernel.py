@@ -8,7 +8,7 @@ from tunefree._threads import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.full import Preconditioner, full, neighbours
 from tunefree.learners.kernel.geometry import Geometry, _inverted, inverse
-from tunefree.learners.kernel.nystroem import accumulate, pivots, place, solve
+from tunefree.learners.kernel.nystroem import accumulate, make_landmarks, pivots, solve
 from tunefree.learners.kernel.tiles import symmetric, times
 
 
@@ -54,7 +54,7 @@ def test_leaders_and_neighbours_stand_for_the_matrix(kernel, most, monkeypatch):
     lead = Preconditioner.of(A[:200], geometry, A[:260], w[:260], 0.5, ALONE).plus(A, w)
     K = geometry.values(*[A.astype(float)] * 2)
     u = np.sqrt(w)[:, None] * np.sqrt(w)
-    m = lead.marks.size
+    m = lead.landmarks.size
     W = K[:m, :m] + 0.1 * 0.5 * m / 260 * np.eye(m)
     near = u * (K[:, :m] @ np.linalg.solve(W, K[:m]))
     sizes = [len(rows) for rows, _ in lead.near]
@@ -76,7 +76,7 @@ def test_neighbours_are_near():
 @pytest.mark.parametrize("kernel", [RBF(), Laplacian()])
 def test_threads_change_no_bit(kernel):
     geometry, A, Y, w = problem(kernel, 3000)
-    marks = place(A[:60], geometry)
+    marks = make_landmarks(A[:60], geometry)
 
     def found(team):
         values = solve(marks, lambda a, b: A[a:b], len(A), Y, w, team=team)
@@ -102,7 +102,7 @@ def test_products_by_tiles_are_those_of_the_matrix(kernel, k):
 
 def test_sums_of_parts_are_those_of_all():
     geometry, A, Y, w = problem(RBF())
-    marks, A = place(A[:40], geometry), A.astype(float)
+    marks, A = make_landmarks(A[:40], geometry), A.astype(float)
 
     def over(start, stop):
         return accumulate(marks, lambda a, b: A[a:b], stop, Y, w, Y[0], start=start)

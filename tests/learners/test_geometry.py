@@ -209,7 +209,7 @@ def test_left_out_rows_move_as_models_without_them_say(kernel):
     few, held = np.array([len(A) - 3, len(A) - 7, len(A) - 1]), 10
     source = np.array([0, 2, 0])  # two coordinates of one column, and a column without any
     columns = [np.array([0]), np.array([1]), np.array([0, 2])]
-    coef, held_out, _, inverse_rows = exact(geometry, A, Y, weights, held, few=few)
+    coef, held_out, _, inverse_rows = exact(geometry, A, Y, weights, held, inverse_of=few)
     gaps = (Y[-held:] - held_out)[few - len(A) + held]
     found = permutation_effects(geometry, A, few, A, coef, source, columns, (inverse_rows, gaps))
     whole = permutation_effects(geometry, A, few, A, coef, source, columns)

@@ -9,8 +9,15 @@ from tunefree import LandmarkClassifier
 from tunefree._threads import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.geometry import Geometry
-from tunefree.learners.kernel.logistic import OnLandmarks, OnMatrix, OnTiles, learn, minimize, parts
-from tunefree.learners.kernel.nystroem import place
+from tunefree.learners.kernel.logistic import (
+    OnLandmarks,
+    OnMatrix,
+    OnTiles,
+    held_out_masks,
+    learn,
+    minimize,
+)
+from tunefree.learners.kernel.nystroem import make_landmarks
 
 PENALTY = 0.3
 
@@ -37,16 +44,16 @@ def spaces(geometry, A, n_marks, team=ALONE, room=1e9):
     def rows(start, stop):
         return A[start:stop]
 
-    yield OnLandmarks(place(A[:n_marks], geometry), rows, len(A), room, team)
+    yield OnLandmarks(make_landmarks(A[:n_marks], geometry), rows, len(A), room, team)
     yield OnMatrix(geometry.values(A, A))
     B = A.astype(np.float32)
     yield OnTiles(B[:n_marks], geometry, B, team)
 
 
 def solved(space, Y, w, b, enough=1e-13):
-    led = space.leader(0.25 * w, PENALTY)
+    precondition = space.preconditioner(0.25 * w, PENALTY)
     start = np.zeros((space.size, Y.shape[1]))
-    return minimize(space, PENALTY, Y, w, b, led, start, enough)
+    return minimize(space, PENALTY, Y, w, b, precondition, start, enough)
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -55,9 +62,9 @@ def test_the_gradient_is_zero_where_the_loss_is_least(k, kernel):
     geometry, A, Y, w, b = problem(k, kernel=kernel)
     for space, near in zip(spaces(geometry, A, 60), (1e-5, 1e-5, 1e-3), strict=True):
         c, values, _ = solved(space, Y, w, b)
-        np.testing.assert_allclose(values, space.see(c), atol=1e-3)
+        np.testing.assert_allclose(values, space.evaluate(c), atol=1e-3)
         first, last = (
-            space.back(w[:, None] * (chances(b + f) - Y)) + PENALTY * at
+            space.combine(w[:, None] * (chances(b + f) - Y)) + PENALTY * at
             for f, at in ((0.0 * values, 0.0 * c), (values, c))
         )
         assert np.abs(last).max() <= near * np.abs(first).max()
@@ -82,7 +89,7 @@ def test_on_landmarks_it_is_logistic_regression_on_their_features(k):
     space, *_ = spaces(geometry, A, 40)
     theirs = LogisticRegression(C=1.0 / PENALTY, fit_intercept=False, tol=1e-10, max_iter=5000)
     codes = Y[:, 0] if k == 1 else Y.argmax(axis=1)
-    F = place(A[:40], geometry).features(A).T
+    F = make_landmarks(A[:40], geometry).features(A).T
     theirs.fit(F, codes, w)
     ours = chances(solved(space, Y, w, 0.0 * b)[1])
     expected = theirs.predict_proba(F)
@@ -94,8 +101,9 @@ def test_weights_are_repetitions_and_threads_or_room_change_no_bit():
     few, times = slice(300), w[:300].astype(int)
     one = solved(next(spaces(geometry, A[few], 40)), Y[few], w[few], b)[0]
     again = next(spaces(geometry, np.repeat(A[few], times, axis=0), 40))
-    again.__init__(place(A[:40], geometry), lambda a, b: np.repeat(A[few], times, axis=0)[a:b],
-                   times.sum(), 0)  # fmt: skip
+    repeated = np.repeat(A[few], times, axis=0)
+    landmarks = make_landmarks(A[:40], geometry)
+    again.__init__(landmarks, lambda a, b: repeated[a:b], times.sum(), 0)
     two = solved(again, np.repeat(Y[few], times, axis=0), np.ones(times.sum()), b)[0]
     np.testing.assert_allclose(one, two, atol=1e-5)
     with workers(3) as team:
@@ -113,15 +121,15 @@ def test_rows_left_out_have_no_influence_on_what_is_said_of_them():
     other = Y.copy()
     other[-50:] = np.roll(Y[-50:], 1, axis=1)
     (_, one, first), (_, two, second) = (
-        learn(space, 1.0, Z, w, b, parts(Z, 50)) for Z in (Y, other)
+        learn(space, 1.0, Z, w, b, held_out_masks(Z, 50)) for Z in (Y, other)
     )
     if first == second:  # the penalty follows them
         np.testing.assert_allclose(one, two, atol=0.02)
     assert one.shape == (50, 3)
-    masks = parts(Y, 300)
+    masks = held_out_masks(Y, 300)
     assert np.sum(masks, axis=0).tolist() == [1] * 300
     groups = np.arange(300) // 7
-    for out in parts(Y, 300, groups):
+    for out in held_out_masks(Y, 300, groups):
         assert not set(groups[out]) & set(groups[~out])
 
 

@@ -52,7 +52,7 @@ def test_a_plan_keeps_its_limits_and_the_cheapest(each, budget, memory):
     ]
     # Nothing is given up without need, and a plan that is given again is followed.
     if sum(c.cost.seconds for c in each) <= budget and max(c.cost.bytes for c in each) <= memory:
-        assert taken == list(made.steps) and not made.told
+        assert taken == list(made.steps) and not made.limitations
     assert plan(each, made) == (made, limited)
 
 
@@ -61,7 +61,7 @@ def test_the_dearest_is_made_smaller_first_and_what_is_left_says_so():
     assert [s.limit for s in plan(each, 9)[0].steps] == [None, 50, None]
     steps = plan(each, 4)[0].steps
     assert (steps[1].limit, steps[2].reason) == (25, "would take 4 s, beyond the budget")
-    assert plan(each, 9)[0].told == "Limited by the plan: b to 50 rows."
+    assert plan(each, 9)[0].limitations == "Limited by the plan: b to 50 rows."
     text = repr(plan(each, 4)[0])
     assert "b: 2 s, 2.5e-07 MB, limited to 25 rows" in text and "at most 3 s" in text
     # What may follow counts, too.

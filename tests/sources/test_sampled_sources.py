@@ -8,7 +8,7 @@ from tunefree import LandmarkClassifier, LandmarkRegressor, TuneFreeClassifier, 
 from tunefree.estimators import auto
 from tunefree.estimators.from_source import Sample
 from tunefree.estimators.kernel import landmarks
-from tunefree.learners.kernel.nystroem import accumulate, place, solve
+from tunefree.learners.kernel.nystroem import accumulate, make_landmarks, solve
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (900, 2))
@@ -55,7 +55,7 @@ def test_a_sample_has_rows_of_every_class():
 def test_sums_over_parts_are_those_over_all_and_solve_the_same():
     geometry = LandmarkRegressor(random_state=0).fit(X[:200], Y[:200]).geometry_
     A, y, weights = np.ascontiguousarray(geometry.show(X)), Y[:, None], np.ones(900)
-    marks = place(A[:40], geometry)
+    marks = make_landmarks(A[:40], geometry)
 
     def sums(part):
         A_, y_, w = A[part], y[part], weights[part]
@@ -92,7 +92,7 @@ def test_many_rows_say_more_than_their_sample_in_chunks_of_any_size(few, kernel)
 @pytest.mark.parametrize("kind, y", [(TuneFreeRegressor, Y), (TuneFreeClassifier, LABELS)])
 def test_tune_free_races_on_a_sample_and_has_all_rows_learned(few, kind, y):
     model = kind(family="kernel", random_state=0).fit_source(pieces_of(X, y))
-    assert "Chosen on 300 rows drawn evenly. Fitted on all 900: " in model.report_.reason
+    assert "Chosen on a sample of 300 rows. Fitted on all 900 rows: " in model.report_.reason
     assert model.score(X, y) > 0.9
 
 
@@ -100,4 +100,4 @@ def test_linear_models_of_a_stack_learn_a_source_by_themselves(few):
     y = np.where(X @ [1.0, -2.0] > 0.1, "yes", "no")
     model = TuneFreeClassifier(family="linear", random_state=0).fit_source(pieces_of(X, y))
     assert model.score(X, y) > 0.97
-    assert "Fitted on all 900: linear" in model.report_.reason
+    assert "Fitted on all 900 rows: linear" in model.report_.reason

@@ -334,7 +334,7 @@ class _CandidateLines(NoProgress):
         if not len(entry.losses):
             note(f"  {name}: {entry.status}")
             return
-        risk = weighted_mean(entry.second, weights[entry.rows])[0]
+        risk = weighted_mean(entry.proper_losses, weights[entry.rows])[0]
         self.best = risk if self.best is None else min(self.best, risk)
         note(f"  {name}: held-out loss {risk:.4g}, best {self.best:.4g}; {seconds:.1f} s")
 

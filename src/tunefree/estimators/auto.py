@@ -1,4 +1,4 @@
-"""The promise: one call that picks among the library's learners on the evidence of the data."""
+"""One call that evaluates the library's learners on held-out rows and stacks the best."""
 
 import copy
 import time
@@ -29,29 +29,29 @@ from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
-from tunefree.estimators.kernel.landmarks import affordable, grown
+from tunefree.estimators.kernel.landmarks import affordable, all_rows_affordable
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
-from tunefree.learners.kernel.geometry import looked_at
+from tunefree.learners.kernel.geometry import n_permuted_rows
 from tunefree.links import LINKS
 from tunefree.preprocessing import TablePreprocessor
 from tunefree.protocols import MatrixLike, Seed, TargetLike
-from tunefree.select.bandwidths import SCOUTED
+from tunefree.select.bandwidths import PRESELECTION
 from tunefree.select.candidates import (
     FEW_ROWS,
     Classes,
     Targets,
+    evaluate_candidates,
     finished,
     folds_of,
+    ignore_outlier_warnings,
     importances,
     pilot_rows,
-    price,
-    race,
-    searched,
+    search_optimism,
+    should_learn_all_rows,
     stack,
-    unwarned,
+    total_cost,
     view_donor,
-    wants_all_rows,
     weighted_mean,
 )
 from tunefree.select.costs import Cost, Limits, Plan
@@ -60,147 +60,120 @@ from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import calibrated
 from tunefree.uncertainty.intervals import HeldOutProbabilities, Residuals, Scores
 
-# Wider rows are not given to kernels on landmarks; sparse rows must fit when stored densely.
+# Kernels on landmarks are skipped for wider rows, and for more cells (sparse rows become dense).
 _MOST_COLUMNS, _MOST_CELLS = 2000, 2e8
-# Kernels on landmarks, in the order in which one takes over the view of another.
+# Kernels on landmarks, in the order of evaluation: each reuses the view of the one before.
 _KERNELS = {"linear": "ridge on ranks and levels", "laplacian": "Laplace kernel",
             "rbf": "Gaussian kernel"}  # fmt: skip
-LEADER = _KERNELS["rbf"]
-# Ridge regression on the view is tried up to so many columns; kernels are solved exactly up to so
-# many rows, and nothing else is needed up to half as many.
+# Ridge regression on the view is a candidate up to so many columns. Up to so many rows kernels are
+# solved exactly; up to half as many no other candidate is needed.
 _FEW_COLUMNS, EXACT = 1000, 8000
-# The Reflectron, which looks for few weights, takes part from so many columns on, and with
-# fewer rows a column.
+# The Reflectron, which finds sparse weights, is a candidate for so many columns, and if there are
+# fewer rows a column than this.
 _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
-# Kernel PiSTOL is judged on the first rows up to so many: those whose kernel values can be kept.
+# Kernel PiSTOL is evaluated after learning at most so many rows: their kernel values are cached.
 MOST_ROWS = 16_384
-# Fewer rows a column than that tell nothing of the rates that they chose themselves.
+# With fewer rows a column, leave-one-out errors cannot judge rates chosen on the same rows.
 _RATED = 4
-# Landmarks to which a plan may limit a kernel; of those that lead where rows are many.
-_FEWER, _LEADING = (1000, 500, 250), 1000
-# Rows that tell the columns' spread.
+# Landmarks to which a plan may limit a kernel; landmarks of kernels of many rows in the evaluation.
+_FEWER, _FIRST_LANDMARKS = (1000, 500, 250), 1000
+# Rows from which the columns' standard deviations are computed.
 _MOST_SHOWN = 50_000
 
 
 class Candidate(NamedTuple):
-    """An estimator and how it takes part.
-
-    Attributes
-    ----------
-    name : str
-    family : {'linear', 'kernel'}
-    estimator : estimator
-    declared : callable
-        Shape, candidate -> `Cost` of one fit.
-    limits : tuple of int
-        Landmarks, or rows, to which a plan may limit it, the largest first.
-    asinh : bool
-        Whether it is shown columns on an asinh scale.
-    leads : bool
-        Whether others take over its view of the columns, and it that of those before it.
-    follows : bool
-        Whether it is shown the columns as the kernel that leads is.
-    alone : bool
-        Whether its own view of the columns turned out better.
-    at_once : bool
-        Whether it learns all rows while it says what it thinks of those held.
-    thirds : bool
-        Whether it does so, but must not choose its rates by them: by thirds.
-    together : tuple of ndarray of int
-        Columns that are one column of the user's.
-    known : estimator or None
-        Itself after a pilot, whose bandwidths are taken over.
-    pilot_seconds, pilot_risk, most_rows : float, float, int
-        See `tunefree.select.candidates.Candidate`.
-    """
+    """An estimator and how it is evaluated; see `tunefree.select.candidates.Candidate`."""
 
     name: str
-    family: str
+    family: str  # 'linear' or 'kernel'
     estimator: Any
-    declared: Any
-    limits: tuple = ()
-    asinh: bool = False
-    provides_view: bool = False
+    cost_formula: Any  # shape, candidate -> `Cost` of one fit
+    limits: tuple = ()  # landmarks or rows to which a plan may limit it, the largest first
+    asinh: bool = False  # whether its columns are on an asinh scale
+    provides_view: bool = False  # and it reuses the view of those before it
     reuses_view: bool = False
     adds_landmarks: bool = False
-    at_once: bool = False
+    one_fit: bool = False
     three_folds: bool = False
-    alone: bool = False
-    column_groups: tuple = ()
-    known: Any = None
+    own_view: bool = False  # whether its own view of the columns was better in a pilot
+    column_groups: tuple = ()  # arrays of columns that come from one column of the user's
+    pilot: Any = None  # its model after a pilot, whose bandwidths are reused
     pilot_seconds: float = 0.0
     pilot_risk: float = np.nan
     most_rows: int = MOST_ROWS
 
     def cost(self, shape):
         """The `Cost` of one fit."""
-        return self.declared(shape, self)
+        return self.cost_formula(shape, self)
 
     def on_all_rows(self, shape):
-        """The `Cost` of learning all rows after it was judged on some."""
+        """The `Cost` of a last fit on all rows if it was evaluated on a part of them."""
         if not self.reuses_view or shape.n <= self.most_rows:
             return Cost(0.0, 0.0)
         return self._replace(most_rows=shape.n).cost(shape)
 
     @property
     def unit(self):
-        """Of its `limits`."""
+        """The unit of `limits`."""
         return "rows" if self.reuses_view else "landmarks"
 
     def limited(self, limit):
-        """Itself with so many landmarks, or judged after so many rows; None is as it is."""
+        """The candidate with so many landmarks, or so many rows to learn; None: unchanged."""
         if limit is None:
             return self
         if self.reuses_view:
             return self._replace(most_rows=limit)
-        return self.small(limit)
+        return self.with_landmarks(limit)
 
-    def fit(self, X, y, weights, leader=None, **more):
-        """A `Fitted` candidate on rows in random order; `more` is for its own `_learn`."""
+    def fit(self, X, y, weights, donor=None, **more):
+        """A `Fitted` candidate on rows in random order; `more` goes to the model's `_learn`.
+
+        `donor` is the model whose view of the columns is reused.
+        """
         view, model = (), clone(self.estimator)
         if self.provides_view or self.adds_landmarks:
-            more = {"like": leader, "column_groups": self.column_groups} | more
-            if self.adds_landmarks and leader is not None:
-                model.set_params(kernel=leader.kernel)
-        elif self.reuses_view and leader is not None:
-            more["like"] = self.known
-            if not self.alone and leader.geometry_ is not None:
-                view = (leader.view_, leader.geometry_)
+            more = {"like": donor, "column_groups": self.column_groups} | more
+            if self.adds_landmarks and donor is not None:
+                model.set_params(kernel=donor.kernel)
+        elif self.reuses_view and donor is not None:
+            more["like"] = self.pilot
+            if not self.own_view and donor.geometry_ is not None:
+                view = (donor.view_, donor.geometry_)
                 model.set_params(standardize=False)
         elif self.asinh:
             view = (asinh_scaling(X),)
         fitted = Fitted(view, model)
-        with unwarned():
+        with ignore_outlier_warnings():
             learn = model._learn if more else model.fit
             learn(fitted.show(X), y, sample_weight=weights, **more)
         return fitted
 
     def permutation_effects(self, fitted, X, rows, score):
-        """How its scores of the first rows change with columns of the next row; None if sparse."""
+        """Changes of the first rows' scores when columns come from the next row; None if sparse."""
         if sparse.issparse(X):
             return None
-        few = X[rows[: looked_at(self.most_rows, X.shape[1])]]
-        columns, out = [*np.arange(X.shape[1])[:, None], *self.column_groups], []
-        before = score.of(fitted, few)
-        for column_groups in columns:
-            changed = few.copy()
-            changed[:, column_groups] = np.roll(few[:, column_groups], 1, axis=0)
-            out.append(score.of(fitted, changed) - before)
-        return np.array(out)
+        sample = X[rows[: n_permuted_rows(self.most_rows, X.shape[1])]]
+        groups, effects = [*np.arange(X.shape[1])[:, None], *self.column_groups], []
+        before = score.scores_of(fitted, sample)
+        for columns in groups:
+            changed = sample.copy()
+            changed[:, columns] = np.roll(sample[:, columns], 1, axis=0)
+            effects.append(score.scores_of(fitted, changed) - before)
+        return np.array(effects)
 
-    def small(self, n_landmarks):
-        """The kernel on landmarks with few of these, for a pilot."""
+    def with_landmarks(self, n_landmarks):
+        """The kernel with so many landmarks."""
         return self._replace(estimator=clone(self.estimator).set_params(n_landmarks=n_landmarks))
 
-    def after_pilot(self, fitted, seconds, risk, alone):
-        """Itself, with the bandwidths and the view that the pilot found better."""
+    def after_pilot(self, fitted, seconds, risk, own_view):
+        """The candidate with the bandwidths and the view that were best in a pilot."""
         return self._replace(
-            known=fitted.model, pilot_seconds=seconds, pilot_risk=risk, alone=alone
+            pilot=fitted.model, pilot_seconds=seconds, pilot_risk=risk, own_view=own_view
         )
 
 
 class Fitted(NamedTuple):
-    """A fitted model and what its columns go through first."""
+    """A fitted model, and the view that its rows are transformed by."""
 
     view: tuple
     model: Any
@@ -211,26 +184,16 @@ class Fitted(NamedTuple):
 
 
 class Compression(NamedTuple):
-    """What fewer landmarks cost.
+    """What fewer landmarks cost."""
 
-    Attributes
-    ----------
-    n_landmarks : int
-        The most of a kernel.
-    loss_before, loss_after : float
-        Mean loss of the stack on rows left out, with all landmarks and with so few.
-    standard_error : float
-        Of their difference.
-    """
-
-    n_landmarks: int
-    loss_before: float
-    loss_after: float
-    standard_error: float
+    n_landmarks: int  # the most of a kernel
+    loss_before: float  # mean held-out loss of the stack, with all landmarks
+    loss_after: float  # and with fewer
+    standard_error: float  # of their difference
 
 
 def _is_small(X):
-    """Whether indicators of levels are held densely, so that kernels are solved exactly."""
+    """Whether indicators of levels are stored densely, so that kernels are solved exactly."""
     return X.shape[0] <= EXACT and X.shape[1] <= _MOST_COLUMNS
 
 
@@ -243,29 +206,29 @@ class Shape(NamedTuple):
     k: int
 
     def rows(self, n):
-        """The same data with other rows."""
+        """The shape of n rows of the same data."""
         return self._replace(n=n, entries=self.entries * n / self.n)
 
 
 def shape_of(X, n_outputs):
-    """The shape of rows held densely or sparsely."""
+    """The shape of dense or sparse rows."""
     entries = X.nnz if sparse.issparse(X) else X.size
     return Shape(X.shape[0], X.shape[1], float(max(entries, 1)), n_outputs)
 
 
-# Seconds of the reference core by the data's shape, fitted to what was measured on 14 tables of 300
-# to 16,000 rows (at the upper end), and bytes at the peak.
+# Costs by the data's shape: seconds of the reference core, fitted to the upper end of measurements
+# on 14 tables of 300 to 16,000 rows, and bytes at the peak.
 
 
 def _permutation_seconds(shape):
-    """Of telling how scores move with every column."""
+    """Seconds for the effects of permuting every column."""
     return 4e-7 * min(shape.n, 1000) * shape.d * shape.k
 
 
 def _linear_cost(shape, candidate):
     passes, outputs = np.clip(3.2e4 / shape.n, 3, 12), shape.entries * shape.k
-    turned = 2 * shape.entries * shape.d if shape.d <= 1000 else 0.0
-    seconds = 0.03 + 5.5e-8 * (5 + 2 * passes) * outputs + turned / 2e10
+    rotation = 2 * shape.entries * shape.d if shape.d <= 1000 else 0.0
+    seconds = 0.03 + 5.5e-8 * (5 + 2 * passes) * outputs + rotation / 2e10
     return Cost(seconds, 2e7 + 40 * shape.entries + 130 * shape.n * shape.k)
 
 
@@ -286,46 +249,47 @@ def _columns_cost(shape, candidate):
 
 
 def _landmark_cost(shape, candidate):
-    n, few = shape.n, min(shape.n, 700)
-    search = 60 * few**2 * (few + 2 * shape.d) * (1 + shape.k / 30)
+    n, sample = shape.n, min(shape.n, 700)
+    search = 60 * sample**2 * (sample + 2 * shape.d) * (1 + shape.k / 30)
     search *= 1.3 if candidate.estimator.kernel == "laplacian" else 1.0  # no product of matrices
-    marks = candidate.estimator.n_landmarks
-    if marks == "auto" and n <= EXACT:
-        last, held = n**3 / 3, 17.0 * n**2 + 60 * n * shape.k
+    landmarks = candidate.estimator.n_landmarks
+    if landmarks == "auto" and n <= EXACT:
+        solution, memory = n**3 / 3, 17.0 * n**2 + 60 * n * shape.k
     else:
-        m = affordable(n) if marks == "auto" else min(marks, n)
-        last, held = n * m**2 + 20 * m**3, 60.0 * m**2 + 260 * n * shape.k
-        if marks == "auto" and grown(n, shape.d):
-            # Steps with and without the rows held, of half the kernel values each.
-            last += 40 * n**2 / 2 * (25 + shape.d / 2 + 4 * shape.k)
-            held += 40.0 * n * (shape.d + 10 * shape.k)
-    last += n * min(n, 700) * 2 * shape.d
-    few_rows = 130 * few**2 + 30 * n * shape.d
-    return Cost(0.1 + (search + last) / 2e10 + _permutation_seconds(shape), held + few_rows)
+        m = affordable(n) if landmarks == "auto" else min(landmarks, n)
+        solution, memory = n * m**2 + 20 * m**3, 60.0 * m**2 + 260 * n * shape.k
+        if landmarks == "auto" and all_rows_affordable(n, shape.d):
+            # Steps with and without the held-out rows, each with half of the kernel values.
+            solution += 40 * n**2 / 2 * (25 + shape.d / 2 + 4 * shape.k)
+            memory += 40.0 * n * (shape.d + 10 * shape.k)
+    solution += n * min(n, 700) * 2 * shape.d
+    memory += 130 * sample**2 + 30 * n * shape.d
+    return Cost(0.1 + (search + solution) / 2e10 + _permutation_seconds(shape), memory)
 
 
 def _kernel_cost(shape, candidate):
     n, width = min(shape.n, candidate.most_rows), shape.entries / shape.n
 
     def work(n):
-        return n**2 * (width + 1250) + 13 * min(n, SCOUTED) ** 2 * (30 + 2 * shape.k)
+        return n**2 * (width + 1250) + 13 * min(n, PRESELECTION) ** 2 * (30 + 2 * shape.k)
 
-    held = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
-    # Two fits of a pilot, beside a kernel on few landmarks.
-    return Cost(0.5 + (work(n) + 2 * work(pilot_rows(n))) / 2e10, 2e7 + held)
+    memory = 4.0 * min(n, MOST_ROWS) ** 2 + 600 * n * shape.k + 16 * shape.entries
+    # Two fits in a pilot; its kernel on few landmarks costs next to nothing.
+    return Cost(0.5 + (work(n) + 2 * work(pilot_rows(n))) / 2e10, 2e7 + memory)
 
 
 def candidates(task, family, X, n_outputs, seed, grouped=False, column_groups=(), n_jobs=None):
-    """The candidates for some data, from cheap to dear, and why others are left out.
+    """The candidates for some data, from cheap to expensive, and why others are skipped.
 
-    `grouped` rows are left out by groups: exactly by kernels on all rows, fold by fold by others.
+    With `grouped` rows whole groups are held out: kernels on all rows do that exactly, others fold
+    by fold.
     """
-    shape, out, left = shape_of(X, n_outputs), [], {}
+    shape, out, skipped = shape_of(X, n_outputs), [], {}
     kind = "Classifier" if task == "classification" else "Regressor"
     is_sparse = sparse.issparse(X)
     dense = shape.entries >= 0.25 * shape.n * shape.d
-    held = shape.d <= _MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS
-    exact = held and not is_sparse and shape.n <= EXACT and family == "auto"
+    fits = shape.d <= _MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS
+    exact = fits and not is_sparse and shape.n <= EXACT and family == "auto"
     if family in ("auto", "linear") and not exact:
         make = estimator_class(f"PiSTOL{kind}")(random_state=seed)
         if task == "regression" and (not is_sparse or shape.d <= 1000):
@@ -336,7 +300,7 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, column_groups=()
             name = "linear, asinh columns"
             out.append(Candidate(name, "linear", make, _linear_cost, asinh=True))
         else:
-            left["linear, asinh columns"] = "most entries are zero"
+            skipped["linear, asinh columns"] = "most entries are zero"
         if (
             _WIDE <= shape.d <= _WIDEST
             and shape.n < _NARROW * shape.d
@@ -346,27 +310,27 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, column_groups=()
             make = estimator_class(f"Reflectron{kind}")(link=link, random_state=seed)
             out.append(Candidate("Reflectron", "linear", make, _reflectron_cost))
         else:
-            left["Reflectron"] = "many rows a column, or too few or many columns"
+            skipped["Reflectron"] = "many rows for each column, or too few or too many columns"
     if family in ("auto", "kernel"):
         make = estimator_class(f"Landmark{kind}")
-        if held:
+        if fits:
             for kernel, name in _KERNELS.items():
                 if kernel != "linear" or (family == "auto" and shape.d <= _FEW_COLUMNS):
                     one = make(kernel, n_jobs=n_jobs, random_state=seed)
                     if shape.n > EXACT:
-                        one.set_params(n_landmarks=_LEADING)
+                        one.set_params(n_landmarks=_FIRST_LANDMARKS)
                     linear = kernel == "linear"
                     cost = _columns_cost if linear else _landmark_cost
-                    at_once = not grouped or not linear and shape.n <= EXACT
-                    # So many rates fit noise: other rows have to judge them.
+                    one_fit = not grouped or not linear and shape.n <= EXACT
+                    # So many rates fit noise: they must be judged on rows that did not choose them.
                     three_folds = not linear and shape.n < min(FEW_ROWS, _RATED * shape.d)
-                    # All rows leave out groups exactly, landmarks do not.
+                    # Kernels on all rows can hold out whole groups exactly, landmarks cannot.
                     limits = () if linear or grouped else tuple(m for m in _FEWER if m < shape.n)
                     out.append(
                         Candidate(
                             name, "linear" if linear else "kernel", one, cost, limits,
                             provides_view=True,
-                            at_once=at_once and not three_folds, three_folds=three_folds,
+                            one_fit=one_fit and not three_folds, three_folds=three_folds,
                         )
                     )  # fmt: skip
             if shape.n > EXACT and not grouped:
@@ -376,20 +340,20 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, column_groups=()
                     Candidate(
                         "kernel on more rows", "kernel", one, _landmark_cost, limits,
                         adds_landmarks=True,
-                        at_once=True,
+                        one_fit=True,
                     )
                 )  # fmt: skip
         else:
-            left[LEADER] = f"{shape.d} columns are too many"
+            skipped[_KERNELS["rbf"]] = f"{shape.d} columns are too many"
         if grouped:
-            left["kernel PiSTOL"] = "it cannot leave out whole groups"
+            skipped["kernel PiSTOL"] = "it cannot hold out whole groups"
         elif (not exact or shape.n > EXACT // 2) and shape.n * shape.d <= _MOST_CELLS:
             one = estimator_class(f"KernelPiSTOL{kind}")(n_jobs=n_jobs, random_state=seed)
             out.append(
                 Candidate(
                     "kernel PiSTOL", "kernel", one, _kernel_cost,
                     tuple(m for m in (MOST_ROWS // 2, MOST_ROWS // 4) if m < shape.n),
-                    reuses_view=True, at_once=shape.n >= FEW_ROWS, most_rows=MOST_ROWS,
+                    reuses_view=True, one_fit=shape.n >= FEW_ROWS, most_rows=MOST_ROWS,
                 )
             )  # fmt: skip
     order = list(_KERNELS.values())
@@ -400,53 +364,29 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, column_groups=()
             c.provides_view and order.index(c.name),
             not c.provides_view and c.cost(shape).seconds,
         ),
-    ), left
+    ), skipped
 
 
 class Report(NamedTuple):
-    """What was tried, what was chosen and why: text in the shell, a table in notebooks.
-
-    Attributes
-    ----------
-    estimator, task : str
-    shape : tuple of int
-        Distinct rows, columns as numbers, outputs.
-    leaderboard : list of dict
-    skipped : dict of str to str
-        Candidates that do not suit the data, and why.
-    reason : str
-    plan : Plan
-        What was to take part, and at what cost.
-    seconds, refit_seconds : float or None
-        None in a model from a file: how long a fit took is no part of the model.
-    relevances : dict of str to float
-        The columns that count most, at most ten.
-    importances : dict of str to float
-        Those without whose order the stack loses most on rows left out, and how much more.
-    risk_interval : tuple of float or None
-        In which the risk of the stack lies (95 %), and what that rests on.
-    risk_interval_kind : str
-    dropped : list of str
-        Columns of which nothing is learned: text that hardly ever repeats.
-    """
+    """The candidates, the stack and the reason for it: text in the shell, a table in notebooks."""
 
     estimator: str
     task: str
-    shape: tuple
+    shape: tuple  # distinct rows, columns as numbers, outputs
     leaderboard: list
-    skipped: dict
+    skipped: dict  # candidates that do not suit the data, and why
     reason: str
     plan: Plan
-    seconds: float | None
+    seconds: float | None  # None in a model from a file, which keeps no times
     refit_seconds: float | None
-    relevances: dict = {}  # noqa: RUF012
-    importances: dict = {}  # noqa: RUF012
-    risk_interval: tuple | None = None
-    risk_interval_kind: str = ""
-    dropped: list = []  # noqa: RUF012
+    relevances: dict = {}  # noqa: RUF012  # the columns of most influence, at most ten
+    importances: dict = {}  # noqa: RUF012  # how much the held-out loss grows without their order
+    risk_interval: tuple | None = None  # of the stack's risk on new rows (95 %)
+    risk_interval_kind: str = ""  # the method of this interval
+    dropped: list = []  # noqa: RUF012  # text columns with hardly any repeated value
 
     def timeless(self):
-        """The report without what was measured with a clock, as model files hold it."""
+        """The report without measured times, as model files keep it."""
         board = [{**r, "seconds": None} for r in self.leaderboard]
         return self._replace(leaderboard=board, seconds=None, refit_seconds=None)
 
@@ -456,43 +396,63 @@ class Report(NamedTuple):
         return f"{self.estimator}: {n} distinct rows, {d} columns as numbers"
 
     def sure(self):
-        """How well the risk of the stack is known."""
+        """The interval of the stack's risk on new rows and its method, in sentences."""
         if self.risk_interval is None:
-            return "How well the stack does is not known: no row was left out."
-        low, high = self.risk_interval
-        return f"Its risk lies in [{low:.4g}, {high:.4g}] (95 %): {self.risk_interval_kind}."
+            return "The expected error on new rows is unknown: no row was held out."
+        if self.task == "classification":
+            low, high = (f"{100.0 * end:.3g} %" for end in self.risk_interval)
+        else:
+            low, high = (f"{end:.4g}" for end in self.risk_interval)
+        interval = f"Expected {self._loss_name()} on new rows: {low} to {high} (95 %)."
+        return f"{interval} Method: {self.risk_interval_kind}."
 
     def closing(self):
-        """What was spent."""
-        cost, told = self.plan.expected, self.plan.told
-        words = [f"Planned: {cost.seconds:.2g} s at most, {amount(cost.bytes)}."]
+        """Time and memory, in sentences."""
+        cost, limitations = self.plan.expected, self.plan.limitations
+        words = [f"Planned: at most {cost.seconds:.2g} s and {amount(cost.bytes)}."]
         if self.seconds is not None:
-            again = f"({self.refit_seconds:.2f} s for the last fit)"
-            words.insert(0, f"In {self.seconds:.2f} s {again}.")
-        return " ".join([*words, told] if told else words)
+            refit = f"({self.refit_seconds:.2f} s for the last fit)"
+            words.insert(0, f"Took {self.seconds:.2f} s {refit}.")
+        return " ".join([*words, limitations] if limitations else words)
 
-    def _without(self):
-        """What took no part: candidates and columns."""
-        lines = [f"Not suited: {name} ({why})." for name, why in self.skipped.items()]
-        names = ", ".join(map(repr, self.dropped))
-        return [*lines, f"Text that hardly ever repeats is left out: {names}."][
-            : len(lines) + bool(names)
-        ]
+    def _loss_name(self):
+        if self.task == "classification":
+            return "error"
+        return self.leaderboard[0].get("loss", "squared error")
+
+    def _skipped_lines(self):
+        """Skipped candidates and dropped columns."""
+        lines = [f"Skipped: {name} ({reason})." for name, reason in self.skipped.items()]
+        if self.dropped:
+            names = ", ".join(map(repr, self.dropped))
+            lines.append(f"Dropped text columns with hardly any repeated value: {names}.")
+        return lines
+
+    def _column_lines(self):
+        """The columns of most influence on predictions and on the held-out loss."""
+        relevances = ", ".join(f"{name} {share:.0%}" for name, share in self.relevances.items())
+        importances = ", ".join(f"{name} {loss:.2g}" for name, loss in self.importances.items())
+        lines = [f"Share of prediction variance: {relevances}."] if relevances else []
+        if importances:
+            lines.append(f"Permutation importance (held-out rows): {importances}.")
+        return lines
 
     def table(self):
-        """Header and rows of text: candidate, risk and its error, log-loss, seconds, outcome."""
+        """Header and rows as text: candidate, risk, its error, seconds, share or status."""
         classify = self.task == "classification"
-        kind = "error" if classify else self.leaderboard[0].get("loss", "squared error")
         scores = ("log-loss",) if classify else ()
-        judged = any("score" in r for r in self.leaderboard)
-        scores += ("score",) if judged else ()
+        has_score = any("score" in r for r in self.leaderboard)
+        scores += ("score",) if has_score else ()
         rows: list[tuple] = [
-            ("candidate", f"validation {kind}", "standard error", *scores, "seconds", "")
-        ]
+            (
+                "candidate", f"held-out {self._loss_name()}", "standard error", *scores,
+                "seconds", "share",
+            )
+        ]  # fmt: skip
         for r in self.leaderboard:
             cells = [_formatted(r["risk"], ".4g"), _formatted(r["risk_se"], ".2g")]
             cells += [_formatted(r["log_loss"], ".4g")] if classify else []
-            cells += [_formatted(r["score"], ".4g")] if judged else []
+            cells += [_formatted(r["score"], ".4g")] if has_score else []
             status = f"{r['share']:.0%}" if r["chosen"] else r["status"].replace("finished", "")
             rows.append((r["candidate"], *cells, _formatted(r["seconds"], ".2f"), status))
         return rows
@@ -506,14 +466,7 @@ class Report(NamedTuple):
             cells += [cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)]
             lines.append("  ".join([*cells, row[-1]]).rstrip())
         lines += ["", self.reason, self.sure(), self.closing()]
-        if self.relevances:
-            told = ", ".join(f"{name} {share:.0%}" for name, share in self.relevances.items())
-            lines.append(f"Columns that count most: {told}.")
-        if self.importances:
-            told = ", ".join(f"{name} {more:.2g}" for name, more in self.importances.items())
-            lines.append(f"Loss on rows left out rises most with these permuted: {told}.")
-        lines += self._without()
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._column_lines(), *self._skipped_lines()])
 
     __str__ = __repr__
 
@@ -532,22 +485,19 @@ class Report(NamedTuple):
             for name, share in self.relevances.items()
         )
         if columns:
-            columns = f"<p>Columns that count most:</p><table><tbody>{columns}</tbody></table>"
-        if self.importances:
-            told = ", ".join(f"{name} {more:.2g}" for name, more in self.importances.items())
-            columns += (
-                f"<p>Loss on rows left out rises most with these permuted: {escape(told)}.</p>"
-            )
-        left = "".join(f"<p>{escape(line)}</p>" for line in self._without())
+            title = "Share of prediction variance:"
+            columns = f"<p>{title}</p><table><tbody>{columns}</tbody></table>"
+        lines = self._column_lines()[-1:] if self.importances else []
+        notes = "".join(f"<p>{escape(line)}</p>" for line in [*lines, *self._skipped_lines()])
         return (
             f"<p>{escape(self.heading())}</p><table><thead><tr>{cells}</tr></thead>"
             f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
-            f"<p>{escape(self.sure())}</p><p>{escape(self.closing())}</p>{columns}{left}"
+            f"<p>{escape(self.sure())}</p><p>{escape(self.closing())}</p>{columns}{notes}"
         )
 
 
 def _formatted(value, form):
-    """A number as text, nothing for None."""
+    """A number as text, '' for None."""
     return "" if value is None else format(value, form)
 
 
@@ -555,19 +505,22 @@ _FAMILIES = ("auto", "linear", "kernel")
 
 
 def _parts_of(estimator, y, groups):
-    """Which part every row has in every split of `cv`: 1 is learned, 2 left out, 0 neither."""
+    """The part of every row in every split of `cv`: 1 training, 2 held out, 0 neither."""
     cv = check_cv(estimator.cv, y, classifier=hasattr(estimator, "predict_proba"))
-    found = [(np.asarray(a), np.asarray(b)) for a, b in cv.split(np.zeros(len(y)), y, groups)]
-    parts = np.zeros((len(y), len(found)), dtype=np.int64)
-    for j, (kept, out) in enumerate(found):
-        parts[kept, j], parts[out, j] = 1, 2
-    if ((parts == 2).sum(axis=1) > 1).any() or any(set(a) & set(b) for a, b in found):
-        raise ValueError("cv= leaves rows out twice, or learns rows that it leaves out.")
+    splits = [(np.asarray(a), np.asarray(b)) for a, b in cv.split(np.zeros(len(y)), y, groups)]
+    parts = np.zeros((len(y), len(splits)), dtype=np.int64)
+    for j, (train, out) in enumerate(splits):
+        parts[train, j], parts[out, j] = 1, 2
+    if ((parts == 2).sum(axis=1) > 1).any() or any(set(a) & set(b) for a, b in splits):
+        raise ValueError(
+            "cv= holds out a row twice, or trains on rows that it holds out in the same split: "
+            "use a splitter whose test sets do not overlap, such as KFold."
+        )
     return parts
 
 
-class Shown(NamedTuple):
-    """What takes rows of the user's to those of a model of the stack."""
+class ToModelRows(NamedTuple):
+    """Transforms the user's rows to those of a model of the stack."""
 
     table: Any
     view: tuple
@@ -612,10 +565,10 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self.random_state = random_state
 
     def _numbers(self, X, y, sample_weight, groups, **checks):
-        """The limits, the preprocessor, rows of numbers, targets, weights, and what is left out.
+        """Limits, preprocessor, rows of numbers, targets, weights, and groups or splits.
 
-        That is groups, or with `cv` the part of every row in every split, or None. No row weighs
-        nothing.
+        The last is the group number of every row, or with `cv` the part of every row in every
+        split, or None. Rows of weight 0 are dropped.
         """
         limits = Limits(self.budget, self.max_memory)
         if self.family not in _FAMILIES:
@@ -623,11 +576,15 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         if self.compress is not None and not (
             isinstance(self.compress, int | np.integer) and self.compress > 0
         ):
-            raise ValueError(f"compress={self.compress!r} is no positive number of landmarks.")
+            raise ValueError(
+                f"compress={self.compress!r} is not a number of landmarks: a positive integer."
+            )
         if self.cross_fit is not None and not (
             isinstance(self.cross_fit, int | np.integer) and self.cross_fit >= 2
         ):
-            raise ValueError(f"cross_fit={self.cross_fit!r} is no number of copies from 2 on.")
+            raise ValueError(
+                f"cross_fit={self.cross_fit!r} is not a number of copies: an integer from 2 on."
+            )
         base.check_columns(X)
         table = TablePreprocessor(categorical_features=self.categorical_features)
         table.fit(X, sample_weight=sample_weight)
@@ -638,30 +595,30 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         if hasattr(table, "feature_names_in_"):
             self.feature_names_in_ = table.feature_names_in_
         weights = base.check_weights(sample_weight, Z)
-        kept, given = weights > 0, None
+        kept, blocks = weights > 0, None
         if groups is not None:
             groups = column_or_1d(groups)
             check_consistent_length(Z, groups)
         for name, value in (("compress", self.compress), ("cross_fit", self.cross_fit)):
             other = "cv" if self.cv is not None else "groups"
-            barred = self.cv is not None or groups is not None and name == "compress"
-            if barred and value is not None:
+            excluded = self.cv is not None or groups is not None and name == "compress"
+            if excluded and value is not None:
                 raise ValueError(
-                    f"{name}= and {other}= exclude each other: {name}= leaves rows out by its own "
+                    f"{name}= and {other}= exclude each other: {name}= holds out rows by its own "
                     "rule."
                 )
         if self.cv is not None:
-            given = _parts_of(self, y, groups)[kept]
+            blocks = _parts_of(self, y, groups)[kept]
         elif groups is not None:
-            _, given = np.unique(groups[kept], return_inverse=True)
-            if given.max() == 0:
-                raise ValueError("groups= holds one group: no other could judge it.")
+            _, blocks = np.unique(groups[kept], return_inverse=True)
+            if blocks.max() == 0:
+                raise ValueError("groups= has one group only: two or more are needed to hold out.")
         if kept.all():
-            return limits, table, Z, y, weights, given
-        return limits, table, Z[kept], y[kept], weights[kept], given
+            return limits, table, Z, y, weights, blocks
+        return limits, table, Z[kept], y[kept], weights[kept], blocks
 
-    def _race(self, limits, table, X, y, labels, weights, groups, strata, score, n_outputs):
-        """Hear the candidates, stack them, and fit those in the stack on all rows."""
+    def _fit_stack(self, limits, table, X, y, labels, weights, groups, strata, score, n_outputs):
+        """Evaluate the candidates, stack them, and fit those in the stack on all rows."""
         start, seed = time.perf_counter(), seed_of(self.random_state)
         scorer = None if self.scoring is None else check_scoring(self, self.scoring)
         affine = not sparse.issparse(X)
@@ -672,38 +629,40 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         groups, splits = None if groups is None else groups[rows], None
         if self.cv is not None and groups is not None:
             splits = [(np.flatnonzero(p == 1), np.flatnonzero(p == 2)) for p in groups.T]
-        # What is left out together: groups, or the part of `cv` that leaves a row out.
+        # What is held out as a whole: groups, or the part of `cv` that holds out a row.
         blocks = groups if splits is None else np.argmax(groups == 2, axis=1)
         shape, task = shape_of(X, n_outputs), score.task
-        # Columns that stand for one of the user's change together.
-        many = np.flatnonzero(np.bincount(table.sources_) > 1)
-        column_groups = tuple(np.flatnonzero(table.sources_ == j) for j in many)
-        entrants, left = candidates(
+        # Columns that come from one column of the user's are permuted as a group.
+        grouped = np.flatnonzero(np.bincount(table.sources_) > 1)
+        column_groups = tuple(np.flatnonzero(table.sources_ == j) for j in grouped)
+        tried, skipped = candidates(
             task, self.family, X, n_outputs, seed, groups is not None, column_groups, self.n_jobs
         )
         if splits is not None:
-            entrants = [c._replace(at_once=False, three_folds=False) for c in entrants]
+            tried = [c._replace(one_fit=False, three_folds=False) for c in tried]
             groups = None
-            if "kernel PiSTOL" in left:
-                left["kernel PiSTOL"] = "cv= wants it fold by fold"
+            if "kernel PiSTOL" in skipped:
+                skipped["kernel PiSTOL"] = "with cv= it would be fitted fold by fold"
         if hasattr(score, "family"):
             one = estimator_class("ReflectronRegressor")(family=score.family, random_state=seed)
             name = f"Reflectron, {type(score.family).__name__}"
-            entrants.append(
+            tried.append(
                 Candidate(name, "linear", one, _reflectron_cost, column_groups=column_groups)
             )
-        if not entrants:
+        if not tried:
             raise ValueError(
                 f"family={self.family!r} has no candidate for {shape.d} columns: " +
-                "; ".join(f"{name}: {why}" for name, why in left.items())
+                "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
             )  # fmt: skip
-        for c in entrants:
+        for c in tried:
             if c.reuses_view and self.compress is not None:
                 c.estimator.set_params(compress=int(self.compress))
-        plan, entrants = limits.plan_for(
-            entrants, lambda c: price(c, shape, splits), lambda c: c.on_all_rows(shape)
+        plan, tried = limits.plan_for(
+            tried, lambda c: total_cost(c, shape, splits), lambda c: c.on_all_rows(shape)
         )
-        entries = race(entrants, plan, X, y, totals, strata, score, self._progress, groups, splits)
+        entries = evaluate_candidates(
+            tried, plan, X, y, totals, strata, score, self._progress, groups, splits
+        )
         joined: Any
         joined, chosen, reason = stack(entries, y, totals, score)
         scored: dict[str, float] = {}
@@ -716,38 +675,38 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         if self.compress is not None and joined is not None:
             joined, chosen, words = self._compressed(joined, chosen, X, y, totals, score)
             reason = f"{reason} {words}"
-        begin, again, leader, fits = time.perf_counter(), [], view_donor(entries), []
+        begin, refitted, donor, fits = time.perf_counter(), [], view_donor(entries), []
         for entry in chosen:
             candidate, fitted = entry.candidate, entry.fitted
-            more = fitted is None
+            refit = fitted is None
             if (
                 candidate.reuses_view
                 and plan.again is not None
-                and wants_all_rows(entry, shape.n, totals)
+                and should_learn_all_rows(entry, shape.n, totals)
             ):
-                candidate = candidate._replace(known=fitted.model)
-                more = not self._progress.stopped
-            if more:
+                candidate = candidate._replace(pilot=fitted.model)
+                refit = not self._progress.stopped
+            if refit:
                 self._progress.begin(f"{candidate.name} on all rows")
-                fitted = candidate.fit(X, y, totals, leader)
+                fitted = candidate.fit(X, y, totals, donor)
                 self._progress.end()
-                again.append(candidate.name)
+                refitted.append(candidate.name)
             fits.append(fitted)
-        refit = time.perf_counter() - begin
+        refit_seconds = time.perf_counter() - begin
         self.table_, self.models_ = table, [fitted.model for fitted in fits]
         self.views_ = [fitted.view for fitted in fits]
-        for model in self.models_:  # the stack's own are what counts
+        for model in self.models_:  # only the stack keeps its held-out predictions
             vars(model).pop("held_out_", None)
         self.weights_ = np.ones(1) if joined is None else joined.weights
         self.offsets_ = np.zeros(n_outputs) if joined is None else joined.offsets
         shares = np.ones(1) if joined is None else joined.shares
         self.chosen_ = {e.candidate.name: float(s) for e, s in zip(chosen, shares, strict=True)}
-        self.column_relevances_ = _relevances(fits, shares, X, totals, leader)
-        worse = importances(joined, chosen, y, totals, score)
-        if worse is not None:
+        self.column_relevances_ = _relevances(fits, shares, X, totals, donor)
+        losses = importances(joined, chosen, y, totals, score)
+        if losses is not None:
             self.permutation_importances_ = np.zeros(self.n_features_in_)
-            self.permutation_importances_[table.sources_] = worse[: X.shape[1]]
-            self.permutation_importances_[many] = worse[X.shape[1] :]
+            self.permutation_importances_[table.sources_] = losses[: X.shape[1]]
+            self.permutation_importances_[grouped] = losses[X.shape[1] :]
         self.seconds_ = time.perf_counter() - start
         self.leaderboard_ = _leaderboard(entries, self.chosen_, totals, shape, task)
         if hasattr(score, "family"):
@@ -761,60 +720,64 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         held_out = np.zeros((0, n_outputs))
         if joined is not None:
             held_out = joined.join([e.scores for e in chosen])
-        own = None if blocks is None else blocks[held]
-        losses = self._set_held_out(held_out, X[held], y[held], totals[held], leader, score, own)
+        held_blocks = None if blocks is None else blocks[held]
+        losses = self._set_held_out(
+            held_out, X[held], y[held], totals[held], donor, score, held_blocks
+        )
         self.risk_interval_, self.risk_interval_kind_ = risk.held_out(
             losses, totals[held], bounded=task == "classification", once=len(held) < shape.n,
-            spent=searched(chosen),
+            spent=search_optimism(chosen),
         )  # fmt: skip
-        last = f"Fitted again on all rows: {', '.join(again)}." if again else ""
+        last = f"Fitted again on all rows: {', '.join(refitted)}." if refitted else ""
         self.plan_ = plan
         self.report_ = Report(
-            type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, left,
-            f"{reason} {last}".strip(), plan, self.seconds_, refit, self._most_relevant(),
+            type(self).__name__, task, (shape.n, shape.d, shape.k), self.leaderboard_, skipped,
+            f"{reason} {last}".strip(), plan, self.seconds_, refit_seconds, self._most_relevant(),
             self._most_important(), self.risk_interval_, self.risk_interval_kind_, table.dropped_,
         )  # fmt: skip
         self._distinct = rows, totals, strata, groups
 
     def _fit_rows(self, rows):
-        """Race on an even sample; then those in the stack learn all rows, if they can."""
+        """Fit a stratified sample; then the models of the stack learn all rows, if they can."""
         classify = isinstance(self, ClassifierMixin)
         sample = rows.drawn(seed_of(self.random_state), EXACT, classify)
         self.fit(sample.X, sample.y, sample_weight=sample.weights)
         if sample.whole:
             return
-        told = {True: [], False: []}
+        names: dict[bool, list] = {True: [], False: []}  # whether a model has learned all rows
         for i, (name, view, model) in enumerate(
             zip(self.chosen_, self.views_, self.models_, strict=True)
         ):
-            shown = Shown(self.table_, view, self.classes_ if classify else None)
-            every, known = rows.shown(shown), shown(sample)
+            to_model_rows = ToModelRows(self.table_, view, self.classes_ if classify else None)
+            all_rows, sampled = rows.shown(to_model_rows), to_model_rows(sample)
             if hasattr(model, "_fit_rows"):
-                learned = clone(model)._fit_rows(every, known, like=model)
+                learned = clone(model)._fit_rows(all_rows, sampled, like=model)
                 vars(learned).pop("held_out_", None)
             else:
-                learned = every.fitted(clone(model))
-            told[learned is not None].append(name)
+                learned = all_rows.fitted(clone(model))
+            names[learned is not None].append(name)
             self.models_[i] = model if learned is None else learned
-        if not classify:  # no farther beyond the sample than it is wide
+        if not classify:  # limits extend beyond the sample's range by at most its width
             low, high = self.prediction_limits_
             ends = np.clip(sample.ends, 2.0 * low - high, 2.0 * high - low)
             self.prediction_limits_ = (ends[0] if (sample.ends[0] < 0.0).any() else low, ends[1])
-        words = [f"Chosen on {len(sample.y)} rows drawn evenly."]
-        words += [f"Fitted on all {rows.n_rows}: {', '.join(told[True])}."] * bool(told[True])
-        words += [f"Not on all: {', '.join(told[False])}."] * bool(told[False])
+        words = [f"Chosen on a sample of {len(sample.y)} rows."]
+        if names[True]:
+            words.append(f"Fitted on all {rows.n_rows} rows: {', '.join(names[True])}.")
+        if names[False]:
+            words.append(f"Fitted on the sample only: {', '.join(names[False])}.")
         self.report_ = self.report_._replace(reason=" ".join([self.report_.reason, *words]))
 
-    def _set_held_out(self, scores, X, y, weights, leader, score, groups):
-        """Abstract: keep what the stack said of rows left out; gives its losses there."""
+    def _set_held_out(self, scores, X, y, weights, donor, score, groups):
+        """Abstract: keep the stack's held-out predictions; returns their losses."""
         raise NotImplementedError
 
-    def _own(self, copy, X, y, weights):
-        """Abstract: what a cross-fitted copy says of rows that it left out."""
+    def _copy_held_out(self, copy, X, y, weights):
+        """Abstract: the held-out predictions of a cross-fitted copy."""
         raise NotImplementedError
 
     def _cross_fit(self, X, y, sample_weight):
-        """Keep copies of the whole, each fitted without its part of the distinct rows."""
+        """Keep copies of the stack, each fitted without its fold of the distinct rows."""
         (rows, totals, strata, groups), self.copies_ = vars(self).pop("_distinct"), []
         if self.cross_fit is None:
             return
@@ -822,101 +785,101 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             rows = np.flatnonzero(np.asarray(sample_weight) > 0)[rows]
         fold, count = folds_of(strata, groups, int(self.cross_fit))
         for f in range(count):
-            kept, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+            train, out = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
             one: Any = clone(self).set_params(cross_fit=None)
             if isinstance(self.budget, Plan):  # it is of all rows
                 one.set_params(budget=None)
-            if getattr(self, "class_weight", None) is not None:  # the totals hold it
+            if getattr(self, "class_weight", None) is not None:  # the totals include it
                 one.set_params(class_weight=None)
-            shown = _safe_indexing(X, rows[kept])
             one.fit(
-                shown, _safe_indexing(y, rows[kept]), totals[kept],
-                groups=None if groups is None else groups[kept],
+                _safe_indexing(X, rows[train]), _safe_indexing(y, rows[train]), totals[train],
+                groups=None if groups is None else groups[train],
             )  # fmt: skip
             held = _safe_indexing(X, rows[out]), _safe_indexing(y, rows[out])
-            self.copies_.append((one, self._own(one, *held, totals[out])))
+            self.copies_.append((one, self._copy_held_out(one, *held, totals[out])))
 
     def _scored(self, scorer, entries, joined, chosen, y, weights, score):
-        """The stack, or the one candidate of a better score on rows left out; words and scores."""
+        """The stack, or a candidate with a better held-out score; a sentence, and all scores."""
         rows, scores, alone = chosen[0].rows, {}, {}
 
-        def told(one, parts):
-            copied: Any = copy.copy(self)
-            copied.calibration_, copied.models_ = None, []
-            copied._joined = lambda X, score: one.join([e.scores for e in parts])
-            right = self.classes_[y[rows]] if score.task == "classification" else y[rows]
-            return float(scorer(copied, rows[:, None], right, sample_weight=weights[rows]))
+        def scored(one, parts):
+            model: Any = copy.copy(self)
+            model.calibration_, model.models_ = None, []
+            model._joined = lambda X, score: one.join([e.scores for e in parts])
+            targets = self.classes_[y[rows]] if score.task == "classification" else y[rows]
+            return float(scorer(model, rows[:, None], targets, sample_weight=weights[rows]))
 
-        best = whole = told(joined, chosen)
+        best = whole = scored(joined, chosen)
         picked: Any = joined, chosen
         for entry in finished(entries):
             name = entry.candidate.name
             alone[name] = score.stack([entry.scores], y[rows], weights[rows])
-            scores[name] = told(alone[name], [entry])
+            scores[name] = scored(alone[name], [entry])
             if scores[name] > best:
                 best, picked = scores[name], (alone[name], [entry])
         winner = "the stack" if picked[0] is joined else repr(picked[1][0].candidate.name)
-        words = f"By {self.scoring} on rows left out {winner} is best: {best:.4g}"
-        words += "." if best == whole else f", {whole:.4g} of the stack."
+        words = f"Best {self.scoring} on held-out rows: {best:.4g} for {winner}"
+        words += "." if best == whole else f", {whole:.4g} for the stack."
         return *picked, words, scores
 
     def _compressed(self, before, entries, X, y, weights, score):
-        """The stack of the same kernels on fewer landmarks, its entries and what that costs."""
-        few, out, rows = int(self.compress or 0), [], entries[0].rows
+        """The stack of the same kernels with fewer landmarks, its entries, and a sentence."""
+        most, out, rows = int(self.compress or 0), [], entries[0].rows
         held = np.isin(np.arange(len(y)), rows)
         for entry in entries:
             candidate = entry.candidate
-            marks: Any = None if entry.fitted is None else entry.fitted.model
-            kernel = (
+            model: Any = None if entry.fitted is None else entry.fitted.model
+            is_kernel = (
                 candidate.provides_view and candidate.family == "kernel" or candidate.adds_landmarks
             )
-            if kernel and len(marks.dual_coef_) > few:
-                candidate, more = candidate.small(few), {"held": held}
-                fitted = candidate.fit(X, y, weights, marks, **more)
-                scores = score.recalled(fitted)
-                losses, second = score.judge(scores, y[rows], weights[rows])
+            if is_kernel and len(model.dual_coef_) > most:
+                candidate, more = candidate.with_landmarks(most), {"held": held}
+                fitted = candidate.fit(X, y, weights, model, **more)
+                scores = score.pop_held_out(fitted)
+                losses, proper_losses = score.judge(scores, y[rows], weights[rows])
                 permutation_effects = vars(fitted.model).pop("held_out_effects_")
                 entry = entry._replace(
                     fitted=fitted,
                     scores=scores,
                     losses=losses,
-                    second=second,
+                    proper_losses=proper_losses,
                     permutation_effects=permutation_effects,
                 )
             out.append(entry)
-        found, kept, words = stack(out, y, weights, score)
-        after: Any = found
-        was, now = (float(weighted_mean(s.losses, weights[rows])[0]) for s in (before, after))
+        joined, kept, words = stack(out, y, weights, score)
+        after: Any = joined
+        old, new = (float(weighted_mean(s.losses, weights[rows])[0]) for s in (before, after))
         error = float(weighted_mean(after.losses - before.losses, weights[rows])[1])
-        self.compression_ = Compression(few, was, now, error)
+        self.compression_ = Compression(most, old, new, error)
         return after, kept, (
-            f"On at most {few} landmarks: {words} That is {now:.4g} where it was {was:.4g} "
+            f"With at most {most} landmarks: {words} The loss was {old:.4g} and is now {new:.4g} "
             f"(difference +- {error:.2g})."
         )  # fmt: skip
 
     def _joined(self, X, score):
-        """The stack's scores of rows of the user's."""
+        """The stack's scores of the user's rows."""
         check_is_fitted(self, "models_")
         X = self.table_.transform(X)
         total = np.zeros((X.shape[0], len(self.offsets_))) + self.offsets_
         for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
-            total += a * score.of(Fitted(view, model), X)
+            total += a * score.scores_of(Fitted(view, model), X)
         return total.astype(X.dtype if X.dtype == np.float32 else np.float64)
 
     def _model_state(self):
-        """What a model file holds: no times, so that equal fits make equal files."""
+        """The attributes that a model file keeps: no times, so that equal fits give equal files."""
         names = [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]
         state, report = {n: vars(self)[n] for n in sorted(names)}, self.report_.timeless()
         return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
 
     @property
     def relevances_(self) -> np.ndarray:
-        """How much each column of X counts for the predictor, shape (n_features,), sum 1.
+        """How much each column of X influences the predictions, shape (n_features,), sum 1.
 
         The columns' shares of the mean squared change of the prediction when one column alone is
-        drawn from another row (of a linear model coefficient times deviation, squared); of a stack
-        the mean of its models', by their shares. They have no units. What a column is worth for new
-        rows is another question, which `permutation_importances_` answers from rows left out.
+        drawn from another row (for a linear model: coefficient times deviation, squared). Of a
+        stack it is the mean over its models, weighted by their shares. Units do not matter. How
+        much a column improves predictions of new rows is another question: see
+        `permutation_importances_`.
         """
         each = self._column_relevances()
         return np.bincount(self.table_.sources_, each, self.n_features_in_)
@@ -929,13 +892,13 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         out = {}
         for j in np.flatnonzero(table.kinds_ == "category").tolist():
             levels = [*table.levels_[str(j)], "(rare)"]
-            of = each[table.sources_ == j].tolist()
-            out[names[j]] = dict(zip(levels, of, strict=False))
+            shares = each[table.sources_ == j].tolist()
+            out[names[j]] = dict(zip(levels, shares, strict=False))
         return out
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """`relevances_` by scikit-learn's name: free of units, shape (n_features,), sum 1."""
+        """`relevances_`, under scikit-learn's name: shape (n_features,), sum 1."""
         return self.relevances_
 
     @property
@@ -950,7 +913,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     @property
     def intercept_(self) -> np.ndarray:
-        """What goes with `coef_`: a number, or one an output."""
+        """The intercept of `coef_`: a number, or one for each output."""
         return self._line()[1]
 
     @property
@@ -961,44 +924,44 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     def _line(self):
         check_is_fitted(self, "models_")
-        known = getattr(self, "classes_", ())
+        classes = getattr(self, "classes_", ())
         coef: Any = 0.0
         intercept: Any = self.offsets_
         for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
             link = getattr(model, "link_", None)
-            straight = link is None or link == LINKS["identity" if len(known) == 0 else "logistic"]
-            whole = len(known) == len(getattr(model, "classes_", ()))
-            if view or not hasattr(model, "coef_") or not straight or not whole:
+            linear = link is None or link == LINKS["identity" if len(classes) == 0 else "logistic"]
+            all_classes = len(classes) == len(getattr(model, "classes_", ()))
+            if view or not hasattr(model, "coef_") or not linear or not all_classes:
                 raise AttributeError(
-                    f"coef_ is of linear stacks; this one holds {', '.join(self.chosen_)}."
+                    f"coef_ needs a stack of linear models; this one has {', '.join(self.chosen_)}."
                 )
             coef = coef + a * np.atleast_2d(model.coef_).astype(np.float64)
             intercept = intercept + a * np.atleast_1d(model.intercept_)
-        mended = getattr(self, "calibration_", None)
-        if mended is not None:  # it is affine
-            level = mended.of(intercept[None])
-            coef, intercept = mended.of(intercept + coef.T).T - level.T, level[0]
-        if len(known) == 0 and self.flat_:
+        calibration = getattr(self, "calibration_", None)
+        if calibration is not None:  # it is affine
+            level = calibration.of(intercept[None])
+            coef, intercept = calibration.of(intercept + coef.T).T - level.T, level[0]
+        if len(classes) == 0 and self.flat_:
             return coef[0], intercept[0]
         return coef, intercept
 
     flat_: bool
 
     def _most_relevant(self, most=10):
-        """The columns that count, the most relevant first, by name."""
+        """The most relevant columns by name, with their shares."""
         if not len(self.column_relevances_):
             return {}
         each = self.relevances_
         order = [j for j in np.argsort(-each, kind="stable")[:most].tolist() if each[j] >= 0.005]
         return {name: float(each[j]) for name, j in zip(self._named(order), order, strict=True)}
 
-    def _named(self, places):
-        """The names of a few columns of X."""
+    def _named(self, columns):
+        """The names of these columns of X."""
         names = getattr(self.table_, "feature_names_in_", None)
-        return [f"x{j}" if names is None else str(names[j]) for j in places]
+        return [f"x{j}" if names is None else str(names[j]) for j in columns]
 
     def _most_important(self, most=10):
-        """The columns whose permutation costs most, by name, and what it costs."""
+        """The columns of largest permutation importance by name, with these importances."""
         each = getattr(self, "permutation_importances_", np.empty(0))
         order = np.argsort(-each, kind="stable")[:most].tolist()
         order = [j for j in order if each[j] > 0.01 * each.max()]
@@ -1007,7 +970,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
     def _column_relevances(self):
         check_is_fitted(self, "models_")
         if not len(self.column_relevances_):
-            raise AttributeError("No model of this stack tells the relevance of columns.")
+            raise AttributeError("No model of this stack has relevances of columns.")
         return self.column_relevances_
 
     def __sklearn_tags__(self):
@@ -1019,9 +982,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return tags
 
 
-def _relevances(fits, shares, X, weights, leader):
-    """The columns' shares by the models that tell them, by their shares; empty without any."""
-    found, heavy = [], []
+def _relevances(fits, shares, X, weights, donor):
+    """The mean of the models' relevances, weighted by shares; empty if no model has any."""
+    found, found_shares = [], []
     for (view, model), share in zip(fits, shares, strict=True):
         if hasattr(model, "relevance_"):
             each = model.relevance_
@@ -1031,45 +994,45 @@ def _relevances(fits, shares, X, weights, leader):
             square = shown.multiply(shown) if sparse.issparse(shown) else np.square(shown)
             spread = np.sqrt(np.maximum(square.T @ w - np.square(shown.T @ w), 0.0))
             each = np.square(np.atleast_2d(model.coef_) * spread).sum(axis=0)
-        elif view and leader is not None:  # it measures with the leader's geometry
-            each = leader.relevance_
+        elif view and donor is not None:  # the model uses the donor's geometry
+            each = donor.relevance_
         else:
             continue
         found.append(each / max(each.sum(), 1e-300))
-        heavy.append(share)
+        found_shares.append(share)
     if not found:
         return np.empty(0)
-    total = np.array(heavy) @ np.array(found, dtype=np.float64)
-    # A predictor that is constant has no column to name.
+    total = np.array(found_shares) @ np.array(found, dtype=np.float64)
+    # Of a constant predictor all columns are equally relevant.
     return total / total.sum() if total.any() else np.full(len(total), 1.0 / len(total))
 
 
 def _leaderboard(entries, chosen, weights, shape, task):
-    """One dict a candidate, those in the stack first, then by risk."""
+    """One dict for each candidate, those in the stack first, then by risk."""
     board = []
     for e in entries:
-        known = len(e.losses) > 0
-        mean, error = weighted_mean(e.losses, weights[e.rows]) if known else (np.nan, np.nan)
+        scored = len(e.losses) > 0
+        mean, error = weighted_mean(e.losses, weights[e.rows]) if scored else (np.nan, np.nan)
         score = {}
         if task == "classification":
-            logs = weighted_mean(e.second, weights[e.rows])[0] if known else None
+            logs = weighted_mean(e.proper_losses, weights[e.rows])[0] if scored else None
             score = {"log_loss": None if logs is None else float(logs)}
         board.append(
             {
                 "candidate": e.candidate.name,
-                "risk": float(mean) if known else None,
-                "risk_se": float(error) if known else None,
+                "risk": float(mean) if scored else None,
+                "risk_se": float(error) if scored else None,
                 "risk_interval": risk.held_out(
                     e.losses,
                     weights[e.rows],
                     bounded=task == "classification",
                     once=len(e.losses) < shape.n,
-                    spent=searched([e]),
+                    spent=search_optimism([e]),
                 )[0],
                 **score,
                 "share": chosen.get(e.candidate.name, 0.0),
                 "seconds": float(e.seconds),
-                "cost": price(e.candidate, shape).seconds,
+                "cost": total_cost(e.candidate, shape).seconds,
                 "rows": len(e.rows),
                 "chosen": e.candidate.name in chosen,
                 "status": e.status,
@@ -1079,23 +1042,16 @@ def _leaderboard(entries, chosen, weights, shape, task):
 
 
 class Means(NamedTuple):
-    """Of regression: predictions, judged by the deviance of a family.
+    """Scores of regression: predictions, with the deviance of a family."""
 
-    Attributes
-    ----------
-    family : part of `tunefree.families`
-    least : float
-        The least mean to believe.
-    """
-
-    family: Any
-    least: float
+    family: Any  # a part of `tunefree.families`
+    least: float  # the lower limit of means
     task = "regression"
-    of, recalled = Targets.of, Targets.recalled
+    scores_of, pop_held_out = Targets.scores_of, Targets.pop_held_out
 
     @property
     def kind(self):
-        """What the leaderboard calls the risk."""
+        """The name of the risk in the leaderboard."""
         return f"{type(self.family).__name__} deviance"
 
     def losses(self, predicted, y):
@@ -1114,48 +1070,48 @@ class Means(NamedTuple):
 
 
 class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
-    r"""Classification in one call: candidates race on rows that they have not seen.
+    r"""Classification in one call: a stack of models that are compared on held-out rows.
 
-    Any table goes in: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow columns
-    with categories and missing values. Kernels with a geometry learned from the data, ridge
-    regression on ranks and levels, linear PiSTOL and kernel PiSTOL say what they think of rows that
-    they have not learned: of every row below 2,000 rows, else of a fifth (at most 5,000). Their
-    weighted sum with the least log-loss on these rows is the model.
+    It takes any table: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow
+    columns with categories and missing values. The candidates are kernels with a geometry learned
+    from the data, ridge regression on ranks and levels, linear PiSTOL and kernel PiSTOL. Each one
+    predicts held-out rows: every row below 2,000 rows, else a fifth of them (at most 5,000). The
+    model is the weighted sum of candidates with the least log-loss on these rows.
 
     Parameters
     ----------
     family : {'auto', 'linear', 'kernel'}, default='auto'
         Which candidates to consider.
     budget : float, str, Plan or None, default=None
-        Seconds that judging and fitting may take: of a reference core, by formulas of the data's
-        shape, so that the choice is the same on every machine (None: 300). Text such as '60s' is
-        seconds of the clock, from the call on; the machine's speed is then measured first. What
-        goes beyond it is made smaller or left out, the dearest first, before any work starts
-        (`plan_`); the cheapest candidate always runs. A plan of another fit is followed again.
+        Seconds for evaluation and fitting. They are seconds of a reference core, computed from the
+        data's shape, so that the choice is the same on every machine (None: 300). Text such as
+        '60s' is clock time from the call on; the machine's speed is then measured first.
+        Candidates beyond the budget are made smaller or skipped, the most expensive first, before
+        any work starts (`plan_`); the cheapest one always runs. A plan of another fit is followed.
     max_memory : float, str or None, default=None
-        Bytes that the fit may take beside the data, or text such as '2GB'; candidates that need
-        more are made smaller or left out. None is three quarters of what the process may have.
+        Bytes that the fit may take in addition to the data, or text such as '2GB'. Candidates that
+        need more are made smaller or skipped. None: three quarters of what the process may have.
     categorical_features : array-like, 'from_dtype' or None, default='from_dtype'
-        Columns that are categories although they hold numbers: a mask, positions or names. Text and
-        columns of a category type always are. Columns of 3 to 30 whole numbers are read as numbers
-        and as levels, declared or not.
+        Columns of numbers that are categories: a mask, positions or names. Text and columns of a
+        category type always are. Columns of 3 to 30 whole numbers are used as numbers and as
+        levels, declared or not.
     compress : int or None, default=None
-        The most landmarks that a kernel keeps: predictions cost as much time less as there are
-        fewer. What that costs on rows left out is `compression_`.
+        The most landmarks of each kernel: fewer make predictions proportionally faster.
+        `compression_` reports the held-out loss before and after.
     cross_fit : int or None, default=None
-        Keep so many copies of the whole, each fitted without its part of the rows: sets and
+        The number of folds for copies of the stack, each fitted without its fold: sets and
         intervals (`predict_set`, `predict_interval`) then have a guarantee for finitely many rows.
-        The fit costs as many times more.
+        The fit takes so many times longer.
     scoring : str, callable or None, default=None
-        A scorer of scikit-learn ('roc_auc', 'balanced_accuracy', ...): the stack gives way to a
-        candidate alone that scores better on rows left out, and `leaderboard_` tells every 'score'.
+        A scorer of scikit-learn ('roc_auc', 'balanced_accuracy', ...). A single candidate replaces
+        the stack if its score on held-out rows is higher; `leaderboard_` has every 'score'.
     cv : int, splitter of scikit-learn, iterable or None, default=None
-        Which rows are left out, in place of the race's own rule: ``TimeSeriesSplit()`` for rows in
-        the order of time. No row may be left out twice; all candidates are then judged fold by
-        fold. Model files keep no splitter and no callable.
+        The rows to hold out, in place of the automatic folds: ``TimeSeriesSplit()`` for rows in the
+        order of time. No row may be held out twice. All candidates are then fitted fold by fold.
+        Model files keep no splitter and no callable.
     class_weight : dict, 'balanced' or None, default=None
-        Weights of classes, which multiply those of rows; probabilities are those of a population
-        weighed so.
+        Weights of classes, which multiply those of rows. Probabilities are those of a population
+        with these weights.
     n_jobs : int or None, default=None
         Threads of kernels, all by default; results do not depend on it.
     random_state : int, RandomState or None, default=None
@@ -1166,65 +1122,64 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     classes_ : ndarray of shape (n_classes,)
     chosen_ : dict of str to float
         The models of the stack by name, the largest first, and their shares: weight times size of
-        what they say; they sum to 1.
+        their scores. They sum to 1.
     models_ : list of estimator
-        Those models, fitted on the class numbers of all rows.
+        These models, fitted on the class numbers of all rows.
     views_ : list of tuple of parts
-        What columns go through before each of `models_`.
+        The transformations of columns before each of `models_`.
     weights_ : ndarray of shape (n_models,)
     offsets_ : ndarray of shape (1,) or (n_classes,)
         The log-odds are the offsets plus the weighted sum of the models' log-odds.
     relevances_ : ndarray of shape (n_features,)
-        How much each column counts for the predictor, free of units; they sum to 1.
+        How much each column influences predictions, whatever its unit; they sum to 1.
     feature_importances_ : ndarray of shape (n_features,)
-        The same by scikit-learn's name.
+        The same, under scikit-learn's name.
     coef_, coef_names_, intercept_ : ndarray
-        Where every model of the stack is linear: coefficients of the columns that `table_` makes,
+        If every model of the stack is linear: coefficients of the columns that `table_` makes,
         their names, and the intercepts.
     relevances_by_level_ : dict of str to dict
         The same for the levels of every column of categories.
     column_relevances_ : ndarray of shape (n_columns_out,)
-        The same for the columns that `table_` makes; empty if no model tells any.
+        The same for the columns that `table_` makes; empty if no model has relevances.
     permutation_importances_ : ndarray of shape (n_features,)
-        How much more the stack loses (log-loss, squared error) on rows left out when a column comes
-        from other rows: what the column is worth for new rows. No model is fitted for it; missing
-        where a model of the stack does not know (those of sparse rows, and fold by fold).
+        How much the stack's held-out loss (log-loss, squared error) grows when a column is
+        permuted: how much the column improves predictions of new rows. No model is fitted for it.
+        Missing if a model of the stack was fitted on sparse rows or fold by fold.
     compression_ : part or None
         With `compress`: n_landmarks, loss_before, loss_after and the standard_error of their
-        difference (what kernel PiSTOL loses is its own `compression_`).
+        difference (for kernel PiSTOL see its own `compression_`).
     risk_interval_ : tuple of float or None
-        In which the share of errors on new rows lies (95 %), and `risk_interval_kind_` what that
-        rests on.
+        An interval for the share of errors on new rows (95 %); `risk_interval_kind_` is its method.
     held_out_ : part
-        What the stack said of rows left out.
+        The stack's held-out probabilities.
     calibration_ : part or None
-        A slope and an offset for every class of several, where they pay on rows left out.
+        A slope and an offset for each of several classes, if they improve held-out probabilities.
     copies_ : list
-        With `cross_fit`: the copies, and what each said of the rows that it left out.
+        With `cross_fit`: the copies, each with its held-out predictions.
     table_ : TablePreprocessor
     leaderboard_ : list of dict
-        For every candidate, those in the stack first: 'risk' (share of errors on rows left out),
+        For every candidate, those in the stack first: 'risk' (share of errors on held-out rows),
         its standard error 'risk_se' and 'risk_interval', its 'log_loss', its 'share' of the stack,
-        'seconds' of judging, 'cost' (what the plan counts for it), 'rows' scored, 'chosen',
+        'seconds' of its evaluation, 'cost' (its planned seconds), 'rows' scored, 'chosen',
         'status'.
     plan_ : Plan
-        What was to take part, how it was limited, what it costs in seconds and bytes at most: fixed
-        before any work started. As `budget=` it is followed again.
+        The candidates, their limits, and their cost in seconds and bytes at most, fixed before any
+        work started. Given as `budget=` it is followed again.
     traces_ : dict of str to dict
         For candidates that predict every row before they learn it: 'rows' seen and 'risk' so far.
     report_ : part
-        Says what was stacked and why, and which columns count: text in the shell, tables in
+        What was stacked and why, and the most important columns: text in the shell, tables in
         notebooks.
     seconds_ : float
-        What the fit took. Like the seconds in `leaderboard_` and `report_` it is no part of the
-        model: a file does not hold it, so that fits of equal seeds make equal files.
+        Duration of the fit. Model files keep no times (also none of `leaderboard_` and `report_`),
+        so that fits with equal seeds give equal files.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
     Raises
     ------
     ValueError
-        For infinite values, labels of one class, weights that are all zero, groups that are one.
+        For infinite values, labels of one class, weights that are all zero, a single group.
     MemoryError
         Before work starts, if `max_memory` is too little for any candidate.
 
@@ -1272,7 +1227,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Judge the candidates, stack them, and fit those in the stack.
+        """Evaluate the candidates, stack them, and fit those in the stack.
 
         Parameters
         ----------
@@ -1281,9 +1236,9 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
         groups : array-like of shape (n_samples,), optional
-            What belongs together: rows of a group are left out together, so that none of them is
-            judged by what was learned from another. Kernels on all rows leave them out exactly,
-            others by folds of whole groups. With `cv` they are for the splitter.
+            Groups of dependent rows, which are held out as a whole: no row is predicted by a model
+            that has learned another row of its group. Kernels on all rows do this exactly, others
+            by folds of whole groups. With `cv` they are passed to the splitter.
 
         Returns
         -------
@@ -1292,19 +1247,19 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
             raise ValueError(
-                f"y has {shape[1]} columns, but a row has one label here. For several fit a model "
-                "for each column: MultiOutputClassifier(TuneFreeClassifier()) of scikit-learn."
+                f"y has {shape[1]} columns, but a row has one label here. To fit a model for each "
+                "column use MultiOutputClassifier(TuneFreeClassifier()) of scikit-learn."
             )
-        limits, table, Z, known, weights, groups = self._numbers(X, y, sample_weight, groups)
-        self.classes_, codes = base.encode_labels(known, fewest=2)
+        limits, table, Z, y_kept, weights, groups = self._numbers(X, y, sample_weight, groups)
+        self.classes_, codes = base.encode_labels(y_kept, fewest=2)
         weights = base.balanced(self.class_weight, self.classes_, codes, weights)
         k, labels = len(self.classes_), codes[:, None].astype(float)
         score, outputs = Classes(k), 1 if k == 2 else k
-        self._race(limits, table, Z, codes, labels, weights, groups, codes, score, outputs)
+        self._fit_stack(limits, table, Z, codes, labels, weights, groups, codes, score, outputs)
         self._cross_fit(X, y, sample_weight)
         return self
 
-    def _set_held_out(self, scores, X, y, weights, leader, score, groups):
+    def _set_held_out(self, scores, X, y, weights, donor, score, groups):
         self.calibration_ = None
         if scores.shape[1] > 1:
             self.calibration_ = calibrated(scores, y, weights)
@@ -1312,14 +1267,14 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         self.held_out_ = base.held_out_probabilities(p, y, weights)
         return HeldOutProbabilities(p, y, weights).wrong()
 
-    def _own(self, copy, X, y, weights):
+    def _copy_held_out(self, copy, X, y, weights):
         return HeldOutProbabilities(
             self._of_copy(copy, X), np.searchsorted(self.classes_, y), weights
         )
 
     def _calibrated(self, scores):
-        told = self.calibration_
-        return scores if told is None else told.of(scores).astype(scores.dtype)
+        calibration = self.calibration_
+        return scores if calibration is None else calibration.of(scores).astype(scores.dtype)
 
     def _log_odds(self, X):
         check_is_fitted(self, "models_")
@@ -1345,10 +1300,10 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
 
 
 class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _TuneFree):
-    r"""Regression in one call: candidates race on rows that they have not seen.
+    r"""Regression in one call: a stack of models that are compared on held-out rows.
 
     As `TuneFreeClassifier`, with exact ridge regression as one more candidate: the weighted sum has
-    the least squared error on rows left out, or the least deviance of counts or amounts (`loss`).
+    the least squared error on held-out rows, or the least deviance of counts or amounts (`loss`).
 
     Parameters
     ----------
@@ -1367,8 +1322,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
     loss : {'squared', 'poisson', 'gamma', 'tweedie'} or family, default='squared'
-        What candidates are judged and stacked by: the deviance of a family of means above 0, which
-        the Reflectron then learns besides the others. `score` is its D2.
+        The loss for evaluation and stacking: squared error, or the deviance of a family of positive
+        means. With a family the Reflectron of this family is one more candidate, and `score` is D2.
 
     Attributes
     ----------
@@ -1381,7 +1336,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     held_out_, copies_, risk_interval_kind_
         See `TuneFreeClassifier`.
     risk_interval_ : tuple of float or None
-        In which the risk of the leaderboard lies on new rows (95 %).
+        An interval for the leaderboard's risk on new rows (95 %).
     offsets_ : ndarray of shape (n_targets,)
         See `TuneFreeClassifier`.
     leaderboard_ : list of dict
@@ -1431,16 +1386,19 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         )  # fmt: skip
         self.loss = loss
 
-    def _judge(self, targets):
-        """The family that judges, and the least mean; None for squared errors."""
+    def _deviance_score(self, targets):
+        """The `Means` of the loss's family; None for squared errors."""
         if isinstance(self.loss, str) and self.loss == "squared":
             return None
-        known = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
-        family: Any = FAMILIES.find(self.loss, ["squared"]) if known else FAMILIES["normal"]
+        is_family = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
+        family: Any = FAMILIES.find(self.loss, ["squared"]) if is_family else FAMILIES["normal"]
         if family.range != (0.0, np.inf) or family.exposure != "rate":
             raise ValueError(f"loss={self.loss!r} is none of squared, poisson, gamma, tweedie.")
         if targets.shape[1] > 1:
-            raise ValueError(f"loss={self.loss!r} is of one target: y has {targets.shape[1]}.")
+            raise ValueError(
+                f"loss={self.loss!r} is for one target: y has {targets.shape[1]}. Fit a model for "
+                "each target."
+            )
         family.check(targets)
         return Means(family, least_mean(targets))
 
@@ -1452,7 +1410,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Judge the candidates, stack them, and fit those in the stack.
+        """Evaluate the candidates, stack them, and fit those in the stack.
 
         Parameters
         ----------
@@ -1461,54 +1419,50 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
         groups : array-like of shape (n_samples,), optional
-            What belongs together: rows of a group are left out together, so that none of them is
-            judged by what was learned from another. Kernels on all rows leave them out exactly,
-            others by folds of whole groups. With `cv` they are for the splitter.
+            Groups of dependent rows, which are held out as a whole: no row is predicted by a model
+            that has learned another row of its group. Kernels on all rows do this exactly, others
+            by folds of whole groups. With `cv` they are passed to the splitter.
 
         Returns
         -------
         self
         """
-        limits, table, Z, known, weights, groups = self._numbers(
+        limits, table, Z, y_kept, weights, groups = self._numbers(
             X, y, sample_weight, groups, multi_output=True, numeric=True
         )
-        told = np.asarray(known, dtype=np.float64)
-        targets = told.reshape(len(told), -1)
+        y_kept = np.asarray(y_kept, dtype=np.float64)
+        targets = y_kept.reshape(len(y_kept), -1)
         spread = np.ones(1)
         if targets.shape[1] > 1:
             variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
             spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
-        strata = np.zeros(len(told), dtype=np.int64)
-        self.prediction_limits_, self.flat_ = (
-            (targets.min(axis=0), targets.max(axis=0)),
-            told.ndim == 1,
-        )
-        judge: Any = self._judge(targets)
-        if judge is None:
-            judge = Targets(spread)
-        else:  # a mean of 0 would be certain
-            told, self.prediction_limits_ = (
-                targets[:, 0],
-                (np.array([judge.least]), self.prediction_limits_[1]),
-            )
+        strata = np.zeros(len(y_kept), dtype=np.int64)
+        low, high = targets.min(axis=0), targets.max(axis=0)
+        self.flat_ = y_kept.ndim == 1
+        score: Any = self._deviance_score(targets)
+        if score is None:
+            score = Targets(spread)
+        else:  # a mean of 0 would be a certain prediction
+            y_kept, low = targets[:, 0], np.array([score.least])
+        self.prediction_limits_ = low, high
         outputs = targets.shape[1]
-        self._race(limits, table, Z, told, targets, weights, groups, strata, judge, outputs)
+        self._fit_stack(limits, table, Z, y_kept, targets, weights, groups, strata, score, outputs)
         self._cross_fit(X, y, sample_weight)
         return self
 
-    def _set_held_out(self, scores, X, y, weights, leader, score, groups):
+    def _set_held_out(self, scores, X, y, weights, donor, score, groups):
         predictions, y = np.clip(scores, *self.prediction_limits_), y.reshape(scores.shape)
-        known = {"view": getattr(leader, "view_", None), "groups": groups}
+        more = {"view": getattr(donor, "view_", None), "groups": groups}
         if groups is not None and self.cv is None:
-            known["n_groups"] = len(np.unique(groups))
+            more["n_groups"] = len(np.unique(groups))
         self.held_out_ = tuple(
-            Residuals.of(predictions[:, j], y[:, j], weights, X, **known) for j in range(y.shape[1])
+            Residuals.of(predictions[:, j], y[:, j], weights, X, **more) for j in range(y.shape[1])
         )
         if not len(y):
             return np.empty(0)
         return score.losses(predictions, y[:, 0] if hasattr(score, "family") else y)
 
-    def _own(self, copy, X, y, weights):
+    def _copy_held_out(self, copy, X, y, weights):
         predictions = copy.predict(X).reshape(len(weights), -1)
         gap = np.abs(np.asarray(y, dtype=np.float64).reshape(predictions.shape) - predictions)
         return Scores(gap / copy._sigma(X, predictions), weights)
@@ -1543,6 +1497,6 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
-        told = self._joined(X, Targets(np.ones(1)))
-        told = np.clip(told, *self.prediction_limits_).astype(told.dtype)
-        return told[:, 0] if self.flat_ else told
+        y = self._joined(X, Targets(np.ones(1)))
+        y = np.clip(y, *self.prediction_limits_).astype(y.dtype)
+        return y[:, 0] if self.flat_ else y

@@ -1,1 +1,1 @@
-"""Choosing on evidence: progressive risk, portfolios, successive halving, blends."""
+"""Model selection: held-out predictions, progressive risk, successive halving, stacking, costs."""

@@ -1,24 +1,24 @@
-"""Choosing bandwidth and number of passes while learning: what the kernel estimators run.
+"""Selection of bandwidth and number of passes while learning, for the kernel estimators.
 
-Learners of learners, for `engine.run.run` over a `Data`:
+These learners run several kernel learners at once; `engine.run.run` runs them over a `Data`:
 
 `Passes`
-    learns all members side by side, each row predicted before it is learned in the first pass. One
-    over the first rows under every view and bandwidth of a grid scouts: the best three bandwidths
-    of the best view go on.
+    learns with all members side by side. In the first pass each row is predicted before it is
+    learned. A pre-selection runs it on the first rows, with every view and every bandwidth of a
+    grid: the best three bandwidths of the best view continue.
 `HoldOutSelection`
-    passes over all rows, once without every tenth row (below 500 rows, without some more) and once
-    with it, side by side: they share the kernel's values. After passes 1, 2, 3, 5, 8, 12, ... the
-    average of the pass is read and its error e on the left-out rows noted.
+    learns with every bandwidth twice, side by side: without every tenth row (of fewer than 500
+    rows, without more of them), and with all rows. Both share the kernel's values. After passes
+    1, 2, 3, 5, 8, 12, ... the average of the pass is read out, with its error e on held-out rows.
 `ProgressiveSelection`
-    a single pass that chooses: nothing need be left out to compare bandwidths and rules by the
-    errors over the last half of it (the latest 8,192 rows, at most).
-`Alone`
-    passes of a single member, for an average that has a name.
+    makes a single pass without held-out rows: bandwidths and rules are compared by their
+    progressive errors over the last half of the pass (at most the latest 8,192 rows).
+`SingleRun`
+    makes passes with a single member, where the user has chosen the average.
 
-Read-outs are blended: each is, where decisions are signs (`normalise`), divided by the size of its
-decisions on the rows that it had not learned, and has the weight p exp(-2 (e - e_min) / SE), p the
-pass, e the error there and SE its standard error.
+The predictor is a weighted sum of read-outs, with the weights p exp(-2 (e - e_min) / SE): p is the
+pass, e the held-out error and SE its standard error. Where decisions are signs (`normalise`), each
+read-out is first divided by the size of its held-out decisions.
 """
 
 from collections.abc import Callable
@@ -40,15 +40,15 @@ from tunefree.select.progressive_risk import (
 )
 
 READ_OUTS = (1, 2, 3, 5, 8, 12, 20, 30)
-# Visits of rows worth making, and rows up to which the distances of all pairs are kept.
+# Visits of rows at most, and rows up to which the distances of all pairs are cached.
 VISITS, CACHED = 200_000, 16_384
-SCOUTED = 6_000
-KEPT = 3
-# One row in ten is left out, or in so few that fifty are, but no more than one in four.
+# Rows of the pre-selection, and how many bandwidths continue after it.
+PRESELECTION, KEPT = 6_000, 3
+# One row in ten is held out; of few rows so many that fifty are, but at most one in four.
 _SHARE, _ENOUGH, _LARGEST = 10, 50, 4
-# With so many rows left out, a race ends when so many read-outs in a row bring no new best.
+# With so many held-out rows, passes end after so many read-outs without a new best.
 _MANY, _PATIENCE = 500, 2
-# Decisions of this size are small: learners aim at 1.
+# Decisions are divided by their size, but by no less than this: learners aim at 1.
 _SMALL = 0.25
 
 
@@ -56,17 +56,17 @@ _SMALL = 0.25
 class Data(Source):
     """Rows in memory, in the order in which the first pass visits them: the source of a run."""
 
-    rows: Any  # `Facts` in the coordinates of learning; None where the cache has all there is
+    rows: Any  # `Facts` in the coordinates of learning; None where the cache is enough
     squares: np.ndarray  # k(x, x)
     targets: np.ndarray  # of shape (n, n_outputs)
-    order: Callable  # epoch -> (numbers, weights) of visits; numbers from n on are passed over
+    order: Callable  # epoch -> (numbers, weights) of visits; numbers from n on are skipped
     cache: Any = None  # a `Cache`
 
     def blocks(self, epoch):
         """The blocks of a pass."""
         numbers, weights = self.order(epoch)
-        known = numbers < len(self.targets)
-        numbers, weights = numbers[known], weights[known]
+        included = numbers < len(self.targets)
+        numbers, weights = numbers[included], weights[included]
         ahead = np.append(np.minimum.accumulate(numbers[::-1])[::-1], len(self.targets))
         for start in range(0, len(numbers), BLOCK):
             stop = min(len(numbers), start + BLOCK)
@@ -81,7 +81,7 @@ class Data(Source):
         return max(float(self.squares.max(initial=0.0)), 1e-300)
 
     def engine(self, kernel, members, apart=False, watched=None):
-        """An engine that has learned nothing yet; it follows averages at some rows, or at all."""
+        """A new engine. It evaluates averages at the rows `watched`, by default at all."""
         like = self.cache.values if self.rows is None else self.rows.rows
         n, k = self.targets.shape
         watched = np.arange(n) if watched is None else watched
@@ -90,7 +90,7 @@ class Data(Source):
 
 
 def pairs(team, kernel, gammas, rows):
-    """What all pairs of rows have to say for some bandwidths, from half of the pairs."""
+    """The `Cache` of kernel values or distances of all pairs of rows, computed for half of them."""
     n, size, root = rows.rows.shape[0], 512, root_of(gammas)
     out = np.empty((n, n), rows.rows.dtype)
 
@@ -108,27 +108,27 @@ def pairs(team, kernel, gammas, rows):
 
 
 class ReadOut(NamedTuple):
-    """What a member had learned after a pass."""
+    """A member's average after a pass."""
 
     gamma: float | None
     passes: int
-    error: float  # mean loss of rows that were not learned, and its standard error
-    spread: float
+    error: float  # mean held-out loss
+    spread: float  # its standard error
     coef: np.ndarray  # of shape (n_slots, n_outputs)
-    decisions: np.ndarray  # of the rows that were not learned
+    decisions: np.ndarray  # of the held-out rows
 
 
 class State(NamedTuple):
     """State of a run."""
 
     engine: Blocked  # all members' learners; changed in place
-    progress: ProgressiveRisk | None = None  # what was predicted before it was learned
+    progress: ProgressiveRisk | None = None  # predictions made before rows were learned
     epoch: int = 0
     read_outs: tuple = ()
 
 
 class Outcome(NamedTuple):
-    """A predictor, and decisions on rows that what is behind them had not learned."""
+    """A predictor, and held-out decisions with the targets and weights of their rows."""
 
     coefs: dict  # bandwidth to coefficients of shape (n_slots, n_outputs)
     decisions: np.ndarray
@@ -138,12 +138,12 @@ class Outcome(NamedTuple):
 
 
 class Passes:
-    """Passes of members side by side; the first records what is predicted before it is learned.
+    """Passes of members side by side; the first predicts each row before it is learned.
 
-    `classify` records mistakes rather than squared errors.
+    With `classify` it records mistakes rather than squared errors.
     """
 
-    _RECORDED = 1  # of each member the running average
+    _RECORDED = 1  # the running average of each member
 
     def __init__(self, team, n_passes=1, classify=True):
         self.team, self.n_passes, self.classify = team, n_passes, classify
@@ -160,8 +160,8 @@ class Passes:
             rows = rows._replace(ahead=0)
         scores = state.engine.learn(self.team, rows, first)
         if first:
-            found = [s for member in scores for s in member[: self._RECORDED]]
-            record(state.progress, self.classify, k, found, rows.targets, rows.weights)
+            recorded = [s for member in scores for s in member[: self._RECORDED]]
+            record(state.progress, self.classify, k, recorded, rows.targets, rows.weights)
         return state
 
     def turn(self, state):
@@ -171,10 +171,10 @@ class Passes:
 
 
 class SingleRun(Passes):
-    """Passes of a single member, of which the average, or the `last` iterate, is read.
+    """Passes of a single member, whose average, or `last` iterate, is read.
 
-    `suffix` starts the average anew with each pass; where it comes `late`, it has no mass in the
-    beginning, and the iterates' decisions stand for its own.
+    `suffix` restarts the average with each pass. A `late` average has no mass in the beginning, so
+    the iterates' decisions are recorded in its place.
     """
 
     _RECORDED = 2  # the running average and the iterate
@@ -201,35 +201,35 @@ class SingleRun(Passes):
 
 
 class ProgressiveSelection(Passes):
-    """One pass of several rules and bandwidths, blended by their errors on the way."""
+    """One pass of several rules and bandwidths, weighted by their progressive errors."""
 
     def __init__(self, team, loss_of, normalise):
         super().__init__(team, classify=False)
         self.loss_of, self.normalise = loss_of, normalise
 
     def read(self, state):
-        """The blend."""
+        """The weighted sum of the members."""
         recent, targets, weights = recent_rows(state.progress)
-        found = []
+        outs = []
         for i, member in enumerate(state.engine.members):
             f, coef = recent[:, i], state.engine.mean(i)
             loss = self.loss_of(f, targets)
             error = float(np.average(loss, weights=weights))
-            found.append(ReadOut(member.gamma, 1, error, standard_error(loss), coef, f))
-        return blend(found, targets, weights, state.engine.n_slots, self.normalise)
+            outs.append(ReadOut(member.gamma, 1, error, standard_error(loss), coef, f))
+        return blend(outs, targets, weights, state.engine.n_slots, self.normalise)
 
 
 class HoldOutSelection:
-    """Passes over all rows, read on rows left out.
+    """Passes over all rows, compared on held-out rows.
 
-    Of every two members the first does not learn these rows, by default those of `left_out`. If
-    they are given (`held`), half of them chooses the weights for the decisions of the other half.
-    `when` says after which passes to read.
+    Of every two members the first does not learn the held-out rows, by default those of `held_out`.
+    If they are given (`held`), each half of them chooses the weights for the decisions of the other
+    half. `when` are the passes after which averages are read.
     """
 
     def __init__(self, team, data, when, loss_of, normalise, held=None):
         self.team, self.data, self.when = team, data, when
-        self.loss_of, self.normalise, self.honest = loss_of, normalise, held is not None
+        self.loss_of, self.normalise, self.cross_fit = loss_of, normalise, held is not None
         self.held = held_out(len(data.targets)) if held is None else held
         self.apart = np.isin(np.arange(len(data.targets)), self.held)
 
@@ -247,53 +247,54 @@ class HoldOutSelection:
         return state
 
     def turn(self, state):
-        """End a pass; after some read the averages, and go on with those that do not lag."""
+        """End a pass; after the passes of `when` read averages, and drop bandwidths that lag."""
         state = state._replace(epoch=state.epoch + 1)
         if state.epoch not in self.when:
             return state, False
         new = self._read(state.engine, state.epoch)
-        found = (*state.read_outs, *new)
-        best = min(found, key=lambda r: r.error)
-        far = [r.error > best.error + 2.0 * best.spread for r in new]
-        since = len({r.passes for r in found if r.passes > best.passes})
-        done = all(far) or (since >= _PATIENCE and len(self.held) >= _MANY)
+        outs = (*state.read_outs, *new)
+        best = min(outs, key=lambda r: r.error)
+        lags = [r.error > best.error + 2.0 * best.spread for r in new]
+        without_gain = len({r.passes for r in outs if r.passes > best.passes})
+        done = all(lags) or (without_gain >= _PATIENCE and len(self.held) >= _MANY)
         if not done:
-            state.engine.keep([2 * i + j for i, out in enumerate(far) if not out for j in (0, 1)])
-        return state._replace(read_outs=found), done or state.epoch >= self.when[-1]
+            state.engine.keep([2 * i + j for i, lag in enumerate(lags) if not lag for j in (0, 1)])
+        return state._replace(read_outs=outs), done or state.epoch >= self.when[-1]
 
     def _read(self, engine, passes):
-        out, targets = [], self.data.targets[self.held]
-        engine.tell(self.team)
+        outs, targets = [], self.data.targets[self.held]
+        engine.update_sums(self.team)
         for i in range(0, len(engine.members), 2):
             f, coef = engine.watched(i), engine.mean(i + 1)
             loss = self.loss_of(f, targets)
             error, spread = float(loss.mean()), standard_error(loss)
-            out.append(ReadOut(engine.members[i].gamma, passes, error, spread, coef, f))
-        return out
+            outs.append(ReadOut(engine.members[i].gamma, passes, error, spread, coef, f))
+        return outs
 
     def read(self, state):
-        """The blend of the read-outs."""
-        targets, found = self.data.targets[self.held], state.read_outs
+        """The weighted sum of the read-outs."""
+        targets, outs = self.data.targets[self.held], state.read_outs
         totals = np.bincount(*self.data.order(0), minlength=len(self.data.targets))[self.held]
-        out = blend(found, targets, totals, state.engine.n_slots, self.normalise)
-        if not self.honest:
-            return out
-        return out._replace(decisions=crossed(found, targets, self.loss_of, self.normalise))
+        outcome = blend(outs, targets, totals, state.engine.n_slots, self.normalise)
+        if not self.cross_fit:
+            return outcome
+        decisions = cross_fitted(outs, targets, self.loss_of, self.normalise)
+        return outcome._replace(decisions=decisions)
 
 
 def read_outs(n_visits, max_iter=None, limit=12):
-    """After which passes to read: at most `limit`, and `VISITS` in all, or `max_iter`."""
+    """The passes after which to read: up to `limit`, and `VISITS` in all, or up to `max_iter`."""
     most = min(limit, max(1, VISITS // max(1, n_visits))) if max_iter is None else max_iter
     chosen = [p for p in READ_OUTS if p <= most]
     return chosen if max_iter is None or max_iter in chosen else [*chosen, max_iter]
 
 
 def held_out(n):
-    """The rows that half of the members do not learn; 1 at least.
+    """The held-out rows, which half of the members do not learn; at least 1.
 
     Examples
     --------
-    >>> [len(left_out(n)) for n in (2, 60, 300, 5000)]
+    >>> [len(held_out(n)) for n in (2, 60, 300, 5000)]
     [1, 15, 50, 500]
     """
     every = max(_LARGEST, min(_SHARE, n // _ENOUGH))
@@ -301,7 +302,7 @@ def held_out(n):
 
 
 def shortlist(progress, keep=KEPT):
-    """Which members go on: the best by progressive risk over the last half of the rows."""
+    """Numbers of the members of least progressive risk over the last half of the rows."""
     return sorted(np.argsort(risks(progress), kind="stable")[:keep].tolist())
 
 
@@ -310,52 +311,52 @@ def standard_error(loss):
     return float(np.sqrt(max(loss.var(), 1e-3 * max(1.0, loss.max(initial=0.0))) / len(loss)))
 
 
-def blend(found, targets, weights, n_slots, normalise):
-    """The weighted read-outs, whose decisions are of rows with these targets and weights."""
-    shares = _shares([(r.passes, r.error, r.spread) for r in found])
+def blend(outs, targets, weights, n_slots, normalise):
+    """The `Outcome` of weighted read-outs; targets and weights are of their decisions' rows."""
+    shares = _shares([(r.passes, r.error, r.spread) for r in outs])
     trace = [
         {"gamma": r.gamma, "pass": r.passes, "error": r.error, "weight": float(w)}
-        for r, w in zip(found, shares, strict=True)
+        for r, w in zip(outs, shares, strict=True)
     ]
-    shares = shares / _sizes(found) if normalise else shares
+    shares = shares / _sizes(outs) if normalise else shares
     coefs: dict = {}
     decisions: Any = 0.0
-    for r, share in zip(found, shares, strict=True):
+    for r, share in zip(outs, shares, strict=True):
         total = coefs.setdefault(r.gamma, np.zeros((n_slots, r.coef.shape[1])))
         total[: len(r.coef)] += share * r.coef
         decisions = decisions + share * r.decisions
     return Outcome(coefs, decisions, targets, weights, {"read_outs": trace})
 
 
-def crossed(found, targets, loss_of, normalise):
-    """Decisions of the left-out rows by blends whose weights the other half of them chose."""
-    losses = [loss_of(r.decisions, targets) for r in found]
-    sizes = _sizes(found) if normalise else 1.0
+def cross_fitted(outs, targets, loss_of, normalise):
+    """Decisions of the held-out rows, each half with weights that were chosen on the other half."""
+    losses = [loss_of(r.decisions, targets) for r in outs]
+    sizes = _sizes(outs) if normalise else 1.0
     out, halves = np.empty(targets.shape), (slice(0, None, 2), slice(1, None, 2))
     for half, other in (halves, halves[::-1]):
         shares = _shares(
             [
                 (r.passes, loss[other].mean(), standard_error(loss[other]))
-                for r, loss in zip(found, losses, strict=True)
+                for r, loss in zip(outs, losses, strict=True)
             ]
         )
-        shares = zip(shares / sizes, found, strict=True)
+        shares = zip(shares / sizes, outs, strict=True)
         out[half] = sum(share * r.decisions[half] for share, r in shares)
     return out
 
 
-def _shares(found):
-    """Weights of read-outs (passes, error, spread); they add up to 1."""
-    passes, error, spread = np.array(found).T
+def _shares(outs):
+    """Weights of read-outs (passes, error, spread); they sum to 1."""
+    passes, error, spread = np.array(outs).T
     best = int(error.argmin())
     weights = passes * np.exp(-2.0 * (error - error[best]) / spread[best])
     return weights / weights.sum()
 
 
-def _sizes(found):
-    """Sizes of the decisions of read-outs, as far as they are not next to nothing.
+def _sizes(outs):
+    """Sizes of the read-outs' decisions, at least `_SMALL`.
 
-    A narrow kernel decides nothing on rows that it has not learned. Brought to the size of others,
-    it would decide everything on those that it has, where learners aim at decisions of about 1.
+    With a narrow kernel, decisions on held-out rows are near 0. Divided by their size, they would
+    dominate on rows that were learned, where learners aim at decisions of about 1.
     """
-    return np.maximum([rms(r.decisions) for r in found], _SMALL)
+    return np.maximum([rms(r.decisions) for r in outs], _SMALL)

@@ -1,10 +1,10 @@
-"""The race: candidates say what they think of rows that they have not learned, and are stacked.
+"""Evaluation of candidates on held-out rows, and the stack of them.
 
-Below 2,000 rows every row is left out in turn, beyond one fold of five is. A candidate that can
-leave rows out at no price (kernels and ridge regression, exactly; kernel PiSTOL, which predicts
-before it learns) learns all rows at once; another is fitted fold by fold. Kernels with few rows a
-column leave rows out exactly, too, but by thirds, which their search does not see. What they said
-becomes one model by `tunefree.select.stacking`. The rule is written down in docs/selection.md.
+Below 2,000 rows there are five folds, beyond a single one of five is held out. Some candidates
+need one fit for their held-out predictions: kernels and ridge regression (exact leave-one-out),
+and kernel PiSTOL (which predicts before it learns). Others are fitted fold by fold. Kernels with
+few rows a column use leave-one-out, too, but by 3 folds, whose targets their search does not use.
+`tunefree.select.stacking` combines the predictions. The rule is described in docs/selection.md.
 """
 
 import time
@@ -20,118 +20,83 @@ from tunefree._threads import n_threads, side_by_side
 from tunefree.select.costs import Cost
 from tunefree.select.stacking import Stack, log_losses, stack_classes, stack_targets
 
-# Below this many rows every fold is left out in turn; the most rows of a single hold-out.
+# Below this many rows all folds are evaluated, else one. A single one has at most so many rows.
 FEW_ROWS, _FOLDS, _THREE_FOLDS, _MOST_HELD = 2000, 5, 3, 5000
-# Fewer rows than this tell nothing about which candidate is better.
+# With fewer rows than this candidates cannot be compared.
 _FEWEST_ROWS = 40
 # A candidate is stopped when it is worse by so many standard errors.
-_LOST = 2.5
+_STOPPED = 2.5
 # A pilot's landmarks, and its rows at least and at most.
-_FEW_MARKS, _PILOT = 200, (1333, 4000)
+_PILOT_LANDMARKS, _PILOT_ROWS = 200, (1333, 4000)
 
 
 class Candidate(Protocol):
-    """What the race needs of a candidate.
-
-    Attributes
-    ----------
-    name, family : str
-    leads : bool
-        Whether it is the one whose view of the columns others take over.
-    follows : bool
-        Whether it takes over that view.
-    grows : bool
-        Whether it goes on from the better of those that lead, with as many landmarks as pay.
-    at_once : bool
-        Whether it learns all rows while it says what it thinks of those held.
-    thirds : bool
-        Whether it does so by thirds, whose targets do not choose its rates.
-    most_rows : int
-        The most rows of which it learns all while it is judged.
-    pilot_seconds, pilot_risk : float
-        What a pilot on few rows took, and its risk there; NaN without one.
-    """
+    """What the evaluation needs of a candidate."""
 
     name: str
     family: str
-    provides_view: bool
-    reuses_view: bool
+    provides_view: bool  # whether others reuse its view of the columns
+    reuses_view: bool  # whether it reuses the view of another
+    # Whether it continues from the best kernel that provides a view, with more landmarks.
     adds_landmarks: bool
-    at_once: bool
-    three_folds: bool
-    most_rows: int
-    pilot_seconds: float
-    pilot_risk: float
+    one_fit: bool  # whether one fit to all rows gives its held-out predictions, too
+    three_folds: bool  # whether that takes 3 fits, so that held-out targets choose no rates
+    most_rows: int  # the most rows that it learns in its evaluation
+    pilot_seconds: float  # what its pilot on few rows took
+    pilot_risk: float  # the risk after the pilot; NaN without one
 
     def cost(self, shape) -> Cost:
-        """The price of one fit."""
+        """The cost of one fit."""
         ...
 
-    def fit(self, X, y, weights, leader=None, **more) -> Any:
-        """Something with `show(X)` and a `model`."""
+    def fit(self, X, y, weights, donor=None, **more) -> Any:
+        """A fitted candidate with `show(X)` and a `model`; `donor` is the model with the view."""
         ...
 
     def permutation_effects(self, fitted, X, rows, score) -> Any:
-        """How its scores of the first rows change with columns of the next row; None if sparse."""
+        """Changes of the first rows' scores when columns come from the next row, or None."""
         ...
 
-    def small(self, n_landmarks) -> Any:
-        """A small one of its kind, for a pilot."""
+    def with_landmarks(self, n_landmarks) -> Any:
+        """The candidate with so many landmarks."""
         ...
 
-    def after_pilot(self, fitted, seconds, risk, alone) -> Any:
-        """Itself, going on from what a pilot found."""
+    def after_pilot(self, fitted, seconds, risk, own_view) -> Any:
+        """The candidate with the results of its pilot."""
         ...
 
 
 class Entry(NamedTuple):
-    """What became of a candidate.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    scores : ndarray of shape (n_scored, n_outputs)
-        What it said of the rows scored.
-    losses, second : ndarray of shape (n_scored,)
-        Mistakes or squared errors, and proper scores (log-losses of the best slope and offsets, or,
-        again, squared errors).
-    rows : ndarray of shape (n_scored,)
-        Which rows these are.
-    seconds : float
-    status : str
-        'finished', 'stopped', or why it was not run.
-    trace : dict or None
-        'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
-    fitted : Fitted or None
-        On all rows, if judging left that behind.
-    moves : ndarray of shape (n_changes, n_few, n_outputs) or None
-        How the scores of the first rows change when columns come from the next row.
-    """
+    """The evaluation of one candidate."""
 
     candidate: Any
-    scores: np.ndarray
-    losses: np.ndarray
-    second: np.ndarray
-    rows: np.ndarray
+    scores: np.ndarray  # held-out scores, of shape (n_scored, n_outputs)
+    losses: np.ndarray  # mistakes or squared errors, of shape (n_scored,)
+    # Log-losses with the best slope and offsets; of regression squared errors again.
+    proper_losses: np.ndarray
+    rows: np.ndarray  # the numbers of the rows scored
     seconds: float
-    status: str
+    status: str  # 'finished', 'stopped ...', or why it was skipped
+    # 'rows' seen and 'risk' up to there, of a candidate that predicts before it learns.
     trace: dict | None = None
-    fitted: Any = None
+    fitted: Any = None  # on all rows, if the evaluation made such a fit
+    # Changes of the first rows' scores when columns come from the next row, of shape
+    # (n_changes, n_rows, n_outputs).
     permutation_effects: np.ndarray | None = None
 
 
 def folds_of(strata, groups=None, count=None):
-    """Fold number of every row, even within each stratum, and how many folds there are.
+    """Fold number of every row, even within each stratum, and the number of folds.
 
     Parameters
     ----------
     strata : ndarray of int of shape (n,)
         Class numbers, or zeros; rows in random order.
     groups : ndarray of int of shape (n,), optional
-        Numbers of groups, none of which is split between folds. The largest are dealt first, each
-        to the fold that holds least of what it holds.
+        Numbers of groups, none of which is split. The largest are assigned first, each to the fold
+        that has the smallest share of the group's strata.
     count : int, optional
-        How many folds, in place of the race's own number.
+        How many folds, in place of the automatic number.
 
     Examples
     --------
@@ -160,13 +125,13 @@ def folds_of(strata, groups=None, count=None):
     return fold, count
 
 
-def price(candidate, shape, splits=None):
-    """The `Cost` of judging a candidate, on `splits` if they are given, and of its last fit."""
+def total_cost(candidate, shape, splits=None):
+    """The `Cost` of evaluating a candidate, on `splits` if they are given, and of its last fit."""
     whole = candidate.cost(shape)
-    if candidate.at_once:
+    if candidate.one_fit:
         return whole
     if splits is not None:
-        each = [candidate.cost(shape.rows(len(kept))).seconds for kept, _ in splits]
+        each = [candidate.cost(shape.rows(len(train))).seconds for train, _ in splits]
         return Cost(whole.seconds + sum(each), whole.bytes)
     count = _FOLDS if shape.n < FEW_ROWS else max(_FOLDS, -(-shape.n // _MOST_HELD))
     count = _THREE_FOLDS if candidate.three_folds else count
@@ -175,26 +140,28 @@ def price(candidate, shape, splits=None):
     return Cost(whole.seconds + times * train.seconds, whole.bytes)
 
 
-def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None, splits=None):
-    """Hear candidates on rows they have not learned.
+def evaluate_candidates(
+    candidates, plan, X, y, weights, strata, score, callbacks, groups=None, splits=None
+):  # fmt: skip
+    """Evaluate candidates on held-out rows.
 
     Parameters
     ----------
     candidates : list of Candidate
-        From cheap to dear, those that follow last.
+        From cheap to expensive; those that reuse a view or add landmarks come last.
     plan : Plan
-        Says which are left out.
+        Which candidates are limited or skipped.
     X, y, weights
         Rows in random order, none twice.
     strata : ndarray of int of shape (n,)
-        What is to be spread evenly over the folds.
+        Class numbers, or zeros, which are spread evenly over the folds.
     score : Classes or Targets
     callbacks
-        Hear of every candidate, and may end the race (`tunefree.estimators.base`).
+        Called for every candidate; they may stop the evaluation (`tunefree.estimators.base`).
     groups : ndarray of int of shape (n,), optional
-        What is left out as a whole.
+        Numbers of groups, which are held out as a whole.
     splits : list of (ndarray, ndarray) of int, optional
-        Rows learned and rows left out, in place of the race's own folds.
+        Training rows and held-out rows, in place of the automatic folds.
 
     Returns
     -------
@@ -207,68 +174,71 @@ def race(candidates, plan, X, y, weights, strata, score, callbacks, groups=None,
     entries, comparable = [], len(y) >= _FEWEST_ROWS and _learnable(strata, splits)
     is_late = [c.reuses_view or c.adds_landmarks for c in candidates]
 
-    def reason(i, step):
+    def skip_reason(i, step):
+        """The status of a candidate that is not evaluated; None if it is."""
         if callbacks.stopped:
-            return "not tried: a callback ended the race"
+            return "skipped: a callback stopped the fit"
         if step.reason:
             return step.reason
         if not comparable:
             first = all(before.reason for before in plan.steps[:i])
             return "finished" if first else "too few rows to compare"
-        if is_late[i] and not _pays(known, weights):
-            return "not tried: the kernels do not pay"
+        if is_late[i] and not _kernels_pay(earlier, weights):
+            return "skipped: kernels did not beat linear models"
         return None
 
-    def hear(candidate, known):
+    def evaluate(candidate, earlier):
         if candidate.reuses_view:
-            ahead, candidate = _piloted(candidate, known, X, y, weights, splits[0], strata, score)
+            ahead, candidate = _run_pilot(
+                candidate, earlier, X, y, weights, splits[0], strata, score
+            )
             if not ahead:
-                few = pilot_rows(len(y), candidate.most_rows)
-                words = f"not ahead of the kernel on landmarks on {few} rows"
-                return _unscored(candidate, words)
-        return _judge(candidate, X, y, weights, splits, strata, score, known, groups)
+                rows = pilot_rows(len(y), candidate.most_rows)
+                reason = f"skipped: no better than the kernel on landmarks after {rows} rows"
+                return _unscored(candidate, reason)
+        return _evaluate(candidate, X, y, weights, splits, strata, score, earlier, groups)
 
-    def begin(numbers):
-        """Hear some at once, where cores and memory are there for it."""
+    def start(numbers):
+        """Start evaluating several in parallel, if there are cores and memory for it."""
         n_jobs = getattr(candidates[numbers[0]].estimator, "n_jobs", 1)
-        alone = n_threads(n_jobs) == 1 or plan.bytes is not None
-        if alone or any(reason(k, plan.steps[k]) for k in numbers):
+        sequential = n_threads(n_jobs) == 1 or plan.bytes is not None
+        if sequential or any(skip_reason(k, plan.steps[k]) for k in numbers):
             return
-        works = [partial(hear, candidates[k], list(known)) for k in numbers]
-        for k, work in zip(numbers, side_by_side(works, n_jobs), strict=True):
-            waiting[k] = pool.submit(work)
+        tasks = [partial(evaluate, candidates[k], list(earlier)) for k in numbers]
+        for k, task in zip(numbers, side_by_side(tasks, n_jobs), strict=True):
+            running[k] = pool.submit(task)
 
     callbacks.expect(len(candidates) + 1)
-    known, waiting = entries, {}
-    # Of many rows the kernels on landmarks find the same view of the columns side by side.
-    leading = [
+    earlier, running = entries, {}
+    # With many rows the kernels on landmarks are evaluated in parallel.
+    kernels = [
         k
         for k, c in enumerate(candidates)
-        if c.provides_view and c.at_once and c.family == "kernel"
+        if c.provides_view and c.one_fit and c.family == "kernel"
     ]
-    leading = leading if any(c.adds_landmarks for c in candidates) else []
-    with ThreadPoolExecutor(2) as pool, unwarned():
+    kernels = kernels if any(c.adds_landmarks for c in candidates) else []
+    with ThreadPoolExecutor(2) as pool, ignore_outlier_warnings():
         for i, (candidate, step) in enumerate(zip(candidates, plan.steps, strict=True)):
-            if i in leading[:1]:
-                begin(leading)
-            if is_late[i] and known is entries:
-                known = list(entries)
-                begin(range(i, len(candidates)))  # the last ones ask nothing of each other
-            why = reason(i, step)
-            if why is not None:
-                entries.append(_unscored(candidate, why))
+            if i in kernels[:1]:
+                start(kernels)
+            if is_late[i] and earlier is entries:
+                earlier = list(entries)
+                start(range(i, len(candidates)))  # the last candidates do not need each other
+            reason = skip_reason(i, step)
+            if reason is not None:
+                entries.append(_unscored(candidate, reason))
                 callbacks.evaluated(entries[-1], weights)
                 continue
             callbacks.begin(candidate.name)
-            entries.append(waiting[i].result() if i in waiting else hear(candidate, known))
+            entries.append(running[i].result() if i in running else evaluate(candidate, earlier))
             callbacks.evaluated(entries[-1], weights)
             callbacks.end()
     return entries
 
 
 @contextmanager
-def unwarned():
-    """Without warnings of guards: the rows that they count are not those of the user."""
+def ignore_outlier_warnings():
+    """Ignore warnings of outliers: their counts are not of the user's rows."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*ten times as far from the middle")
         yield
@@ -282,40 +252,40 @@ def _unscored(candidate, reason):
 
 
 def _learnable(strata, splits):
-    """Whether the rows learned from have two strata, or all rows are of one (regression)."""
+    """Whether the training rows have two strata, or all rows have one (regression)."""
     if len(np.unique(strata)) == 1:
         return True
-    return all(len(np.unique(strata[kept])) > 1 for kept, _ in splits)
+    return all(len(np.unique(strata[train])) > 1 for train, _ in splits)
 
 
 def view_donor(entries, weights=None):
-    """The last model whose view of the columns others take over, if there is one.
+    """The last model whose view of the columns others reuse, or None.
 
-    With the rows' weights: the kernel among them that said most of rows left out.
+    With the rows' weights: the kernel of least held-out loss among these models.
     """
-    found = [e for e in entries if e.candidate.provides_view and e.fitted is not None]
+    donors = [e for e in entries if e.candidate.provides_view and e.fitted is not None]
     if weights is not None:
-        found = [e for e in found if e.candidate.family == "kernel"]
-        found.sort(key=lambda e: -weights[e.rows] @ e.second)
-    return found[-1].fitted.model if found else None
+        donors = [e for e in donors if e.candidate.family == "kernel"]
+        donors.sort(key=lambda e: -weights[e.rows] @ e.proper_losses)
+    return donors[-1].fitted.model if donors else None
 
 
 def finished(entries):
-    """Those that said something of every row to be judged on."""
+    """Those with scores of all held-out rows."""
     return [e for e in entries if e.status == "finished" and len(e.losses)]
 
 
-def searched(entries):
-    """Give the most q / (2 n) for q parameters that a search fitted to the n rows left out."""
-    return max(getattr(e.fitted and e.fitted.model, "_spent", 0.0) for e in entries)
+def search_optimism(entries):
+    """The largest q / (2 n), for q parameters that a search fitted to the n held-out rows."""
+    return max(getattr(e.fitted and e.fitted.model, "_search_optimism", 0.0) for e in entries)
 
 
-def _pays(entries, weights):
+def _kernels_pay(entries, weights):
     """Whether a kernel beat the best linear candidate by a standard error."""
     best = {}
     for e in finished(entries):
-        told = best.get(e.candidate.family)
-        if told is None or weights[e.rows] @ e.losses < weights[told.rows] @ told.losses:
+        other = best.get(e.candidate.family)
+        if other is None or weights[e.rows] @ e.losses < weights[other.rows] @ other.losses:
             best[e.candidate.family] = e
     if len(best) < 2:
         return True
@@ -325,163 +295,165 @@ def _pays(entries, weights):
 
 
 def pilot_rows(n, most=np.inf):
-    """How many rows a pilot learns: a third of those judged, not too few or too many."""
-    return int(np.clip(min(n, most) // 3, *_PILOT))
+    """How many rows a pilot learns: a third of those of the evaluation, within limits."""
+    return int(np.clip(min(n, most) // 3, *_PILOT_ROWS))
 
 
-def _piloted(candidate, entries, X, y, weights, split, strata, score):
-    """Whether a candidate is ahead of the kernel on landmarks after few rows, which both learn.
+def _run_pilot(candidate, entries, X, y, weights, split, strata, score):
+    """Whether a candidate beats the kernel on landmarks when both learn few rows.
 
-    They are judged on the hold-out, the candidate with that kernel's view of the columns and with
-    its own. It goes on with the better one, from what it found.
+    The candidate learns with the kernel's view of the columns and with its own. All are evaluated
+    on the held-out rows. The candidate continues with the better view and the pilot's bandwidths.
     """
-    leading = [e for e in entries if e.candidate.family == "kernel" and e.candidate.provides_view]
-    leading = [e for e in leading if e.fitted is not None][-1:]
-    if not leading or len(y) < 3 * _PILOT[0]:
+    kernels = [e for e in entries if e.candidate.family == "kernel" and e.candidate.provides_view]
+    kernels = [e for e in kernels if e.fitted is not None][-1:]
+    if not kernels or len(y) < 3 * _PILOT_ROWS[0]:
         return True, candidate
-    leader, small = leading[0].fitted.model, leading[0].candidate.small(_FEW_MARKS)
-    few, held = split
-    few = few[: pilot_rows(len(y), candidate.most_rows)]
-    if not _learnable(strata, [(few, held)]):
+    donor, small = kernels[0].fitted.model, kernels[0].candidate.with_landmarks(_PILOT_LANDMARKS)
+    train, held = split
+    train = train[: pilot_rows(len(y), candidate.most_rows)]
+    if not _learnable(strata, [(train, held)]):
         return True, candidate
     start, risks, fits = time.perf_counter(), [], []
-    for one, view in ((candidate, leader), (candidate, None), (small, leader)):
-        fits.append(one.fit(X[few], y[few], weights[few], view))
-        told = score.judge(score.of(fits[-1], X[held]), y[held], weights[held])[0]
-        risks.append(weighted_mean(told, weights[held])[0])
-    alone, spent = bool(risks[1] < risks[0]), time.perf_counter() - start
-    early = min(risks[:2])
-    return bool(early < risks[2]), candidate.after_pilot(fits[alone], spent, early, alone)
+    for one, view in ((candidate, donor), (candidate, None), (small, donor)):
+        fits.append(one.fit(X[train], y[train], weights[train], view))
+        scores = score.scores_of(fits[-1], X[held])
+        losses = score.judge(scores, y[held], weights[held])[0]
+        risks.append(weighted_mean(losses, weights[held])[0])
+    own_view, seconds = bool(risks[1] < risks[0]), time.perf_counter() - start
+    risk = min(risks[:2])
+    candidate = candidate.after_pilot(fits[own_view], seconds, risk, own_view)
+    return bool(risk < risks[2]), candidate
 
 
-def _judge(candidate, X, y, weights, splits, strata, score, entries, groups=None):
-    """Hear a candidate, fold by fold as long as it can still win, or on all rows at once."""
+def _evaluate(candidate, X, y, weights, splits, strata, score, entries, groups=None):
+    """Evaluate a candidate by one fit of all rows, or by folds as long as it can still win."""
     start = time.perf_counter() - candidate.pilot_seconds
-    leader = view_donor(entries, weights if candidate.adds_landmarks else None)
+    donor = view_donor(entries, weights if candidate.adds_landmarks else None)
     held = np.zeros(len(y), dtype=bool)
     held[np.concatenate([out for _, out in splits])] = True
-    if candidate.at_once:
+    if candidate.one_fit:
         learned = np.arange(len(y))
         if candidate.reuses_view and len(y) > candidate.most_rows:
             learned = np.flatnonzero(~held)[: candidate.most_rows]
-        mark = held[learned]
-        more = {"held": mark} if mark.any() else {}
+        held_learned = held[learned]
+        more = {"held": held_learned} if held_learned.any() else {}
         if groups is not None:
             more["groups"] = groups[learned]
-        whole = candidate.fit(X[learned], y[learned], weights[learned], leader, **more)
+        whole = candidate.fit(X[learned], y[learned], weights[learned], donor, **more)
         rows = np.flatnonzero(held)
-        scores = score.recalled(whole) if more else score.of(whole, X[rows])
-        permutation_effects = vars(whole.model).pop("held_out_effects_", None)
-        if permutation_effects is None:
-            permutation_effects = candidate.permutation_effects(whole, X, rows, score)
+        scores = score.pop_held_out(whole) if more else score.scores_of(whole, X[rows])
+        effects = vars(whole.model).pop("held_out_effects_", None)
+        if effects is None:
+            effects = candidate.permutation_effects(whole, X, rows, score)
         entry = _entry(candidate, scores, rows, y, weights, score, start, whole)
-        complete = (
-            permutation_effects is not None and permutation_effects.shape[2] == scores.shape[1]
-        )
-        return entry._replace(permutation_effects=permutation_effects if complete else None)
-    scores, rows, trace, entry = [], [], None, None
+        complete = effects is not None and effects.shape[2] == scores.shape[1]
+        return entry._replace(permutation_effects=effects if complete else None)
+    parts, rows, trace, entry = [], [], None, None
     if candidate.three_folds:
         fold, count = folds_of(strata, groups, _THREE_FOLDS)
         splits = [(np.arange(len(y)), np.flatnonzero(fold == f)) for f in range(count)]
-    for i, (kept, out) in enumerate(splits):
+    for i, (train, out) in enumerate(splits):
         if candidate.three_folds:
             more = {} if groups is None else {"groups": groups}
-            mark = np.isin(kept, out)
-            fitted = candidate.fit(X, y, weights, leader, held=mark, column_groups=None, **more)
-            told = score.recalled(fitted)
+            in_fold = np.isin(train, out)
+            fitted = candidate.fit(X, y, weights, donor, held=in_fold, column_groups=None, **more)
+            scores = score.pop_held_out(fitted)
         else:
-            fitted = candidate.fit(X[kept], y[kept], weights[kept], leader)
-            told = score.of(fitted, X[out])
+            fitted = candidate.fit(X[train], y[train], weights[train], donor)
+            scores = score.scores_of(fitted, X[out])
         trace = trace or _trace(fitted.model)
-        scores, rows = [*scores, told], [*rows, out]
+        parts, rows = [*parts, scores], [*rows, out]
         order = np.concatenate(rows)
         at = np.argsort(order)
-        told = np.concatenate(scores)[at]
-        entry = _entry(candidate, told, order[at], y, weights, score, start)._replace(trace=trace)
+        scores = np.concatenate(parts)[at]
+        entry = _entry(candidate, scores, order[at], y, weights, score, start)
+        entry = entry._replace(trace=trace)
         others = finished(entries)
         if others and i < len(splits) - 1:
-            best = min(others, key=lambda e: weights[e.rows] @ e.second)
-            here = np.searchsorted(best.rows, entry.rows)
-            mean, error = weighted_mean(entry.second - best.second[here], weights[entry.rows])
-            if mean > _LOST * error:
+            best = min(others, key=lambda e: weights[e.rows] @ e.proper_losses)
+            same_rows = np.searchsorted(best.rows, entry.rows)
+            gap = entry.proper_losses - best.proper_losses[same_rows]
+            mean, error = weighted_mean(gap, weights[entry.rows])
+            if mean > _STOPPED * error:
                 return entry._replace(status=f"stopped after {i + 1} of {len(splits)} folds")
     return entry
 
 
 def _entry(candidate, scores, rows, y, weights, score, start, whole=None):
-    losses, second = score.judge(scores, y[rows], weights[rows])
+    losses, proper = score.judge(scores, y[rows], weights[rows])
     trace = None if whole is None else _trace(whole.model)
     seconds = time.perf_counter() - start
-    return Entry(candidate, scores, losses, second, rows, seconds, "finished", trace, whole)
+    return Entry(candidate, scores, losses, proper, rows, seconds, "finished", trace, whole)
 
 
 def stack(entries, y, weights, score):
-    """What the finished entries make together, the entries in it, and the sentence that says so.
+    """The stack of the finished entries, the entries in it, and a sentence for the report.
 
     Returns
     -------
     Stack or None
         None if there were too few rows to compare.
     list of Entry
-        The largest share first; without a stack the cheapest alone.
+        The largest share first; without a stack the cheapest entry.
     str
     """
     evaluated = finished(entries)
     if not evaluated:
         first = [e for e in entries if e.status == "finished"] or entries
-        return None, first[:1], "There were too few rows to compare: the cheapest is taken."
+        return None, first[:1], "There are too few rows to compare: the cheapest candidate is used."
     rows = evaluated[0].rows
-    joined = score.stack([e.scores for e in evaluated], y[rows], weights[rows], searched(evaluated))
-    order = [i for i in np.argsort(-joined.shares, kind="stable") if joined.shares[i] > 0.0]
-    order = order or [int(np.argmin([weights[rows] @ e.second for e in evaluated]))]
-    parts = ", ".join(f"{evaluated[i].candidate.name!r} {joined.shares[i]:.0%}" for i in order)
-    best = min(evaluated, key=lambda e: weights[rows] @ e.second)
-    alone, column_groups = (
-        weighted_mean(v, weights[rows])[0] for v in (best.second, joined.losses)
+    joined = score.stack(
+        [e.scores for e in evaluated], y[rows], weights[rows], search_optimism(evaluated)
     )
-    words = f"{parts}: left-out {score.kind} {column_groups:.4g}"
+    order = [i for i in np.argsort(-joined.shares, kind="stable") if joined.shares[i] > 0.0]
+    order = order or [int(np.argmin([weights[rows] @ e.proper_losses for e in evaluated]))]
+    shares = ", ".join(f"{evaluated[i].candidate.name!r} {joined.shares[i]:.0%}" for i in order)
+    best = min(evaluated, key=lambda e: weights[rows] @ e.proper_losses)
+    best_risk, risk = (
+        weighted_mean(v, weights[rows])[0] for v in (best.proper_losses, joined.losses)
+    )
+    sentence = f"{shares}: held-out {score.kind} {risk:.4g}"
     if len(order) > 1:
-        words += f", {alone:.4g} of {best.candidate.name!r} alone"
+        sentence += f", {best_risk:.4g} for {best.candidate.name!r} alone"
     chosen = np.array(order)
     joined = Stack(joined.weights[chosen], joined.offsets, joined.shares[chosen], joined.losses)
-    return joined, [evaluated[i] for i in order], words + "."
+    return joined, [evaluated[i] for i in order], sentence + "."
 
 
 def importances(joined, entries, y, weights, score):
-    """How much more the stack loses on rows left out for every change of columns, or None.
+    """How much the stack's held-out loss grows with every change of columns, or None.
 
-    The changes are those of `Entry.moves`: permutation importances of a cyclic permutation, without
-    another fit, as far as every model in the stack knows them.
+    The changes are those of `Entry.permutation_effects`: permutation importances of a cyclic
+    permutation, without another fit. None if a model of the stack does not have them.
     """
     if joined is None or any(e.permutation_effects is None for e in entries):
         return None
-    few = min(e.permutation_effects.shape[1] for e in entries)
-    rows = entries[0].rows[:few]
+    n = min(e.permutation_effects.shape[1] for e in entries)
+    rows = entries[0].rows[:n]
 
-    def losses(scores):
+    def risk(scores):
         return weighted_mean(score.losses(joined.join(scores), y[rows]), weights[rows])[0]
 
-    told = [e.scores[:few] for e in entries]
-    before = losses(told)
-    each = zip(*(e.permutation_effects[:, :few] for e in entries), strict=True)
-    return (
-        np.array([losses([F + m for F, m in zip(told, moved, strict=True)]) for moved in each])
-        - before
-    )
+    scores = [e.scores[:n] for e in entries]
+    before = risk(scores)
+    effects = zip(*(e.permutation_effects[:, :n] for e in entries), strict=True)
+    after = [risk([F + m for F, m in zip(scores, each, strict=True)]) for each in effects]
+    return np.array(after) - before
 
 
-def wants_all_rows(entry, n, weights):
-    """Whether a candidate that was judged after its most rows of n rows should learn all of them.
+def should_learn_all_rows(entry, n, weights):
+    """Whether a candidate that was evaluated after learning `most_rows` of n rows should learn all.
 
-    Its risks after the pilot and after the race are two points of a power law of the rows. It
-    should if the risk after n rows lies more than a standard error below that after the race.
+    Its risks after the pilot and after the evaluation are two points of a power law of the rows.
+    It should if the expected risk after n rows is lower by more than a standard error.
     """
     pilot, most = entry.candidate.pilot_risk, entry.candidate.most_rows
     if entry.fitted is None or n <= most or not pilot > 0.0:
         return False
     risk, error = weighted_mean(entry.losses, weights[entry.rows])
-    fall = np.log(pilot / max(risk, 1e-300)) / np.log(most / pilot_rows(n, most))
-    return bool(risk * (1.0 - (n / most) ** -max(fall, 0.0)) > error)
+    exponent = np.log(pilot / max(risk, 1e-300)) / np.log(most / pilot_rows(n, most))
+    return bool(risk * (1.0 - (n / most) ** -max(exponent, 0.0)) > error)
 
 
 def _trace(model):
@@ -511,73 +483,63 @@ def weighted_mean(values, weights):
 
 
 class Classes(NamedTuple):
-    """Of classification: log-odds, judged by mistakes and log-losses.
-
-    Attributes
-    ----------
-    n_classes : int
-    """
+    """Scores of classification: log-odds, with mistakes and log-losses."""
 
     n_classes: int
     task = "classification"
     kind = "log-loss"
 
-    def of(self, fitted, X):
-        """Log-odds of the second class or of all; the least for a class that is not known."""
+    def scores_of(self, fitted, X):
+        """Log-odds of the second class or of all; the row's minimum for an unknown class."""
         scores = fitted.model.decision_function(fitted.show(X))
         return self._of_all(scores, fitted.model.classes_)
 
-    def recalled(self, fitted):
-        """What a model said of rows left out while it learned the others; it forgets it."""
+    def pop_held_out(self, fitted):
+        """The held-out scores of a model, which are removed from it."""
         return self._of_all(vars(fitted.model).pop("held_out_values_"), fitted.model.classes_)
 
-    def _of_all(self, scores, known):
+    def _of_all(self, scores, model_classes):
         scores = scores.reshape(len(scores), -1).astype(np.float64)
-        if self.n_classes == 2 or len(known) == self.n_classes:
+        if self.n_classes == 2 or len(model_classes) == self.n_classes:
             return scores
         if scores.shape[1] == 1:
             scores = np.hstack([-scores, scores])
         out = np.repeat(scores.min(axis=1, keepdims=True), self.n_classes, axis=1)
-        out[:, known] = scores
+        out[:, model_classes] = scores
         return out
 
     def judge(self, scores, y, weights):
         """Mistakes, and log-losses with the best slope and offsets, of every row."""
         joined = stack_classes([scores], y, weights)
-        told = joined.join([scores])
-        chosen = told[:, 0] > 0.0 if told.shape[1] == 1 else told.argmax(axis=1)
+        log_odds = joined.join([scores])
+        chosen = log_odds[:, 0] > 0.0 if log_odds.shape[1] == 1 else log_odds.argmax(axis=1)
         return (chosen != y).astype(float), joined.losses
 
     def losses(self, scores, y):
         """Log-losses."""
         return log_losses(scores, y)
 
-    def stack(self, scores, y, weights, spent=0.0):
+    def stack(self, scores, y, weights, optimism=0.0):
         """The stack of least log-loss."""
-        return stack_classes(scores, y, weights, whole=False, spent=spent)
+        return stack_classes(scores, y, weights, whole=False, optimism=optimism)
 
 
 class Targets(NamedTuple):
-    """Of regression: predictions, judged by squares, in units of the variances of several targets.
+    """Scores of regression: predictions, with squared errors."""
 
-    Attributes
-    ----------
-    spread : ndarray of shape (n_outputs,)
-    """
-
-    spread: np.ndarray
+    spread: np.ndarray  # units of the squared errors of several targets, of shape (n_outputs,)
     task = "regression"
     kind = "squared error"
 
-    def of(self, fitted, X):
+    def scores_of(self, fitted, X):
         """Predictions of shape (n, n_outputs)."""
-        told = fitted.model.predict(fitted.show(X))
-        return np.asarray(told, dtype=np.float64).reshape(len(told), -1)
+        predictions = fitted.model.predict(fitted.show(X))
+        return np.asarray(predictions, dtype=np.float64).reshape(len(predictions), -1)
 
-    def recalled(self, fitted):
-        """What a model said of rows left out while it learned the others; it forgets it."""
-        told = vars(fitted.model).pop("held_out_values_")
-        return np.asarray(told, dtype=np.float64).reshape(len(told), -1)
+    def pop_held_out(self, fitted):
+        """The held-out predictions of a model, which are removed from it."""
+        predictions = vars(fitted.model).pop("held_out_values_")
+        return np.asarray(predictions, dtype=np.float64).reshape(len(predictions), -1)
 
     def losses(self, predicted, y):
         """Squared errors."""
@@ -588,6 +550,6 @@ class Targets(NamedTuple):
         square = self.losses(predicted, y)
         return square, square
 
-    def stack(self, scores, y, weights, spent=0.0):
+    def stack(self, scores, y, weights, optimism=0.0):
         """The stack of least squared error."""
-        return stack_targets(scores, y.reshape(len(y), -1), weights, self.spread, spent)
+        return stack_targets(scores, y.reshape(len(y), -1), weights, self.spread, optimism)

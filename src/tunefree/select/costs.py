@@ -1,9 +1,9 @@
-"""The plan of a race: what each candidate costs, and what is let go, worked out before work starts.
+"""The plan of a fit: what each candidate costs and which are skipped, computed before work starts.
 
-Costs are declared: formulas of the data's shape in seconds of the reference core (one that makes
-2e10 multiply-adds a second in a product of matrices) and in bytes at the peak, above what was
-measured. What goes beyond the time or the memory allowed is made smaller, the dearest first, or
-left out. A plan is a record: as `budget=` it is followed again, on another machine, too.
+Costs are formulas of the data's shape, fitted to the upper end of measurements. Time is in seconds
+of the reference core, which makes 2e10 multiply-adds a second in a product of matrices. Memory is
+in bytes at the peak. Candidates beyond the time or memory allowed are made smaller, the most
+expensive first, or skipped. A plan given as `budget=` is followed again, also on another machine.
 """
 
 import re
@@ -17,55 +17,43 @@ from tunefree._process import amount, machine_memory, one_blas_thread
 
 # Seconds allowed when no budget is given: five minutes of the reference core.
 _DEFAULT = 300.0
-# What the probe of the machine's speed takes on the reference core.
+# Seconds of the speed test on the reference core.
 _PROBE = 0.0095
 
 
 class Cost(NamedTuple):
-    """Seconds of the reference core, and bytes at the peak beside the data."""
+    """Seconds of the reference core, and bytes at the peak in addition to the data."""
 
     seconds: float
     bytes: float
 
 
 class Step(NamedTuple):
-    """What becomes of a candidate.
-
-    Attributes
-    ----------
-    candidate : str
-    seconds, bytes : float
-        What judging it and its last fit take at most: seconds of the reference core.
-    limit : int or None
-        Landmarks or rows that it is limited to; None without a limit.
-    unit : str
-        'landmarks' or 'rows'.
-    reason : str
-        Why it is left out; '' if it takes part.
-    """
+    """What is planned for one candidate."""
 
     candidate: str
-    seconds: float
+    seconds: float  # of the reference core, at most: its evaluation and its last fit
     bytes: float
-    limit: int | None = None
-    unit: str = ""
-    reason: str = ""
+    limit: int | None = None  # landmarks or rows that it is limited to; None without a limit
+    unit: str = ""  # of the limit: 'landmarks' or 'rows'
+    reason: str = ""  # why it is skipped; '' if it is not
 
 
 class Plan(NamedTuple):
-    """What takes part in a race, fixed before it starts; given as `budget=` it is followed again.
+    """What a fit evaluates, fixed before it starts; given as `budget=` it is followed again.
 
     Attributes
     ----------
     steps : tuple of Step
     seconds : float
+        The budget.
     bytes : float or None
-        Allowed; bytes if they were given.
+        The memory allowed, if it was given.
     speed : float
-        Of the machine in units of the reference core, where seconds are those of a clock; else 1.
+        Of the machine in units of the reference core, if the budget is clock time; else 1.
     again : float or None
-        Seconds of the reference core that learning all rows may take in the end, of what was judged
-        on some; None if it may not.
+        Seconds of the reference core planned for last fits on all rows, of candidates evaluated on
+        a part of them; None if the budget does not allow these.
     """
 
     steps: tuple
@@ -76,22 +64,23 @@ class Plan(NamedTuple):
 
     @property
     def expected(self):
-        """The `Cost` of all steps, seconds by the machine's clock."""
-        taken = [s for s in self.steps if not s.reason]
-        seconds = sum(s.seconds for s in taken) + (self.again or 0.0)
-        return Cost(seconds / self.speed, max(s.bytes for s in taken))
+        """The `Cost` of all steps, in seconds of the machine's clock."""
+        included = [s for s in self.steps if not s.reason]
+        seconds = sum(s.seconds for s in included) + (self.again or 0.0)
+        return Cost(seconds / self.speed, max(s.bytes for s in included))
 
     @property
-    def told(self):
-        """What was made smaller, in a sentence; '' if nothing was."""
-        few = [
+    def limitations(self):
+        """A sentence on candidates that were made smaller; '' if none was."""
+        limited = [
             f"{s.candidate} to {s.limit} {s.unit}" for s in self.steps if s.limit and not s.reason
         ]
-        return f"Limited by the plan: {', '.join(few)}." if few else ""
+        return f"Limited by the plan: {', '.join(limited)}." if limited else ""
 
     def __repr__(self):
         cost = self.expected
-        lines = [f"Plan: at most {cost.seconds:.2g} s and {amount(cost.bytes)} beside the data"]
+        memory = f"{amount(cost.bytes)} in addition to the data"
+        lines = [f"Plan: at most {cost.seconds:.2g} s and {memory}"]
         for step in self.steps:
             words = f"{step.seconds / self.speed:.2g} s, {amount(step.bytes)}"
             words += f", limited to {step.limit} {step.unit}" if step.limit else ""
@@ -102,14 +91,14 @@ class Plan(NamedTuple):
 
 
 class Limits:
-    """What a fit may take, counted from the moment that this is made.
+    """The time and memory that a fit may take; the clock starts when this is created.
 
     Parameters
     ----------
     budget : None, float, str or Plan
-        Seconds of the reference core; text such as "30s" is seconds of the clock.
+        Seconds of the reference core; text such as "30s" is clock time.
     max_memory : None, int or str
-        Bytes; text such as "2GB". None is three quarters of what the process may have.
+        Bytes, or text such as "2GB". None is three quarters of what the process may have.
 
     Examples
     --------
@@ -121,28 +110,28 @@ class Limits:
         self.start, self.plan, self.measured = time.perf_counter(), None, False
         self.seconds, self.bytes = _DEFAULT, _memory(max_memory)
         self.given = None if max_memory is None else self.bytes
-        words = f"budget={budget!r} is neither seconds, nor text such as '30s', nor a plan."
+        message = f"budget={budget!r} is neither seconds, nor text such as '30s', nor a plan."
         if isinstance(budget, Plan):
             self.plan = budget
         elif isinstance(budget, str):
             found = re.fullmatch(r"\s*(\d+\.?\d*)\s*(s|min|h)\s*", budget)
             if not found or not float(found[1]) > 0:
-                raise ValueError(words)
+                raise ValueError(message)
             self.seconds = float(found[1]) * {"s": 1, "min": 60, "h": 3600}[found[2]]
             self.measured = True
         elif budget is not None:
             if isinstance(budget, bool) or not isinstance(budget, int | float | np.number):
-                raise ValueError(words)
+                raise ValueError(message)
             if not budget > 0:
                 raise ValueError(f"budget={budget!r} is not positive.")
             self.seconds = float(budget)
 
     def plan_for(self, candidates, cost, again):
-        """A `Plan`, and the candidates with their limits, those left out as they were.
+        """A `Plan`, and the candidates with their limits; skipped ones are unchanged.
 
-        `cost(candidate)` is the `Cost` of all that is done with it, `again(candidate)` that of
-        learning all rows after it was judged on some; a candidate has a `name`,
-        `limits` that it can have, the largest first, in some `unit`, and `limited(limit)`.
+        `cost(candidate)` is the `Cost` of its evaluation and last fit, `again(candidate)` that of a
+        last fit on all rows if it was evaluated on a part of them. A candidate has a `name`, its
+        possible `limits`, the largest first, their `unit`, and a method `limited(limit)`.
         """
         if self.plan is not None:
             return _followed(self.plan, candidates)
@@ -151,41 +140,42 @@ class Limits:
             speed = machine_speed()
             allowed = (self.seconds - (time.perf_counter() - self.start)) * speed
         options = [[_step(c, limit, cost) for limit in (None, *c.limits)] for c in candidates]
-        least = int(np.argmin([steps[-1].seconds for steps in options]))
-        taken: list[Step] = []
-        for steps in options:  # memory: each by itself
-            small = [s for s in steps if s.bytes <= self.bytes]
-            words = f"would take {amount(steps[-1].bytes)}, beyond max_memory"
-            taken.append(small[0] if small else steps[-1]._replace(reason=words))
-        if all(s.reason for s in taken):
+        cheapest = int(np.argmin([steps[-1].seconds for steps in options]))
+        planned: list[Step] = []
+        for steps in options:  # memory: candidates run one after the other
+            fitting = [s for s in steps if s.bytes <= self.bytes]
+            reason = f"would take {amount(steps[-1].bytes)}, beyond max_memory"
+            planned.append(fitting[0] if fitting else steps[-1]._replace(reason=reason))
+        if all(s.reason for s in planned):
+            step = planned[cheapest]
             raise MemoryError(
-                f"max_memory={amount(self.bytes)} is too little: {taken[least].candidate!r}, the "
-                f"cheapest candidate, takes about {amount(taken[least].bytes)} beside the data. "
-                "Give fewer columns, or learn from a file with fit_source (PiSTOL, Reflectron)."
+                f"max_memory={amount(self.bytes)} is too little: {step.candidate!r}, the cheapest "
+                f"candidate, takes about {amount(step.bytes)} in addition to the data. Give fewer "
+                "columns, or learn from a file with fit_source (PiSTOL, Reflectron)."
             )
-        least = min(
-            (i for i, s in enumerate(taken) if not s.reason), key=lambda i: options[i][-1].seconds
+        cheapest = min(
+            (i for i, s in enumerate(planned) if not s.reason), key=lambda i: options[i][-1].seconds
         )
 
-        def spent():
-            return sum(s.seconds for s in taken if not s.reason)
+        def total_seconds():
+            return sum(s.seconds for s in planned if not s.reason)
 
-        while spent() > allowed:
-            in_turn = sorted(range(len(taken)), key=lambda i: -taken[i].seconds)
-            running = [i for i in in_turn if not taken[i].reason]
-            smaller = {i: _smaller(taken[i], options[i]) for i in running}
-            can = [i for i in running if i != least or smaller[i]]
-            if not can:
+        while total_seconds() > allowed:
+            by_cost = sorted(range(len(planned)), key=lambda i: -planned[i].seconds)
+            included = [i for i in by_cost if not planned[i].reason]
+            smaller = {i: _smaller(planned[i], options[i]) for i in included}
+            reducible = [i for i in included if i != cheapest or smaller[i]]
+            if not reducible:
                 break
-            step = taken[can[0]]
-            words = f"would take {step.seconds / speed:.2g} s, beyond the budget"
-            taken[can[0]] = smaller[can[0]] or step._replace(reason=words)
-        limited = [c.limited(s.limit) for c, s in zip(candidates, taken, strict=True)]
-        later = [again(c) for c, s in zip(limited, taken, strict=True) if not s.reason]
-        more: float | None = sum(c.seconds for c in later)
-        if spent() + more > allowed or any(c.bytes > self.bytes for c in later):
-            more = None
-        return Plan(tuple(taken), self.seconds, self.given, speed, more), limited
+            step = planned[reducible[0]]
+            reason = f"would take {step.seconds / speed:.2g} s, beyond the budget"
+            planned[reducible[0]] = smaller[reducible[0]] or step._replace(reason=reason)
+        limited = [c.limited(s.limit) for c, s in zip(candidates, planned, strict=True)]
+        last_fits = [again(c) for c, s in zip(limited, planned, strict=True) if not s.reason]
+        seconds: float | None = sum(c.seconds for c in last_fits)
+        if total_seconds() + seconds > allowed or any(c.bytes > self.bytes for c in last_fits):
+            seconds = None
+        return Plan(tuple(planned), self.seconds, self.given, speed, seconds), limited
 
 
 def _step(candidate, limit, cost):
@@ -194,14 +184,14 @@ def _step(candidate, limit, cost):
 
 
 def _smaller(step, steps):
-    """The largest that a step can still be made smaller to, or None."""
+    """The largest version of a step that is cheaper than it and fits the memory, or None."""
     return next((s for s in steps if s.seconds < step.seconds and s.bytes <= step.bytes), None)
 
 
 def _followed(plan, candidates):
     steps = {s.candidate: s for s in plan.steps}
-    strange = [c.name for c in candidates if c.name not in steps]
-    if strange or len(steps) > len(candidates):
+    unknown = [c.name for c in candidates if c.name not in steps]
+    if unknown or len(steps) > len(candidates):
         raise ValueError(
             f"budget= is a plan of {', '.join(steps)}; the candidates for these data are "
             f"{', '.join(c.name for c in candidates)}."
@@ -224,7 +214,7 @@ def _memory(given):
 
 
 def machine_speed():
-    """The machine's speed in units of the reference core, as it is now: other work slows it."""
+    """The machine's current speed in units of the reference core; other processes slow it down."""
     A, values = _material()
     with one_blas_thread():
         took: list[float] = []

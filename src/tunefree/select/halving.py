@@ -1,14 +1,14 @@
-"""Stochastic runs of several configurations, side by side; those that fall behind end.
+"""Successive halving: stochastic runs of several configurations, side by side.
 
-Each predicts every row before it learns it, so the runs can be compared on a stream that is read
-once. When the number of rows has doubled (from 1,024 on), the worse half of the runs ends.
+Each run predicts every row before it learns it, so that runs can be compared on a stream that is
+read once. Whenever the number of rows has doubled (from 1,024 on), the worse half of the runs ends.
 
-The automatic step of a run is a multiple of what Theorem 5.2 asks for, sigma / (L C^2 B), with the
-longest row so far as C; the multiples are tried side by side.
+The automatic step of a run is a multiple of sigma / (L C^2 B), the step of Theorem 5.2, with C the
+norm of the longest row so far. Several multiples run side by side.
 
-A stream is learned in a unit of its own, taken from its first rows, so that all columns times one
-factor are the same stream: a hypentropy's beta, the intercept beside the columns, and steps that
-are numbers mean the same at every scale.
+The rows of a stream are divided by a unit, which is computed from its first rows. So multiplying
+all columns by one factor changes nothing: a hypentropy's beta, the intercept, and steps given as
+numbers mean the same at every scale.
 """
 
 from typing import Any, NamedTuple
@@ -23,19 +23,20 @@ from tunefree.robust import OutlierFilter
 
 MULTIPLES = (1.0 / 16.0, 0.25, 1.0, 4.0, 16.0)
 _FIRST_HALVING = 1024
-# How many rows the unit of a stream is learned from, and how many may be empty before it is 1.
+# Rows from which the unit of a stream is computed; after so many rows of zeros only, it is 1.
 _FIRST_ROWS, _MOST_ROWS = 64, 1024
-# A run this many times worse than one that has learned nothing has diverged.
+# A run has diverged if its risk is so many times that of a run that has learned nothing.
 HOPELESS = 100.0
-# Where means have two ends nothing is that bad: so many times worse than the mean is worth a word.
+# Risks of bounded means never become so large. There a run is worse than the constant if its risk
+# is so many times that of the mean of the targets.
 _BEATEN = 1.5
 
 
 class Pace(NamedTuple):
-    """How long a run's steps are: `fixed`, or numerator / C^2 up to `most`.
+    """The steps of a run: `fixed`, or numerator / C^2 up to `most`.
 
-    C^2 is the largest of a row so far: its squared norm of the `exponent`, and `euclidean` times
-    its squared Euclidean norm; an intercept adds `extra`.
+    For each row: the squared norm of the `exponent`, plus `euclidean` times the squared Euclidean
+    norm. C^2 is the largest value so far, plus `extra` for an intercept.
     """
 
     fixed: float | None
@@ -46,7 +47,7 @@ class Pace(NamedTuple):
     euclidean: float = 0.0
 
     def steps(self, X, longest):
-        """Steps for rows, and the length of the longest row so far."""
+        """Steps for rows, and the largest norm so far."""
         n = X.shape[0]
         if self.fixed is not None:
             return np.full(n, self.fixed), longest
@@ -61,7 +62,7 @@ class Pace(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One of the runs; rows are divided by `unit`, in which `longest` is the longest so far."""
+    """One run. Rows are divided by `unit`; in this unit `longest` is the largest norm so far."""
 
     configuration: Any
     learner: Any
@@ -71,42 +72,38 @@ class Run(NamedTuple):
     longest: float = 0.0
 
     def learn(self, X, targets, weights):
-        """The run after more rows, in its unit; this one is consumed."""
+        """The run after more rows in its unit. Do not use this one afterwards."""
         steps, longest = self.pace.steps(X, self.longest)
         state = self.learner.scan(self.state, X, targets, weights, steps)
         return self._replace(state=state, longest=longest)
 
     def read(self):
-        """Parameters (k, d) and intercepts (k,), for rows as they are."""
+        """Parameters (k, d) and intercepts (k,), for rows in their original scale."""
         theta, offset = self.learner.read(self.state)
         return theta / self.unit, offset
 
     def risk(self):
-        """Of the predictions before learning."""
+        """The progressive risk."""
         return discounted_risk(self.state.clock)
 
 
 class Halving(NamedTuple):
-    """Runs side by side, after `seen` rows.
-
-    Of a stream: `guards` of the rows and of the targets, whether it `is_open` (the last output is
-    for classes that may yet appear), where to `start` from and what is `waiting` while its unit is
-    not known, and the `tally`: weight, weighted targets, squared errors of having learned nothing.
-    """
+    """Runs side by side, after `seen` rows. The fields after these are for streams."""
 
     runs: tuple
     seen: int = 0
-    guards: tuple = ()
-    is_open: bool = False
-    start: tuple | None = None
-    waiting: tuple = ()
+    guards: tuple = ()  # outlier filters of rows and of targets
+    is_open: bool = False  # whether the last output is for classes that may still appear
+    start: tuple | None = None  # initial (theta, offset), while the unit is unknown
+    waiting: tuple = ()  # the rows until then
+    # Per output: weights, weighted targets and squared errors of a run that has learned nothing.
     tally: Any = None  # an array of shape (3, n_outputs)
 
     @classmethod
     def begin(cls, runs, d, k, start):
         """Runs (of any state) before the first row of d columns and k outputs.
 
-        `start` is (theta, offset), or None for each, for rows as they are.
+        `start` is (theta, offset), each may be None, for rows in their original scale.
         """
         theta, offset = start
         runs = tuple(
@@ -119,45 +116,44 @@ class Halving(NamedTuple):
         return cls(runs, guards=guards, tally=np.zeros((3, k)))
 
     def n_outputs(self):
-        """How many predictions a row."""
+        """The number of outputs."""
         return len(self.runs[0].state.offset)
 
     def take(self, X, targets, weights):
-        """The runs after more rows of a stream, which may have to wait."""
+        """The runs after more rows of a stream; rows wait while the unit is unknown."""
         start = self.start
-        blank = self.runs[0].learner.link.mean(np.zeros(self.n_outputs())) - targets
+        gap = self.runs[0].learner.link.mean(np.zeros(self.n_outputs())) - targets
         with np.errstate(over="ignore"):
-            lines = (
-                np.stack([np.ones_like(targets), targets, blank**2], axis=1)
-                * weights[:, None, None]
+            terms = (
+                np.stack([np.ones_like(targets), targets, gap**2], axis=1) * weights[:, None, None]
             )
-            tally = np.add.accumulate(np.concatenate([self.tally[None], lines]))[-1]
+            tally = np.add.accumulate(np.concatenate([self.tally[None], terms]))[-1]
         halving = self._replace(tally=tally)
         if start is not None:
             return halving._replace(waiting=(*self.waiting, (X, targets, weights)))
         return halving.learn(X, targets, weights)
 
     def unit(self, now=False):
-        """The unit of the rows that wait, None while they are too few; `now` asks for any.
+        """The unit of the waiting rows; None while they are too few, unless `now`.
 
-        It is the median of the rows' largest entries in size, of the first 64 rows (more, up to
-        1,024, while all are 0).
+        It is the median, over the first 64 rows, of a row's largest absolute entry. While all are
+        0, up to 1,024 rows are awaited.
         """
-        tops = np.concatenate([_tops(X) for X, _, _ in self.waiting])
-        filled = np.flatnonzero(tops > 0.0)
+        sizes = np.concatenate([_largest_entries(X) for X, _, _ in self.waiting])
+        filled = np.flatnonzero(sizes > 0.0)
         enough = max(_FIRST_ROWS, min(filled[0] + 1 if len(filled) else _MOST_ROWS, _MOST_ROWS))
-        if len(tops) < enough and not now:
+        if len(sizes) < enough and not now:
             return None
-        tops = np.sort(tops[:enough][tops[:enough] > 0.0])
-        return float(tops[len(tops) // 2]) if len(tops) else 1.0
+        sizes = np.sort(sizes[:enough][sizes[:enough] > 0.0])
+        return float(sizes[len(sizes) // 2]) if len(sizes) else 1.0
 
     def diverged(self, run):
-        """Whether a run predicts far worse than one that had learned nothing."""
+        """Whether a run predicts far worse than a run that has learned nothing."""
         weight, _, squares = self.tally
         return not run.risk() <= HOPELESS * squares.sum() / max(weight[0], 1e-300)
 
     def beaten(self, run):
-        """Whether the targets' mean predicts better than a run of means that have two ends."""
+        """Whether, for bounded means, the mean of the targets predicts better than a run."""
         weight, sums, squares = self.tally / max(self.tally[0, 0], 1e-300)
         link = run.learner.link
         if self.seen < _FIRST_HALVING or not np.isfinite(getattr(link, "range", np.inf)).all():
@@ -166,7 +162,7 @@ class Halving(NamedTuple):
         return run.risk() > _BEATEN * np.sum(squares - gap**2) > 0.0
 
     def constant(self):
-        """The predictor of the targets' mean: parameters and intercepts."""
+        """Parameters and intercepts that predict the mean of the targets."""
         learner, d = self.runs[0].learner, len(self.guards[0].centre)
         theta, offset = np.zeros((self.n_outputs(), d)), np.zeros(self.n_outputs())
         low, high = getattr(learner.link, "range", (np.inf, -np.inf))
@@ -177,7 +173,7 @@ class Halving(NamedTuple):
         return theta, offset
 
     def learn(self, X, targets, weights, *, halve=True):
-        """The runs after more rows, in the order given; these are consumed."""
+        """The runs after more rows, in the order given. Do not use these afterwards."""
         halving, start = self, 0
         while start < len(targets):
             grid = max(_FIRST_HALVING, 1 << halving.seen.bit_length())
@@ -194,19 +190,19 @@ class Halving(NamedTuple):
         return halving
 
     def outputs(self, index, sign, ends):
-        """Outputs rearranged: the new i is sign[i] times the old index[i].
+        """Rearrange outputs: the new output i is sign[i] times the old output index[i].
 
         A negative sign needs an odd potential, no constraint, and a link with
-        mean(s) + mean(-s) = ends, the sum of the two ends of its range.
+        mean(s) + mean(-s) = ends, the sum of the two limits of its range.
         """
         sign = np.array(sign)
         runs = tuple(
             run._replace(state=run.learner.outputs(run.state, index, sign, ends))
             for run in self.runs
         )
-        of_rows, of_targets = self.guards
-        arrays = (np.ascontiguousarray(a[index]) for a in of_targets[:-1])
-        guards = of_rows, OutlierFilter(*arrays, clock=of_targets.clock)
+        row_filter, target_filter = self.guards
+        arrays = (np.ascontiguousarray(a[index]) for a in target_filter[:-1])
+        guards = row_filter, OutlierFilter(*arrays, clock=target_filter.clock)
         tally, start = self.tally[:, index], self.start
         tally[1] = np.where(sign > 0.0, tally[1], ends * tally[0] - tally[1])
         if start is not None:
@@ -218,17 +214,17 @@ class Halving(NamedTuple):
         return self._replace(runs=runs, guards=guards, tally=tally, start=start, waiting=waiting)
 
     def only(self, kept):
-        """Some of the runs, by their numbers."""
+        """The runs of these numbers."""
         return self._replace(runs=tuple(self.runs[i] for i in kept))
 
 
 def better_half(risks):
-    """Which are the better half, in their order."""
+    """The numbers of the better half, ascending."""
     return sorted(np.argsort(risks, kind="stable")[: (len(risks) + 1) // 2])
 
 
-def _tops(X):
-    """The largest size of an entry in each row."""
+def _largest_entries(X):
+    """The largest absolute entry of each row."""
     if sparse.issparse(X):
         return np.asarray(abs(X).max(axis=1).todense(), dtype=float).reshape(-1)
     return np.abs(X).max(axis=1, initial=0.0).astype(float)

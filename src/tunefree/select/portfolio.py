@@ -1,7 +1,7 @@
-"""A portfolio: several learners under several views, swept over the data together.
+"""A portfolio: several learners in several views, which learn side by side in the same passes.
 
-All members learn the same rows in the same order and are scored by progressive validation, so that
-choosing among them costs no data; the best ones go on for further passes and are averaged.
+All members learn the same rows in the same order. Progressive validation scores them, so that the
+selection needs no held-out rows. The best members continue for further passes and are averaged.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from tunefree.select.progressive_risk import (
 
 
 class Member(NamedTuple):
-    """A learner and the view under which it sees the data."""
+    """A learner and the view of the columns that it is given."""
 
     view: str
     learner: Any
@@ -29,31 +29,18 @@ class Member(NamedTuple):
 
 
 class PortfolioState(NamedTuple):
-    """State of a run.
+    """State of a run."""
 
-    Attributes
-    ----------
-    views : dict of str to View
-    members : tuple
-        The members' states; None once a member is out.
-    progress : Progress
-    epoch : int
-    chosen : tuple of int
-        Members that go on, the best first; empty while all are in.
-    scales : tuple of dict
-        Each member's effective scale after each pass.
-    """
-
-    views: dict
-    members: tuple
+    views: dict  # name to View
+    members: tuple  # the members' states; None for a dropped member
     progress: ProgressiveRisk
     epoch: int
-    chosen: tuple
-    scales: tuple
+    chosen: tuple  # numbers of the selected members, the best first; empty before the selection
+    scales: tuple  # for each pass a dict: each member's effective scale
 
 
 class Portfolio(NamedTuple):
-    """Learn with all members, choose by progressive validation, continue with the best.
+    """Learn with all members, select by progressive validation, continue with the best.
 
     Parameters
     ----------
@@ -61,15 +48,15 @@ class Portfolio(NamedTuple):
     classify : bool
         Score by mistakes rather than squared errors.
     n_passes : int
-        Passes in all; the first one chooses.
+        Passes in all; members are selected after the first.
     keep : int, default=2
-        How many members go on.
+        How many members continue.
     tail : float, default=0.5
         Average the iterates of this share of the passes, the last ones; 0 reads the last iterate.
     unseen : bool, default=False
-        The last output stands for classes that have not appeared: it is learned, not scored.
+        The last output stands for classes that have not appeared: it is learned, but not scored.
     rank : callable, optional
-        (coef, intercept) -> risk; chooses in place of the progressive risk.
+        (coef, intercept) -> risk, used in place of the progressive risk.
     """
 
     members: tuple
@@ -87,11 +74,11 @@ class Portfolio(NamedTuple):
 
     @property
     def _restart(self):
-        """The pass after which averages begin anew; 0 for none."""
+        """The pass after which averages restart; 0 for none."""
         return 0 if self.last else min(self.n_passes - 1, int(self.n_passes * (1.0 - self.tail)))
 
     def with_learners(self, change):
-        """The portfolio with other learners: `change` maps each to the one in its place."""
+        """The portfolio with other learners: `change` maps each learner to its replacement."""
         members = (m._replace(learner=change(m.learner)) for m in self.members)
         return self._replace(members=tuple(members))
 
@@ -100,13 +87,13 @@ class Portfolio(NamedTuple):
         states = tuple(
             m.learner.init(n_columns + (views[m.view].bias != 0.0), n_outputs) for m in self.members
         )
-        # Both read-outs of every member are scored: the running average and the iterate itself.
+        # Both the running average and the iterate of every member are scored.
         progress = start_progress(2 * len(self.members), n_outputs, rows)
         chosen = (0,) if len(self.members) == 1 else ()
         return PortfolioState(views, states, progress, 0, chosen, ())
 
     def expect(self, state, X, rows):
-        """Tell the members the largest values of their columns before they learn the rows."""
+        """Give the members the largest value of each column before they learn the rows."""
         for name, view in state.views.items():
             largest = 0.0
             for start in range(0, len(rows), 1024):
@@ -118,7 +105,7 @@ class Portfolio(NamedTuple):
         return state
 
     def scan(self, state, block):
-        """Learn a block; in the first pass also note what was predicted before."""
+        """Learn a block; in the first pass also record the predictions made before."""
         shown, first = {}, state.epoch == 0
         predictions: list[Any] = [None] * (2 * len(self.members))
         for i, member in enumerate(self.members):
@@ -138,7 +125,7 @@ class Portfolio(NamedTuple):
         return state
 
     def columns(self, state, d):
-        """Give the members d columns: a stream's rows may turn out to be wider."""
+        """Extend members and views to d columns, since rows of a stream may become wider."""
         views = state.views
         members = tuple(
             s if s is None else m.learner.columns(s, d, views[m.view].bias != 0.0)
@@ -148,7 +135,7 @@ class Portfolio(NamedTuple):
         return state._replace(members=members, views=views)
 
     def turn(self, state):
-        """End a pass: choose after the first, start the averages anew where the tail begins."""
+        """End a pass: select members after the first, restart averages where the tail begins."""
         epoch, members, chosen = state.epoch + 1, state.members, state.chosen
         if epoch == 1 and not chosen:
             risk = risks(state.progress)[self.last :: 2]
@@ -177,9 +164,9 @@ class Portfolio(NamedTuple):
         return state.views[member.view].fold(read(state.members[i]))
 
     def candidates(self, state):
-        """What is read out: pairs (member, last) of the chosen members' averages.
+        """Pairs (member, last) of the selected members, which are read out.
 
-        Where averages have just begun anew, their first iterate is the last one.
+        Where averages have just restarted, the last iterate is read.
         """
         last = self.last or 0 < state.epoch == self._restart
         return [(i, last) for i in state.chosen]
@@ -187,8 +174,8 @@ class Portfolio(NamedTuple):
     def blend(self, state, size, candidates=None, most=8192):
         """Sum of the candidates, (member, last), each divided by the size of its decisions.
 
-        ``size(coef, intercept, predictions)`` measures these. Also gives the same sum of the latest
-        progressive predictions, `most` of them.
+        ``size(coef, intercept, predictions)`` measures this size. Also returns the same sum for the
+        latest progressive predictions, at most `most` rows.
         """
         recent, _, _ = recent_rows(state.progress, most=most)
         coef = intercept = predicted = 0.0
@@ -203,7 +190,7 @@ class Portfolio(NamedTuple):
         return coef, intercept, predicted
 
     def leaderboard(self, state):
-        """One dict a member, best first: name, progressive risk, whether it went on."""
+        """One dict for each member, the best first: name, progressive risk, `chosen`."""
         risk = risks(state.progress)
         order = sorted(
             range(len(self.members)), key=lambda i: (i not in state.chosen, risk[2 * i], i)
@@ -219,7 +206,7 @@ class Portfolio(NamedTuple):
         ]
 
     def trace(self, state):
-        """Rows seen, the progressive risk of every member, and its effective scale by pass."""
+        """Rows seen, every member's progressive risk, and its effective scale after each pass."""
         rows, risk = curve(state.progress)
         return {
             "rows": rows,

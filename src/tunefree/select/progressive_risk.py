@@ -1,8 +1,8 @@
 """Progressive validation: every row is predicted before it is learned.
 
 The mean loss of these predictions is an unbiased estimate of the risk of the predictor that is
-returned, at no cost in data. A record keeps it for several candidates over the rows seen, and the
-latest predictions themselves, from which a calibration is learned.
+returned, without any held-out rows. A record keeps it for several candidates over the rows seen. It
+also keeps the latest predictions, on which a calibration is fitted.
 
 Source: Blum, Kalai, Langford 1999 (progressive validation); Platt 1999, Guo et al. 2017
 (calibration).
@@ -18,27 +18,15 @@ _RECENT_NUMBERS = 4_000_000
 
 
 class ProgressiveRisk(NamedTuple):
-    """What the candidates predicted so far.
+    """Losses and latest predictions of the candidates so far."""
 
-    Attributes
-    ----------
-    risk : ndarray of shape (n_slots, n_candidates)
-        Summed weighted losses: mistakes, or squared errors.
-    weight : ndarray of shape (n_slots,)
-    clock : ndarray of shape (2,)
-        Rows seen, rows a slot holds. Slots merge in pairs when they are all in use.
-    recent : ndarray of shape (n_recent, n_candidates, n_outputs)
-        The latest predictions, as a ring.
-    targets : ndarray of shape (n_recent, n_outputs)
-    weights : ndarray of shape (n_recent,)
-    """
-
+    # Summed weighted losses (mistakes, or squared errors), of shape (n_slots, n_candidates).
     risk: np.ndarray
-    weight: np.ndarray
-    clock: np.ndarray
-    recent: np.ndarray
-    targets: np.ndarray
-    weights: np.ndarray
+    weight: np.ndarray  # of shape (n_slots,)
+    clock: np.ndarray  # rows seen, rows in a slot; when all slots are used, they merge in pairs
+    recent: np.ndarray  # ring buffer of predictions, (n_recent, n_candidates, n_outputs)
+    targets: np.ndarray  # of shape (n_recent, n_outputs)
+    weights: np.ndarray  # of shape (n_recent,)
 
 
 def start_progress(n_candidates, n_outputs, rows=None):
@@ -56,7 +44,7 @@ def start_progress(n_candidates, n_outputs, rows=None):
 
 
 def _losses(classify, scored, predictions, targets):
-    """What the predictions of each row cost: a mistake, or squared errors."""
+    """The loss of each row: a mistake, or squared errors."""
     if classify and scored == 1:
         return ((predictions[:, 0] > 0.0) != (targets[:, 0] > 0.0)).astype(np.float64)
     if classify:
@@ -69,9 +57,9 @@ def _losses(classify, scored, predictions, targets):
 
 
 def record(progress, classify, scored, predictions, targets, weights):
-    """Take in what the candidates predicted for some rows: None for one that is out.
+    """Record the candidates' predictions for some rows; None for a dropped candidate.
 
-    The first `scored` outputs count, by mistakes if `classify`, else by squared errors.
+    Losses are of the first `scored` outputs: mistakes if `classify`, else squared errors.
     """
     start = 0
     while start < len(targets):
@@ -84,17 +72,17 @@ def record(progress, classify, scored, predictions, targets, weights):
         end = min(len(targets), start + int(N_SLOTS * width - seen))
         slots = np.arange(seen, seen + end - start) // width
         y, w = targets[start:end], weights[start:end]
-        live = [(c, p) for c, p in enumerate(predictions) if p is not None]
-        for c, p in live:
+        present = [(c, p) for c, p in enumerate(predictions) if p is not None]
+        for c, p in present:
             # Row by row, so that chunks of any size give the same bits.
             loss = _losses(classify, scored, p[start:end], y)
             np.add.at(progress.risk[:, c], slots, w * loss)
         np.add.at(progress.weight, slots, w)
-        while start < end:  # up to where the ring begins anew
-            place = int(progress.clock[0]) % len(progress.recent)
-            stop = min(end, start + len(progress.recent) - place)
-            rows, ring = slice(start, stop), slice(place, place + stop - start)
-            for c, p in live:
+        while start < end:  # up to the end of the ring buffer
+            position = int(progress.clock[0]) % len(progress.recent)
+            stop = min(end, start + len(progress.recent) - position)
+            rows, ring = slice(start, stop), slice(position, position + stop - start)
+            for c, p in present:
                 progress.recent[ring, c] = p[rows]
             progress.targets[ring], progress.weights[ring] = targets[rows], weights[rows]
             progress.clock[0] += stop - start
@@ -130,11 +118,10 @@ def temperature(decisions, targets, weights, margin=None):
     """Slope a > 0 that turns decisions into log-odds, by maximum likelihood.
 
     Probabilities are sigmoid(a f) for one output and softmax(a f) for several. There are no
-    offsets: fitted to the predictions of a learner that had seen little, they would spoil the
-    decisions of the one that has seen all. `margin` is what the learner wants the decision for the
-    right class to be: two more rows are then taken to be there, and all but one of so many to be
-    right, since rows that were decided by next to nothing do not tell what a large decision is
-    worth.
+    offsets: fitted to predictions of a learner that had seen few rows, they would harm the
+    decisions of the one that has seen all. `margin` is the decision that the learner aims at for
+    the right class. Two pseudo-rows are then added there, of which all but a share of about 1 / n
+    are right: rows with decisions near 0 give no information on large decisions.
 
     Examples
     --------
@@ -148,23 +135,23 @@ def temperature(decisions, targets, weights, margin=None):
     if not f.any() or not weights.any():
         return 1.0
     width, total = f.shape[1], float(weights.sum())
-    # Each row gives up a little of its certainty, as if two more rows had been of every class in
-    # equal parts (Platt's correction): separable data stay finite.
+    # Smoothed labels, as if two more rows had been of every class in equal parts (Platt's
+    # correction): the slope stays finite on separable data.
     y = (total * np.eye(width)[y] + 2.0 / width) / (total + 2.0)
     if margin is not None:
-        wanted = np.eye(1, width) * margin
-        right = np.eye(1, width) * total / (total + 2.0) + 2.0 / (total + 2.0) / width
-        f, y, weights = np.vstack([f, wanted]), np.vstack([y, right]), np.append(weights, 2.0)
+        decision = np.eye(1, width) * margin
+        label = np.eye(1, width) * total / (total + 2.0) + 2.0 / (total + 2.0) / width
+        f, y, weights = np.vstack([f, decision]), np.vstack([y, label]), np.append(weights, 2.0)
     size = float(np.sqrt(np.mean(np.square(f))))
     f = f / size
-    share, aim = weights / weights.sum(), np.einsum("ij,ij->i", y, f)
-    # The risk is convex in a: Newton steps, halved into the bracket where they leave it.
+    share, target = weights / weights.sum(), np.einsum("ij,ij->i", y, f)
+    # The risk is convex in a: Newton steps, replaced by bisection if they leave the bracket.
     low, high, a = 0.0, np.inf, 1.0
     for _ in range(60):
         p = np.exp(a * f - (a * f).max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         mean = np.einsum("ij,ij->i", p, f)
-        gradient = share @ (mean - aim)
+        gradient = share @ (mean - target)
         curvature = share @ (np.einsum("ij,ij->i", p, f * f) - mean * mean)
         low, high = (a, high) if gradient < 0.0 else (low, a)
         step = a - gradient / max(curvature, 1e-12)

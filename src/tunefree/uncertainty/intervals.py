@@ -35,7 +35,7 @@ import numpy as np
 from tunefree.columns import coordinates
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
-from tunefree.learners.kernel.nystroem import place, solve
+from tunefree.learners.kernel.nystroem import make_landmarks, solve
 
 # The local scale: bandwidths in root mean square distances of a column, landmarks, share of the
 # median that keeps logarithms finite, share of its values that is clipped on either side.
@@ -232,7 +232,7 @@ def _local(view, predictions, residuals, weights, X, groups=None):
         q = Z.shape[1]
         geometry = Geometry(RBF(), np.full(q, 0.5 / (q * bandwidth**2)), 1e-3, 0.0)
         A = geometry.show(Z)
-        marks = place(A[:_LANDMARKS], geometry)
+        marks = make_landmarks(A[:_LANDMARKS], geometry)
         fit, held_out = _log_scale(marks, A, logs, weights)
         folds = np.empty(0) if groups is None else groups % _FOLDS
         for fold in np.unique(folds):

@@ -1,1 +1,1 @@
-"""Kernel learners as scikit-learn has them."""
+"""Kernel learners as scikit-learn estimators."""

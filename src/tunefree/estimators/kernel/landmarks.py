@@ -24,12 +24,12 @@ from tunefree.estimators.uncertainty_mixins import (
 )
 from tunefree.kernels import KERNELS
 from tunefree.learners.kernel.expansion import Expansion
-from tunefree.learners.kernel.full import full, preconditioner_rows, scaled
+from tunefree.learners.kernel.full import full, preconditioner_rows, rescaled
 from tunefree.learners.kernel.geometry import (
     ROWS,
     best_view,
     exact,
-    looked_at,
+    n_permuted_rows,
     permutation_effects,
     rows_of,
 )
@@ -37,9 +37,9 @@ from tunefree.learners.kernel.logistic import (
     OnLandmarks,
     OnMatrix,
     OnTiles,
+    held_out_masks,
     learn,
     losses,
-    parts,
 )
 from tunefree.learners.kernel.memory import MemoryBudget
 from tunefree.learners.kernel.nystroem import (
@@ -47,9 +47,9 @@ from tunefree.learners.kernel.nystroem import (
     Columns,
     Landmarks,
     accumulate,
+    make_landmarks,
     pivots,
-    place,
-    sharpened,
+    refined,
     solve,
 )
 from tunefree.learners.kernel.projection import CHECKED, asked_of, compress
@@ -67,63 +67,60 @@ from tunefree.select.costs import Limits
 from tunefree.select.progressive_risk import temperature
 from tunefree.uncertainty.intervals import Residuals
 
-# Up to so many rows are solved exactly. Beyond, landmarks double from so many on while the risk on
-# rows left out falls by such a share; if it still does in the end, all rows are landmarks, where
-# that takes no more than so many multiply-adds for a product with their kernel values.
+# Up to so many rows are solved exactly. Beyond, landmarks start with so many and double while the
+# held-out risk falls by such a share. If it still falls at the end, all rows become landmarks,
+# provided that a product with their kernel values takes at most so many multiply-adds.
 _ALL, _START, _FALL, _STEP = 8000, 500, 0.01, 1e12
-# Up to so many landmarks tell whether all rows are worth it.
-_TOLD = 1000
-# Landmarks drawn by what others leave of them are tried with so many.
+# Whether all rows become landmarks is decided with at most so many landmarks.
+_DECIDING = 1000
+# Landmarks drawn by their residuals (`pivots`) are compared with so many.
 _TRIED = 250
-# Fewer rows than that, or a rate, are left out of the search in folds.
+# With fewer rows than this, or fewer rows a rate, the search is evaluated by folds.
 _FEW, _RATED, _FOLDS = 2000, 4, 3
-# Numbers of a block of rows to predict; rows come in multiples of so many.
+# Numbers in a block of rows to predict; rows are padded to a multiple of so many.
 _CELLS, _ALIGNED = 50_000_000, 16
 # From so many columns on as many principal components are tried, too.
 _WIDE = 32
-# Rows that are left out to judge, of all and of those that the search has not seen.
+# Up to so many rows all are held out in turn; of more rows, so many that the search does not use.
 _HELD_OUT, _HELD = 2000, 1000
-# Features are held while the log loss is minimized up to so many bytes, beyond made anew.
-_HELD_BYTES = 1e9
-# Vectors of all rows' targets that squared errors and the log loss keep; under a limit of memory
-# there are so many landmarks, leaders or rows of the search at least.
+# Features of up to so many bytes are cached while the log loss is minimized.
+_CACHED_BYTES = 1e9
+# Vectors of all rows' targets that squared errors and the log loss keep. With a memory limit there
+# are at least so many landmarks (also of the preconditioner) and rows of the search.
 _VECTORS, _LOG_VECTORS, _LEAST = 20, 80, 64
-# Rounding may move a prediction by so much of the range of the targets; of so many landmarks on,
-# kernel values are in single precision if they move those of a few rows by a tenth of that.
+# Rounding may change a prediction by such a share of the range of the targets. From so many
+# landmarks on kernel values have single precision if that changes predictions of so many rows by
+# at most a tenth of it.
 _PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
 
 
 class _Fitted(NamedTuple):
-    """What `_solve` finds.
-
-    Coefficients, the targets' range, predictions of rows left out with what they were, and how the
-    first of these move when columns come from the next row.
-    """
+    """The result of `_solve`."""
 
     coef: np.ndarray
     intercept: np.ndarray
-    ends: tuple
-    held_out: np.ndarray
-    targets: np.ndarray
+    ends: tuple  # the targets' range
+    held_out: np.ndarray  # held-out predictions
+    targets: np.ndarray  # their targets
     weights: np.ndarray
-    moved: np.ndarray
-    rows: Any  # those left out
+    effects: np.ndarray  # changes of the first of them when columns come from the next row
+    rows: Any  # the held-out rows
 
 
-class Placed(NamedTuple):
-    """What takes rows to the units of the kernel."""
+class KernelTransform(NamedTuple):
+    """Transforms rows to the units of the kernel."""
 
     view: Any
     geometry: Any
 
     def __call__(self, X):
-        """Rows, shown and placed."""
+        """Rows in the view, scaled by the rates."""
         Z = self.view.show(X.toarray() if sparse.issparse(X) else X)
-        return Z if self.geometry is None else _placed(self.geometry, Z)
+        return Z if self.geometry is None else _transformed(self.geometry, Z)
 
 
 class TargetTransform(NamedTuple):
-    """How targets of a solution are made of y: in its units, signs of classes or within ends."""
+    """Transforms y to targets of a solution: signs of classes, or clipped; in units."""
 
     classes: Any
     ends: tuple
@@ -139,14 +136,16 @@ class TargetTransform(NamedTuple):
         return (y - self.level) / self.unit
 
 
-def _sums(piece, placed, told, marks):
-    """What some rows add to the solution of all."""
+def _sums(piece, transform, target_transform, landmarks):
+    """The sums over some rows."""
 
     def rows(start, stop):
-        return placed(piece.X[start:stop])
+        return transform(piece.X[start:stop])
 
-    shift = np.zeros(len(told.unit))
-    return accumulate(marks, rows, len(piece.y), told(piece.y), piece.weights, shift)
+    targets = target_transform(piece.y)
+    return accumulate(
+        landmarks, rows, len(piece.y), targets, piece.weights, np.zeros(len(target_transform.unit))
+    )
 
 
 def _plus(a, b, *_):
@@ -154,7 +153,7 @@ def _plus(a, b, *_):
 
 
 class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
-    """Rows in, least squares on landmarks out; a subclass says what is marked as abstract."""
+    """Least squares on landmarks; subclasses define what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
     _logistic = False  # whether the log loss is minimized
@@ -180,11 +179,11 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         self.random_state = random_state
 
     def _encode(self, y):
-        """Abstract: targets, and what tells equal rows apart."""
+        """Abstract: targets, and labels by which otherwise equal rows differ."""
         raise NotImplementedError
 
     def _finish(self, fitted, dtype):
-        """Abstract: publish the coefficients."""
+        """Abstract: set the fitted attributes."""
         raise NotImplementedError
 
     @report_progress
@@ -202,16 +201,16 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         -------
         self
         """
-        asked = asked_of(self.compress)
+        compression = asked_of(self.compress)
         self._learn(X, y, sample_weight)
-        self._compare(X, y, sample_weight)
-        self._compress(asked, X, y, sample_weight)
+        self._shrink_by_folds(X, y, sample_weight)
+        self._compress(compression, X, y, sample_weight)
         return self
 
-    def _compress(self, asked, X, y, sample_weight):
-        """Project the predictor onto fewer landmarks, if that is asked for."""
+    def _compress(self, compression, X, y, sample_weight):
+        """Project the predictor onto fewer landmarks, as `asked_of(compress)` requires."""
         self.compression_ = None
-        if not asked or self.geometry_ is None:
+        if not compression or self.geometry_ is None:
             return
         real = not self._CLASSIFY
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
@@ -222,72 +221,72 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         memory = self._memory_budget(X)
         most = memory.most(memory.compression, max(len(self.dual_coef_), CHECKED))
         rows, totals = rows[:most], totals[:most]
-        A = Placed(self.view_, self.geometry_)(X[rows].astype(self.dual_coef_.dtype))
+        A = KernelTransform(self.view_, self.geometry_)(X[rows].astype(self.dual_coef_.dtype))
         share, targets = totals / totals.sum(), targets[rows]
-        marks: Any = self.landmarks_
-        f = Expansion((self.geometry_,), marks.centers.astype(A.dtype), (self.dual_coef_,))
+        landmarks: Any = self.landmarks_
+        f = Expansion((self.geometry_,), landmarks.centers.astype(A.dtype), (self.dual_coef_,))
         f, kept, self.compression_ = compress(
             f, A, lambda values: float(share @ self._losses(values + self.intercept_, targets)),
-            **asked, most=most, n_jobs=self.n_jobs,
+            **compression, most=most, n_jobs=self.n_jobs,
         )  # fmt: skip
-        self.landmarks_ = marks._replace(centers=marks.centers[kept])
+        self.landmarks_ = landmarks._replace(centers=landmarks.centers[kept])
         width = np.ptp(f(A, self.n_jobs), axis=0)
-        self._single = self._rounds(A[:_SHOWN], f.coefs[0], width)
+        self._single = self._single_is_enough(A[:_SHOWN], f.coefs[0], width)
         self.dual_coef_ = _rounded(f.coefs[0], X.dtype, width)
 
     def _losses(self, values, targets):
-        """Abstract: the loss of every row that a compression watches."""
+        """Abstract: the loss of every row, for a compression."""
         raise NotImplementedError
 
-    def _compare(self, X, y, sample_weight):
-        """Nothing: of classes, a subclass may know better."""
+    def _shrink_by_folds(self, X, y, sample_weight):
+        """Abstract: with few rows a rate, shrink the predictor by held-out predictions of folds."""
 
     def _fit_rows(self, rows, sample: Any = None, like=None):
         """Learn rows of which only a `Sample` and sums are kept, with the view of `like`.
 
-        View, geometry and landmarks are those of the sample, the coefficients those of all rows,
-        unless they say less of sampled rows left out than the coefficients of the sample.
+        View, geometry and landmarks come from the sample. The coefficients are those of all rows,
+        unless they predict held-out rows of the sample worse than the sample's coefficients.
         """
-        asked = asked_of(self.compress)
+        compression = asked_of(self.compress)
         if sample is None:
             sample = rows.drawn(seed_of(self.random_state), _ALL, self._CLASSIFY)
         if self._logistic and not sample.whole:
             raise ValueError(
-                "loss='log_loss' wants all rows in memory: sums do not tell its solution. "
-                "Take loss='squared_error', or fit on a part of the rows."
+                "loss='log_loss' needs all rows in memory: its solution cannot be computed from "
+                "sums over the rows. Use loss='squared_error', or fit on a part of the rows."
             )
-        known = sample.X, sample.y, sample.weights
-        self._learn(*known, like, stream=None if sample.whole else (rows, sample.ends))
-        self._compare(*known)
-        self._compress(asked, *known)
+        sampled = sample.X, sample.y, sample.weights
+        self._learn(*sampled, like, stream=None if sample.whole else (rows, sample.ends))
+        self._shrink_by_folds(*sampled)
+        self._compress(compression, *sampled)
         return self
 
-    def _few_rows(self, n, d):
-        """Whether leave-one-out errors of rows that were searched tell too little."""
+    def _needs_folds(self, n, d):
+        """Whether leave-one-out errors are too optimistic, since the search used the same rows."""
         return self.kernel != "linear" and n < min(_FEW, _RATED * d)
 
-    def _followed(self, n):
-        """Of n rows left out: their values hide about half of what the rates have followed."""
+    def _optimism(self, n):
+        """Of leave-one-out errors of n rows: q / (2 n) for the q rates of the search."""
         return 0.5 * len(np.unique(self.view_.rate)) / n
 
     def _learn(
         self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, column_groups=(),
         stream: Any = None,
     ):  # fmt: skip
-        """Learn.
+        """Learn, and keep held-out predictions of the rows `held`.
 
-        With the view of `like`, and its geometry if the kernels are the same. It keeps what it says
-        of the rows `held` without them, whose targets the search does not see, and how that moves
-        with each column and with those `together`, if these are not None. `groups` are numbers: all
-        that are held, are left out as wholes (only where all rows are landmarks). `stream` are more
-        rows, which have sums, and the ends of their targets.
+        It uses the view of `like`, and its geometry if the kernels are the same. The search does
+        not use targets of the rows `held`. The effects of permuting each column and the columns of
+        each group are kept, too, unless `column_groups` is None. `groups` are group numbers: those
+        of held rows are held out as a whole (only if all rows are landmarks). `stream` has more
+        rows, of which sums can be computed, and the range of their targets.
         """
         real = not self._CLASSIFY
         if self.n_landmarks not in ("auto", "all") and not (
             isinstance(self.n_landmarks, int | np.integer) and self.n_landmarks > 0
         ):
             raise ValueError(
-                f"n_landmarks={self.n_landmarks!r} is no positive integer, 'auto' or 'all'."
+                f"n_landmarks={self.n_landmarks!r} is none of a positive integer, 'auto', 'all'."
             )
         if self.kernel not in (*_GEOMETRIC, "linear"):
             raise ValueError(f"kernel={self.kernel!r} is none of rbf, laplacian, linear.")
@@ -295,8 +294,8 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         weights = base.check_weights(sample_weight, X)
         check_memory(
             self._memory_budget(X).given,
-            f"{type(self).__name__} holds rows as arrays: {X.shape[0]} x {X.shape[1]}",
-            "Hash or select columns, or take PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
+            f"{type(self).__name__} stores rows as arrays: {X.shape[0]} x {X.shape[1]}",
+            "Hash or select columns, or use PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
         )
         kept, X = weights > 0, X.toarray() if sparse.issparse(X) else X
         if not kept.all():
@@ -311,9 +310,10 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
         targets = clip_outliers(targets, rows, EXTREME)
         held, groups = (None if part is None else part[rows] for part in (held, groups))
+        # The held rows in the order in which they were given.
         given = np.arange(len(rows)) if held is None else np.argsort(rows[held], kind="stable")
         memory = self._memory_budget(X, targets.shape[1])
-        memory.check(self._least(memory), type(self).__name__)
+        memory.check(self._least_bytes(memory), type(self).__name__)
         with workers(min(n_threads(self.n_jobs), memory.threads)) as team:
             fitted = self._solve(
                 X[rows], targets[rows], totals, like, held, groups, given, column_groups, team,
@@ -321,42 +321,44 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
                 memory,
             )  # fmt: skip
         if held is not None:
-            # The rows held, in the order in which they were given.
-            self.held_out_values_, self.held_out_effects_ = fitted.held_out[given], fitted.moved
+            self.held_out_values_, self.held_out_effects_ = fitted.held_out[given], fitted.effects
         self._finish(fitted, X.dtype)
         return self
 
     def _memory_budget(self, X, n_outputs=1):
-        """What the fit may take, and its shape, with a coordinate a column."""
+        """The memory limit, and the shape of the fit with one coordinate a column."""
         (n, d), size = X.shape, X.dtype.itemsize
         vectors = _LOG_VECTORS if self._logistic else _VECTORS
         memory = MemoryBudget(n, d, d, n_outputs, size, vectors)
         most = Limits(None, self.max_memory).given
         return memory if most is None else memory._replace(bytes=most)
 
-    def _exact(self, memory, held):
-        """Bytes of the solution by all rows' matrix, infinite beyond 8,000 of them."""
+    def _exact_bytes(self, memory, held):
+        """Bytes of the exact solution with all rows' matrix; infinite beyond 8,000 rows."""
         if memory.n > _ALL or self.n_landmarks not in ("auto", "all"):
             return np.inf
-        way = memory.exact(memory.n, held)
-        return max(way, memory.matrix(8 if memory.n < _MANY else 4)) if self._logistic else way
+        exactly = memory.exact(memory.n, held)
+        if not self._logistic:
+            return exactly
+        return max(exactly, memory.matrix(8 if memory.n < _MANY else 4))
 
-    def _marks(self, memory):
-        """Bytes of landmarks, and of their features if the log loss holds them."""
-        held = 8.0 * memory.n * self._logistic
-        return lambda m: memory.landmarks(m) + min(held * m, _HELD_BYTES)
+    def _landmark_bytes(self, memory):
+        """A function: bytes of m landmarks, and of their features if the log loss caches them."""
+        features = 8.0 * memory.n * self._logistic
+        return lambda m: memory.landmarks(m) + min(features * m, _CACHED_BYTES)
 
-    def _least(self, memory):
-        """Bytes of the least way that the parameters leave open."""
+    def _least_bytes(self, memory):
+        """Bytes of the smallest solver that the parameters allow."""
         m = self.n_landmarks
         if self.kernel == "linear":
             return memory.landmarks(memory.q)
-        few = min(memory.n, _LEAST)
-        search = memory.search(few)
-        whole = self._exact(memory, _held(memory.n))
+        least = min(memory.n, _LEAST)
+        search, exactly = memory.search(least), self._exact_bytes(memory, _n_held(memory.n))
         if m == "all":
-            return max(search, min(whole, memory.tiles(few) if memory.n > _HELD_OUT else np.inf))
-        return max(search, min(whole, memory.landmarks(few if m == "auto" else min(m, memory.n))))
+            solver = memory.tiles(least) if memory.n > _HELD_OUT else np.inf
+        else:
+            solver = memory.landmarks(least if m == "auto" else min(m, memory.n))
+        return max(search, min(exactly, solver))
 
     def _solve(self, X, y, weights, like, held, groups, given, column_groups, team, stream, memory):
         n, share = len(X), weights / weights.sum()
@@ -365,274 +367,287 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         unit = np.where(unit > 0.0, unit, 1.0)
         Y = (y - level) / unit
         if held is None:
-            held = np.arange(n) >= n - _held(n)
+            held = np.arange(n) >= n - _n_held(n)
         order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
         X, Y, weights, r = X[order], Y[order], weights[order], int(held.sum())
-        Z, geometry = self._seen(X, Y, weights, like, r, team, memory)
+        Z, geometry = self._view_and_geometry(X, Y, weights, like, r, team, memory)
         memory = memory._replace(q=Z.shape[1])
-        memory.check(self._least(memory), type(self).__name__)
+        memory.check(self._least_bytes(memory), type(self).__name__)
         self.geometry_ = geometry
-        A = Z if geometry is None else _placed(geometry, Z)
+        A = Z if geometry is None else _transformed(geometry, Z)
         exactly = geometry is not None and n <= _ALL and self.n_landmarks in ("auto", "all")
-        exactly = exactly and memory.allows(self._exact(memory, r))
+        exactly = exactly and memory.allows(self._exact_bytes(memory, r))
         intercept, without = np.zeros(Y.shape[1]), None
-        # The inverse of all rows is at hand where all are left out.
+        # More rows for permutation effects if the inverse of all rows is computed anyway.
         most = 1000 if r == n or geometry is None else 200
-        some = looked_at(n if exactly else _START, X.shape[1], most)
-        some = memory.most(lambda rows: memory.permutation_effects(rows, n), some)
-        few = n - r + given[given < r][:some]
+        n_permuted = n_permuted_rows(n if exactly else _START, X.shape[1], most)
+        n_permuted = memory.most(lambda rows: memory.permutation_effects(rows, n), n_permuted)
+        permuted = n - r + given[given < r][:n_permuted]
         if exactly:
-            marks, whole = (
+            landmarks, held_groups = (
                 Landmarks(A, geometry, np.empty((0, 0))),
                 None if groups is None else groups[order[-r:]],
             )
             coef, held_out, self.alpha_, inverse = exact(
-                geometry, A, Y, weights, r, whole, few, team
+                geometry, A, Y, weights, r, held_groups, permuted, team
             )
             if groups is None:
-                without = inverse, (Y[-r:] - held_out)[few - n + r]
+                without = inverse, (Y[-r:] - held_out)[permuted - n + r]
         else:
-            marks, coef, intercept, held_out = self._many(Z, A, Y, weights, r, team, memory)
-            few = few[: looked_at(len(coef), X.shape[1], most)]
+            landmarks, coef, intercept, held_out = self._solve_many(
+                Z, A, Y, weights, r, team, memory
+            )
+            permuted = permuted[: n_permuted_rows(len(coef), X.shape[1], most)]
             if self.geometry_ is not geometry:
-                geometry, A = self.geometry_, _placed(self.geometry_, Z)
+                geometry, A = self.geometry_, _transformed(self.geometry_, Z)
         ends = y.min(axis=0), y.max(axis=0)
         targets = Y[-r:] * unit + level
         if self._logistic:
             codes, unit = base.codes_of(Y * unit + level), np.ones(Y.shape[1])
-            level, Y = shares_as_scores(codes, weights, Y.shape[1]), _own(codes, Y.shape[1])
-            out = parts(Y, r, None if groups is None else groups[order])
-            space = self._space(marks, A, exactly, team, memory)
-            coef, held_out, self.alpha_ = learn(space, self.alpha_, Y, weights, level, out)
+            level, Y = shares_as_scores(codes, weights, Y.shape[1]), _indicators(codes, Y.shape[1])
+            masks = held_out_masks(Y, r, None if groups is None else groups[order])
+            space = self._space(landmarks, A, exactly, team, memory)
+            coef, held_out, self.alpha_ = learn(space, self.alpha_, Y, weights, level, masks)
             held_out, without = held_out - level, None
             if geometry is None:
                 coef, intercept = coef[:-1], coef[-1]
             elif isinstance(space, OnLandmarks):
-                coef, intercept = marks.fold(coef), 0.0 * level
+                coef, intercept = landmarks.fold(coef), 0.0 * level
         if stream is not None:
             low, high = ends
-            if not self._CLASSIFY:  # no farther beyond the sample than it is wide
+            if not self._CLASSIFY:  # limits extend beyond the sample's range by at most its width
                 ends = tuple(np.clip(stream[1], 2.0 * low - high, 2.0 * high - low))
-            told = TargetTransform(self.classes_ if self._CLASSIFY else None, ends, level, unit)
-            found = self._solve_sums(stream[0], told, A, Y, weights, r, held_out, memory)
-            if found is not None:
-                (marks, coef, intercept, held_out), without = found, None
-        self.landmarks_ = marks.alone()
+            classes = self.classes_ if self._CLASSIFY else None
+            transform = TargetTransform(classes, ends, level, unit)
+            solution = self._solve_sums(stream[0], transform, A, Y, weights, r, held_out, memory)
+            if solution is not None:
+                (landmarks, coef, intercept, held_out), without = solution, None
+        self.landmarks_ = landmarks.alone()
         width = np.ptp(held_out if self._logistic else Y, axis=0)
-        self._single = self._rounds(A[:_SHOWN], coef, width)
+        self._single = self._single_is_enough(A[:_SHOWN], coef, width)
         if self._logistic:
-            lost = losses(held_out + level, Y[-r:])
+            loss = losses(held_out + level, Y[-r:])
         else:
-            lost = np.square((held_out - Y[-r:]) * unit).sum(axis=1)
-        self.leave_one_out_risk_ = float(weights[-r:] @ lost / weights[-r:].sum())
-        moved = np.zeros((0, len(few), Y.shape[1]))
+            loss = np.square((held_out - Y[-r:]) * unit).sum(axis=1)
+        self.leave_one_out_risk_ = float(weights[-r:] @ loss / weights[-r:].sum())
+        effects = np.zeros((0, len(permuted), Y.shape[1]))
         if column_groups is not None:
             columns = [*np.arange(X.shape[1])[:, None], *column_groups]
-            centers = getattr(marks, "centers", None)
-            source = getattr(self.view_, "source", self._from_next(X[few]))
-            moved = permutation_effects(geometry, A, few, centers, coef, source, columns, without)
-            each = np.square(moved[: X.shape[1]]).sum(axis=2) @ weights[few]
+            centers = getattr(landmarks, "centers", None)
+            source = getattr(self.view_, "source", self._permuter(X[permuted]))
+            effects = permutation_effects(
+                geometry, A, permuted, centers, coef, source, columns, without
+            )
+            each = np.square(effects[: X.shape[1]]).sum(axis=2) @ weights[permuted]
             self.relevance_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
             coef * unit, level + intercept * unit, ends,
             (held_out * unit + level)[back], targets[back], weights[-r:][back],
-            moved * unit, X[-r:][back],
+            effects * unit, X[-r:][back],
         )  # fmt: skip
 
-    def _many(self, Z, A, Y, weights, held, team, memory):
-        """Landmarks or all rows, their coefficients, intercepts, and what is said of the last rows.
+    def _solve_many(self, Z, A, Y, weights, held, team, memory):
+        """Landmarks or all rows, coefficients, intercepts, held-out predictions of the last rows.
 
-        Landmarks are the first rows: these are in the order of their hash.
+        Landmarks are the first rows, in the order of their hash, or pivots.
         """
         n, geometry = len(A), self.geometry_
         if geometry is None:
-            marks = Columns(A.shape[1])
-            return self._sharpened((marks, *self._ridge(marks, A, Y, weights, held, team)))
+            landmarks = Columns(A.shape[1])
+            return self._refined((landmarks, *self._ridge(landmarks, A, Y, weights, held, team)))
         m, best, sizes = self.n_landmarks, None, []
         if m not in ("auto", "all"):
             sizes = [min(int(m), n)]
         elif m == "auto":
-            top, most = affordable(n), memory.most(self._marks(memory), n)
+            top, most = affordable(n), memory.most(self._landmark_bytes(memory), n)
             sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START]
             sizes = sorted({min(m, most) for m in sizes})
-        # Landmarks wait, with what they were solved by, while all rows are.
-        last = max((m for m in sizes if m <= _TOLD), default=0)
-        later = memory._replace(bytes=memory.bytes - 16.0 * last**2)
-        lead = later.most(memory.tiles, preconditioner_rows(n, 0.0))
-        all_rows = m == "all" or m == "auto" and grown(n, A.shape[1])
-        all_rows &= n > held and (m == "all" or lead >= min(_TRIED, n))
+        # While all rows are solved, the landmarks and their solution stay in memory.
+        deciding = [m for m in sizes if m <= _DECIDING]
+        later = memory._replace(bytes=memory.bytes - 16.0 * max(deciding, default=0) ** 2)
+        n_rows = later.most(memory.tiles, preconditioner_rows(n, 0.0))
+        all_rows = m == "all" or m == "auto" and all_rows_affordable(n, A.shape[1])
+        all_rows &= n > held and (m == "all" or n_rows >= min(_TRIED, n))
         pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
-        for m in [m for m in sizes if m <= _TOLD] or sizes if all_rows else sizes:
-            marks = place(self._centers(A, m, pivoted), geometry, team)
-            found = marks, *self._ridge(marks, A, Y, weights, held, team)
-            enough = best is not None and found[4] > (1.0 - _FALL) * best[4]
-            if best is None or found[4] < best[4]:
-                best, alpha = found, self.alpha_
+        for m in deciding if all_rows and deciding else sizes:
+            landmarks = make_landmarks(self._centers(A, m, pivoted), geometry, team)
+            solution = landmarks, *self._ridge(landmarks, A, Y, weights, held, team)
+            enough = best is not None and solution[4] > (1.0 - _FALL) * best[4]
+            if best is None or solution[4] < best[4]:
+                best, alpha = solution, self.alpha_
             if enough:
                 all_rows = False
                 break
         if best is not None and not all_rows:
             self.alpha_ = alpha
-            return self._sharpened(best)
-        asked = later.most(lambda rows: memory.exact(rows, rows / 2), n - held)
-        geometry = scaled(geometry, A, Y, weights, asked, team)
-        A = _placed(geometry, Z).astype(np.float32)
-        lead = min(lead, preconditioner_rows(n, geometry.penalty))
-        found = A[:lead], geometry, A, Y, weights, geometry.penalty, held, team
-        coef, intercept, predictions = full(*found, labels=self._CLASSIFY)
+            return self._refined(best)
+        sample = later.most(lambda rows: memory.exact(rows, rows / 2), n - held)
+        geometry = rescaled(geometry, A, Y, weights, sample, team)
+        A = _transformed(geometry, Z).astype(np.float32)
+        n_rows = min(n_rows, preconditioner_rows(n, geometry.penalty))
+        coef, intercept, predictions = full(
+            A[:n_rows], geometry, A, Y, weights, geometry.penalty, held, team, labels=self._CLASSIFY
+        )
         risk = weights[-held:] @ np.square(predictions - Y[-held:]).sum(axis=1)
         if best is not None and not risk < best[4]:
             self.alpha_ = alpha
-            return self._sharpened(best)
+            return self._refined(best)
         self.geometry_, self.alpha_ = geometry, geometry.penalty
         return Landmarks(A, geometry, np.empty((0, 0))), coef, intercept, predictions
 
     def _centers(self, A, m, pivoted):
-        """Placed rows as landmarks: the first ones, or those that say most of others."""
+        """Transformed rows as landmarks: the first ones, or pivots."""
         if not pivoted:
             return A[:m]
         pool = A[: max(_ALL, 4 * m)].astype(np.float32)
         return A[pivots(self.geometry_, pool, m, seed_of(self.random_state))]
 
     def _pivots_pay(self, A, Y, weights, held, team):
-        """Whether few landmarks so drawn say more of the last rows than as many of the first."""
+        """Whether few pivots predict the last rows better than as many first rows."""
         if len(A) <= _ALL:
             return False
         rows = np.r_[: min(_ALL, len(A) - held), len(A) - held : len(A)]
-        given = A[rows], Y[rows], weights[rows], held, team
-        even, drawn = (
-            self._ridge(place(self._centers(A, _TRIED, pivoted), self.geometry_), *given)[2]
-            for pivoted in (False, True)
-        )
-        even, drawn = (
-            np.square(predictions - Y[-held:]).sum(axis=1) for predictions in (even, drawn)
-        )
-        mean, error = weighted_mean(drawn - even, weights[-held:])
+        sample = A[rows], Y[rows], weights[rows], held, team
+
+        def losses(pivoted):
+            centers = self._centers(A, _TRIED, pivoted)
+            predictions = self._ridge(make_landmarks(centers, self.geometry_), *sample)[2]
+            return np.square(predictions - Y[-held:]).sum(axis=1)
+
+        first, drawn = losses(False), losses(True)
+        mean, error = weighted_mean(drawn - first, weights[-held:])
         return mean < -2.0 * error
 
-    def _ridge(self, marks, A, Y, weights, held, team):
-        """Coefficients, intercepts, what is said of the last rows and its risk, at best penalty."""
-        # These are to come first.
+    def _ridge(self, landmarks, A, Y, weights, held, team):
+        """Ridge regression at the best penalty.
+
+        Returns coefficients, intercepts, predictions of the last rows, their risk, and a function
+        that gives the first three in double precision.
+        """
+        # `solve` predicts the first rows.
         A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
         single = len(A) > _ALL and self.geometry_ is not None and not elsewhere()
         dtype = np.float32 if single else np.float64
 
-        def exactly(start, stop):
+        def double_rows(start, stop):
             return A[start:stop].astype(np.float64)
 
         def rows(start, stop):
             return A[start:stop].astype(dtype)
 
-        found, i, risk = _best(marks, rows, len(A), Y, weights, held, team)
+        solution, i, risk = _best(landmarks, rows, len(A), Y, weights, held, team)
         self.alpha_ = float(ALPHAS[i])
-        known = found.coef[:, i], found.intercept[i], found.held_out[:, i]
+        chosen = solution.coef[:, i], solution.intercept[i], solution.held_out[:, i]
 
-        def sharp():
-            given = marks, exactly, len(A), Y, weights, found, i, team
-            return sharpened(*given) if single else known
+        def refine():
+            if not single:
+                return chosen
+            return refined(landmarks, double_rows, len(A), Y, weights, solution, i, team)
 
-        return *known, risk, sharp
+        return *chosen, risk, refine
 
-    def _sharpened(self, found):
-        """Of what is known of landmarks what is learned, in double precision."""
-        return found[0], *found[-1]()
+    def _refined(self, solution):
+        """Landmarks and the results of `_ridge` in double precision."""
+        return solution[0], *solution[-1]()
 
-    def _space(self, marks, A, exactly, team, memory):
-        """Where the log loss is minimized: the landmarks' coordinates, or all rows."""
+    def _space(self, landmarks, A, exactly, team, memory):
+        """The functions over which the log loss is minimized: of landmarks, or of all rows."""
         geometry, n = self.geometry_, len(A)
-        if geometry is not None and not marks.basis.size:
-            A = marks.centers
+        if geometry is not None and not landmarks.basis.size:
+            A = landmarks.centers
             if exactly:
                 A = A.astype(np.float32 if n >= _MANY else np.float64, copy=False)
                 return OnMatrix(geometry.values(A, A))
-            lead = memory.most(memory.tiles, preconditioner_rows(n, 0.0))
-            return OnTiles(A[:lead], geometry, A, team)
+            n_rows = memory.most(memory.tiles, preconditioner_rows(n, 0.0))
+            return OnTiles(A[:n_rows], geometry, A, team)
         dtype: Any = np.float64 if geometry is None or n <= _ALL else np.float32
-        if geometry is None:  # as kernels do, it has a constant
-            marks, A = Columns(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
+        if geometry is None:  # with a constant, as kernels have
+            landmarks, A = Columns(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
 
         def rows(start, stop):
             return A[start:stop].astype(dtype, copy=False)
 
-        left = min(_HELD_BYTES, memory.bytes - memory.rows - memory.landmarks(marks.size))
-        return OnLandmarks(marks, rows, n, left / np.dtype(dtype).itemsize, team)
+        free = memory.bytes - memory.rows - memory.landmarks(landmarks.size)
+        cached = min(_CACHED_BYTES, free) / np.dtype(dtype).itemsize
+        return OnLandmarks(landmarks, rows, n, cached, team)
 
-    def _solve_sums(self, rows, told, A, Y, weights, held, before, memory):
+    def _solve_sums(self, rows, target_transform, A, Y, weights, held, before, memory):
         """Landmarks and their solution from sums over all rows; None if it is no better."""
-        geometry, few = self.geometry_, slice(len(A) - held, None)
-        marks, m = Columns(A.shape[1]), self.n_landmarks
+        geometry, last = self.geometry_, slice(len(A) - held, None)
+        landmarks, m = Columns(A.shape[1]), self.n_landmarks
         if geometry is not None:
             m = (
                 memory.most(memory.landmarks, affordable(rows.n_rows))
                 if isinstance(m, str)
                 else int(m)
             )
-            marks = place(A[: min(m, len(A))], geometry)
-        sums = rows.total("features", _sums, Placed(self.view_, geometry), told, marks, merge=_plus)
-        A, Y, weights = A[few], Y[few], weights[few]
-        found, i, risk = _best(
-            marks, lambda a, b: A[a:b].astype(np.float64), held, Y, weights, held, sums=sums
+            landmarks = make_landmarks(A[: min(m, len(A))], geometry)
+        transform = KernelTransform(self.view_, geometry)
+        sums = rows.total("features", _sums, transform, target_transform, landmarks, merge=_plus)
+        A, Y, weights = A[last], Y[last], weights[last]
+        solution, i, risk = _best(
+            landmarks, lambda a, b: A[a:b].astype(np.float64), held, Y, weights, held, sums=sums
         )
         if risk > weights @ np.square(before - Y).sum(axis=1):
             return None
         self.alpha_ = float(ALPHAS[i])
-        return marks, found.coef[:, i], found.intercept[i], found.held_out[:, i]
+        return landmarks, solution.coef[:, i], solution.intercept[i], solution.held_out[:, i]
 
-    def _seen(self, X, Y, weights, like, held, team, memory):
-        """Rows as the view shows them, and the geometry: those of `like`, or of most evidence."""
-        (n, d), kernel, self._spent = X.shape, KERNELS[self.kernel], 0.0
-        near = None if like is None else like.geometry_
-        if like is not None and near is not None and near.kernel == kernel:
-            self.view_, self._spent = like.view_, like._spent
-            return self.view_.show(X), near
+    def _view_and_geometry(self, X, Y, weights, like, held, team, memory):
+        """Rows in the view, and the geometry: those of `like`, or those of most evidence."""
+        (n, d), kernel, self._search_optimism = X.shape, KERNELS[self.kernel], 0.0
+        reused = None if like is None else like.geometry_
+        if like is not None and reused is not None and reused.kernel == kernel:
+            self.view_, self._search_optimism = like.view_, like._search_optimism
+            return self.view_.show(X), reused
         wide = self.kernel == "rbf" and d >= _WIDE
-        # Of many rows a few tell by which of several views they are to be shown.
-        some = slice(_ALL if wide else n)
-        given = like is not None and isinstance(like.view_, Coordinates)
+        # If there are several views, they are compared on a part of the rows.
+        part = slice(_ALL if wide else n)
+        has_view = like is not None and isinstance(like.view_, Coordinates)
         self.view_ = (
-            like.view_ if like is not None and given else coordinates(X[some], weights[some])
+            like.view_ if like is not None and has_view else coordinates(X[part], weights[part])
         )
         if self.kernel == "linear":
             return self.view_.show(X), None
-        # The rows held come last: they are searched only where there are few others.
+        # The held-out rows come last. The search uses them only if there are few others.
         m = n - held
-        if hidden := m == 0 or m < ROWS and not self._few_rows(n, d):
+        if uses_held := m == 0 or m < ROWS and not self._needs_folds(n, d):
             m = n
-        if (some_rows := memory.most(memory.search, rows_of(m))) < rows_of(m):
-            m = some_rows if some_rows < ROWS else 4 * some_rows
-        few, views = slice(rows_of(m) if wide else n), [self.view_]
+        if (allowed := memory.most(memory.search, rows_of(m))) < rows_of(m):
+            m = allowed if allowed < ROWS else 4 * allowed
+        sample, views = slice(rows_of(m) if wide else n), [self.view_]
         if wide:
-            turned = components(X[some], weights[some], _WIDE)
-            views += [turned] if turned.axes.size else []
-        shown = [view.show(X[few]) for view in views]
+            principal = components(X[part], weights[part], _WIDE)
+            views += [principal] if principal.axes.size else []
+        shown = [view.show(X[sample]) for view in views]
 
         def best():
-            heard = [
+            pairs = [
                 (Z[:m].astype(np.float32), view.rate) for Z, view in zip(shown, views, strict=True)
             ]
-            return best_view(kernel, heard, Y[:m], weights[:m], self._CLASSIFY, team)
+            return best_view(kernel, pairs, Y[:m], weights[:m], self._CLASSIFY, team)
 
         number, geometry = best()
-        if wide and not number and n > _ALL and not given:
+        if wide and not number and n > _ALL and not has_view:
             views = [coordinates(X, weights)]
             shown = [views[0].show(X)]
             number, geometry = best()
         self.view_ = views[number]
-        if hidden:
-            self._spent = self._followed(n)
+        if uses_held:
+            self._search_optimism = self._optimism(n)
         Z = shown[number]
         return Z if len(Z) == n else self.view_.show(X), geometry
 
-    def _from_next(self, X):
-        """What places some rows when some columns come from the next one."""
+    def _permuter(self, X):
+        """A function of columns: the transformed rows with these columns from the next row."""
 
-        def place(columns):
+        def permuted(columns):
             new = X.copy()
             new[:, columns] = np.roll(X[:, columns], 1, axis=0)
-            return _placed(self.geometry_, self.view_.show(new))
+            return _transformed(self.geometry_, self.view_.show(new))
 
-        return place
+        return permuted
 
     @one_blas_thread()
     def _scores(self, X):
@@ -640,18 +655,18 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         X = base.check_rows(self, X)
         out = np.empty((X.shape[0], self.dual_coef_.shape[1]), dtype=X.dtype)
         dtype = np.result_type(X, self.dual_coef_) if X.dtype == np.float32 else X.dtype
-        if elsewhere():  # another order of sums: large coefficients would show what is rounded
+        if elsewhere():  # sums have another order: large coefficients would amplify rounding
             dtype = np.dtype(np.float64)
         coef = self.dual_coef_.astype(dtype, copy=False)
         step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
-        placed = Placed(self.view_, self.geometry_)
+        transform = KernelTransform(self.view_, self.geometry_)
         for start in range(0, X.shape[0], step):
-            Z = placed(here(X[start : start + step]).astype(dtype, copy=False))
+            Z = transform(here(X[start : start + step]).astype(dtype, copy=False))
             out[start : start + step] = self._values(Z, coef) + np.atleast_1d(self.intercept_)
         return out
 
-    def _rounds(self, A, coef, width):
-        """Whether single precision is enough for what is said of some rows."""
+    def _single_is_enough(self, A, coef, width):
+        """Whether single precision of kernel values is enough, by predictions of some rows."""
         if self.geometry_ is None or not _MANY <= len(coef) <= _ALL:
             return False
         gap = np.abs(self._by_tiles(A, coef) - self.landmarks_.values(A.astype(np.float64)) @ coef)
@@ -660,14 +675,14 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     def _by_tiles(self, Z, coef):
         """Kernel values in single precision, times the coefficients in double precision."""
         with workers(self.n_jobs) as team:
-            marks: Any = self.landmarks_
-            centers = marks.centers.astype(np.float32, copy=False)
-            # A row's arithmetic does not depend on how many others come with it.
+            landmarks: Any = self.landmarks_
+            centers = landmarks.centers.astype(np.float32, copy=False)
+            # Padded, so that a row's arithmetic does not depend on the number of rows.
             A = np.pad(Z.astype(np.float32), ((0, -len(Z) % _ALIGNED), (0, 0)))
             return times(self.geometry_, A, centers, coef, team)[: len(Z)]
 
     def _values(self, Z, coef):
-        """Placed rows' kernel values with the landmarks, times the coefficients."""
+        """Transformed rows' kernel values with the landmarks, times the coefficients."""
         if elsewhere():
             return self.landmarks_.there(Z) @ coef
         if len(coef) > _ALL and self.geometry_ is not None or getattr(self, "_single", False):
@@ -680,40 +695,40 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         return tags
 
 
-def _held(n):
-    """How many of n rows are left out to judge."""
+def _n_held(n):
+    """How many of n rows are held out."""
     return n if n <= _HELD_OUT else _HELD
 
 
-def _placed(geometry, Z):
+def _transformed(geometry, Z):
     return np.ascontiguousarray(geometry.show(Z))
 
 
-def _best(marks, rows, n, Y, weights, held, team=ALONE, sums=None):
-    """The solutions, the number of the one that says most of the first rows, and its risk."""
-    found = solve(marks, rows, n, Y, weights, most=held, team=team, sums=sums)
-    risk = weights[:held] @ np.square(found.held_out - Y[:held, None]).sum(axis=2)
+def _best(landmarks, rows, n, Y, weights, held, team=ALONE, sums=None):
+    """Solutions for all penalties, the number of the best for the first rows, and its risk."""
+    solution = solve(landmarks, rows, n, Y, weights, most=held, team=team, sums=sums)
+    risk = weights[:held] @ np.square(solution.held_out - Y[:held, None]).sum(axis=2)
     i = int(np.argmin(risk))
-    return found, i, float(risk[i])
+    return solution, i, float(risk[i])
 
 
-def _own(codes, k):
+def _indicators(codes, k):
     """1 for the class of each output, else 0."""
     return (codes[:, None] == (np.ones(1) if k == 1 else np.arange(k))).astype(np.float64)
 
 
 def _log_losses(scores, codes):
-    """-log p of the rows' own classes, of log-odds."""
+    """-log p of the rows' classes, of log-odds."""
     p = base.probabilities(scores, joint=True)
-    own = np.broadcast_to(p, (len(codes), p.shape[1]))[np.arange(len(codes)), codes]
-    return -np.log(np.maximum(own, np.finfo(float).tiny))
+    p_class = np.broadcast_to(p, (len(codes), p.shape[1]))[np.arange(len(codes)), codes]
+    return -np.log(np.maximum(p_class, np.finfo(float).tiny))
 
 
 def _rounded(coef, dtype, width):
-    """Coefficients in the type of the rows, but for large ones that cancel each other.
+    """Coefficients in the type of the rows, unless they are large and cancel each other.
 
-    A rounded kernel value moves a prediction by the size of its coefficient: `width`, the range of
-    the targets, tells how much is too much.
+    A rounded kernel value changes a prediction in proportion to its coefficient, which is compared
+    with `width`, the range of the targets.
     """
     error = np.finfo(dtype).eps * np.sqrt(np.square(coef).sum(axis=0))
     return coef if (error > _PRECISE * width).any() else coef.astype(dtype)
@@ -725,7 +740,7 @@ def affordable(n):
     return int(m[np.searchsorted(n * m**2 + 10 * m**3, 4e12, "right") - 1])
 
 
-def grown(n, d):
+def all_rows_affordable(n, d):
     """Whether all of n rows of d coordinates may be landmarks."""
     return n**2 * (d + 50.0) <= _STEP
 
@@ -737,15 +752,16 @@ _GEOMETRIC = ("rbf", "laplacian")
 class LandmarkRegressor(
     RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, _Landmark
 ):
-    r"""Kernel ridge regression with a learned geometry; nothing is to be tuned.
+    r"""Kernel ridge regression with a learned geometry; there is nothing to tune.
 
     :math:`f(x) = b + \sum_j a_j k(x, c_j)` with rows of the data as landmarks :math:`c_j` (all of
-    them, where that pays) and :math:`k(x, c) = e^{-D} + \beta (b(x) + b(c) - D) + 1`, where
-    :math:`D = \sum_i S_i |v_i(x) - v_i(c)|^p`, :math:`b(x) = \sum_i S_i |v_i(x)|^p`. The view v has
-    every column as a number, as ranks and, where its values may be codes, as levels; its rates S,
-    beta and the penalty maximize the evidence of 700 rows (`tunefree.learners.kernel.geometry`).
-    Beyond 8,000 rows leave-one-out errors choose the penalty, and rows left out between landmarks
-    and all rows, which conjugate gradients then solve for (`tunefree.learners.kernel.full`).
+    them, if that improves predictions) and :math:`k(x, c) = e^{-D} + \beta (b(x) + b(c) - D) + 1`,
+    where :math:`D = \sum_i S_i |v_i(x) - v_i(c)|^p`, :math:`b(x) = \sum_i S_i |v_i(x)|^p`. The view
+    v has every column as a number, as ranks and, if its values may be codes, as levels. The rates
+    S, beta and the penalty maximize the evidence of 700 rows
+    (`tunefree.learners.kernel.geometry`). Beyond 8,000 rows leave-one-out errors choose the
+    penalty, and held-out errors choose between landmarks and all rows, which are then solved by
+    conjugate gradients (`tunefree.learners.kernel.full`).
 
     Parameters
     ----------
@@ -754,17 +770,18 @@ class LandmarkRegressor(
         functions of single columns; 'linear': ridge regression on the view.
     n_landmarks : int, 'auto' or 'all', default='auto'
         'all' rows, by conjugate gradients beyond 8,000. 'auto': all of up to 8,000 distinct rows;
-        beyond, twice as many landmarks as long as the risk on rows left out falls, and all rows if
-        it does to the end (up to about 120,000 rows of 20 columns).
+        beyond, the landmarks are doubled while the held-out risk falls, and all rows are used if it
+        falls to the end (up to about 120,000 rows of 20 columns).
     compress : None, True, float or int, default=None
-        Project the predictor onto a few landmarks after the fit: as few as change the mean loss of
-        (at most 4,096) rows of training by less than this share of that of the mean alone (True is
-        0.001), or a number of landmarks. `compression_` tells what it did.
+        Project the predictor onto few landmarks after the fit. A float: as few as change the mean
+        loss on (at most 4,096) training rows by less than this share of the loss of the constant
+        predictor; True is 0.001. An integer: the number of landmarks. See `compression_`.
     max_memory : float, str or None, default=None
-        Bytes that the fit may take beside the data, or text such as '500MB'. What does not fit is
-        made smaller: all rows by conjugate gradients in place of their matrix, fewer leaders of
-        these, fewer landmarks, fewer rows of the search, two threads and one more for every GB. One
-        that is not needed changes nothing. None: 8,000 rows may take 1.2 GB, 4,000 landmarks 1 GB.
+        Bytes that the fit may take in addition to the data, or text such as '500MB'. To stay within
+        the limit, a fit uses conjugate gradients in place of the matrix of all rows, fewer
+        landmarks (also of their preconditioner), fewer rows of the search, two threads and one more
+        for every GB. A sufficient limit changes nothing. None: 8,000 rows may take 1.2 GB, 4,000
+        landmarks 1 GB.
     n_jobs : int or None, default=None
         Threads of large fits and predictions, all by default; results do not depend on it.
     random_state : int, RandomState or None, default=None
@@ -775,26 +792,26 @@ class LandmarkRegressor(
     dual_coef_ : ndarray of shape (n_landmarks, n_targets)
     intercept_ : float or ndarray of shape (n_targets,)
     view_ : part
-        The readings of the columns (`tunefree.columns.Coordinates`), or from 32 columns on, where
-        the evidence says so, their principal components (`tunefree.columns.Components`).
+        The coordinates of the columns (`tunefree.columns.Coordinates`), or from 32 columns on, if
+        they have more evidence, principal components (`tunefree.columns.Components`).
     geometry_ : part or None
         Kernel, rates, slope and penalty.
     landmarks_ : part
         Landmarks in the units of the kernel.
     relevance_ : ndarray of shape (n_features,)
-        The columns' shares of how the predictor moves, without units; they sum to 1. Each is half
-        the mean squared change when that column alone is drawn from another row.
+        The columns' shares of the variation of predictions, whatever their units; they sum to 1.
+        Each is half the mean squared change when that column alone is drawn from another row.
     alpha_ : float
-        The penalty, of targets of unit variance.
+        The penalty, for targets of unit variance.
     leave_one_out_risk_ : float
-        Mean squared leave-one-out error, summed over targets (from 2,000 rows on, of 1,000 which
-        the search has not seen).
+        Mean squared leave-one-out error, summed over targets (from 2,000 rows on, of 1,000 rows
+        that the search does not use).
     compression_ : part or None
-        `n_support` and `n_landmarks`, the mean `loss_before` and `loss_after`, and the root mean
-        square of the `change` of what is said, relative to it; None without compression.
+        `n_support` and `n_landmarks`, the mean `loss_before` and `loss_after`, and the `change` of
+        predictions (root mean square, relative to their size); None without compression.
     held_out_ : part
-        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
-        and sets rest on (docs/guide/sure.md).
+        Held-out predictions, from which `risk_interval_` and intervals are computed
+        (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises
@@ -802,7 +819,7 @@ class LandmarkRegressor(
     ValueError
         For NaN or infinity, or weights that are all zero.
     MemoryError
-        Before work starts, if `max_memory` is too little for the least way; it tells what would do.
+        Before work starts, if `max_memory` is too little for any solver, with the least amount.
 
     References
     ----------
@@ -821,15 +838,15 @@ class LandmarkRegressor(
 
     _CLASSIFY = False
 
-    def _compare(self, X, y, sample_weight):
-        """Go back towards the mean if that was better on rows left out.
+    def _shrink_by_folds(self, X, y, sample_weight):
+        """Shrink the predictor towards the mean by held-out predictions of folds.
 
-        Only where there are few rows a rate: the search then fits noise, which leave-one-out errors
-        of its own rows do not tell.
+        Only with few rows a rate: the search then fits noise, which leave-one-out errors of its
+        own rows do not show.
         """
         X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
         n, d = X.shape
-        if not self._few_rows(n, d):
+        if not self._needs_folds(n, d):
             return
         weights, targets = base.check_weights(sample_weight, X), y.reshape(n, -1)
         visits = hashed_visits(X, targets, weights, seed_of(self.random_state), affine=True)
@@ -852,12 +869,12 @@ class LandmarkRegressor(
 
     def _searched(self):
         n, linear = len(self.held_out_[0].residuals), self.kernel == "linear"
-        if linear or n >= ROWS or self._few_rows(n, self.n_features_in_):
+        if linear or n >= ROWS or self._needs_folds(n, self.n_features_in_):
             return 0.0
-        return self._followed(n)
+        return self._optimism(n)
 
     def _set_held_out(self, predictions, targets, weights, X):
-        """Keep what was said of rows left out."""
+        """Keep the held-out predictions."""
         self.held_out_ = tuple(
             Residuals.of(f, y, weights, X, self.view_)
             for f, y in zip(predictions.T, targets.T, strict=True)
@@ -878,8 +895,10 @@ class LandmarkRegressor(
                 np.clip(fitted.held_out, low, high),
             )
             share = np.ones(len(mean))
-            if not self._few_rows(*fitted.rows.shape):  # else `_compare` tells
-                share = shrinkage_factor(predictions - mean, y - mean, weights, spent=self._spent)
+            if not self._needs_folds(*fitted.rows.shape):  # else `_shrink_by_folds` shrinks
+                share = shrinkage_factor(
+                    predictions - mean, y - mean, weights, spent=self._search_optimism
+                )
             coef, intercept = (
                 coef * share,
                 np.where(share < 1.0, mean + share * (intercept - mean), intercept),
@@ -896,7 +915,7 @@ class LandmarkRegressor(
         return np.square(values - targets).sum(axis=1)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """Predicted targets, within the range of those seen."""
+        """Predicted targets, within the range of the training targets."""
         y = np.clip(self._scores(X), *self.prediction_limits_)
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
 
@@ -905,24 +924,25 @@ class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions
     r"""Kernel classification with a learned geometry, and calibrated probabilities.
 
     One output a class (one for two classes), +1 or -1, learned as in `LandmarkRegressor`; the class
-    of the largest output wins, and a temperature fitted to the leave-one-out outputs turns them
-    into log-odds. With ``loss="log_loss"`` the outputs are log-odds of their own: kernel and
-    landmarks are those of least squares, and f then minimizes
+    of the largest output is predicted, and a temperature fitted to the leave-one-out outputs turns
+    them into log-odds. With ``loss="log_loss"`` the outputs are log-odds: kernel and landmarks are
+    those of least squares, and f then minimizes
 
     .. math:: \sum_i w_i\, \ell(b + f(x_i), y_i) + \tfrac{\lambda}{2} \|f\|^2,
 
-    with b the log-odds of the classes' shares, one sigmoid or a softmax, and the penalty that says
-    most of rows left out (`tunefree.learners.kernel.logistic`).
+    with b the log-odds of the classes' shares, one sigmoid or a softmax, and the penalty of least
+    held-out loss (`tunefree.learners.kernel.logistic`).
 
     Parameters
     ----------
     kernel : {'rbf', 'laplacian', 'linear'}, default='rbf'
     loss : {'squared_error', 'log_loss'}, default='squared_error'
-        'log_loss' costs several times as much, and its probabilities are better where classes
-        are noisy. It wants all rows in memory.
+        'log_loss' costs several times as much, and its probabilities are better if classes are
+        noisy. It needs all rows in memory.
     n_landmarks : int, 'auto' or 'all', default='auto'
     compress : None, True, float or int, default=None
-        See `LandmarkRegressor`; the loss is the log loss, and nothing is said but classes' shares.
+        See `LandmarkRegressor`; the loss is the log loss, and the constant predictor is that of the
+        classes' shares.
     max_memory : float, str or None, default=None
     n_jobs : int or None, default=None
         See `LandmarkRegressor`.
@@ -937,8 +957,8 @@ class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions
     view_, geometry_, landmarks_, relevance_, alpha_, leave_one_out_risk_, compression_
         See `LandmarkRegressor`.
     held_out_ : part
-        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
-        and sets rest on (docs/guide/sure.md).
+        Held-out probabilities, from which `risk_interval_` and sets are computed
+        (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises
@@ -997,16 +1017,15 @@ class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions
             )
             coef, intercept = a * fitted.coef, a * fitted.intercept
         else:
-            codes, weights, predictions = (
-                base.codes_of(fitted.targets),
-                fitted.weights,
-                a * fitted.held_out,
-            )
+            codes, weights = base.codes_of(fitted.targets), fitted.weights
+            predictions = a * fitted.held_out
             null = shares_as_scores(codes, weights, predictions.shape[1])
             p, prior = (base.probabilities(each, joint=True) for each in (predictions, null[None]))
             share = 1.0
-            if not self._few_rows(*fitted.rows.shape):  # else `_compare` tells
-                share = shrinkage_factor_of_classes(p, prior[0], codes, weights, self._spent)
+            if not self._needs_folds(*fitted.rows.shape):  # else `_shrink_by_folds` shrinks
+                share = shrinkage_factor_of_classes(
+                    p, prior[0], codes, weights, self._search_optimism
+                )
             coef, intercept = a * share * fitted.coef, a * fitted.intercept
             if share < 1.0:
                 intercept, predictions = (
@@ -1017,26 +1036,26 @@ class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions
         self.dual_coef_ = _rounded(coef, dtype, 2.0 * a)
         self.intercept_ = intercept.astype(dtype)
 
-    def _compare(self, X, y, sample_weight):
-        """Go back towards the classes' shares as far as folds ask for it.
+    def _shrink_by_folds(self, X, y, sample_weight):
+        """Shrink the predictor towards the classes' shares by held-out predictions of folds.
 
-        Only where there are few rows a rate, as in `LandmarkRegressor`.
+        Only with few rows a rate, as in `LandmarkRegressor`.
         """
         X, y = base.check_rows_and_targets(self, X, y)
         n, d = X.shape
-        if not self._few_rows(n, d):
+        if not self._needs_folds(n, d):
             return
         weights = base.check_weights(sample_weight, X)
         codes = np.searchsorted(self.classes_, y)
         labels = codes[:, None].astype(float)
         visits = hashed_visits(X, labels, weights, seed_of(self.random_state), affine=True)
         rows, totals = visits.unique()
-        turn = np.empty(len(rows), dtype=np.int64)
-        turn[np.argsort(codes[rows], kind="stable")] = np.arange(len(rows)) % _FOLDS
+        fold = np.empty(len(rows), dtype=np.int64)
+        fold[np.argsort(codes[rows], kind="stable")] = np.arange(len(rows)) % _FOLDS
         targets = base.signs(codes[rows], len(self.classes_))
         predictions = np.zeros(targets.shape)
-        for fold in np.unique(turn):
-            held = turn == fold
+        for f in np.unique(fold):
+            held = fold == f
             model = clone(self)._learn(X[rows], y[rows], totals, held=held, column_groups=None)
             predictions[held] = model.held_out_values_ / model._slope
         slope = temperature(predictions, targets, totals)
@@ -1045,9 +1064,9 @@ class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions
             base.probabilities(each, joint=True) for each in (slope * predictions, null[None])
         )
         share = shrinkage_factor_of_classes(p, prior[0], codes[rows], totals)
-        less = share * min(slope / self._slope, 1.0)
-        self.dual_coef_ = (less * self.dual_coef_).astype(self.dual_coef_.dtype)
-        self.intercept_ = ((1.0 - share) * null + less * self.intercept_).astype(X.dtype)
+        factor = share * min(slope / self._slope, 1.0)
+        self.dual_coef_ = (factor * self.dual_coef_).astype(self.dual_coef_.dtype)
+        self.intercept_ = ((1.0 - share) * null + factor * self.intercept_).astype(X.dtype)
         p = base.probabilities(null + share * (slope * predictions - null), joint=True)
         self.held_out_ = base.held_out_probabilities(p, codes[rows], totals)
 

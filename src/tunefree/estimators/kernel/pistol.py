@@ -50,21 +50,21 @@ from tunefree.robust import (
 from tunefree.select.bandwidths import HoldOutSelection, ProgressiveSelection, SingleRun, read_outs
 from tunefree.select.progressive_risk import temperature
 
-# The rule of 'auto' was chosen on four public sets beside 'global', which it equals or betters
-# after a few passes.
+# The rule of 'auto' was chosen on four public data sets. After a few passes it is as good as
+# 'global' there, or better.
 _RULE = PiSTOL(a=0.25, squares=True)
 _NAMED = ("paper", "theorem-1", "guaranteed", "global", "dowg")
-_STREAM = "Nothing is kept of a stream for a bound: use fit."
+_STREAM = "regret_bound is not available for a stream: use fit."
 # Rows are predicted in blocks of a multiple of this size.
 _ALIGNED = 16
-# Fewer numbers than that (stored ones of sparse rows) cost two threads more than they save.
+# With fewer numbers than this (stored ones of sparse rows) one thread is faster than two.
 _THREADED = 2_000_000
 
 
 class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
-    """Rows in, an expansion over support rows out: in memory, and on a stream.
+    """Learns an expansion over support rows, in memory or on a stream.
 
-    A subclass has the parameters, and says what is marked as abstract.
+    Subclasses have the parameters, and define what is marked as abstract.
     """
 
     _ON_DEMAND = ("expansion_", "coordinates_", "leaderboard_", "trace_", "n_iter_", "held_out_")
@@ -72,17 +72,17 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 
     compress = None  # of subclasses without the parameter
     standardize = "auto"
-    # Abstract: whether targets are signs of classes, most passes that are worth while, and how many
-    # bandwidths another fit of the same problem takes over.
+    # Abstract: whether targets are signs of classes, the most passes of 'auto', and how many
+    # bandwidths another fit of the same problem reuses.
     _CLASSIFY, _LIMIT, _TAKEN_OVER = True, 12, 2
-    _AVERAGES = ("auto", "last-pass")  # beside the schemes
+    _AVERAGES = ("auto", "last-pass")  # in addition to the schemes
 
     def _learner(self, n_rounds, largest=1.0):
         """Abstract: the learner for so many rows (None: unknown) with k(x, x) up to `largest`."""
         raise NotImplementedError
 
     def _encode(self, y, kept, weights):
-        """Abstract: targets of the rows `kept`, what tells equal rows apart, and their weights."""
+        """Abstract: targets of the rows `kept`, labels for the order of rows, and weights."""
         raise NotImplementedError
 
     def _standard(self, targets, rows, totals, dtype):
@@ -90,25 +90,25 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         return targets
 
     def _losses(self, decisions, targets):
-        """Abstract: the loss of every row, for the choice."""
+        """Abstract: the loss of every row, for the selection."""
         raise NotImplementedError
 
     def _log_losses(self, values, targets):
-        """Abstract: the loss of every row that a compression watches."""
+        """Abstract: the loss of every row, for a compression."""
         raise NotImplementedError
 
     def _finish(self, engine, outcome):
-        """Abstract: what coefficients are multiplied by, and what is predicted for `held` rows."""
+        """Abstract: the factor of coefficients, and the predictions of `held` rows."""
         raise NotImplementedError
 
     def _scheme(self):
-        """The averaging scheme; of an average that only this estimator knows, the uniform one."""
+        """The averaging scheme; the uniform one for an average that only this estimator has."""
         if isinstance(self.average, str) and self.average in self._AVERAGES:
             return AVERAGES["uniform"]
         return scheme_of(self.average, also=self._AVERAGES)
 
     def _check(self):
-        """Refuse parameters that mean nothing; what is asked of the kernel."""
+        """Check the parameters; returns the `Recipe` of the kernel."""
         self._scheme()
         check_passes(self.max_iter)
         if self.compress is not None:
@@ -134,16 +134,16 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         return self._learn(X, y, sample_weight)
 
     def _learn(self, X, y, sample_weight=None, held=None, like=None):
-        """Choose bandwidths and passes on the rows `held`, by default on every tenth.
+        """Choose bandwidths and passes on the rows `held`, by default on every tenth row.
 
-        Below 500 rows it is up to every fourth. `like`, a fitted estimator of this class, of fewer
-        rows, hands over its bandwidths; columns are then not scaled.
+        Below 500 rows it is up to every fourth. `like` is an estimator of this class that was
+        fitted to fewer rows. Its bandwidths are reused; columns are then not scaled.
         """
         recipe = self._check()
         problem = self._problem(recipe, X, y, sample_weight)
         apart = None if held is None else np.flatnonzero(np.asarray(held, bool)[problem.given])
-        few = self.n_jobs is None and getattr(problem.X, "size", 0) < _THREADED
-        with workers(1 if few else self.n_jobs) as team:
+        one_thread = self.n_jobs is None and getattr(problem.X, "size", 0) < _THREADED
+        with workers(1 if one_thread else self.n_jobs) as team:
             choice = self._choice(recipe, team, problem, like, apart)
             learner, engine, data, n_passes = self._plan(team, problem, choice, apart)
             watch = self._progress.passes(n_passes)
@@ -153,7 +153,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         return self
 
     def _problem(self, recipe, X, y, sample_weight):
-        """The rows that weigh something, in the order of learning."""
+        """The rows of positive weight, in the order of learning."""
         real = not self._CLASSIFY
         X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
         weights = base.check_weights(sample_weight, X)
@@ -171,8 +171,8 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         return problem
 
     def _screened(self, recipe, X, rows):
-        """Rows without entries far beyond anything: one would set a column's unit."""
-        return clip_outliers(X, rows, EXTREME) if recipe.guarded else X
+        """Rows without extreme entries: one of them would determine a column's unit."""
+        return clip_outliers(X, rows, EXTREME) if recipe.drops_outliers else X
 
     def _n_rounds(self, problem):
         return len(problem.visits.rows)
@@ -182,10 +182,10 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         if like is not None:
             return Choice.like(recipe, problem, like, self._TAKEN_OVER)
         learner = self._learner(self._n_rounds(problem))
-        return Choice.scouted(recipe, team, problem, learner, self._CLASSIFY, apart)
+        return Choice.preselected(recipe, team, problem, learner, self._CLASSIFY, apart)
 
     def _plan(self, team, problem, choice, apart):
-        """The learner, its engine, the source, and most passes."""
+        """The learner, its engine, the source, and the most passes."""
         kernel, classify, auto = choice.recipe.kernel, self._CLASSIFY, self.max_iter == "auto"
         n = self._n_rounds(problem)
         if self.average == "auto":
@@ -220,11 +220,11 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         return isinstance(self.average, str) and self.average == "last"
 
     def _cached(self, n_passes):
-        """Whether values of all pairs are worth keeping for a single member."""
+        """Whether the values of all pairs are cached for a single member."""
         return n_passes > 1
 
     def _apart(self):
-        """Whether every update of a single member has a support row of its own."""
+        """Whether every update of a single member gets its own support row."""
         return False
 
     def _rivals(self, learner):
@@ -232,7 +232,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         return [learner, learner._replace(rule=DoWG())]
 
     def _publish(self, problem, choice, data, result, outcome, apart):
-        """Rows with a coefficient make up the predictor."""
+        """Set the fitted attributes; rows with a coefficient are the support."""
         engine = result.state.engine
         factor, values = self._finish(engine, outcome)
         coefs = [np.pad(factor * c, ((0, engine.n_slots - len(c)), (0, 0)))
@@ -241,8 +241,8 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         numbers = engine.numbers()[kept]
         self._stream, self.n_iter_ = None, result.n_passes
         self.leaderboard_, self.coordinates_ = choice.leaderboard, choice.view
-        scouts = choice.trace if "rows" in outcome.trace else {}
-        self.trace_ = choice.trace | outcome.trace | scouts
+        preselection = choice.trace if "rows" in outcome.trace else {}
+        self.trace_ = choice.trace | outcome.trace | preselection
         self.support_ = problem.given[numbers]
         support = self.support_ if data.rows is None else data.rows.rows[numbers]
         coefs = tuple(c[kept].astype(engine.dtype) for c in coefs)
@@ -253,38 +253,38 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         self.held_out_ = self._held_out_predictions(outcome, factor)
 
     def _held_out_predictions(self, outcome, factor):
-        """What was said of rows that were not learned; None of subclasses that keep none."""
+        """The held-out predictions to keep; None for subclasses that keep none."""
 
     def _compress(self, problem):
-        """Project the predictor onto landmarks, if that is asked for."""
-        f, asked, self.compression_ = self.expansion_, self.compress, None
-        if asked is None or asked is False or not f.support.shape[0]:
+        """Project the predictor onto landmarks, as `compress` requires."""
+        f, value, self.compression_ = self.expansion_, self.compress, None
+        if value is None or value is False or not f.support.shape[0]:
             return
         n = len(problem.stored)
         at = np.arange(min(n, CHECKED)) * n // min(n, CHECKED)
         rows, support_rows = problem.X[problem.stored[at]], None
         if isinstance(f.kernels[0], Precomputed):
             order = np.argsort(problem.given)
-            found = order[np.searchsorted(problem.given, self.support_, sorter=order)]
-            support_rows = problem.X[problem.stored[found]]
+            support = order[np.searchsorted(problem.given, self.support_, sorter=order)]
+            support_rows = problem.X[problem.stored[support]]
         else:
             rows = self.coordinates_.show(rows)
         targets, share = problem.targets[at], problem.weights[at] / problem.weights[at].sum()
         self.expansion_, kept, self.compression_ = compress(
             f, rows, lambda values: float(share @ self._log_losses(values, targets)),
-            **asked_of(asked), support_rows=support_rows, n_jobs=self.n_jobs,
+            **asked_of(value), support_rows=support_rows, n_jobs=self.n_jobs,
         )  # fmt: skip
         self.support_ = self.support_[kept]
 
     def _opened(self, recipe, X, units=None):
-        """The stream, a new one if there is none yet."""
+        """The stream, or a new one."""
         stream = getattr(self, "_stream", None)
         if stream is not None:
             return stream
         if "expansion_" in vars(self):
             warnings.warn(
-                "partial_fit starts a new model: what fit learned rests on all of its rows, and is "
-                "dropped.",
+                "partial_fit starts a new model and discards the model from fit, which cannot be "
+                "continued. Use partial_fit from the start to learn from a stream.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -296,13 +296,13 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         return KernelStream(recipe, learner, single, self._CLASSIFY, self.max_support, units)
 
     def _publish_reading(self, ready, reading, scale=1.0):
-        """Set the predictor from what a stream has learned, times a scale."""
+        """Set the fitted attributes from the reading of a stream, times a scale."""
         self.coordinates_, self.n_iter_ = ready.coordinates, 1
         self.leaderboard_, self.trace_ = reading.leaderboard, reading.trace
         dtype, support = ready.engine.dtype, ready.engine.support.rows.copy()
         coefs = tuple((scale * c).astype(dtype) for c in reading.coefs.values())
         self.held_out_ = self._held_out_predictions(reading, scale)
-        # Last: where there is an expansion, another thread takes the rest to be there.
+        # Last: another thread that finds the expansion expects the other attributes, too.
         self.expansion_ = Expansion(ready.recipe.with_bandwidths(reading.coefs), support, coefs)
 
     @property
@@ -325,7 +325,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         if not isinstance(f.kernels[0], Precomputed):
             X = self.coordinates_.show(X)
         if not sparse.issparse(X):
-            # Full blocks: a row's arithmetic does not depend on how many others come with it.
+            # Padded, so that a row's arithmetic does not depend on the number of rows.
             X = np.pad(X, ((0, -n % _ALIGNED), (0, 0)))
         return f(X, n_threads(self.n_jobs))[:n].astype(dtype)
 
@@ -337,7 +337,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
 
 
 class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
-    """Labels in, decisions out."""
+    """A kernel estimator of classes."""
 
     class_weight = None  # of subclasses without the parameter
 
@@ -381,8 +381,8 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
 
 
 def _regret(engine):
-    """For each member that learned all rows its bandwidth and regret; or a sentence."""
-    found = tuple(
+    """For each member that learned all rows its bandwidth and regret, or a message."""
+    regrets = tuple(
         (
             None if m.gamma is None else float(m.gamma),
             m.learner.rule.regret(s.scalars, s.shared, m.learner.loss.bound()),
@@ -390,7 +390,7 @@ def _regret(engine):
         for m, s in zip(engine.members, engine.states, strict=True)
         if m.name != "part"
     )
-    return NO_RULE if any(regret is None for _, regret in found) else found
+    return NO_RULE if any(regret is None for _, regret in regrets) else regrets
 
 
 class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
@@ -398,11 +398,13 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
 
     The predictor of each class is :math:`f(x) = \sum_i c_i k(x_i, x)`, trained by PiSTOL: with the
     sum g of the negative gradients, :math:`f = (b/\alpha) \exp(\|g\|^2 / (2 \alpha))\, g`, where
-    :math:`\alpha` grows with the gradients, so that neither a step size nor a regularizer is
-    chosen. With ``gamma='auto'`` a grid of bandwidths around the median heuristic is learned on the
-    first rows under three scalings of the columns, each row predicted before it is learned; the
-    three best go on, and are read after several passes. Every tenth row is left out by a second set
-    of learners beside them, whose errors there weight the read-outs that make up the predictor.
+    :math:`\alpha` grows with the gradients. No step size and no regularizer is chosen.
+
+    With ``gamma='auto'`` a grid of bandwidths around the median heuristic learns the first rows in
+    three scalings of the columns; each row is predicted before it is learned. The three best
+    bandwidths learn all rows, and their averages are read out after several passes. A second set of
+    learners does the same without every tenth row. Its errors on these held-out rows are the
+    weights of the read-outs, whose sum is the predictor.
 
     Parameters
     ----------
@@ -412,53 +414,54 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         ``gram(A, B)``, or 'precomputed': X is the matrix of values.
     gamma : 'auto', 'scale' or float, default='auto'
         'auto' learns the bandwidth of 'rbf' and 'laplacian' ('scale' for other kernels); 'scale' is
-        1 / (n_features variance of X), and a number is taken as it is.
+        1 / (n_features variance of X); a number is the bandwidth.
     degree, coef0 : float, default=3 and 1
         Of the 'polynomial' kernel.
     setting : {'auto', 'global', 'guaranteed', 'paper', 'theorem-1', 'dowg'}, default='auto'
-        Constants of the rule: 'auto' lets alpha grow with squared gradients, 'global' with their
-        norms (both with b = sqrt(alpha), a = 1/4), 'guaranteed' is that with a = 3 L; those of the
-        paper's experiments; those of its Theorem 1; or distance over weighted gradients instead of
-        PiSTOL. `regret_bound` has the bound of 'guaranteed' and 'theorem-1'.
+        Constants of the rule. With 'auto' alpha grows with squared gradients, with 'global' with
+        their norms (both have b = sqrt(alpha), a = 1/4); 'guaranteed' is 'global' with a = 3 L.
+        'paper' has the constants of the paper's experiments, 'theorem-1' those of its Theorem 1.
+        'dowg' is distance over weighted gradients instead of PiSTOL. `regret_bound` has the bound
+        of 'guaranteed' and 'theorem-1'.
     loss : str or part, default='auto'
         A loss of `tunefree.losses`; 'auto' is 'smoothed_hinge'.
     average : str or part, default='auto'
-        'auto' weights the averages of single passes by their errors on left-out rows; else a scheme
-        of `tunefree.averaging` over the iterates of all passes, of all rows ('uniform', 'tail', ...
-        or ``Geometric(rate=0.01)``; 'last' is the last iterate), or 'last-pass', the average of
-        those of the last pass.
+        'auto' weights the averages of single passes by their held-out errors; else a scheme of
+        `tunefree.averaging` over the iterates of all passes, of all rows ('uniform', 'tail', ... or
+        ``Geometric(rate=0.01)``; 'last' is the last iterate), or 'last-pass', the average of the
+        last pass.
     max_iter : int or 'auto', default='auto'
-        Most passes; 'auto' is up to 12, with 200,000 visits of rows in all (1 or, for 'last-pass',
-        3 if an average is named). With a single pass and no average named no row is left out: later
-        iterates count more, and PiSTOL and 'dowg' are weighed by how they predicted rows before
-        they learned them.
+        The most passes. 'auto' is up to 12, with at most 200,000 visits of rows; with a named
+        average it is 1, or 3 for 'last-pass'. With a single pass and ``average='auto'`` no row is
+        held out: later iterates have larger weights, and PiSTOL and 'dowg' are weighted by their
+        errors on rows before they learned them.
     horizon : int or None, default=None
-        How many rows a stream will have, which the setting 'paper' needs for its b; None counts
-        them in `fit`, and refuses streams of that setting.
+        The number of rows of a stream, which the setting 'paper' needs for its b. With None `fit`
+        counts the rows, and `partial_fit` with that setting raises an error.
     calibrate : bool, default=True
         Multiply decisions by the temperature that makes them log-odds of rows that were not yet
-        learned. False leaves them as learned: with one bandwidth and an average, Algorithm 3's.
+        learned. False: decisions as learned; with one bandwidth and an average, Algorithm 3's.
     standardize : bool or 'auto', default='auto'
         Standardise columns first. 'auto': with ``gamma='auto'`` the columns as given, standardised
         columns and standardised logarithms compete; with 'scale' or a number columns stay as given.
     precision : {'auto', 'single', 'double'}, default='auto'
-        Of kernel values; sums are always of double precision. 'auto' is single for kernels whose
+        Of kernel values; sums always have double precision. 'auto' is single for kernels whose
         values do not exceed 1, else that of X.
     compress : None, True, float or int, default=None
-        Project the predictor onto a few landmarks after training: as few as change the mean log
-        loss of (at most 4,096) rows of training by less than this share of that of predicting
-        nothing (True is 0.001), or a number of landmarks. `compression_` reports what it did.
+        Project the predictor onto few landmarks after training. A float: as few as change the mean
+        log loss on (at most 4,096) training rows by less than this share of the loss of predicting
+        zero; True is 0.001. An integer: the number of landmarks. See `compression_`.
     max_support : int or None, default=None
         Bound on the support rows of a stream (`partial_fit`): beyond it the learners are projected
         onto half as many.
     class_weight : dict, 'balanced' or None, default=None
-        Weights of the classes; 'balanced' takes a stream's row by the counts up to it.
+        Weights of the classes; on a stream 'balanced' uses the counts up to a row.
     shuffle : bool, default=True
         Learn in the order of a hash of the rows' content, with equal rows merged: the result does
         not depend on the order of the rows, and a weight of 2 equals a row given twice.
     n_jobs : int or None, default=None
-        Threads; -1 are all cores, and so is None from 2 million numbers on. Results do not depend
-        on it.
+        Threads; -1 is all cores, and so is None from 2 million numbers on. Results do not depend on
+        it.
     random_state : int, RandomState or None, default=None
         Seed of the hash.
 
@@ -470,13 +473,14 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
     dual_coef_ : ndarray of shape (n_bandwidths, n_outputs, n_support)
         Coefficients of the support rows, one output for two classes.
     intercept_ : ndarray of shape (n_outputs,)
-        A part of the log-odds of the classes' shares: 0 where held-out rows support the rest.
+        A share of the log-odds of the classes' shares, as decisions are shrunk towards these; 0
+        without shrinkage.
     gamma_ : ndarray of shape (n_bandwidths,)
         Bandwidths in the coordinates of learning.
     support_ : ndarray of shape (n_support,)
-        Which rows of the input have a coefficient (after `fit`).
+        The numbers of the input rows that have a coefficient (after `fit`).
     coordinates_ : Coordinates
-        How rows are shown to the kernel; `name` says which view won.
+        The transformation of rows for the kernel; `name` is the view that was chosen.
     expansion_ : Expansion
         The predictor as a function of rows in these coordinates.
     compression_ : Compression or None
@@ -485,15 +489,15 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
     leaderboard_ : list of dict
         Bandwidths tried, with their progressive errors.
     trace_ : dict
-        'rows' and 'progressive_error' of every bandwidth tried; 'read_outs': bandwidth, pass, error
-        on left-out rows and weight.
+        'rows' and 'progressive_error' of every bandwidth tried; 'read_outs': bandwidth, pass,
+        held-out error and weight.
     regret_ : tuple or str
-        What `regret_bound` needs, or why nothing is proved.
+        The data of `regret_bound`, or a message why there is no bound.
     n_iter_ : int
         Passes made.
     held_out_ : part
-        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
-        and sets rest on (docs/guide/sure.md).
+        Held-out probabilities, from which `risk_interval_` and sets are computed
+        (docs/guide/sure.md).
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -622,8 +626,8 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like, optional
-            Classes to expect. More may appear at any time, with the result that they would have
-            had if announced.
+            Classes to expect. More may appear at any time; the result is the same as if they had
+            been announced.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -654,12 +658,12 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classes, shape (n_samples, n_classes).
 
-        They are calibrated on rows that the predictor had not learned, if `calibrate` says so.
+        With `calibrate` they are calibrated on rows that the predictor had not learned.
         """
         return base.probabilities(self.decision_function(X), joint=True)
 
     def regret_bound(self, norm: float) -> dict[float | None, float]:
-        """Largest sum of losses by which each learner can have lost to a function of this norm.
+        """The largest regret, a sum of losses, of each learner against functions of this norm.
 
         The norm is that of the reproducing kernel Hilbert space of the learner's kernel. See
         `PiSTOLClassifier.regret_bound`; kernel values of single precision add their rounding.
@@ -677,15 +681,15 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         Raises
         ------
         ValueError
-            Where nothing is proved: settings other than 'theorem-1' and 'guaranteed', visits that
-            weigh more than 1, streams.
+            If there is no bound: for settings other than 'theorem-1' and 'guaranteed', for visits
+            of weight larger than 1, and for streams.
         """
         check_is_fitted(self, "expansion_")
         if isinstance(self.regret_, str):
             raise ValueError(self.regret_.format(self.setting))
         norms = np.asarray(norm, dtype=float)
         if not (norms >= 0.0).all():
-            raise ValueError(f"norm={norm!r} is not a norm: it must not be negative.")
+            raise ValueError(f"norm={norm!r} must not be negative.")
         return {
             gamma: run_regret(regret, np.broadcast_to(norms, regret.alpha.shape))
             for gamma, regret in self.regret_
@@ -700,7 +704,7 @@ class Standard(NamedTuple):
 
     @classmethod
     def of(cls, targets, tails):
-        """From the targets; `tails` says whether their quantiles count."""
+        """From the targets; with `tails` quantiles are used."""
         return cls(*location_and_scale(targets, tails=tails))
 
     def __call__(self, y):
@@ -711,14 +715,14 @@ class Standard(NamedTuple):
 class KernelRegressor(
     RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, KernelEstimator
 ):
-    """Targets of unknown location and scale in, and out."""
+    """A kernel estimator of targets with any location and scale."""
 
     _CLASSIFY, _LIMIT, _TAKEN_OVER = False, 30, 1
     horizon = None  # of subclasses without the parameter
 
     @property
     def _tails(self):
-        """Whether quantiles count for targets' units: 'huber' is for a twentieth of wild ones."""
+        """Whether quantiles are used for the targets' units: not with a loss for outliers."""
         return not getattr(LOSSES.find(self.loss), "outliers", False)
 
     def _encode(self, y, kept, weights):
@@ -775,7 +779,7 @@ class KernelRegressor(
         return share, np.clip(predictions, *self.prediction_limits_)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """Targets, within the range of those seen, of shape (n_samples,) or (n_samples, n_targets).
+        """Targets, within `prediction_limits_`, of shape (n_samples,) or (n_samples, n_targets).
 
         Parameters
         ----------
@@ -791,8 +795,8 @@ class KernelPiSTOLRegressor(KernelRegressor):
 
     The predictor is :math:`f(x) = m + s \sum_i c_i k(x_i, x)`, learned as in
     `KernelPiSTOLClassifier` from targets in units of a robust scale s about their median m. The
-    squared loss goes on linearly beyond 4 s, which bounds what one row can do. Read-outs of the
-    best three bandwidths after 1 to 30 passes are averaged by their errors on left-out rows.
+    squared loss is linear beyond 4 s, which bounds the influence of one row. Read-outs of the best
+    three bandwidths after 1 to 30 passes are averaged with weights by their held-out errors.
 
     Parameters
     ----------
@@ -805,7 +809,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         'epsilon_insensitive' has the width 0.1. Units are robust standard deviations of the target.
     average : str or part, default='auto'
     max_iter : int or 'auto', default='auto'
-        'auto' is up to 30 passes; a single one leaves no row out, as for the classifier.
+        'auto' is up to 30 passes; with a single one no row is held out, as for the classifier.
     standardize : bool or 'auto', default='auto'
     precision : {'auto', 'single', 'double'}, default='auto'
     compress : None, True, float or int, default=None
@@ -828,8 +832,8 @@ class KernelPiSTOLRegressor(KernelRegressor):
     gamma_, support_, coordinates_, expansion_, compression_, leaderboard_, trace_, n_iter_
         See `KernelPiSTOLClassifier`; errors are squared, in robust variances of the target.
     held_out_ : part
-        What was said of rows that were not learned, or not yet: what `risk_interval_`, intervals
-        and sets rest on (docs/guide/sure.md).
+        Held-out predictions, from which `risk_interval_` and intervals are computed
+        (docs/guide/sure.md).
     n_features_in_ : int
 
     Raises

@@ -1,4 +1,4 @@
-"""Rows as kernel learners see them: what is asked of the kernel, coordinates, bandwidths, order."""
+"""The problem of a kernel learner: kernel, coordinates, bandwidths, and the order of rows."""
 
 import os
 from functools import cached_property
@@ -20,24 +20,24 @@ from tunefree.kernels import (
     resolve_gamma,
 )
 from tunefree.learners.kernel.blocked import Cache, Facts, Member
-from tunefree.select.bandwidths import CACHED, SCOUTED, Data, Passes, pairs, shortlist
+from tunefree.select.bandwidths import CACHED, PRESELECTION, Data, Passes, pairs, shortlist
 from tunefree.select.progressive_risk import curve, risks
 
 # The grid of bandwidths, in units of 1 / median distance.
 GRID = 2.0 ** np.arange(-2, 6)
-# Rows on which a user's function is tried; bytes up to which sparse rows are filled.
+# Rows on which a user's function is tried; sparse rows of up to so many bytes become dense.
 _TRIED, _FILLED = 50, 1 << 30
-# Largest entries whose squares, and sums of these, are numbers of single precision.
+# Between these sizes, squares of entries and their sums are in the range of single precision.
 _SINGLE = 1e-15, 1e15
 
 
 class Coordinates(NamedTuple):
-    """How rows are shown to the kernel."""
+    """The transformation of rows for the kernel."""
 
     name: str  # 'raw', 'standardised' or 'asinh' (standardised on an asinh scale)
-    parts: tuple  # applied in turn; none leave the rows as they are
-    dense: bool  # fill sparse rows
-    single: bool  # in single precision
+    parts: tuple  # applied one after the other; without any rows stay as they are
+    dense: bool  # whether sparse rows become dense
+    single: bool  # whether rows have single precision
 
     def show(self, X):
         """The rows in these coordinates."""
@@ -46,16 +46,16 @@ class Coordinates(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """What is asked of the kernel: the estimators' parameters of these names."""
+    """The kernel and the estimators' parameters of these names."""
 
-    kernel: Any  # a part; of a unit bandwidth unless that is resolved
+    kernel: Any  # a part; its bandwidth is 1 until it is resolved
     gamma: Any
     standardize: Any
     precision: str
 
     @classmethod
     def of(cls, estimator):
-        """What the parameters of an estimator ask for."""
+        """The recipe of an estimator's parameters."""
         e = estimator
         check_gamma(e.gamma, "auto", "scale")
         if e.standardize not in ("auto", True, False):
@@ -66,7 +66,7 @@ class Recipe(NamedTuple):
         return cls(kernel, e.gamma, e.standardize, e.precision)
 
     def check(self, X):
-        """Refuse before work starts what is no kernel."""
+        """Check, before work starts, that values are those of a kernel."""
         if isinstance(self.kernel, Precomputed):
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"A precomputed kernel is square; X has the shape {X.shape}.")
@@ -82,17 +82,17 @@ class Recipe(NamedTuple):
 
     @property
     def auto(self):
-        """Whether bandwidth and scaling are left to us."""
+        """Whether bandwidth and scaling are chosen automatically."""
         return isinstance(self.gamma, str) and self.gamma == "auto"
 
     @property
     def as_given(self):
-        """Whether rows are something else than columns of numbers."""
+        """Whether rows are no columns of numbers, so that they must not be changed."""
         return getattr(self.kernel, "as_given", False)
 
     @property
-    def guarded(self):
-        """Whether rows have columns of a unit, whose far entries count as missing."""
+    def drops_outliers(self):
+        """Whether outlying entries count as missing: in columns of numbers that may be rescaled."""
         return self.standardize is not False and not self.as_given
 
     @property
@@ -103,9 +103,9 @@ class Recipe(NamedTuple):
         return bool(self.standardize) and not self.as_given
 
     def single(self, dtype, X=None):
-        """Whether kernel values are of single precision: enough where they are at most 1.
+        """Whether kernel values have single precision, which is enough if they are at most 1.
 
-        Rows whose squares leave the range of single precision are taken in double.
+        Rows whose squares exceed the range of single precision have double precision.
         """
         if self.precision != "auto":
             return self.precision == "single"
@@ -121,7 +121,7 @@ class Recipe(NamedTuple):
         )
         if self.as_given or not filled:
             return [Coordinates("raw", (), filled, single)]
-        # Centred, distances do not change, and keep their digits.
+        # Centring does not change distances, and keeps their digits.
         raw = (Scaling(problem.centre(), np.ones(X.shape[1]), asinh=False),) if self.radial else ()
         raw = Coordinates("raw", raw, True, single)
         if not self.standard:
@@ -132,17 +132,17 @@ class Recipe(NamedTuple):
         standardised = Coordinates("standardised", parts, True, single)
         if self.standardize is True or not self.radial:
             return [standardised]
-        bent = asinh_scaling(rows)
-        parts = (bent, standard_scaling(bent.show(rows), problem.weights))
+        asinh = asinh_scaling(rows)
+        parts = (asinh, standard_scaling(asinh.show(rows), problem.weights))
         return [raw, standardised, Coordinates("asinh", parts, True, single)]
 
     @property
     def scaled(self):
-        """Whether the bandwidth follows from the rows' variance, unless it is learned."""
+        """Whether the bandwidth is computed from the rows' variance, unless it is learned."""
         return isinstance(self.gamma, str) and "gamma" in getattr(self.kernel, "_fields", ())
 
     def resolved(self, X, weights=None):
-        """The recipe with a number as its bandwidth, for rows as the kernel sees them."""
+        """The recipe with a number as its bandwidth, for transformed rows."""
         if "gamma" not in getattr(self.kernel, "_fields", ()):
             return self
         gamma = resolve_gamma("scale" if self.auto else self.gamma, X, weights)
@@ -158,7 +158,7 @@ class Recipe(NamedTuple):
 class Problem:
     """Rows in memory with their targets, in the order in which the first pass visits them.
 
-    `numbers` says which of the rows that `fit` was given they are.
+    `numbers` are their positions in the rows given to `fit`.
     """
 
     def __init__(self, X, targets, visits, numbers):
@@ -174,7 +174,7 @@ class Problem:
 
     @cached_property
     def n_visits(self):
-        """How many visits a pass makes."""
+        """The number of visits of a pass."""
         return int(self.visits.repeats.sum())
 
     def order(self, epoch):
@@ -183,21 +183,21 @@ class Problem:
         return self._number[rows], weights
 
     def without(self, apart):
-        """`order` less the rows of some numbers."""
-        kept = ~np.isin(np.arange(len(self.stored)), apart)
+        """`order` without the rows of these numbers."""
+        included = ~np.isin(np.arange(len(self.stored)), apart)
 
         def order(epoch):
             numbers, weights = self.order(epoch)
-            return numbers[kept[numbers]], weights[kept[numbers]]
+            return numbers[included[numbers]], weights[included[numbers]]
 
         return order
 
     def rows(self, most=None):
-        """The rows as they are given."""
+        """The first rows, by default all, in their original scale."""
         return self.X[self.stored[:most]]
 
     def centre(self, size=1024):
-        """The mean row, from a few rows at a time: copies of all would not fit a cache."""
+        """The mean row, computed in blocks that fit a processor's cache."""
         total = 0.0
         for start in range(0, len(self.stored), size):
             part = slice(start, start + size)
@@ -205,7 +205,7 @@ class Problem:
         return np.asarray(total) / self.weights.sum()
 
     def check_memory(self, n_members, itemsize):
-        """Refuse what cannot be held."""
+        """Raise an error if the machine has too little memory."""
         (n, k), X = self.targets.shape, self.X
         # An entry of a sparse row has an index, too.
         d = 2 * X.nnz // max(1, X.shape[0]) if sparse.issparse(X) else X.shape[1]
@@ -223,24 +223,25 @@ class Problem:
 
 
 class Choice(NamedTuple):
-    """The coordinates and bandwidths that go on, and how they were chosen."""
+    """The coordinates and bandwidths of the fit, and how they were chosen."""
 
     recipe: Recipe
     view: Coordinates
     gammas: list  # None for a kernel without bandwidths
-    leaderboard: list  # the scouts, the best first
+    leaderboard: list  # of the pre-selection, the best first
     trace: dict
 
     @property
     def best(self):
-        """The one bandwidth that did best."""
+        """The best bandwidth."""
         return self.leaderboard[0]["gamma"] if self.leaderboard else self.gammas[0]
 
     @classmethod
     def like(cls, recipe, problem, fitted, keep):
-        """The bandwidths that counted most in another fit.
+        """The `keep` bandwidths of largest weight in another fit.
 
-        Decisions gain from a blend; squared errors gain little, and one costs half as much.
+        Classification gains from several bandwidths. Regression gains little, and one bandwidth
+        costs half as much as two.
         """
         shares = {}
         for r in fitted.trace_["read_outs"]:
@@ -252,8 +253,8 @@ class Choice(NamedTuple):
         return cls(recipe, view, gammas, fitted.leaderboard_, dict(fitted.trace_))
 
     @classmethod
-    def scouted(cls, recipe, team, problem, learner, classify, apart=None):
-        """What is asked for, or the best of a grid on the first rows but those `apart`."""
+    def preselected(cls, recipe, team, problem, learner, classify, apart=None):
+        """The user's bandwidth, or the best of a grid on the first rows, without those `apart`."""
         views = recipe.views(problem)
         if not (recipe.radial and recipe.auto):
             rows = problem.rows() if recipe.scaled else None
@@ -262,18 +263,18 @@ class Choice(NamedTuple):
             recipe = recipe.resolved(rows, problem.weights)
             return cls(recipe, views[0], [recipe.gamma if recipe.radial else None], [], {})
         kernel, n = recipe.kernel, len(problem.stored)
-        most = min(n, max(SCOUTED, n // 8))
-        order, found = problem.order if apart is None else problem.without(apart), []
-        scout = Passes(team, classify=classify)
+        most = min(n, max(PRESELECTION, n // 8))
+        order, results = problem.order if apart is None else problem.without(apart), []
+        passes = Passes(team, classify=classify)
         for view in views:
             rows = view.show(problem.rows(most))
             unit = median_gamma(kernel, rows)
             members = [Member(unit * g, learner, f"{view.name} gamma={unit * g:.3g}") for g in GRID]
             squares = kernel.diag(rows).astype(np.float64)
             data = Data(Facts.of(kernel, rows), squares, problem.targets[:most], order)
-            state = run(scout, scout.init(data.engine(kernel, members)), data).state
-            found.append((view, members, state.progress))
-        view, members, progress = min(found, key=lambda f: risks(f[2]).min())
+            state = run(passes, passes.init(data.engine(kernel, members)), data).state
+            results.append((view, members, state.progress))
+        view, members, progress = min(results, key=lambda result: risks(result[2]).min())
         chosen = shortlist(progress)
         board = [
             {
@@ -283,20 +284,20 @@ class Choice(NamedTuple):
                 "progressive_error": float(risk),
                 "chosen": v is view and i in chosen,
             }
-            for v, candidates, record in found
+            for v, candidates, record in results
             for i, (m, risk) in enumerate(zip(candidates, risks(record), strict=True))
         ]
         board.sort(key=lambda row: (not row["chosen"], row["progressive_error"]))
         curves = {
             m.name: risk
-            for _, candidates, record in found
+            for _, candidates, record in results
             for m, risk in zip(candidates, curve(record)[1].T, strict=True)
         }
         trace = {"rows": curve(progress)[0], "progressive_error": curves}
         return cls(recipe, view, [members[i].gamma for i in chosen], board, trace)
 
     def data(self, team, problem, gammas, keep):
-        """Rows as learners want them; with `keep`, the values of all pairs if they fit."""
+        """The source of a run; with `keep` the values of all pairs are cached, if they fit."""
         kernel, view = self.recipe.kernel, self.view
         if isinstance(kernel, Precomputed):
             X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X

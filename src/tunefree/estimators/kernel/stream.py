@@ -1,9 +1,9 @@
 """Kernel learners on a stream: rows come in chunks of any size and are read once.
 
-The first rows set the columns' scaling and the grid of bandwidths. All bandwidths learn side by
-side, each row predicted before it is learned; those that lag are dropped as rows come in, by
-successive halving, and the best three make up the predictor. Rows are learned in blocks of a fixed
-size, whatever the chunks.
+Columns' scaling and the grid of bandwidths are computed from the first rows. All bandwidths learn
+side by side; each row is predicted before it is learned. Successive halving drops bandwidths as
+rows come in, and the predictor is a weighted sum of the best three. Rows are learned in blocks of a
+fixed size, whatever the chunks.
 """
 
 from copy import copy
@@ -18,19 +18,19 @@ from tunefree.engine.order import given_visits
 from tunefree.estimators.kernel.problem import GRID, Coordinates
 from tunefree.kernels import median_gamma
 from tunefree.learners.kernel.blocked import BLOCK, Blocked, Facts, Member, Rows
-from tunefree.learners.kernel.projection import make_room
+from tunefree.learners.kernel.projection import limit_support
 from tunefree.robust import OutlierFilter
 from tunefree.select.progressive_risk import curve, recent_rows, record, risks, rms, start_progress
 
-# How many bandwidths go on after how many rows.
+# How many bandwidths are kept after how many rows.
 _KEPT = {1024: 5, 4096: 3}
 _BEST = 3
-# Sparse rows of so many columns are learned like arrays: how they are stored makes no difference.
+# Sparse rows of up to so many columns become arrays, so that the storage makes no difference.
 _FILLED = 2000
 
 
 class Reading(NamedTuple):
-    """What a stream has learned so far."""
+    """The predictor of a stream so far."""
 
     coefs: dict  # bandwidth to coefficients of shape (n_support, n_outputs)
     decisions: np.ndarray  # of the latest rows, predicted before they were learned
@@ -43,9 +43,9 @@ class Reading(NamedTuple):
 class KernelStream:
     """Learners of several bandwidths on a stream.
 
-    `classify` scores by mistakes, and divides decisions by their size before they are added; the
-    last output then stands for classes that have not appeared: it is learned, not scored. `units`
-    makes from the first targets the function that standardises targets.
+    With `classify` scores are mistakes, and decisions are divided by their size before they are
+    added. The last output is then for classes that have not appeared: it is learned, but not
+    scored. `units` is a function of the first targets; it returns the one that standardises them.
     """
 
     def __init__(self, recipe, learner, single, classify, max_support=None, units=None):
@@ -61,11 +61,11 @@ class KernelStream:
         self.guards: Any = None
 
     def n_outputs(self):
-        """How many targets a row has; None before the first."""
+        """The number of targets; None before the first row."""
         return self.pending[0][1].shape[1] if self.pending else None
 
     def learn(self, X, targets, weights, n_jobs):
-        """Take in rows, in the order in which they come."""
+        """Learn rows, in the order given."""
         if sparse.issparse(X) and X.shape[1] <= _FILLED:
             X = X.toarray()
         rows, weights = given_visits(weights).order(0)
@@ -83,11 +83,11 @@ class KernelStream:
         self.waiting = len(weights) - stop
 
     def _screened(self, X, targets):
-        """Rows, in order, without what is far beyond all before; columns count from the first."""
+        """Rows and targets, in order, without outliers; `guards` filter by the rows before."""
         if self.guards is None:
             centre = np.zeros(X.shape[1]) if sparse.issparse(X) else X[0]
             self.guards = OutlierFilter.of(centre), OutlierFilter.of(targets[0])
-        if self.recipe.guarded:
+        if self.recipe.drops_outliers:
             X = self.guards[0].screen(X)
         return X, targets if self.classify else self.guards[1].screen(targets)
 
@@ -100,7 +100,7 @@ class KernelStream:
         return X, np.vstack(targets), np.hstack(weights)
 
     def _scan(self, team, X, targets, weights):
-        """Learn a block; drop the bandwidths that lag when enough rows have been seen."""
+        """Learn a block; drop the worst bandwidths after certain numbers of rows."""
         if self.engine is None:
             self._open(X, targets)
         engine: Any = self.engine
@@ -108,16 +108,16 @@ class KernelStream:
         targets = targets if self.scale is None else self.scale(targets)
         rows = self.coordinates.show(X)
         if self.max_support is not None:
-            make_room(engine, len(targets), self.max_support)
+            limit_support(engine, len(targets), self.max_support)
         squares = kernel.diag(rows).astype(np.float64)
         block = Rows(Facts.of(kernel, rows), None, squares, targets, weights)
-        found = dict(zip([m.name for m in engine.members], engine.learn(team, block, True),
-                         strict=True))  # fmt: skip
-        scores = [found[name][0] if name in found else None for name in self.names]
+        names = [m.name for m in engine.members]
+        predictions = dict(zip(names, engine.learn(team, block, True), strict=True))
+        scores = [predictions[name][0] if name in predictions else None for name in self.names]
         record(self.progress, self.classify, self._scored(), scores, targets, weights)
         before, self.seen = self.seen, self.seen + len(targets)
-        for mark, keep in _KEPT.items():
-            if before < mark <= self.seen and len(engine.members) > keep:
+        for n_rows, keep in _KEPT.items():
+            if before < n_rows <= self.seen and len(engine.members) > keep:
                 best = self._order()[:keep]
                 engine.keep([i for i, m in enumerate(engine.members) if m.name in best])
 
@@ -125,12 +125,12 @@ class KernelStream:
         return self.engine.n_outputs - self.classify
 
     def _order(self):
-        """Names of the members that are left, the best first."""
+        """Names of the members that were not dropped, the best first."""
         risk = dict(zip(self.names, risks(self.progress), strict=True))
         return sorted((m.name for m in self.engine.members), key=lambda name: risk[name])
 
     def _open(self, X, targets):
-        """Set scaling and bandwidths from the first rows."""
+        """Compute scaling and bandwidths from the first rows."""
         recipe, parts = self.recipe, ()
         if recipe.standard and not sparse.issparse(X):
             parts = (standard_scaling(X, np.ones(len(targets))),)
@@ -161,7 +161,7 @@ class KernelStream:
         )
 
     def caught_up(self, n_jobs):
-        """The stream, or a copy that has learned the rows that wait for their block to fill."""
+        """The stream, or a copy that has learned the rows of the incomplete block, too."""
         if not self.waiting:
             return self
         ready = copy(self)
@@ -174,29 +174,29 @@ class KernelStream:
         return ready
 
     def read(self):
-        """The best members' averages; the weight of each falls with its risk."""
+        """The weighted averages of the best members; a larger risk gives a smaller weight."""
         risk = dict(zip(self.names, risks(self.progress), strict=True))
-        left = self._order()
-        best, k = left[:_BEST], self._scored()
+        kept = self._order()
+        best, k = kept[:_BEST], self._scored()
         recent, targets, weights = recent_rows(self.progress)
         low, n = risk[best[0]], max(1, min(self.seen, len(self.progress.weights)))
         spread = np.sqrt(max(low, 1e-3) / n)
         share = np.array([np.exp(-2.0 * (risk[name] - low) / spread) for name in best])
         share /= share.sum()
-        found: dict = {}
+        coefs: dict = {}
         decisions: Any = 0.0
-        places = {m.name: i for i, m in enumerate(self.engine.members)}
+        numbers = {m.name: i for i, m in enumerate(self.engine.members)}
         for name, w in zip(best, share, strict=True):
-            i, f = places[name], recent[:, self.names.index(name), :k]
+            i, f = numbers[name], recent[:, self.names.index(name), :k]
             w = w / rms(f) if self.classify else w
-            found[self.engine.members[i].gamma] = w * self.engine.mean(i)[:, :k]
+            coefs[self.engine.members[i].gamma] = w * self.engine.mean(i)[:, :k]
             decisions = decisions + w * f
         board = [
             {"name": name, "progressive_error": float(risk[name]), "chosen": name in best,
-             "dropped": name not in left}
+             "dropped": name not in kept}
             for name in sorted(self.names, key=lambda name: (name not in best, risk[name]))
         ]  # fmt: skip
-        coefs = {g: found[g] for g in sorted(found, key=lambda g: g or 0.0)}
+        coefs = {g: coefs[g] for g in sorted(coefs, key=lambda g: g or 0.0)}
         rows, curves = curve(self.progress)
         errors = dict(zip(self.names, curves.T, strict=True))
         trace = {"rows": rows, "progressive_error": errors}

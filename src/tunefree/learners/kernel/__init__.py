@@ -1,1 +1,1 @@
-"""Functions over support rows: one sweep for many learners, compression, landmarks."""
+"""Kernel learners: one sweep for many of them, kernel ridge regression, landmarks, compression."""

@@ -1,7 +1,7 @@
 """Functions written over support rows, and their values on many rows, quickly.
 
-f(x) = sum_k sum_s k(x, x_s) c_ks is the predictor of every kernel learner here. Several kernels may
-share the support, as the bandwidths of one family do; their distances are then computed once.
+f(x) = sum_k sum_s k(x, x_s) c_ks is the predictor of every kernel learner here. If several kernels
+share the support, as the bandwidths of one family do, their distances are computed once.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from tunefree.learners.kernel.blocked import Facts, base, products
 
 # Rows of a block: its kernel values with a tile of the support stay in a core's cache.
 ROWS = 512
-# Above this share of stored entries the product of arrays is faster than that of sparse rows.
+# Above this share of stored entries products of arrays are faster than products of sparse rows.
 DENSE = 0.05
 
 
@@ -39,9 +39,9 @@ class Expansion(NamedTuple):
     def __call__(self, X, n_jobs=None):
         """Values of the functions on rows, float64 of shape (n, n_outputs).
 
-        Within a block of the support the arithmetic is that of the support's type; blocks are
-        summed in float64. Neither the blocks nor the number of threads of the BLAS depend on
-        `n_jobs`, so that it does not change a bit of the result.
+        Within a block of the support the arithmetic has the support's type; blocks are summed in
+        float64. Neither the blocks nor the BLAS threads depend on `n_jobs`, so that it does not
+        change a bit of the result.
         """
         starts = range(0, X.shape[0], ROWS)
         with workers(n_jobs) as team:
@@ -51,7 +51,7 @@ class Expansion(NamedTuple):
 
     @property
     def n_outputs(self):
-        """How many functions there are."""
+        """The number of functions."""
         return self.coefs[0].shape[1]
 
     @property
@@ -64,29 +64,29 @@ class Expansion(NamedTuple):
         if all(isinstance(k, Linear) for k in self.kernels):
             weights = self.support.T @ sum(self.coefs)
             return lambda rows: np.asarray(rows @ weights, np.float64)
-        support, own = self.support, Workers()  # one thread a block of rows, with its own memory
+        support, team = self.support, Workers()  # one thread a block of rows, with its own memory
         m, numbers = support.shape[0], support.dtype.kind == "i"
         fill = sparse.issparse(support) and support.nnz > DENSE * m * support.shape[1]
         tables = [c.astype(self.dtype, copy=False) for c in self.coefs]
         share, centre = all(hasattr(k, "distances") for k in self.kernels), None
-        if share and m and not sparse.issparse(support):  # distances keep their digits
+        if share and m and not sparse.issparse(support):  # so distances keep their digits
             centre = support.mean(axis=0)
             support = support - centre
         pairs = [((k,), (table,)) for k, table in zip(self.kernels, tables, strict=True)]
         pairs = [(self.kernels, tables)] if share else pairs
         families: list[Any] = [(*pair, Facts.of(pair[0][0], support)) for pair in pairs]
 
-        def sums(rows, kernels, tables, held):
+        def sums(rows, kernels, tables, support_facts):
             kernel, n = kernels[0], rows.shape[0]
             gammas = [k.gamma if hasattr(k, "distances") else None for k in kernels]
-            given = Facts.of(kernel, rows)
+            facts = Facts.of(kernel, rows)
 
             def tile_of(start, stop):
-                tile = held[start:stop]
+                tile = support_facts[start:stop]
                 tile = tile._replace(rows=tile.rows.toarray()) if fill else tile
-                return base(kernel, None, given, tile, own.memory((n, stop - start), self.dtype))
+                return base(kernel, None, facts, tile, team.memory((n, stop - start), self.dtype))
 
-            return products(own, gammas, None, tile_of, m, tables)
+            return products(team, gammas, None, tile_of, m, tables)
 
         def values(rows):
             if not numbers:

@@ -5,18 +5,18 @@ solution with a free intercept has the coefficients :math:`\alpha = U \beta`, wh
 
 .. math:: (Q U K U Q + \lambda) \beta = Q U y.
 
-Conjugate gradients need products with K alone: tiles of kernel values, made anew in every step,
-serve both halves of the symmetric matrix and are gone before the next. Landmarks and neighbours
-lead them: with landmarks' features :math:`\Phi` of all rows, and D the penalty and what landmarks
-leave of the kernel within blocks of neighbours, the steps go along
-:math:`Q (U \Phi^\top \Phi U + D)^{-1} r`. Kernel values
-are in single precision, sums in double; tiles have a fixed size, and sums a fixed order, so that
-results do not depend on the number of threads. Rows that are held judge the steps: they end when
-the risk there no longer falls. Then these rows are learned, too, from where the others are.
+Conjugate gradients need only products with K: tiles of kernel values, computed anew in every step,
+are used for both halves of the symmetric matrix. The preconditioner has landmarks and neighbours:
+with the landmarks' features :math:`\Phi` of all rows, and D the penalty plus, within blocks of
+neighbours, the residual of the kernel after landmarks, steps go along
+:math:`Q (U \Phi^\top \Phi U + D)^{-1} r`. Kernel values have single precision, sums double
+precision. Tiles have a fixed size, and sums a fixed order, so that results do not depend on the
+number of threads. Steps end when the risk on held-out rows no longer falls. Then the held-out rows
+are learned, too, starting from the solution of the others.
 
-Source: Avron, Clarkson and Woodruff 2017 (random features lead conjugate gradients); Rudi,
-Carratino and Rosasco 2017 (Falkon); Quinonero-Candela and Rasmussen 2005, section 7 (blocks beside
-landmarks, as an approximation).
+Source: Avron, Clarkson and Woodruff 2017 (random features as preconditioner); Rudi, Carratino and
+Rosasco 2017 (Falkon); Quinonero-Candela and Rasmussen 2005, section 7 (landmarks with blocks, as an
+approximation).
 """
 
 from typing import Any, NamedTuple, Self
@@ -25,27 +25,27 @@ import numpy as np
 
 from tunefree._blas import potrf, potrs, syrk, trmm, trsm
 from tunefree.learners.kernel.geometry import SINGLE_MANY, exact, factored
-from tunefree.learners.kernel.nystroem import Landmarks, place
+from tunefree.learners.kernel.nystroem import Landmarks, make_landmarks
 from tunefree.learners.kernel.tiles import symmetric, times
 
-# Up to so many leaders are solved for in one piece; so many rows at most are a block of neighbours.
+# Up to so many landmarks are factored in one task; a block of neighbours has at most so many rows.
 _SOME, NEAR = 256, 512
-# The squared residual falls to such a share of what it was, not below.
+# Steps end where the squared residual is such a share of its first value.
 _SMALL = 1e-12
-# Kernel values in single precision want a penalty of so much, times the root of the rows.
+# Single precision of kernel values needs a penalty of at least this times the root of the rows.
 _ROUNDED = 3e-6
-# Rows that are asked for the penalty, and times what that of their evidence is tried. The largest
-# is taken that costs so much of the risk: twice the penalty saves a third of the steps.
+# Rows on which the penalty is chosen, as a factor of the one of most evidence. The largest factor
+# is taken whose risk is larger by at most this share: twice the penalty saves a third of the steps.
 _ASKED, _SLACK = 2000, 0.01
 _FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-# Steps at most, between two looks at the risk, and by how much it is to fall meanwhile; or the
-# squared residual, some times which the risk gains yet, is such a share of the squared errors;
-# sixty times that of classes, which are told apart long before squares stop falling.
+# Steps at most. Steps between two evaluations of the risk; they end if it has fallen by less than
+# this share. They also end where the squared residual is such a share of the squared errors. For
+# classes that share is larger: their errors stop falling long before squares do.
 _MOST, _EACH, _FALL, _DONE, _LABELS = 80, 4, 3e-3, 5e-3, 60.0
 
 
-def lowered(M, penalty):
-    """The lower Cholesky factor of a matrix and a penalty: a larger one where rounding asks."""
+def cholesky(M, penalty):
+    """The lower Cholesky factor of a matrix and a penalty, which is raised if rounding requires."""
     while np.isfinite(penalty):
         A = np.array(M, order="F")
         A[np.diag_indices_from(A)] += penalty
@@ -56,7 +56,7 @@ def lowered(M, penalty):
 
 
 def neighbours(A, rows, most):
-    """Rows in blocks of at most so many near each other: halves by the column that varies most."""
+    """Blocks of at most so many similar rows: halves by the column of largest variance."""
     if len(rows) <= most:
         return [rows]
     order = rows[np.argsort(A[rows, A[rows].var(axis=0).argmax()], kind="stable")]
@@ -65,13 +65,13 @@ def neighbours(A, rows, most):
 
 
 class Preconditioner(NamedTuple):
-    r"""What stands for the kernel matrix of weighted rows and a penalty, and is solved with.
+    r"""An approximation of the kernel matrix of weighted rows plus a penalty, with its inverse.
 
-    Landmarks' features of the rows, and of what these leave blocks of neighbours:
+    It has the landmarks' features of the rows, and their residuals within blocks of neighbours:
     :math:`U K U + \lambda \approx U \Phi^\top \Phi U + D`, which Woodbury's formula inverts.
     """
 
-    marks: Landmarks
+    landmarks: Landmarks
     penalty: float
     team: Any
     A: np.ndarray  # the rows
@@ -82,54 +82,57 @@ class Preconditioner(NamedTuple):
 
     @classmethod
     def of(cls, centers, geometry, A, weights, penalty, team) -> Self:
-        """Of rows in single precision, with some of them as landmarks."""
-        # What landmarks say is not worth the digits below a tenth of their part of the penalty.
-        marks = place(centers, geometry, team, 0.1 * penalty * len(centers) / len(A))
-        products, root = np.asfortranarray(np.eye(marks.size)), np.zeros((0, 1))
-        return cls(marks, penalty, team, A[:0], root, (), products, products).plus(A, weights)
+        """For rows in single precision, with some of them as landmarks."""
+        # Digits below a tenth of the landmarks' part of the penalty are not needed.
+        ridge = 0.1 * penalty * len(centers) / len(A)
+        landmarks = make_landmarks(centers, geometry, team, ridge)
+        products, root = np.asfortranarray(np.eye(landmarks.size)), np.zeros((0, 1))
+        return cls(landmarks, penalty, team, A[:0], root, (), products, products).plus(A, weights)
 
     def plus(self, A, weights):
-        """Of more rows, after those that are known."""
-        marks, root, known = self.marks, np.sqrt(weights)[:, None], len(self.A)
+        """For more rows, which come after the rows so far."""
+        landmarks, root = self.landmarks, np.sqrt(weights)[:, None]
 
         def block(rows):
-            # The very numbers that steps multiply by, or small penalties miss digits.
+            # In the precision of the steps' products: small penalties need all of their digits.
             B, u = A[rows], root[rows]
-            F = np.array(marks.values(B).T, dtype=np.float64, order="F")
-            F = trmm(marks.basis, F)
+            F = np.array(landmarks.values(B).T, dtype=np.float64, order="F")
+            F = trmm(landmarks.basis, F)
             F *= u.T
-            lower = lowered(u * marks.geometry.values(B, B) * u.T - F.T @ F, self.penalty)
+            lower = cholesky(u * landmarks.geometry.values(B, B) * u.T - F.T @ F, self.penalty)
             trsm(lower, F)
             return lower, syrk(F, np.zeros((len(F), len(F)), order="F"))
 
-        blocks = neighbours(A, np.arange(known, len(A)), min(NEAR, marks.size))
+        blocks = neighbours(A, np.arange(len(self.A), len(A)), min(NEAR, landmarks.size))
         near, products = list(self.near), self.products.copy(order="F")
-        for rows, (lower, found) in zip(blocks, self.team.each(block, blocks), strict=True):
+        for rows, (lower, part) in zip(blocks, self.team.each(block, blocks), strict=True):
             near.append((rows, lower))
-            products += found
+            products += part
         factor = np.asfortranarray(products.T)
         factored(factor, self.team, _SOME)
         return self._replace(A=A, root=root, near=tuple(near), products=products, factor=factor)
 
     def first(self, R):
-        """What landmarks alone say: coefficients that sum to nothing, and values of all rows."""
+        """The landmarks' solution: coefficients that sum to zero, and values at all rows."""
         coef = self._of_landmarks(self._of_blocks(R))
         coef -= coef.mean(axis=0)
-        return coef, self._shown(coef)
+        return coef, self._values(coef)
 
     def solve(self, R):
         """The solution for right-hand sides of shape (n, k)."""
         near = self._of_blocks(R)
-        return near - self._of_blocks(self.root * self._shown(self._of_landmarks(near)))
+        return near - self._of_blocks(self.root * self._values(self._of_landmarks(near)))
 
-    def _shown(self, coef):
-        return times(self.marks.geometry, self.A, self.marks.centers, coef, self.team)
+    def _values(self, coef):
+        return times(self.landmarks.geometry, self.A, self.landmarks.centers, coef, self.team)
 
     def _of_landmarks(self, R):
-        marks = self.marks
-        few = max(-(-marks.size // 16), 64)  # rows a thread, of few
-        seen = times(marks.geometry, marks.centers, self.A, self.root * R, self.team, few)
-        return marks.basis @ potrs(self.factor, marks.basis.T @ seen)
+        landmarks = self.landmarks
+        n_rows = max(-(-landmarks.size // 16), 64)  # of a thread's task
+        values = times(
+            landmarks.geometry, landmarks.centers, self.A, self.root * R, self.team, n_rows
+        )
+        return landmarks.basis @ potrs(self.factor, landmarks.basis.T @ values)
 
     def _of_blocks(self, R):
         out = np.empty(R.shape)
@@ -142,33 +145,34 @@ class Preconditioner(NamedTuple):
         return out
 
 
-def _steps(lead, Y, weights, beta, fit):
-    """Yield the squared residual after every step; `beta` and `fit`, which is K alpha, go on."""
-    A, penalty, team, root = lead.A, lead.penalty, lead.team, np.sqrt(weights)[:, None]
-    geometry, unit = lead.marks.geometry, root / np.sqrt(weights.sum())
+def _steps(preconditioner, Y, weights, beta, fit):
+    """Yield the squared residual after every step; updates `beta` and `fit`, which is K alpha."""
+    A, penalty, team = preconditioner.A, preconditioner.penalty, preconditioner.team
+    geometry, root = preconditioner.landmarks.geometry, np.sqrt(weights)[:, None]
+    unit = root / np.sqrt(weights.sum())
 
     def centred(V):
         return V - unit * (unit.T @ V)
 
     R = centred(root * (Y - fit)) - penalty * beta
-    Z = centred(lead.solve(R))
+    Z = centred(preconditioner.solve(R))
     P, size, least = Z, (R * Z).sum(axis=0), _SMALL * np.square(R).sum()
     while True:
-        # A large penalty forgives products in single precision, which are made in half the time.
+        # With a large penalty single precision is enough for products, in half the time.
         dtype = np.float32 if penalty >= SINGLE_MANY else np.float64
-        step = symmetric(geometry, A, (root * P).astype(dtype), team)
-        along = centred(root * step) + penalty * P
-        bend = (P * along).sum(axis=0)
-        # What is left is rounding, which may bend the function the wrong way.
-        if np.square(R).sum() <= least or (bend <= 0.0).any():
+        product = symmetric(geometry, A, (root * P).astype(dtype), team)
+        along = centred(root * product) + penalty * P
+        curvature = (P * along).sum(axis=0)
+        # When only rounding remains, the curvature may be negative.
+        if np.square(R).sum() <= least or (curvature <= 0.0).any():
             break
-        far = size / bend
-        beta += far * P
-        fit += far * step
-        before, R = R, R - far * along
+        step = size / curvature
+        beta += step * P
+        fit += step * product
+        before, R = R, R - step * along
         yield np.square(R).sum(axis=0)
-        Z = centred(lead.solve(R))
-        # This form of the next direction forgives that the leader is known to seven digits only.
+        Z = centred(preconditioner.solve(R))
+        # This formula tolerates that the preconditioner is precise to seven digits only.
         P = Z + np.maximum((Z * (R - before)).sum(axis=0) / size, 0.0) * P
         size = (R * Z).sum(axis=0)
     while True:
@@ -176,17 +180,18 @@ def _steps(lead, Y, weights, beta, fit):
 
 
 def preconditioner_rows(n, penalty):
-    """How many landmarks lead: small penalties want many steps, and more landmarks make them few.
+    """How many landmarks the preconditioner has.
 
-    What they cost is what ten steps do, or three.
+    Small penalties need many steps, and more landmarks reduce them. The landmarks cost as much as
+    ten steps with a small penalty, else as three.
     """
     return int(min(4000, (12 if penalty < SINGLE_MANY else 6) * np.sqrt(n), n))
 
 
-def scaled(geometry, A, Y, weights, n, team):
-    """The geometry with the penalty, and rates all as often, of least leave-one-out risk.
+def rescaled(geometry, A, Y, weights, n, team):
+    """The geometry with a new penalty and a common factor of its rates, by leave-one-out risk.
 
-    The first of n rows are asked, each with all others of these left in.
+    The risk is that of kernel ridge regression on the first of n rows.
     """
     m = min(n, _ASKED)
     share, middle = weights[m // 2 : m], _FACTORS.index(1.0)
@@ -201,31 +206,32 @@ def scaled(geometry, A, Y, weights, n, team):
             _, predictions, _, _ = exact(one, B, Y[:m], weights[:m], m - m // 2, team=team)
             return float(share @ np.square(predictions - Y[m // 2 : m]).sum(axis=1)), i, one
 
-        # Down while that is better, else up; then up while it is hardly worse.
-        found = risk(middle)
+        # Smaller factors while the risk falls, else larger ones.
+        least = risk(middle)
         for step in (-1, 1):
-            while 0 <= (i := found[1] + step) < len(_FACTORS) and (near := risk(i)) < found:
-                found = near
-            if found[1] != middle:
+            while 0 <= (i := least[1] + step) < len(_FACTORS) and (near := risk(i)) < least:
+                least = near
+            if least[1] != middle:
                 break
-        middle, enough = found[1], (1.0 + _SLACK) * found[0]
-        if found[0] < best[0]:
-            best, i = found, middle
-            while (i := i + 1) < len(_FACTORS) and (near := risk(i))[0] <= enough:
-                best = found[0], i, near[2]
+        middle, tolerated = least[1], (1.0 + _SLACK) * least[0]
+        if least[0] < best[0]:
+            best, i = least, middle
+            # Larger factors while the risk is hardly higher.
+            while (i := i + 1) < len(_FACTORS) and (near := risk(i))[0] <= tolerated:
+                best = least[0], i, near[2]
     return best[2]
 
 
 def full(centers, geometry, A, Y, weights, penalty, held, team, most=_MOST, labels=False):
-    """Coefficients of all rows, the intercepts, and what is said of the last `held` without them.
+    """Coefficients of all rows, the intercepts, and held-out predictions of the last `held` rows.
 
     Parameters
     ----------
     centers : ndarray of float32 of shape (m, d)
-        The first of the rows, which lead.
+        The first of the rows, as landmarks of the preconditioner.
     geometry : Geometry
     A : ndarray of float32 of shape (n, d)
-        Placed rows.
+        Transformed rows.
     Y : ndarray of shape (n, n_outputs)
     weights : ndarray of shape (n,)
     penalty : float
@@ -234,40 +240,40 @@ def full(centers, geometry, A, Y, weights, penalty, held, team, most=_MOST, labe
     most : int
         Steps at most.
     labels : bool, default=False
-        Whether targets stand for classes, which want fewer steps.
+        Whether targets are classes, which need fewer steps.
 
     Returns
     -------
     coef : ndarray of shape (n, n_outputs)
     intercept : ndarray of shape (n_outputs,)
-    left_out : ndarray of shape (held, n_outputs)
+    held_out : ndarray of shape (held, n_outputs)
     """
     n, k = len(A) - held, Y.shape[1]
     penalty = max(penalty, _ROUNDED * np.sqrt(len(A)))
-    lead = Preconditioner.of(centers, geometry, A[:n], weights[:n], penalty, team)
+    preconditioner = Preconditioner.of(centers, geometry, A[:n], weights[:n], penalty, team)
     root, total = np.sqrt(weights)[:, None], weights[:n].sum()
-    alone, fit = lead.first(root[:n] * (Y[:n] - weights[:n] @ Y[:n] / total))
+    coef, fit = preconditioner.first(root[:n] * (Y[:n] - weights[:n] @ Y[:n] / total))
     beta = np.zeros((n, k))
-    beta[: len(alone)] = alone / root[: len(alone)]
-    nothing = np.zeros(k)
-    w, risk, looks, sizes, enough = weights[n:], np.inf, 0, nothing, -1.0
+    beta[: len(coef)] = coef / root[: len(coef)]
+    zero = np.zeros(k)
+    w, risk, n_steps, residual, enough = weights[n:], np.inf, 0, zero, -1.0
     share = _DONE * _LABELS if labels else _DONE
-    known, level, before = np.zeros((held, k)), nothing, nothing
-    for looks, now in enumerate(_steps(lead, Y[:n], weights[:n], beta, fit), 1):
-        done = now.sum() <= enough
-        if not done and looks % _EACH and looks < most:
+    values, level, earlier = np.zeros((held, k)), zero, zero
+    for n_steps, current in enumerate(_steps(preconditioner, Y[:n], weights[:n], beta, fit), 1):
+        done = current.sum() <= enough
+        if not done and n_steps % _EACH and n_steps < most:
             continue
-        before, sizes = sizes, now
+        earlier, residual = residual, current
         level = weights[:n] @ (Y[:n] - fit) / total
-        known = times(geometry, A[n:], A[:n], root[:n] * beta, team)
-        now = w @ np.square(known + level - Y[n:]).sum(axis=1) / w.sum()
-        if done or looks >= most or now > risk * (1.0 - _FALL):
+        values = times(geometry, A[n:], A[:n], root[:n] * beta, team)
+        new_risk = w @ np.square(values + level - Y[n:]).sum(axis=1) / w.sum()
+        if done or n_steps >= most or new_risk > risk * (1.0 - _FALL):
             break
-        risk, enough = now, share * now * total
-    predictions = known + level
-    beta, fit = np.concatenate([beta, np.zeros((held, k))]), np.concatenate([fit, known])
-    steps = _steps(lead.plus(A, weights), Y, weights, beta, fit)
-    for i, now in enumerate(steps, 1):
-        if i >= looks or (now <= before).all() or now.sum() <= enough:
+        risk, enough = new_risk, share * new_risk * total
+    predictions = values + level
+    beta, fit = np.concatenate([beta, np.zeros((held, k))]), np.concatenate([fit, values])
+    steps = _steps(preconditioner.plus(A, weights), Y, weights, beta, fit)
+    for i, current in enumerate(steps, 1):
+        if i >= n_steps or (current <= earlier).all() or current.sum() <= enough:
             break
     return root * beta, weights @ (Y - fit) / weights.sum(), predictions

@@ -1,18 +1,18 @@
-r"""The geometry of a kernel, learned from the data: how much each column counts.
+r"""The geometry of a kernel: a rate for each column, learned from the data.
 
 The kernel is :math:`k(x, z) = e^{-D} + \beta\,(b(x) + b(z) - D) + 1` with the distance
 :math:`D = \sum_j S_j |x_j - z_j|^p` and :math:`b(x) = \sum_j S_j |x_j|^p`: a product kernel, an
 additive one and a constant. The middle term is positive definite: for p = 1 it is a sum of
-Brownian motions (piecewise linear functions of single columns), for p = 2 the linear kernel. It
-costs nothing beside D. Rates S, the slope beta and the penalty lambda maximize the evidence of a
-Gaussian process, every output with the same kernel and a scale of its own size,
+Brownian motions (piecewise linear functions of single columns), for p = 2 the linear kernel. Its
+cost is negligible once D is known. Rates S, the slope beta and the penalty lambda maximize the
+evidence of a Gaussian process of free scale, whose outputs share the kernel,
 
 .. math:: J = \tfrac{n c}{2} \left(\log \tfrac{q}{n c} + \tfrac1n \log\det A\right)
     + \sum_j \tfrac{(\log S_j - \overline{\log S})^2}{2 \sigma^2},
     \qquad A = K + \lambda\,\mathrm{diag}(1/w),\; q = \mathrm{tr}\,Y^\top A^{-1} Y,
 
-plus weak priors of lambda and beta. The log-normal prior of the rates keeps few rows from telling
-hundreds of columns apart. With :math:`G = A^{-1}/n - A^{-1} Y Y^\top A^{-1}/q` the slopes are
+plus weak priors of lambda and beta. The log-normal prior of the rates prevents that hundreds of
+rates overfit few rows. With :math:`G = A^{-1}/n - A^{-1} Y Y^\top A^{-1}/q` the gradient is
 :math:`\partial J / \partial\theta = \tfrac{n c}{2} \langle G, \partial A/\partial\theta\rangle`.
 
 Source: Rasmussen and Williams 2006, sections 4.2, 5.1 and 5.4.1 (automatic relevance
@@ -30,31 +30,33 @@ from tunefree._jit import kernel as compiled
 from tunefree._threads import ALONE
 from tunefree.kernels import HALVED, decay, mirror
 
-# Spread of the logarithms of rates, and where targets stand for classes; the middles and the spread
-# of those of penalty and slope.
+# Prior deviation of the logarithms of rates, and where targets are classes; prior mean and
+# deviation of the logarithms of penalty and slope.
 _RATES, _OF_LABELS, _MIDDLE, _WIDTH = 1.5, 0.6, np.log(0.1), 3.0
 _BOUNDS = {"rate": (-14.0, 4.0), "penalty": (np.log(1e-4), np.log(30.0)),
            "slope": (np.log(1e-3), np.log(10.0))}  # fmt: skip
-# Starts: rate times the median distance, penalty. A target that is a parity wants the last one.
+# Starts: rate times the median distance, penalty. The last one is needed for a parity target.
 _STARTS = ((1 / 16, 0.1), (1 / 2, 0.1), (4.0, 0.01))
-# Rows of a search, of its starts, evaluations of both, and what a step has to gain: evidences
-# that differ by a tenth of a unit say the same.
-ROWS, _MORE_ROWS, _FEW, _EARLY, _MOST, _GAIN = 700, 1400, 300, 6, 16, 0.1
-# A second view is taken where its evidence is larger by so many units, a factor of e each.
+# Rows of a search at least and at most.
+ROWS, _MORE_ROWS = 700, 1400
+# Rows from which starts are compared, evaluations for that and for the search, and the least gain
+# of a step: a tenth of a unit of the evidence is negligible.
+_START_ROWS, _START_EVALUATIONS, _EVALUATIONS, _GAIN = 300, 6, 16, 0.1
+# A later view must have more evidence by so many units, a factor of e each.
 _DECISIVE = 10.0
-# The value where rounding spoils a factor.
-_NOWHERE = 1e10
-# Changed kernel values by which effects of columns are measured.
-_MOVES = 1e7
+# The value of the objective where rounding spoils a factor.
+_FAILED = 1e10
+# Kernel values to compute for the permutation effects of all columns.
+_PERMUTED_VALUES = 1e7
 _NONE = np.empty(0, dtype=np.int64)
-# Single precision serves from this penalty on; for a fit of so many rows, from the second.
+# Single precision is enough from this penalty on; for a fit of so many rows, from the second.
 _SINGLE = 3e-3
 _MANY, SINGLE_MANY = 1000, 0.03
-# Up to so many rows are one piece of work; up to so many are inverted by LAPACK alone.
+# Up to so many rows are one task; up to so many are inverted by LAPACK alone.
 _WHOLE, _LEAF = 1024, 160
 
 
-# Distances become kernel values, in one visit.
+# Kernel values in place of distances, in one sweep.
 @compiled
 def _values32(D, left, right, slope):
     one, lowest = np.float32(1.0), np.float32(-87.0)
@@ -95,19 +97,19 @@ class Geometry(NamedTuple):
         return Z * (self.rates ** (1.0 / self.kernel.power)).astype(Z.dtype)
 
     def values(self, A, B, out=None, sizes=None):
-        """Kernel values of rows so shown, shape (n, m); `sizes` of both, if they are known."""
+        """Kernel values of rows in these units, shape (n, m); `sizes` of both, if known."""
         a, b = sizes or (self.kernel.sizes(A), self.kernel.sizes(B))
         D = self.kernel.distances(A, B, a, b, out)
-        turn = _values32 if D.dtype == np.float32 else _values64
-        turn(D, a, b, D.dtype.type(self.slope))
+        to_values = _values32 if D.dtype == np.float32 else _values64
+        to_values(D, a, b, D.dtype.type(self.slope))
         return D
 
     def gram(self, A, B):
-        """The same, by the name that `tunefree.kernels` have."""
+        """`values`, under the name of `tunefree.kernels`."""
         return self.values(A, B)
 
     def there(self, A, B):
-        """Kernel values of rows that live elsewhere with rows of NumPy; they live there."""
+        """Kernel values of rows on another device with rows of NumPy, on that device."""
         xp, B, slope = A.space.xp, A._there(B), float(self.slope)
         A, power, space = A.values, self.kernel.power, A.space
         sizes = [xp.sum(xp.abs(rows) ** power, axis=1) for rows in (A, B)]
@@ -126,24 +128,24 @@ class Geometry(NamedTuple):
         return g("Mul", X, self.rates ** (1.0 / self.kernel.power))
 
     def onnx_values(self, g, X, B):
-        """Kernel values of rows so shown with the rows of the array B, as nodes of a graph."""
+        """Kernel values of rows in these units with those of the array B, as nodes of a graph."""
         E, lines = self.kernel.onnx(g, X, B), self.kernel.onnx_lines(g, X, B)
         return g("Add", g("Add", E, 1.0), g("Mul", lines, float(self.slope)))
 
 
 def parts_of(n, whole=_WHOLE):
-    """Blocks of n rows for threads; up to so many rows are one."""
+    """Blocks of n rows for threads; up to `whole` rows are one block."""
     step = n if n <= whole else min(max(n // 8, 256), 1024)
     return [slice(i, min(i + step, n)) for i in range(0, n, max(step, 1))]
 
 
 def _stretches(kernel, A):
-    """Blocks of rows whose distances to all are made at once."""
+    """Blocks of rows for tasks that compute their distances to all rows."""
     return parts_of(len(A)) if kernel.power == 2 or A.shape[1] <= HALVED else [slice(None)]
 
 
 def gram(geometry, A, team):
-    """Kernel values of placed rows with themselves."""
+    """Kernel values of transformed rows with themselves."""
     K, parts = np.empty((len(A), len(A)), A.dtype), _stretches(geometry.kernel, A)
     whole = len(parts) == 1
     team.map(lambda part: geometry.values(A if whole else A[part], A, K[part]), parts)
@@ -151,7 +153,7 @@ def gram(geometry, A, team):
 
 
 def factored(A, team, whole=_WHOLE):
-    """A becomes its lower Cholesky factor, block by block: what comes after one is for threads."""
+    """Replace A by its lower Cholesky factor, block by block; threads update the rows below."""
     parts = parts_of(len(A), whole)
     for i, part in enumerate(parts):
         if failed := potrf(A[part, part]):
@@ -170,9 +172,9 @@ def _copied(K, team):
 
 
 def inverse(K, penalty, weights, last, team=ALONE):
-    """The trailing block of the inverse of K + penalty diag(1 / weights), and its Cholesky factor.
+    """A block of the inverse of K + penalty diag(1 / weights), and the matrix's Cholesky factor.
 
-    The block of the `last` rows needs no more of the inverse. None if rounding spoiled the factor.
+    It is the trailing block, of the `last` rows. None if rounding spoiled the factor.
     """
     A = _copied(K, team)
     A[np.diag_indices_from(A)] += (penalty / weights).astype(A.dtype)
@@ -195,7 +197,7 @@ def root_of(factor, team, whole=_WHOLE):
 
 
 def _invert(factor, team):
-    """The inverse by the lower Cholesky factor, which is lost."""
+    """The inverse from the lower Cholesky factor, which is overwritten."""
     parts = parts_of(len(factor))
     if len(parts) == 1:
         potri(factor)
@@ -214,7 +216,7 @@ def _invert(factor, team):
 def _inverted(A, team=ALONE):
     """The inverse of a symmetric matrix and the logarithm of its determinant, or None.
 
-    Of few rows by halves: products of matrices run three times as fast as what LAPACK does there.
+    With few rows it is computed from two halves: matrix products are three times as fast as LAPACK.
     """
     h = len(A) // 2
     if not _LEAF < len(A) <= _WHOLE:
@@ -260,14 +262,14 @@ def _weigh(W, inv, D, E, own, sizes, slope, row):
 
 
 class _Evidence:
-    """The negative logarithm of the evidence, and its slopes, for some rows."""
+    """The negative logarithm of the evidence, and its gradient, for some rows."""
 
     def __init__(self, kernel, Z, Y, weights, shared, labels=False, team=ALONE):
         self.kernel, self.Z, self.Y, self.weights, self.shared = kernel, Z, Y, weights, shared
         self.labels, self.team, self.parts = labels, team, parts_of(len(Z))
         self.stretches = _stretches(kernel, Z)
         self.q = int(shared.max()) + 1
-        # Indicators of classes are far from normal and no outputs of their own.
+        # Indicators of classes are far from normal, and they are not independent outputs.
         self.outputs, self.spread = (1, _OF_LABELS) if labels else (Y.shape[1], _RATES)
 
     def geometry(self, theta):
@@ -296,27 +298,27 @@ class _Evidence:
         found = _inverted(K, self.team) if g.penalty >= _SINGLE else None
         found = found or _inverted(K.astype(np.float64), self.team)
         if found is None:  # a larger penalty helps
-            return _NOWHERE, -np.eye(len(theta))[q]
+            return _FAILED, -np.eye(len(theta))[q]
         inv: Any = found[0]
         logdet = found[1]
         alpha = (inv @ self.Y).astype(np.float32)
         size = float(np.vdot(self.Y, alpha))
         half = 0.5 * n * self.outputs
-        away = theta[:q] - theta[:q].mean()
-        weak = (theta[q:] - _MIDDLE) / _WIDTH
+        deviation = theta[:q] - theta[:q].mean()
+        scaled = (theta[q:] - _MIDDLE) / _WIDTH
         value = half * (np.log(size / (n * c)) + logdet / n)
-        value += 0.5 * np.sum(np.square(away / self.spread)) + 0.5 * np.sum(np.square(weak))
-        # Of G: the sums by the slope and by rows; times the kernel's derivative by D it is W.
+        value += 0.5 * np.sum(np.square(deviation / self.spread)) + 0.5 * np.sum(np.square(scaled))
+        # W is G times the derivative of the kernel by D; `row` has the sums of G's rows.
         W, row, negative = np.empty_like(D), np.empty(n), alpha.T / -size
         self.team.map(lambda part: np.matmul(alpha[part], negative, out=W[part]), self.parts)
         diagonal = np.diagonal(W) + np.diagonal(inv) / n
         slope = np.empty_like(theta)
-        slope[q] = half * g.penalty * float((diagonal / self.weights).sum()) + weak[0] / _WIDTH
+        slope[q] = half * g.penalty * float((diagonal / self.weights).sum()) + scaled[0] / _WIDTH
 
         def weigh(part):
             return _weigh(W[part], inv[part], D[part], E[part], sizes[part], sizes, beta, row[part])
 
-        slope[q + 1] = half * g.slope * sum(self.team.map(weigh, self.parts)) + weak[1] / _WIDTH
+        slope[q + 1] = half * g.slope * sum(self.team.map(weigh, self.parts)) + scaled[1] / _WIDTH
         if kernel.power == 2:
             spread = sum(self.team.map(lambda part: kernel.spread_of(A, W, part), self.parts))
         else:
@@ -324,20 +326,20 @@ class _Evidence:
             columns = [slice(j, j + step) for j in range(0, A.shape[1], step)]
             spread = np.concatenate(self.team.map(lambda c: kernel.spread(A[:, c], W), columns))
         each = 2.0 * half * (g.slope * kernel.spread_from_zero(A, row) - spread)
-        slope[:q] = np.bincount(self.shared, each, q) + away / self.spread**2
+        slope[:q] = np.bincount(self.shared, each, q) + deviation / self.spread**2
         return value, slope
 
     def minimize(self, theta, most):
         """The best of at most so many evaluations, and its value.
 
-        L-BFGS in a box: the quasi-Newton step of the columns that are free to go, halved or less
-        until the value falls. (That of SciPy goes on for tens of evaluations where the rounding of
-        single precision is all that is left to gain.)
+        L-BFGS in a box: the quasi-Newton step in the coordinates that may change, shortened until
+        the value falls. (SciPy's goes on for tens of evaluations when all that could be gained is
+        the rounding of single precision.)
         """
         low, high = self.bounds()
         theta, pairs = np.clip(theta, low, high), []
         value, slope = self(theta)
-        fall, most = _NOWHERE, most - 1
+        fall, most = _FAILED, most - 1
         while fall > _GAIN and most > 0:
             free = ~((theta <= low) & (slope > 0.0) | (theta >= high) & (slope < 0.0))
             step = -_newton([free * pair for pair in pairs], free * slope)
@@ -345,19 +347,19 @@ class _Evidence:
             fall, t = 0.0, 1.0
             while most > 0:
                 new = np.clip(theta + t * step, low, high)
-                found, towards = self(new)
-                most, straight = most - 1, float(slope @ (new - theta))
-                if found <= value + 1e-4 * straight:
-                    pair = np.array([new - theta, towards - slope])
-                    if value < _NOWHERE and pair[0] @ pair[1] > 1e-10 * (pair[1] @ pair[1]):
+                new_value, new_slope = self(new)
+                most, expected = most - 1, float(slope @ (new - theta))
+                if new_value <= value + 1e-4 * expected:
+                    pair = np.array([new - theta, new_slope - slope])
+                    if value < _FAILED and pair[0] @ pair[1] > 1e-10 * (pair[1] @ pair[1]):
                         pairs = [*pairs[-9:], pair]
-                    fall = value - found
-                    theta, value, slope = new, found, towards
+                    fall = value - new_value
+                    theta, value, slope = new, new_value, new_slope
                     break
-                if straight > -0.1 * _GAIN:
+                if expected > -0.1 * _GAIN:
                     break
-                # The least of the parabola through what is known.
-                t *= float(np.clip(0.5 * straight / (straight - found + value), 0.1, 0.5))
+                # The minimum of the parabola through both values and the slope.
+                t *= float(np.clip(0.5 * expected / (expected - new_value + value), 0.1, 0.5))
         return theta, value
 
     def bounds(self):
@@ -370,7 +372,7 @@ class _Evidence:
 
 
 def _newton(pairs, slope):
-    """The inverse Hessian of steps and changes of the slope, the latest last, times the slope.
+    """The L-BFGS inverse Hessian times the slope; pairs are (step, change of slope), in order.
 
     Source: Nocedal 1980, the two loops.
     """
@@ -389,7 +391,7 @@ def _newton(pairs, slope):
 
 
 def rows_of(n):
-    """How many of n rows a search looks at: 700 at least, a quarter of them, at most 1,400."""
+    """How many of n rows a search uses: a quarter of them, at least 700 and at most 1,400."""
     return int(np.clip(n // 4, ROWS, _MORE_ROWS))
 
 
@@ -401,15 +403,15 @@ def search(kernel, Z, Y, weights, shared, labels=False, team=ALONE):
     kernel : part
         With `power`, `sizes`, `distances`, `spread` and `spread_from_zero`.
     Z : ndarray of float32 of shape (n, d)
-        Columns of about unit spread, rows in random order; the first `rows_of` so many are used.
+        Columns of about unit spread, rows in random order; the first ones are used (`rows_of`).
     Y : ndarray of shape (n, c)
         Targets of mean zero and about unit variance.
     weights : ndarray of shape (n,)
     shared : ndarray of int of shape (d,)
-        Which rate each column has: columns of the same number share one.
+        The number of each column's rate: columns with the same number share one.
     labels : bool, default=False
-        Whether targets stand for classes, to which a normal law gives too much evidence: rates then
-        differ less, outputs count as one, and the slope stays at its lower end (docs/selection.md).
+        Whether targets are classes. A normal distribution then gives too much evidence: rates
+        differ less, outputs count as one, and the slope is at its lower bound (docs/selection.md).
     team : Workers, optional
 
     Examples
@@ -426,7 +428,7 @@ def search(kernel, Z, Y, weights, shared, labels=False, team=ALONE):
 def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
     """The number of the view of most evidence, and its geometry.
 
-    A later view has to be better than earlier ones by `_DECISIVE`.
+    A later view must be better than earlier ones by `_DECISIVE`.
 
     Parameters
     ----------
@@ -440,30 +442,31 @@ def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
     Y, weights = Y[:n].astype(np.float32), weights[:n]
     for i, (Z, shared) in enumerate(views):
         whole = _Evidence(kernel, Z[:n], Y, weights, shared, labels, team)
-        few = _Evidence(kernel, Z[:_FEW], Y[:_FEW], weights[:_FEW], shared, labels)
-        middle = _median(kernel, Z[:n])
+        m = _START_ROWS
+        part = _Evidence(kernel, Z[:m], Y[:m], weights[:m], shared, labels)
+        median = _median(kernel, Z[:n])
         starts = [
-            np.append(np.full(whole.q, np.log(rate / middle)), [np.log(penalty), _MIDDLE])
+            np.append(np.full(whole.q, np.log(rate / median)), [np.log(penalty), _MIDDLE])
             for rate, penalty in _STARTS
         ]
-        found = team.map(lambda theta, few=few: few.minimize(theta, _EARLY), starts)
-        theta, value = whole.minimize(min(found, key=lambda r: r[1])[0], _MOST)
+        tried = team.map(lambda theta, part=part: part.minimize(theta, _START_EVALUATIONS), starts)
+        theta, value = whole.minimize(min(tried, key=lambda r: r[1])[0], _EVALUATIONS)
         if value < best - _DECISIVE * (i > 0):
             best, number, geometry = value, i, whole.geometry(theta)
     return number, geometry
 
 
 def _median(kernel, A):
-    """The median distance of a few rows, and not less than a thousandth."""
+    """The median distance of a few rows, at least a thousandth."""
     A = np.ascontiguousarray(A[:200])
     D = kernel.distances(A, A, kernel.sizes(A), kernel.sizes(A))
     off = D[np.triu_indices(len(A), 1)]
     return float(max(np.median(off), 1e-3)) if len(off) else 1.0
 
 
-def looked_at(n, n_columns, most=200):
-    """How many rows tell how a predictor with n coefficients moves with each column."""
-    return int(min(max(_MOVES / max(n * n_columns, 1), 10), most))
+def n_permuted_rows(n, n_columns, most=200):
+    """On how many rows permutation effects of a predictor with n coefficients are computed."""
+    return int(min(max(_PERMUTED_VALUES / max(n * n_columns, 1), 10), most))
 
 
 def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, without=None):
@@ -472,61 +475,62 @@ def permutation_effects(geometry, A, rows, centers, coef, source: Any, columns, 
     Parameters
     ----------
     geometry : Geometry or None
-        None of a linear model.
+        None for a linear model.
     A : ndarray of shape (n_all, q)
-        Placed rows.
+        Transformed rows.
     rows : ndarray of int of shape (n,)
-        Which of them are looked at, in random order.
+        The numbers of the rows to use, in random order.
     centers : ndarray of shape (m, q)
     coef : ndarray of shape (m, c)
     source : ndarray of int of shape (q,), or callable
-        The column of each coordinate; or what places the rows that are looked at when some columns
-        come from the next one.
+        The column of each coordinate; or a function of columns that gives these rows, transformed,
+        with the columns from the next row.
     columns : list of ndarray of int
-        Columns that change together.
+        Groups of columns, each permuted as a whole.
     without : tuple of ndarray of shapes (n, m) and (n, c), optional
-        Rows of the inverse and gaps of `exact`: row i is then predicted by
-        :math:`\alpha - A^{-1} e_i (\alpha_i / A^{-1}_{ii})`, which has not learned it.
+        Rows of the inverse and residuals of `exact`: row i is then predicted by the coefficients
+        :math:`\alpha - A^{-1} e_i (\alpha_i / A^{-1}_{ii})`, which were learned without it.
     """
     A, out = A[rows], np.zeros((len(columns), len(rows), coef.shape[1]))
-    own_of: Any = None if callable(source) else _coordinates_of(source)
+    coordinates_of: Any = None if callable(source) else _coordinates_of(source)
     if geometry is None:  # a linear model
-        for to, column_groups in zip(out, columns, strict=True):
-            own = own_of(column_groups)
-            to[:] = (np.roll(A[:, own], 1, axis=0) - A[:, own]) @ coef[own]
+        for effect, group in zip(out, columns, strict=True):
+            own = coordinates_of(group)
+            effect[:] = (np.roll(A[:, own], 1, axis=0) - A[:, own]) @ coef[own]
         return out
     kernel, slope = geometry.kernel, geometry.slope
 
-    def parts(a, c):
+    def distances(a, c):
         sizes = kernel.sizes(a)
         return kernel.distances(a, c, sizes, kernel.sizes(c)), sizes
 
     A, centers = (part.astype(np.float32, copy=False) for part in (A, centers))
     coef = coef.astype(np.float32)
-    D, _ = parts(A, centers)
+    D, _ = distances(A, centers)
     E = decay(D, 1.0)
     left = kernel.sizes(A)
-    for to, column_groups in zip(out, columns, strict=True):
+    for effect, group in zip(out, columns, strict=True):
         if callable(source):
-            moving: Any = source(column_groups)
-            far, sizes = parts(moving.astype(np.float32), centers)
-            step, lines = far - D, sizes - left
+            permuted: Any = source(group)
+            new, sizes = distances(permuted.astype(np.float32), centers)
+            change, lines = new - D, sizes - left
         else:
-            own = own_of(column_groups)
+            own = coordinates_of(group)
             if not len(own):
                 continue
-            near, sizes = parts(*(np.ascontiguousarray(part[:, own]) for part in (A, centers)))
-            step, lines = np.roll(near, 1, axis=0) - near, np.roll(sizes, 1) - sizes
-        moved = decay(np.maximum(D + step, 0.0), 1.0)
-        moved += slope * (lines[:, None] - step) - E
-        to[:] = moved @ coef
+            old, sizes = distances(*(np.ascontiguousarray(part[:, own]) for part in (A, centers)))
+            change, lines = np.roll(old, 1, axis=0) - old, np.roll(sizes, 1) - sizes
+        # The change of the kernel values.
+        values = decay(np.maximum(D + change, 0.0), 1.0)
+        values += slope * (lines[:, None] - change) - E
+        effect[:] = values @ coef
         if without is not None:
-            to -= np.einsum("ik,ik->i", moved, without[0])[:, None] * without[1]
+            effect -= np.einsum("ik,ik->i", values, without[0])[:, None] * without[1]
     return out
 
 
 def _coordinates_of(source):
-    """A function from columns to their coordinates in order, fast for many columns.
+    """A function from columns to the numbers of their coordinates, fast for many columns.
 
     >>> _coordinates_of(np.array([0, 2, 2, 1]))([0, 2])
     array([0, 1, 2])
@@ -534,55 +538,56 @@ def _coordinates_of(source):
     order = np.argsort(source, kind="stable")
     ordered = source[order]
 
-    def own(columns):
+    def coordinates_of(columns):
         ends = (np.searchsorted(ordered, columns, side) for side in ("left", "right"))
         return np.sort(np.concatenate([order[a:b] for a, b in zip(*ends, strict=True)]))
 
-    return own
+    return coordinates_of
 
 
-def exact(geometry, A, Y, weights, held, groups=None, few=_NONE, team=ALONE):
-    r"""Kernel ridge regression on all rows, and what it says of the last `held` without them.
+def exact(geometry, A, Y, weights, held, groups=None, inverse_of=_NONE, team=ALONE):
+    r"""Kernel ridge regression on all rows, and held-out predictions of the last `held` rows.
 
-    With :math:`\alpha = A^{-1} Y` the others say :math:`y_i - \alpha_i / A^{-1}_{ii}` of row i.
-    Without its whole group G they say :math:`y_G - ((A^{-1})_{GG})^{-1} \alpha_G`.
-    Of the inverse only the trailing block of the rows held is needed, and that of a matrix is the
-    inverse of the trailing block of its Cholesky factor times its transpose.
+    With :math:`\alpha = A^{-1} Y` row i is predicted by the others as
+    :math:`y_i - \alpha_i / A^{-1}_{ii}`, and a group G, held out as a whole, as
+    :math:`y_G - ((A^{-1})_{GG})^{-1} \alpha_G`. This needs only the trailing block of the inverse,
+    of the held-out rows, which is the inverse of L L' for the trailing block L of the Cholesky
+    factor.
 
     Parameters
     ----------
     geometry : Geometry
     A : ndarray of shape (n, d)
-        Placed rows.
+        Transformed rows.
     Y : ndarray of shape (n, c)
     weights : ndarray of shape (n,)
     held : int
     groups : ndarray of shape (held,), optional
-        Groups of the rows held, which hold all of their rows.
-    few : ndarray of int, optional
-        Rows of which the inverse's are wanted.
+        Groups of the held-out rows; other rows are in none of these groups.
+    inverse_of : ndarray of int, optional
+        The numbers of rows of the inverse to return.
     team : Workers, optional
 
     Returns
     -------
     coef : ndarray of shape (n, c)
-    left_out : ndarray of shape (held, c)
+    held_out : ndarray of shape (held, c)
     penalty : float
         That of the geometry, or more if rounding spoiled the solution.
-    inverse_rows : ndarray of shape (n_few, n)
+    inverse_rows : ndarray of shape (n_rows, n)
     """
     penalty = geometry.penalty
     single = len(A) >= _MANY and penalty >= SINGLE_MANY
     A = A.astype(np.float32 if single else np.float64, copy=False)
     K = gram(geometry, A, team)
-    found = inverse(K, penalty, weights, held, team)
-    while found is None:
+    solved = inverse(K, penalty, weights, held, team)
+    while solved is None:
         penalty *= 4.0
         if not np.isfinite(penalty):
             raise np.linalg.LinAlgError("A matrix of kernel values is not finite.")
         K = K.astype(np.float64, copy=False)
-        found = inverse(K, penalty, weights, held, team)
-    corner, factor = found
+        solved = inverse(K, penalty, weights, held, team)
+    corner, factor = solved
     coef = potrs(factor, Y).astype(np.float64)
     gap = coef[-held:] / np.diagonal(corner)[:, None]
     if groups is not None:
@@ -591,7 +596,7 @@ def exact(geometry, A, Y, weights, held, groups=None, few=_NONE, team=ALONE):
             gap[rows] = np.linalg.solve(corner[np.ix_(rows, rows)], coef[-held:][rows])
     held_out = Y[-held:] - gap
     if held == len(A):
-        return coef, held_out, penalty, corner[few]
-    unit = np.zeros((len(A), len(few)), factor.dtype)
-    unit[few, np.arange(len(few))] = 1.0
+        return coef, held_out, penalty, corner[inverse_of]
+    unit = np.zeros((len(A), len(inverse_of)), factor.dtype)
+    unit[inverse_of, np.arange(len(inverse_of))] = 1.0
     return coef, held_out, penalty, potrs(factor, unit).T

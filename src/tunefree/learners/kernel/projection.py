@@ -8,19 +8,19 @@ squared error \|f - projection\|^2 by exactly
     r(x)^2 / P(x),
 
 summed over functions and kernels. `choose` takes the row of the largest such gain. (Pivoted
-Cholesky by the largest P describes the kernel instead of the functions: on a9a and on handwritten
-digits it needs several times as many landmarks for the same loss.) In the basis that the steps
-orthogonalise, earlier coefficients do not change when landmarks are added, so that one run serves
-every number of landmarks.
+Cholesky by the largest P approximates the kernel instead of the functions: on a9a and on
+handwritten digits it needs several times as many landmarks for the same loss.) In the orthogonal
+basis of these steps, earlier coefficients do not change when landmarks are added, so that one run
+serves every number of landmarks.
 
 `compress` projects a predictor after training, onto as few landmarks as keep its loss.
 
-`make_room` bounds the support rows of learners on a stream: when the next block might exceed the
-bound, every member's two vectors of the feature space, the sum g of its gradients and the one that
-makes up its average, are projected onto half as many support rows. Rows that repeat, or that others
-nearly span, go first, at nearly no loss. The state's |g|^2 becomes that of the projection; the sums
-of sizes of gradients, which set the scale of the predictor, stay. The regret guarantees of the
-unbounded learner do not cover the projections. Nothing is drawn at random.
+`limit_support` bounds the support rows of learners on a stream. If the next block might exceed the
+bound, two vectors of every member, the sum g of its gradients and the one of its average, are
+projected onto half as many support rows. Rows that repeat, or that others nearly span, are dropped
+first, at nearly no loss. The state's |g|^2 becomes that of the projection; the sums of sizes of
+gradients, which set the scale of the predictor, stay. The regret guarantees of the unbounded
+learner do not cover the projections. Nothing is drawn at random.
 
 Source: Müller and Schaback, "A Newton basis for kernel spaces", Journal of Approximation Theory
 161 (2009), for the basis; Müller's thesis (Göttingen, 2009) for the rule, "f/P-greedy", here for
@@ -36,24 +36,24 @@ from scipy.linalg import solve_triangular
 from tunefree.learners.kernel.expansion import Expansion
 from tunefree.learners.pistol.rules import SQUARED_NORM
 
-# Added to the diagonal, relative to it, by type of the rows: rows that the span nearly holds would
+# Added to the diagonal, relative to it, by type of the rows: otherwise rows near the span would
 # amplify rounding.
 RIDGE = {"d": 1e-10, "f": 1e-6}
-# Landmarks are sought among this many support rows, evenly spaced in the order of learning, which
-# is random: their kernel matrix, 134 MB in float64, must be held.
+# Candidates for landmarks: so many support rows, evenly spaced in the order of learning, which is
+# random. Their kernel matrix takes 134 MB in float64.
 CANDIDATES = 4096
 # The change of the loss, as a share of the loss of predicting zero, that compress=True allows.
 TOLERANCE = 1e-3
-# Rows of training on which a compression is judged.
+# Training rows on which the loss of a compression is measured.
 CHECKED = 4096
-# Numbers of landmarks that are tried grow by this factor.
+# The ratio of two numbers of landmarks that are tried one after the other.
 _FINER = 1.1
-# Kernel values of this many rows are held at a time; more rows are projected in several groups.
+# With more rows than this, groups of so many are projected one after the other, to limit memory.
 GROUP = 4096
 
 
 class Projection(NamedTuple):
-    """Landmarks in the order of their choice, and the projections onto the first of them."""
+    """Landmarks in the order of selection, and the projections onto the first of them."""
 
     indices: np.ndarray  # positions among the candidates, of shape (r,)
     lower: tuple  # for each kernel the Cholesky factor of its matrix on the landmarks
@@ -67,7 +67,7 @@ class Projection(NamedTuple):
         )
 
     def project(self, values):
-        """Coefficients of other functions' projections, from their values on all the landmarks."""
+        """Coefficients of other functions' projections, from their values on all landmarks."""
         inner = self.basis(values)
         return tuple(
             solve_triangular(L.T, v, lower=False) for L, v in zip(self.lower, inner, strict=True)
@@ -81,11 +81,11 @@ class Projection(NamedTuple):
 
 
 def choose(grams, values, count, ridge=RIDGE["d"]):
-    """Choose landmarks for functions among candidate rows: the `Projection`.
+    """The `Projection` of functions onto landmarks, which are selected among candidate rows.
 
-    For each kernel there are the candidates' values with each other, computed in float64 (rounding
-    to float32 leaves matrices that are not positive semidefinite), and those of its functions.
-    Where less than `count` landmarks write these exactly, there are no more. `ridge` is added to
+    For each kernel `grams` has the candidates' values with each other, computed in float64 (rounded
+    to float32 they might not be positive semidefinite), and `values` those of its functions. If
+    fewer than `count` landmarks represent these exactly, no more are selected. `ridge` is added to
     the diagonal, relative to its largest entry.
 
     Examples
@@ -98,17 +98,17 @@ def choose(grams, values, count, ridge=RIDGE["d"]):
     q = len(grams[0])
     count = min(count, q)
     spaces = [_Space(K, f, count, ridge) for K, f in zip(grams, values, strict=True)]
-    indices, free = np.zeros(count, np.intp), np.ones(q, bool)
-    enough = None
+    indices, available = np.zeros(count, np.intp), np.ones(q, bool)
+    smallest = None
     for step in range(count):
-        gain = np.where(free, sum(space.gain() for space in spaces), 0.0)
+        gain = np.where(available, sum(space.gain() for space in spaces), 0.0)
         x = int(gain.argmax())
         # Rounding of the values is below a millionth of them in either type.
-        enough = 1e-14 * gain[x] if enough is None else enough
-        if gain[x] <= enough:
+        smallest = 1e-14 * gain[x] if smallest is None else smallest
+        if gain[x] <= smallest:
             count = step
             break
-        indices[step], free[x] = x, False
+        indices[step], available[x] = x, False
         for space in spaces:
             space.take(x, step)
     indices = indices[:count]
@@ -120,7 +120,7 @@ def choose(grams, values, count, ridge=RIDGE["d"]):
 
 
 class _Space:
-    """One kernel's span so far, and what of the functions lies outside of it."""
+    """One kernel's span so far, and the residuals of its functions."""
 
     def __init__(self, gram, values, count, ridge):
         self.gram = gram
@@ -132,7 +132,7 @@ class _Space:
         self.weights = np.zeros((count, self.residual.shape[1]))
 
     def gain(self):
-        """By how much each row would lower the squared error; 0 for rows that the span holds."""
+        """By how much each row would lower the squared error; 0 for rows in the span."""
         gains = np.einsum("ij,ij->i", self.residual, self.residual) / self.power
         return np.where(self.power > 2.0 * self.ridge, gains, 0.0)
 
@@ -140,7 +140,7 @@ class _Space:
         """Add a landmark to the span."""
         V = self.basis
         if self.power[x] <= 2.0 * self.ridge:
-            # Another kernel wants it; here it only would amplify rounding.
+            # It was selected for another kernel; here it would only amplify rounding.
             V[step, x] = np.sqrt(self.scale)
             return
         root = np.sqrt(self.power[x])
@@ -152,17 +152,17 @@ class _Space:
 
 
 class Compression(NamedTuple):
-    """What a compression did."""
+    """The result of a compression."""
 
     n_support: int  # support rows before
-    n_landmarks: int  # and after: all of them if no number within reach met the tolerance
+    n_landmarks: int  # and after; as many as before if no number tried met the tolerance
     loss_before: float  # mean loss of the predictor on the rows that it was checked on
     loss_after: float
-    change: float  # root mean square of the predictor's change on these rows, relative to its own
+    change: float  # root mean square of the predictor's change on these rows, relative to its size
 
 
 def asked_of(value) -> dict[str, Any]:
-    """The tolerance or the number of landmarks that `compress=` stands for, none for None.
+    """Arguments of `compress` for a value of `compress=`: a tolerance, a number, or nothing.
 
     Examples
     --------
@@ -186,33 +186,34 @@ def compress(
 ):  # fmt: skip
     """Project an expansion onto landmarks: a given number, or as few as keep the loss.
 
-    With a tolerance the number is the smallest that was tried from which on the mean loss, a
-    function of the values on `rows`, stays within ``tolerance * loss(0)`` of that before; if there
-    is none, the expansion is returned as it is. For a precomputed kernel `support_rows` are the
-    rows of kernel values of the support; at most `most` rows are candidates. Also gives the
-    positions of the landmarks in the support, in the order of importance, and a report.
+    `loss` is a function of the values on `rows`. With a tolerance several numbers are tried. The
+    smallest one is taken from which on the loss stays within ``tolerance * loss(0)`` of the loss
+    before. If there is none, the expansion is returned unchanged. For a precomputed kernel
+    `support_rows` are the support's rows of kernel values. At most `most` rows are candidates. Also
+    returns the landmarks' positions in the support, the most important first, and a report.
     """
-    known = f.support if support_rows is None else support_rows
+    candidates = f.support if support_rows is None else support_rows
     m = f.support.shape[0]
     q = CANDIDATES if count is None else max(CANDIDATES, 2 * count)
     q = min(m, q if most is None else min(q, most))
     at = np.arange(q) * m // max(q, 1)
     before = f(rows, n_jobs)
-    asked, found = loss(before), _landmarks(f, known[at], at, count or q, n_jobs)
-    chosen = at[found.indices]
+    loss_before = loss(before)
+    projection = _landmarks(f, candidates[at], at, count or q, n_jobs)
+    chosen = at[projection.indices]
     if count is None:
-        count = _smallest(f, chosen, found, rows, loss, asked, tolerance)
+        count = _smallest(f, chosen, projection, rows, loss, loss_before, tolerance)
         if count is None:
-            return f, np.arange(m), Compression(m, m, asked, asked, 0.0)
+            return f, np.arange(m), Compression(m, m, loss_before, loss_before, 0.0)
     count = min(count, len(chosen))
     kept = chosen[:count]
     small = f._replace(
-        support=f.support[kept], coefs=tuple(c.astype(f.dtype) for c in found.coefs(count))
+        support=f.support[kept], coefs=tuple(c.astype(f.dtype) for c in projection.coefs(count))
     )
     after = small(rows, n_jobs)
     size = max(float(np.sqrt(np.mean(before**2))), 1e-300)
     change = float(np.sqrt(np.mean((after - before) ** 2))) / size
-    return small, kept, Compression(m, count, asked, loss(after), change)
+    return small, kept, Compression(m, count, loss_before, loss(after), change)
 
 
 def _landmarks(f, candidates, at, count, n_jobs):
@@ -226,18 +227,18 @@ def _landmarks(f, candidates, at, count, n_jobs):
     return choose(grams, values, count, RIDGE[f.dtype.char])
 
 
-def _smallest(f, chosen, found, rows, loss, asked, tolerance):
-    """The smallest number of landmarks from which on the loss keeps to the tolerance."""
+def _smallest(f, chosen, projection, rows, loss, loss_before, tolerance):
+    """The smallest number of landmarks from which on the loss is within the tolerance, or None."""
     support = _double(f.support[chosen])
     grams = [k.gram(_double(rows), support).T for k in f.kernels]
-    bases = found.basis(grams)
+    bases = projection.basis(grams)
     allowed = tolerance * loss(np.zeros((rows.shape[0], f.n_outputs)))
     values, done, best = np.zeros((rows.shape[0], f.n_outputs)), 0, None
     for count in _sizes(len(chosen)):
-        for V, w in zip(bases, found.weights, strict=True):
+        for V, w in zip(bases, projection.weights, strict=True):
             values += V[done:count].T @ w[done:count]
         done = count
-        if abs(loss(values) - asked) > allowed:
+        if abs(loss(values) - loss_before) > allowed:
             best = None
         elif best is None:
             best = count
@@ -255,14 +256,14 @@ def _sizes(most):
 
 
 def _double(rows):
-    """Rows in double precision, unless they are numbers of rows."""
+    """Rows in double precision; row numbers are unchanged."""
     return rows if rows.dtype.kind == "i" else rows.astype(np.float64)
 
 
-def make_room(engine, n_rows, max_support):
+def limit_support(engine, n_rows, max_support):
     """Contract an engine on a stream if a block of rows might exceed the bound.
 
-    At most ``max_support - max_support // 2`` rows may come at a time.
+    A block may have at most ``max_support - max_support // 2`` rows.
     """
     if engine.n_slots + n_rows > max_support:
         contract(engine, max_support // 2)
@@ -274,11 +275,11 @@ def contract(engine, n_kept):
     if n <= n_kept:
         return
     n_groups = -(-n // GROUP)
-    share = np.arange(n_groups + 1) * n_kept // n_groups
+    cuts = np.arange(n_groups + 1) * n_kept // n_groups
     kept, tables = [], []
     for group in range(n_groups):
         at = np.arange(group, n, n_groups)
-        chosen, coefs = _project(engine, rows[at], at, share[group + 1] - share[group])
+        chosen, coefs = _project(engine, rows[at], at, cuts[group + 1] - cuts[group])
         kept.append(at[chosen])
         tables.append(coefs)
     kept = np.concatenate(kept)
@@ -292,7 +293,7 @@ def contract(engine, n_kept):
 
 
 def _project(engine, rows, at, count):
-    """Which rows of a group stay, and the coefficients [z, u] of each member on them."""
+    """The rows of a group that are kept, and each member's coefficients [z, u] for them."""
     rows = rows.astype(np.float64)
     grams = [_kernel(engine, gamma).gram(rows, rows) for gamma in engine.gammas]
     level = [engine.gammas.index(m.gamma) for m in engine.members]
@@ -301,18 +302,19 @@ def _project(engine, rows, at, count):
         for coef in (engine.mean(i)[at], engine.last(i)[at]):
             values = grams[g] @ coef
             functions[g].append(values / max(np.sqrt(np.sum(coef * values)), 1e-300))
-    found = choose(grams, [np.hstack(f) for f in functions], count, RIDGE[engine.dtype.char])
+    projection = choose(grams, [np.hstack(f) for f in functions], count, RIDGE[engine.dtype.char])
+    chosen = projection.indices
     tables = [np.hstack([s.z[at], s.u[at]]) for s in engine.states]
     values = [
-        np.hstack([K[found.indices] @ t for t, i in zip(tables, level, strict=True) if i == g])
+        np.hstack([K[chosen] @ t for t, i in zip(tables, level, strict=True) if i == g])
         for g, K in enumerate(grams)
     ]
-    width, taken, out = tables[0].shape[1], [0] * len(grams), []
-    projected = found.project(values)
+    width, used, out = tables[0].shape[1], [0] * len(grams), []
+    projected = projection.project(values)
     for g in level:
-        out.append(projected[g][:, taken[g] : taken[g] + width])
-        taken[g] += width
-    return found.indices, out
+        out.append(projected[g][:, used[g] : used[g] + width])
+        used[g] += width
+    return chosen, out
 
 
 def _kernel(engine, gamma):
