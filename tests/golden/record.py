@@ -1,27 +1,59 @@
-"""The golden record: what every public estimator predicts and publishes, on small fixed data.
+"""The golden record: what every public estimator predicts and publishes, on fixed made-up data.
 
-    python tests/golden/record.py write FILE          # every case, with hashes of all bytes
-    python tests/golden/record.py compare FILE FILE   # two commits in one environment: bit for bit
-    python tests/golden/record.py store [ONLY]        # renew the copy that the tests compare with
+    python tests/golden/record.py write FILE [ONLY]
+    python tests/golden/record.py compare [--renames TABLE] OLD NEW
+    python tests/golden/record.py store [--renames TABLE] [--accept REASON] [ONLY]
+
+`write` writes every case to FILE, with hashes of all bytes. ONLY is how the names of groups begin:
+`PiSTOL`, `large/`, `shell`, `dask`, `parts`.
+
+`compare` holds two such files of one environment against each other, bit for bit. TABLE has a
+rename a line, `old new`: classes, settings and attributes of OLD as NEW calls them
+(`record_compare.Renames`). Texts that differ are listed apart and do not count, because messages
+are reworded. The exit status is 1 if a number differs, or if one record alone has a case or a path.
+
+`store` renews the copy that the tests compare with. It refuses if a result differs from the stored
+one beyond the renames, or if the environment does; `--accept REASON` stores it all the same, prints
+REASON and writes it into the copy. Store after a clean comparison, in a commit of its own whose
+message gives the reasons: its difference shows which results changed.
 
 A change of structure must leave the record alone: write it before and after, in one environment,
-and compare. A change of results on purpose renews the stored copy; its difference in the commit
-shows which results changed. Each case is an estimator with one of three settings in one form of
-use: dense, CSR, float32, weighted, `partial_fit` in two chunkings, a source, a model file, a Dask
-cluster with two partitions.
+and compare.
+
+The cases:
+
+- Each estimator with one of its `SETTINGS` in one form of use: dense, CSR, float32, weighted,
+  `partial_fit` in two chunkings, a source, a model file, a Dask cluster with two partitions.
+- `large/`: mostly 3,000 rows and more, with exposures, groups, categories, intervals, callbacks ...
+  (`record_large.py`).
+- `shell`: what the commands print and write (`record_shell.py`).
+
+A setting that the constructor does not take raises. What `fit` or `predict` refuses is recorded:
+which of them, the type of the error and its message.
 """
 
-import hashlib
+import argparse
 import inspect
 import json
+import os
 import platform
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
+
+# As in `tests/conftest.py`, and before NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import numpy as np
+from record_compare import Renames, compare
+from record_large import LARGE, large
+from record_shell import shell
+from record_values import Leaves, as_json, digest, is_text, published, shortened
 from scipy import sparse
 
 import tunefree
@@ -76,9 +108,10 @@ BASELINES = {
     "KernelAveragedSGDRegressor": ("numbers", {"max_iter": 3}, {"kernel": "laplacian"}),
     "KernelPerceptron": ("classes", {"average": "voted"}, {"kernel": "laplacian", "max_iter": 2}),
 }
+# What `fit` and `predict` refuse with; a keyword that they do not take is a TypeError, and raises.
+REFUSALS = (ValueError, AttributeError)
 SEVERAL = ("KernelPiSTOLClassifier", "PiSTOLClassifier", "ReflectronClassifier",
           "StreamClassifier")  # fmt: skip
-UNSTABLE = ("seconds", "time", "versions", "budget_left")  # clocks, and names of versions
 
 
 def data(task):
@@ -97,53 +130,6 @@ def data(task):
     return X, 30.0 + 4.0 * noisy
 
 
-class Leaves(dict):
-    """Numbers and texts of a nested value, by their path; objects of other kinds are left out."""
-
-    def add(self, path, value):
-        """Take what is below `value`."""
-        if any(word in path for word in UNSTABLE):
-            return
-        if sparse.issparse(value):
-            self.add(path, value.toarray())
-        elif hasattr(value, "_asdict"):
-            self.add(path, value._asdict())
-        elif isinstance(value, Mapping):
-            for key in value:
-                self.add(f"{path}.{key}", value[key])
-        elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-            self[path] = value
-        elif isinstance(value, (bool, int, float, np.number, np.bool_)):
-            self[path] = np.asarray(value)
-        elif isinstance(value, (str, np.str_)):
-            self[path] = str(value)
-        elif isinstance(value, (list, tuple, np.ndarray)) and len(value):
-            if all(isinstance(v, (bool, int, float, np.number)) for v in value):
-                self[path] = np.asarray(value)
-            elif all(isinstance(v, str) for v in value):
-                self[path] = "|".join(value)
-            elif all(isinstance(v, Mapping) for v in value):  # a table, column by column
-                for key in dict.fromkeys(key for row in value for key in row):
-                    self.add(f"{path}.{key}", [row[key] for row in value if key in row])
-            else:
-                for i, item in enumerate(value):
-                    self.add(f"{path}.{i}", item)
-
-
-def published(model, X):
-    """Predictions and fitted attributes."""
-    leaves = Leaves()
-    for verb in ("predict", "decision_function", "predict_proba", "transform"):
-        if hasattr(model, verb):
-            leaves.add(verb, getattr(model, verb)(X))
-    for name in getattr(model, "_ON_DEMAND", ()):
-        hasattr(model, name)  # a stream's read-out is made when it is asked for
-    for name in sorted(vars(model)):
-        if name.endswith("_") and not name.startswith("_"):
-            leaves.add(name, vars(model)[name])
-    return leaves
-
-
 def named(name):
     """An estimator's class, of those that papers compare with, too."""
     return getattr(baselines, name) if name in BASELINES else estimator_class(name)
@@ -157,51 +143,60 @@ def make(name, setting):
     return model
 
 
-def streamed(model, X, y, size, classes):
+class Form(NamedTuple):
+    """A form of use: how a fresh model is fitted, and rows to predict."""
+
+    name: str
+    fit: Callable
+    X: Any
+    from_file: bool = False  # whether the model that predicts is read from a model file
+
+
+def streamed(model, X, y, size, known):
     """Learn in chunks."""
-    known = {} if classes is None else {"classes": classes}
     for i in range(0, len(y), size):
         model.partial_fit(X[i : i + size], y[i : i + size], **known)
     return model
 
 
-def tabular(name, setting, task):
-    """Forms of use of an estimator of rows and targets: (form, function that fits)."""
+def from_source(model, X, y, known):
+    """Learn from a text file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        lines = (",".join([*map(repr, r), str(t)]) for r, t in zip(X.tolist(), y, strict=True))
+        path.write_text("\n".join(lines) + "\n")
+        source = tunefree.open_source(str(path), header=False)
+        return model.fit_source(source, **known)
+
+
+def saved_and_loaded(model):
+    """The model as a model file has it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        tunefree.save_model(model, path)
+        return tunefree.load_model(path)
+
+
+def tabular(name, task):
+    """Forms of use of an estimator of rows and targets."""
     X, y = data(task)
     weights = 1.0 + np.arange(ROWS) % 3
-    classes = np.unique(y) if task in ("classes", "several") else None
-    known = {} if classes is None else {"classes": classes}
+    known = {"classes": np.unique(y)} if task in ("classes", "several") else {}
+    narrow, compressed = X.astype(np.float32), sparse.csr_array(X)
 
-    def loaded():
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model"
-            tunefree.save_model(make(name, setting).fit(X, y), path)
-            return tunefree.load_model(path)
-
-    def from_file():
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "rows.csv"
-            lines = (",".join([*map(repr, r), str(t)]) for r, t in zip(X.tolist(), y, strict=True))
-            path.write_text("\n".join(lines) + "\n")
-            source = tunefree.open_source(str(path), header=False)
-            return make(name, setting).fit_source(source, **known)
-
-    yield "dense", lambda: make(name, setting).fit(X, y), X
-    yield "csr", lambda: make(name, setting).fit(sparse.csr_array(X), y), sparse.csr_array(X)
-    yield "float32", lambda: make(name, setting).fit(X.astype(np.float32), y), X.astype(np.float32)
+    yield Form("dense", lambda model: model.fit(X, y), X)
+    yield Form("csr", lambda model: model.fit(compressed, y), compressed)
+    yield Form("float32", lambda model: model.fit(narrow, y), narrow)
     if name != "ClassicalPerceptron" and "sample_weight" in fit_parameters(name):
-        yield "weights", lambda: make(name, setting).fit(X, y, sample_weight=weights), X
+        yield Form("weights", lambda model: model.fit(X, y, sample_weight=weights), X)
     if name not in BASELINES:
-        yield "model file", loaded, X
+        yield Form("model file", lambda model: model.fit(X, y), X, from_file=True)
     if hasattr(named(name), "partial_fit"):
         for size in (7, 64):
-            yield (
-                f"partial_fit {size}",
-                lambda size=size: streamed(make(name, setting), X, y, size, classes),
-                X,
-            )
+            fit = partial(streamed, X=X, y=y, size=size, known=known)
+            yield Form(f"partial_fit {size}", fit, X)
     if hasattr(named(name), "fit_source"):
-        yield "source", from_file, X
+        yield Form("source", partial(from_source, X=X, y=y, known=known), X)
 
 
 def fit_parameters(name):
@@ -209,17 +204,18 @@ def fit_parameters(name):
     return inspect.signature(named(name).fit).parameters
 
 
-def others(name, setting):
-    """The estimators whose `fit` takes something else than rows and targets."""
+def others(name):
+    """Forms of use of the estimators whose `fit` takes something else than rows and targets."""
     rng = np.random.default_rng(11)
     if name == "DynamicsReflectron":
         paths = np.cumsum(0.3 * rng.normal(size=(12, 6, 5)), axis=1)
-        yield "paths", lambda: make(name, setting).fit(paths), paths[0]
+        yield Form("paths", lambda model: model.fit(paths), paths[0])
     elif name == "SharedReflectron":
         X, y = data("shares")
         Y = np.c_[y, y**2, 1.0 - y]
-        yield "dense", lambda: make(name, setting).fit(X, Y), X
-        yield "weights", lambda: make(name, setting).fit(X, Y, 1.0 + np.arange(ROWS) % 3), X
+        weights = 1.0 + np.arange(ROWS) % 3
+        yield Form("dense", lambda model: model.fit(X, Y), X)
+        yield Form("weights", lambda model: model.fit(X, Y, weights), X)
     elif name == "TablePreprocessor":
         import pandas as pd
 
@@ -228,7 +224,40 @@ def others(name, setting):
         frame["a"] = np.array(["red", "green", "blue"])[np.arange(ROWS) % 3]
         frame.loc[3, "b"] = np.nan
         frame["day"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(ROWS), unit="D")
-        yield "frame", lambda: make(name, setting).fit(frame), frame
+        yield Form("frame", lambda model: model.fit(frame), frame)
+
+
+def small(name):
+    """The cases of an estimator on few rows: (name, leaves)."""
+    task, *settings = (SETTINGS | BASELINES)[name]
+    for i, setting in enumerate([{}, *settings]):
+        tasks = [task, "several"] if name in SEVERAL and i == 0 else [task]
+        for t in tasks:
+            forms = others(name) if t in ("motion", "shared", "table") else tabular(name, t)
+            for form in forms:
+                yield f"{name}/{i}/{t}/{form.name}", outcome(make(name, setting), form)
+
+
+def outcome(model, form):
+    """What a fitted model predicts and publishes, or what refused the rows, and why."""
+    try:
+        model = form.fit(model)
+    except REFUSALS as refusal:
+        return refused("fit", refusal)
+    if form.from_file:
+        model = saved_and_loaded(model)
+    try:
+        return published(model, form.X)
+    except REFUSALS as refusal:
+        return refused("predict", refusal)
+
+
+def refused(verb, refusal):
+    """A refusal: the verb and the type are names of its path, which count; the message is text."""
+    leaves = Leaves()
+    leaves.add(f"refused.{verb}.{type(refusal).__name__}", True)
+    leaves.add("refused.message", str(refusal))
+    return leaves
 
 
 def distributed():
@@ -278,39 +307,45 @@ def parts():
         yield f"link.{name}", leaves
 
 
-def cases(only=""):
-    """(Name, leaves) of every case whose name holds `only`."""
-    for name, (task, *settings) in (SETTINGS | BASELINES).items():
-        for i, setting in enumerate([{}, *settings]):
-            tasks = [task, "several"] if name in SEVERAL and i == 0 else [task]
-            for t in tasks:
-                forms = others(name, setting) if t in ("motion", "shared", "table") else None
-                for form, fit, X in forms or tabular(name, setting, t):
-                    key = f"{name}/{i}/{t}/{form}"
-                    if only not in key:
-                        continue
-                    try:
-                        yield key, published(fit(), X)
-                    except (ValueError, TypeError, AttributeError) as refusal:
-                        leaves = Leaves()  # what is refused stays refused
-                        leaves.add("refused", type(refusal).__name__)
-                        yield key, leaves
-    if only in ("", "dask"):
-        yield from distributed()
-    if only in ("", "parts"):
-        yield from parts()
+def groups():
+    """{Name of a group: function that gives its cases as (name, leaves)}."""
+    return {
+        **{name: partial(small, name) for name in SETTINGS | BASELINES},
+        "dask": distributed,
+        "parts": parts,
+        **{name: partial(large, name) for name in LARGE},
+        "shell": shell,
+    }
 
 
-def digest(value):
-    """A value in short: shape and type, [norm, projection on fixed random numbers], all bytes."""
-    if isinstance(value, str):
-        return [hashlib.sha256(value.encode()).hexdigest()[:16]]
-    value = np.asarray(value)
-    flat = np.nan_to_num(value.astype(float).ravel(), nan=0.5, posinf=1e9, neginf=-1e9)
-    drawn = np.random.default_rng(flat.size).normal(size=flat.size)
-    summary = [float(f"{x:.13g}") for x in (np.linalg.norm(flat), drawn @ flat)]
-    raw = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]
-    return [f"{value.dtype}{list(value.shape)}", *summary, raw]
+def group_of(case):
+    """The group that a case belongs to.
+
+    >>> group_of("PiSTOLRegressor/0/numbers/dense"), group_of("dask.PiSTOLRegressor")
+    ('PiSTOLRegressor', 'dask')
+    """
+    first, slash, _ = case.partition("/")
+    if first == "large":
+        return case
+    if slash:
+        return first
+    return "dask" if case.startswith("dask.") else "parts"
+
+
+def names_of(only):
+    """The groups whose names begin with `only`."""
+    return [name for name in groups() if name.startswith(only)]
+
+
+def record(names):
+    """The record {case: {path: digest}} of groups."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {
+            case: {path: digest(value) for path, value in sorted(leaves.items())}
+            for name in names
+            for case, leaves in groups()[name]()
+        }
 
 
 def environment():
@@ -335,55 +370,112 @@ def environment():
     }
 
 
-def record(only=""):
-    """The whole record: {case: {path: digest}}."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return {
-            key: {path: digest(value) for path, value in sorted(leaves.items())}
-            for key, leaves in cases(only)
-        }
+class Stored(NamedTuple):
+    """The stored copy."""
+
+    environment: dict
+    reasons: list
+    cases: dict
+
+    @classmethod
+    def read(cls):
+        """The copy as it is now."""
+        cases = json.loads(STORED.read_text())
+        return cls(cases.pop("environment"), cases.pop("reasons", []), cases)
+
+    def write(self):
+        """Write it."""
+        head = {"environment": self.environment, "reasons": self.reasons}
+        STORED.write_text(as_json(head | self.cases))
+
+    def of(self, only):
+        """The cases of the groups whose names begin with `only`."""
+        return {case: v for case, v in self.cases.items() if group_of(case).startswith(only)}
+
+    def updated(self, only, found):
+        """Its cases with those of some groups replaced, in the order of the groups."""
+        replaced, order = self.of(only), list(groups())
+        cases = {case: v for case, v in self.cases.items() if case not in replaced}
+        in_order = sorted((cases | found).items(), key=lambda item: order.index(group_of(item[0])))
+        return dict(in_order)
 
 
-def differences(old, new, tolerance=None):
-    """Sentences on what differs: in any byte, or by more than `tolerance` relative to the norm."""
-    for key in sorted(old.keys() | new.keys()):
-        a, b = old.get(key, {}), new.get(key, {})
-        for path in sorted(a.keys() | b.keys()):
-            x, y = a.get(path), b.get(path)
-            if x is None or y is None:
-                yield f"{key} {path}: only in the {'new' if x is None else 'old'} record"
-            elif tolerance is None or len(x) == 1 or x[0] != y[0]:
-                if x != y:
-                    yield f"{key} {path}: {x} became {y}"
-            elif max(abs(x[1] - y[1]), abs(x[2] - y[2])) > tolerance * max(x[1], y[1]):
-                yield f"{key} {path}: {x[1:3]} became {y[1:3]}"
+def compare_with_stored(stored, found, same_environment):
+    """Compare cases as far as the environments allow.
+
+    Another processor or another NumPy adds in another order, and a choice may fall on the other
+    side of a tie: then only predictions are compared, and only to two digits.
+    """
+    if same_environment:
+        return compare(stored, shortened(found), 1e-10)
+    return compare(_predictions(stored), _predictions(found), 1e-2)
 
 
-def text(found):
-    """JSON with a case a line."""
-    lines = (f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in found.items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+def _predictions(cases):
+    """The predicted numbers: probabilities where there are some, since a label may flip."""
+    out = {}
+    for case, leaves in cases.items():
+        if "predict" in leaves and not is_text(leaves["predict"]):
+            path = "predict_proba" if "predict_proba" in leaves else "predict"
+            out[case] = {path: leaves[path]}
+    return out
 
 
-def main(arguments):
-    """Write, compare or store."""
-    match arguments:
-        case ["write", path, *only]:
-            Path(path).write_text(text(record(*only)))
-        case ["compare", one, other]:
-            found = list(differences(*(json.loads(Path(p).read_text()) for p in (one, other))))
-            print("\n".join(found) or "equal, bit for bit")
-            return int(bool(found))
-        case ["store", *only]:
-            short = {k: {p: d[:3] for p, d in v.items()} for k, v in record(*only).items()}
-            kept = json.loads(STORED.read_text()) if only else {}
-            STORED.write_text(text({**kept, "environment": environment(), **short}))
-        case _:
-            print(__doc__)
-            return 2
+def store(only, renames, reason):
+    """Renew the stored copy, or say why not; the exit status."""
+    before, here = Stored.read(), environment()
+    same = before.environment == here
+    if only and not same:
+        print("Another environment stored the copy: store all cases, without ONLY.")
+        return 1
+    found = record(names_of(only))
+    comparison = compare_with_stored(renames.of_cases(before.of(only)), found, same)
+    print(comparison)
+    if not same:
+        print(f"The environment differs: {before.environment} became {here}.")
+    if (comparison.counts or not same) and not reason:
+        print("Nothing is stored. If this is meant, give the reason: --accept REASON.")
+        return 1
+    reasons = [*before.reasons, reason] if reason else before.reasons
+    Stored(here, reasons, before.updated(only, shortened(found))).write()
+    print(reason or "Stored: names and texts only.")
     return 0
 
 
+def main(arguments=None):
+    """Write, compare or store."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    write_command = commands.add_parser("write")
+    write_command.add_argument("file", type=Path)
+    write_command.add_argument("only", nargs="?", default="")
+    compare_command = commands.add_parser("compare")
+    compare_command.add_argument("old", type=Path)
+    compare_command.add_argument("new", type=Path)
+    store_command = commands.add_parser("store")
+    store_command.add_argument("only", nargs="?", default="")
+    store_command.add_argument("--accept", default="", metavar="REASON")
+    for command in (compare_command, store_command):
+        command.add_argument("--renames", type=Path, metavar="TABLE")
+    given = parser.parse_args(arguments)
+
+    if given.command == "write":
+        given.file.write_text(as_json(record(names_of(given.only))))
+        return 0
+    renames = Renames(given.renames.read_text() if given.renames else "")
+    if given.command == "store":
+        status = store(given.only, renames, given.accept)
+    else:
+        old, new = (json.loads(path.read_text()) for path in (given.old, given.new))
+        comparison = compare(renames.of_cases(old), new)
+        print(comparison)
+        status = int(comparison.counts)
+    if renames.unused():
+        print("renames of names that the old record has not:", ", ".join(renames.unused()))
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -4,35 +4,244 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import record  # noqa: E402
+from record_compare import Renames, compare  # noqa: E402
+from record_values import as_json, digest  # noqa: E402
 
 from tunefree._registry import ESTIMATORS  # noqa: E402
 
-STORED = json.loads(record.STORED.read_text())
-HERE = record.environment()
-# Where another processor or another NumPy adds in another order, only the stored numbers' size is
-# compared, and a choice may fall on the other side of a tie: predictions alone then.
-SAME = STORED.pop("environment") == HERE
+STORED = record.Stored.read()
+SAME_ENVIRONMENT = STORED.environment == record.environment()
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*record.SETTINGS, *record.BASELINES, "dask", "parts"])
+@pytest.mark.parametrize("name", record.groups())
 def test_the_record_is_kept(name):
-    found = record.record(name if name in ("dask", "parts") else f"{name}/")
-    stored = {k: v for k, v in STORED.items() if k in found or k.startswith(f"{name}/")}
+    stored = {case: v for case, v in STORED.cases.items() if record.group_of(case) == name}
+    found = record.record([name])
     assert stored and found
-    if SAME:
-        short = {k: {p: d[:3] for p, d in v.items()} for k, v in found.items()}
-        assert list(record.differences(stored, short, 1e-10)) == []
-    else:
-        kept = [{k: {"predict": v["predict"]} for k, v in r.items() if "predict" in v
-                 and len(v["predict"]) > 1} for r in (stored, found)]  # fmt: skip
-        assert list(record.differences(*kept, 1e-2)) == []
+    comparison = record.compare_with_stored(stored, found, SAME_ENVIRONMENT)
+    print(comparison)
+    assert not comparison.counts
 
 
 def test_every_public_estimator_is_in_the_record():
     assert set(ESTIMATORS) == set(record.SETTINGS)
+
+
+def test_every_stored_case_belongs_to_a_group():
+    assert {record.group_of(case) for case in STORED.cases} == set(record.groups())
+
+
+# ------------------------------------------------------------------------------ settings, refusals
+
+
+def test_a_misspelt_setting_raises(monkeypatch):
+    monkeypatch.setitem(record.SETTINGS, "PiSTOLRegressor", ("numbers", {"los": "huber"}))
+    with pytest.raises(TypeError, match="los"):
+        record.record(["PiSTOLRegressor"])
+
+
+def test_a_misspelt_setting_of_a_large_case_raises(monkeypatch):
+    name = "large/PiSTOLRegressor/quantile"
+    misspelt = record.LARGE[name]._replace(settings={"los": "huber"})
+    monkeypatch.setitem(record.LARGE, name, misspelt)
+    with pytest.raises(TypeError, match="los"):
+        record.record([name])
+
+
+class Refuses:
+    """An estimator that refuses its rows, by the verb that it is given."""
+
+    def __init__(self, verb, error):
+        self.verb, self.error = verb, error
+
+    def fit(self, X):
+        return self._refuse("fit")
+
+    def predict(self, X):
+        return self._refuse("predict")
+
+    def _refuse(self, verb):
+        if verb == self.verb:
+            raise self.error
+        return self
+
+
+@pytest.mark.parametrize("verb", ["fit", "predict"])
+def test_a_refusal_has_its_verb_and_type_in_its_path(verb):
+    form = record.Form("rows", lambda model: model.fit([]), [])
+    leaves = record.outcome(Refuses(verb, ValueError("too few rows")), form)
+    assert set(leaves) == {f"refused.{verb}.ValueError", "refused.message"}
+    assert leaves["refused.message"] == "too few rows"
+
+
+@pytest.mark.parametrize("verb", ["fit", "predict"])
+def test_a_keyword_that_is_not_taken_is_no_refusal(verb):
+    form = record.Form("rows", lambda model: model.fit([]), [])
+    with pytest.raises(TypeError):
+        record.outcome(Refuses(verb, TypeError("unexpected keyword")), form)
+
+
+# ------------------------------------------------------------------------------ comparisons
+
+
+def kept(cases):
+    return {
+        case: {p: digest(v if isinstance(v, str) else np.asarray(v)) for p, v in leaves.items()}
+        for case, leaves in cases.items()
+    }
+
+
+OLD = {
+    "Landmark/0/numbers/dense": {"left_out_.said": [1.0, 2.0], "solver_": "exact", "reach_": 3.0},
+    "Landmark/1/numbers/dense": {"range_": 4.0, "reach_": 5.0},
+}
+NEW = {
+    "Ridge/0/numbers/dense": {"held_out_.predicted": [1.0, 2.0], "solver_": "full", "range_": 3.0},
+    "Other/0/numbers/dense": {"reach_": 4.0, "range_": 5.0},
+}
+TABLE = """
+# classes
+Landmark Ridge
+Landmark/1 Other/0  # the longest name wins
+left_out_.said held_out_.predicted
+reach_ range_  # two names are exchanged
+range_ reach_
+"""
+
+
+def main(tmp_path, *arguments, old=OLD, new=NEW, table=TABLE):
+    """The exit status of a command on two records and a table."""
+    (tmp_path / "old").write_text(as_json(kept(old)))
+    (tmp_path / "new").write_text(as_json(kept(new)))
+    (tmp_path / "table").write_text(table)
+    files = {name: str(tmp_path / name) for name in ("old", "new", "table")}
+    return record.main([files.get(a, a) for a in arguments])
+
+
+def test_renamed_records_are_equal_and_texts_do_not_count(tmp_path, capsys):
+    assert main(tmp_path, "compare", "--renames", "table", "old", "new") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "texts that differ: 1",
+        "  Ridge/0/numbers/dense solver_: 'exact' (fa79d4746c21cd96) became 'full' "
+        "(a18b869b2e81c0c5)",
+        "numbers are equal",
+    ]
+
+
+def test_without_the_table_cases_are_missing(tmp_path, capsys):
+    assert main(tmp_path, "compare", "old", "new") == 1
+    assert "only in one record: 4" in capsys.readouterr().out
+
+
+def test_a_number_that_differs_counts(tmp_path, capsys):
+    changed = {"Landmark/0/numbers/dense": OLD["Landmark/0/numbers/dense"] | {"reach_": 3.5}}
+    assert main(tmp_path, "compare", "old", "new", new=OLD | changed) == 1
+    out = capsys.readouterr().out
+    assert "numbers that differ: 1" in out and "texts" not in out
+
+
+def test_a_path_that_is_missing_counts_even_if_it_is_a_text(tmp_path):
+    less = {"Landmark/0/numbers/dense": {"left_out_.said": [1.0, 2.0], "reach_": 3.0}}
+    assert main(tmp_path, "compare", "old", "new", new=OLD | less) == 1
+
+
+def test_a_text_that_becomes_a_number_counts():
+    assert compare(kept({"a": {"b": "1"}}), kept({"a": {"b": 1.0}})).numbers
+
+
+def test_of_texts_with_several_lines_those_that_differ_are_shown():
+    old, new = (kept({"a": {"b": f"one\n{word}\nthree"}}) for word in ("two", "2"))
+    (line,) = compare(old, new).texts
+    assert line == "a b: \n    - two\n    + 2"
+
+
+def test_two_old_names_must_not_become_one():
+    with pytest.raises(ValueError, match="become 'reach_'"):
+        Renames("range_ reach_").of_cases(OLD)
+
+
+@pytest.mark.parametrize("table", ["one", "one two three", "a b\na c"])
+def test_a_line_that_is_no_rename_is_refused(table):
+    with pytest.raises(ValueError, match="Line"):
+        Renames(table)
+
+
+def test_renames_of_names_that_nothing_has_are_shown(tmp_path, capsys):
+    assert main(tmp_path, "compare", "--renames", "table", "old", "new", new=OLD, table="x y") == 0
+    assert "the old record has not: x" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------------------ the stored copy
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """A stored copy of `OLD`; what is found now is set by `copy.found`."""
+
+    class Copy:
+        path, found, environment = tmp_path / "record.json", OLD, {"numpy": "2"}
+
+        def now(self):
+            return json.loads(self.path.read_text())
+
+    copy = Copy()
+    copy.path.write_text(as_json({"environment": copy.environment} | kept(OLD)))
+    monkeypatch.setattr(record, "STORED", copy.path)
+    monkeypatch.setattr(record, "record", lambda names: kept(copy.found))
+    monkeypatch.setattr(record, "environment", lambda: copy.environment)
+    groups = dict.fromkeys(["Landmark", "Ridge", "Other"])
+    monkeypatch.setattr(record, "groups", lambda: groups)
+    return copy
+
+
+def test_store_takes_a_clean_record(copy, tmp_path):
+    copy.found = NEW
+    assert main(tmp_path, "store", "--renames", "table") == 0
+    stored = copy.now()
+    assert stored.pop("environment") == copy.environment and stored.pop("reasons") == []
+    assert set(stored) == set(NEW)
+
+
+def test_store_refuses_a_changed_record_without_a_reason(copy, tmp_path, capsys):
+    before, copy.found = copy.path.read_text(), NEW
+    assert main(tmp_path, "store") == 1
+    assert copy.path.read_text() == before
+    assert "--accept REASON" in capsys.readouterr().out
+
+
+def test_store_keeps_the_reason(copy, tmp_path, capsys):
+    copy.found = NEW
+    assert main(tmp_path, "store", "--accept", "A new solver.") == 0
+    assert copy.now()["reasons"] == ["A new solver."] and set(NEW) < set(copy.now())
+    assert capsys.readouterr().out.endswith("A new solver.\n")
+
+
+def test_store_wants_a_reason_for_another_environment(copy, tmp_path, capsys):
+    copy.environment = {"numpy": "3"}
+    assert main(tmp_path, "store") == 1
+    assert "The environment differs" in capsys.readouterr().out
+    assert main(tmp_path, "store", "Landmark", "--accept", "A new machine.") == 1
+    assert main(tmp_path, "store", "--accept", "A new machine.") == 0
+    assert copy.now()["environment"] == {"numpy": "3"}
+
+
+def test_store_of_some_groups_leaves_the_others(copy, tmp_path):
+    copy.found = {"Ridge/0/numbers/dense": NEW["Ridge/0/numbers/dense"]}
+    assert main(tmp_path, "store", "Ridge", "--accept", "A new class.") == 0
+    stored = [name for name in copy.now() if "/" in name]
+    assert stored == [*OLD, "Ridge/0/numbers/dense"]
+
+
+def test_in_another_environment_predictions_alone_are_compared():
+    old = kept({"a": {"predict": [100.0, 1.0], "coef_": 1.0}, "b": {"predict": "yes|no"}})
+    near = kept({"a": {"predict": [100.1, 1.0], "coef_": 2.0}, "b": {"predict": "no|no"}})
+    far = kept({"a": {"predict": [110.0, 1.0], "coef_": 1.0}, "b": {"predict": "yes|no"}})
+    assert not record.compare_with_stored(old, near, same_environment=False).counts
+    assert record.compare_with_stored(old, far, same_environment=False).counts
+    assert record.compare_with_stored(old, near, same_environment=True).counts
