@@ -414,11 +414,13 @@ def compare_with_stored(stored, found, same_environment):
 
 
 def _predictions(cases):
-    return {
-        case: {"predict": leaves["predict"]}
-        for case, leaves in cases.items()
-        if "predict" in leaves and not is_text(leaves["predict"])
-    }
+    """The predicted numbers: probabilities where there are some, since a label may flip."""
+    out = {}
+    for case, leaves in cases.items():
+        if "predict" in leaves and not is_text(leaves["predict"]):
+            path = "predict_proba" if "predict_proba" in leaves else "predict"
+            out[case] = {path: leaves[path]}
+    return out
 
 
 def store(only, renames, reason):

@@ -428,13 +428,16 @@ CASES = {
     "TuneFreeClassifier/frame": Case(
         {}, frame_of_classes, beside=WEIGHTS, reads=("predict_set", "predict_venn_abers"),
     ),
-    "TuneFreeClassifier/beyond 8,000 rows": Case({}, classes, 8100, callbacks=True),
+    "TuneFreeClassifier/linear, beyond 8,000 rows": Case(
+        {"family": "linear"}, classes, 8100, reads=("predict_set",)
+    ),
     "TuneFreeClassifier/cross_fit": Case(
         {"family": "linear", "cross_fit": 3}, several, reads=("predict_set",)
     ),
     "TuneFreeClassifier/cv, scoring": Case(
         {"cv": 3, "scoring": "roc_auc", "class_weight": "balanced"}, classes, 2100
     ),
+    "TuneFreeRegressor/beyond 8,000 rows": Case({}, numbers, 8100, callbacks=True),
     "TuneFreeRegressor/groups": Case({}, numbers, beside=GROUPS, reads=("predict_interval",)),
     "TuneFreeRegressor/budget, memory": Case(
         {"budget": 6.0, "max_memory": "100MB"}, frame_of_numbers, 8100, reads=("predict_interval",)
