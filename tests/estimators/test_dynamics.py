@@ -212,7 +212,7 @@ def test_bad_masks_and_starts_are_refused():
         _model().fit(trajectories, mask=np.ones((20, 5), dtype=bool))
     gaps = trajectories.copy()
     gaps[0, 0] = np.nan
-    with pytest.raises(ValueError, match="mask says was observed"):
+    with pytest.raises(ValueError, match="mask marks as observed"):
         _model().fit(gaps, mask=np.ones((20, 6), dtype=bool))
     with pytest.raises(ValueError, match="no 2 successive"):
         _model().fit(trajectories, mask=np.zeros((20, 6), dtype=bool))

@@ -264,7 +264,7 @@ def test_bad_streams_are_refused_and_change_nothing():
     several = _walk().partial_fit(X, np.c_[y, y])
     with pytest.raises(ValueError, match="outputs"):
         several.partial_fit(X, y)
-    with pytest.raises(ValueError, match="knows no feature_map"):
+    with pytest.raises(ValueError, match="does not support feature_map"):
         ReflectronRegressor("logistic", feature_map=abs).partial_fit(X, y)
 
 

@@ -19,26 +19,26 @@ from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 from tunefree.uncertainty.intervals import in_order
 
-# What potential='auto' tries together: no bias, and towards low rank by several degrees.
+# The candidates of potential='auto': no bias, and several degrees of bias towards low rank.
 AUTO = (Euclidean(), Spectral(PNorm(1.1)),
         *(Spectral(Hypentropy(beta)) for beta in (1e-2, 1e-4, 1e-6)))  # fmt: skip
-# Where u is nearly linear a multiple of the identity in Theta is as good as one in rho: rho is
-# estimated in a geometry that is averse to it, as the identity has full rank.
+# Where u is nearly linear, a multiple of the identity fits as well in Theta as in rho. So rho is
+# estimated in a geometry that disfavours the identity, which has full rank.
 RHO_POTENTIAL = Spectral(Hypentropy(1e-2))
 _RHO_WITHIN, _RHO_TOL, _RHO_PASSES = 1.0, 1e-3, 500
 _RANK_SHARE = 0.99
 
 
-# When to stop is chosen by tenths of the trajectories in turn, with twice the patience: the risk of
-# few trajectories may fall again after a first least value.
-_SHARE, _TURNS, _PATIENCE = 0.1, 10, 2
+# When to stop is chosen by 10-fold cross-validation over trajectories, with twice the patience: the
+# risk of few trajectories may fall again after a first minimum.
+_SHARE, _N_SPLITS, _PATIENCE = 0.1, 10, 2
 
 
 class _OfPairs(Reflectron):
-    def _turns(self, strata):
-        """The number of each pair's trajectory, if there are several, by their first pairs."""
+    def _fold_order(self, strata):
+        """The number of each pair's trajectory, if there are several, in order of their pairs."""
         several = strata.min() < strata.max()
-        return in_order(strata) if several else super()._turns(strata)
+        return in_order(strata) if several else super()._fold_order(strata)
 
 
 class _Chained(_OfPairs):
@@ -53,15 +53,15 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         \qquad\text{or}\qquad \dot x = \rho x + u(\Theta x + b)
 
     Theta is learned by the Reflectron from pairs of successive states. A spectral potential leads
-    to matrices of low rank among those that fit, in place of a penalty or a rank. Pairs held out
-    choose which potential. Where there are several trajectories, whole ones held out choose when to
-    stop: states of one trajectory are too much alike to judge by.
+    to matrices of low rank among those that fit, in place of a penalty or a rank. Held-out pairs
+    choose the potential. Where there are several trajectories, held-out trajectories choose when to
+    stop: states of one trajectory are too similar to each other for this.
 
     Parameters
     ----------
     rho : float or None, default=None
-        The linear part. None estimates it: the value of the lowest hold-out risk within 1 of the
-        regression of the next state on the last.
+        The linear part. None estimates it: the value with the lowest hold-out risk, within 1 of the
+        slope of the regression of the next state on the last.
     link : str or link, default='logistic'
         The nondecreasing u, acting on each coordinate, from `tunefree.links.LINKS` or your own.
     potential : str, potential or list, default='auto'
@@ -70,8 +70,8 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
     constraint : constraint, None or list, default=None
         A set to project onto: `tunefree.constraints.NuclearBall`, `SchattenBall`, ...
     dt : float or None, default=None
-        The time between states of a system in continuous time, whose derivative is taken by central
-        differences. None is a system in steps.
+        The time between states of a system in continuous time, whose derivative is estimated by
+        central differences. None is a system in discrete time.
     fit_intercept : bool, default=False
         Learn b, free of potential and constraint.
     step : 'auto', 'plain' or float > 0, default='auto'
@@ -79,12 +79,12 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         eighth (100) of the passes of 'plain', the automatic step of the plain iteration. A number
         is fixed, as in the paper.
     init : array-like of shape (n_features, n_features), optional
-        A prior guess of Theta to start from.
+        The Theta to start from.
     validation_fraction : float in [0, 1) or 'auto', default='auto'
-        Share of the pairs held out; 'auto' is a fifth, and with several trajectories tenths of
-        these in turn, to choose when to stop.
+        Share of the pairs held out; 'auto' is a fifth and, with several trajectories, 10-fold
+        cross-validation over these to choose when to stop.
     n_splits : int or 'auto', default=1
-        How many disjoint shares are held out in turn.
+        How many disjoint shares are held out, one after another.
     patience : int, default=50
         Steps without progress of the hold-out risk before a configuration ends.
     tol : float, default=1e-3
@@ -106,9 +106,9 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         As many singular values as hold 99 % of the sum of their squares.
     potential_, constraint_, link_ : the chosen parts
     leaderboard_ : list of dict
-        Every configuration's lowest hold-out risk at the last rho, the best first.
+        Every configuration's lowest hold-out risk at the final rho, the best first.
     trace_ : dict of ndarray of shape (n_passes, n_configurations)
-        Risks and steps at the last rho.
+        Risks and steps at the final rho.
     n_iter_ : int
         Passes over the pairs, for all values of rho.
     n_features_in_ : int
@@ -186,7 +186,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, T + 1, d), list of n arrays (T_i + 1, d), or (T + 1, d)
-            States one after another; two axes are a single trajectory.
+            Successive states; two axes are a single trajectory.
         y : ignored
         mask : array-like of bool, of the shape of X without its last axis, optional
             Which states were observed; the others may be NaN.
@@ -219,7 +219,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
             n = len(now)
             groups = np.zeros(n) if groups is None else groups
             centre = self._centre(now)
-            with np.errstate(over="ignore", invalid="ignore"):  # trials that are rejected
+            with np.errstate(over="ignore", invalid="ignore"):  # rejected trials
                 inner._fit(now - centre, after - rho * now, np.ones(n), groups, None)
             inner.intercept_ = inner.intercept_ - inner.coef_ @ centre
             nonlocal passes
@@ -247,7 +247,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
                 trajectory,
                 constraint=inner.constraint_,
                 validation_fraction=_SHARE,
-                n_splits=_TURNS,
+                n_splits=_N_SPLITS,
                 patience=_PATIENCE * self.patience,
             )
         for name in ("coef_", "intercept_", "potential_", "constraint_", "link_", "trace_"):
@@ -269,31 +269,31 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
             lengths, rows = [rows.shape[1]] * rows.shape[0], rows.reshape(-1, rows.shape[2])
         else:
             rows, lengths = X, None
-        # The numbers between two states of a difference, and at least so many states.
+        # Steps between the two states of a difference.
         reach = 1 if self.dt is None else 2
         rows = validate_data(
             self, rows, dtype=FLOATS, order="C", ensure_min_samples=reach + 1,
             ensure_all_finite=True if mask is None else "allow-nan",
         )  # fmt: skip
         lengths = [len(rows)] if lengths is None else lengths
-        seen = np.ones(len(rows), dtype=bool)
+        observed = np.ones(len(rows), dtype=bool)
         if mask is not None:
             masks = mask if lists else np.asarray(mask)
-            seen = np.concatenate([np.ravel(m) for m in masks]) if lists else masks.ravel()
-            if len(seen) != len(rows) or seen.dtype != bool:
+            observed = np.concatenate([np.ravel(m) for m in masks]) if lists else masks.ravel()
+            if len(observed) != len(rows) or observed.dtype != bool:
                 raise ValueError(
                     f"mask must hold one bool for each of the {len(rows)} states: it has the shape "
                     "of the trajectories without their last axis."
                 )
-            if not np.isfinite(rows[seen]).all():
-                raise ValueError("X has NaN or infinity in a state that mask says was observed.")
+            if not np.isfinite(rows[observed]).all():
+                raise ValueError("X has NaN or infinity in a state that mask marks as observed.")
         # A pair may not run from one trajectory into the next.
         number = np.repeat(np.arange(len(lengths)), lengths)
-        whole = np.all([seen[i : len(rows) - reach + i] for i in range(reach + 1)], axis=0)
+        whole = np.all([observed[i : len(rows) - reach + i] for i in range(reach + 1)], axis=0)
         first = np.flatnonzero(whole & (number[: len(rows) - reach] == number[reach:]))
         if len(first) == 0:
             raise ValueError(
-                f"X has no {reach + 1} successive states that were observed: nothing to learn from."
+                f"X has no {reach + 1} successive observed states: there is nothing to learn from."
             )
         if self.dt is None:
             return rows[first], rows[first + 1].astype(np.float64), number[first]
@@ -301,7 +301,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         return rows[first + 1], slope, number[first]
 
     def _centre(self, now):
-        """Where states are measured from: their mean where the bias is free."""
+        """The origin of states: their mean if there is a bias."""
         return now.mean(axis=0) if self.fit_intercept else np.zeros(now.shape[1], now.dtype)
 
     def _field(self, x):
@@ -332,13 +332,13 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         Parameters
         ----------
         x0 : array-like of shape (d,) or (m, d)
-            Where to start.
+            The first state.
         steps : int
 
         Returns
         -------
         ndarray of shape (steps + 1, d) or (m, steps + 1, d)
-            With x0 as the first state.
+            States, x0 included.
 
         Raises
         ------
@@ -360,7 +360,7 @@ def _is_auto(potential):
 
 
 def _warn_unsettled(risks, most, patience, tol):
-    """Say so if passes ran out while the risk chosen was still falling, as far as tol counts."""
+    """Warn if passes ran out while the best risk was still falling by more than `tol`."""
     best = risks[:, int(np.argmin(risks.min(axis=0)))]
     before = best[: max(1, len(best) - patience)].min()
     if len(best) >= most and best.min() < (1.0 - tol) * before:
@@ -372,7 +372,7 @@ def _warn_unsettled(risks, most, patience, tol):
 
 
 def _regression(now, after):
-    """The slope of the next state on the last, coordinates measured from their means."""
+    """The slope of the next state on the last, coordinates centred."""
     x = now.astype(np.float64) - now.mean(axis=0, dtype=np.float64)
     size = float(np.sum(x * x))
     return float(np.sum(x * (after - after.mean(axis=0)))) / size if size > 0.0 else 0.0

@@ -1,12 +1,12 @@
-"""The Reflectron learns a family in rounds: coefficients, then what is learned about the family.
+"""The Reflectron learns a family in rounds: coefficients, then parameters of the family or a link.
 
-A race among geometries finds coefficients for the family's own link. From the indices that they
-give to rows left out, the family learns what it did not know (a power, a scale), or the link that
-these rows suggest; then the coefficients go on from where they were. Every member keeps to the rows
-that it has seen, so that the deviance of rows left out stays honest.
+First several geometries compete, with the family's own link. Their indices (linear predictors) of
+held-out rows determine unknown parameters of the family (a power, a scale), or a link; then the
+coefficients are learned on from their present values. Each member learns from the same rows
+throughout, so that held-out rows remain held out.
 
-With many rows the race is run on some of them, whose curvature then makes the metric in which the
-rest is learned: a few passes.
+With many rows the geometries compete on some of them. The curvature there gives a metric in which
+all rows need few passes.
 
 Source: Kakade, Kalai, Kanade and Shamir 2011 (Isotron and SLISOTRON: a monotone regression on the
 index alternates with the step); the rest is this library's.
@@ -26,32 +26,33 @@ from tunefree.learners.reflectron.mirror import Configuration
 from tunefree.links import Learned
 from tunefree.potentials import Whitened
 
-# What potential='auto' tries besides, up to so many columns; alone from so many rows a column on.
+# Further candidates of potential='auto', up to so many columns; the only ones from so many rows a
+# column on.
 NATURAL = tuple(Whitened(a) for a in (1.0, 1e-1, 1e-2, 1e-4))
 MOST_COLUMNS, _MANY = 500, 100
-# The race is run on so many rows, and so many a column, of data of so many entries.
+# Geometries compete on at most so many rows, or so many a column, of data with so many entries.
 _PILOT, _PILOT_A_COLUMN, _LARGE = 20_000, 40, 4_000_000
-# A start is all that is wanted of these, and the best metric of all the rows needs few steps, which
-# some rows may tell too long.
-_HASTE, _COARSE, _LAST, _SAFE = 15, 10, 5, 0.5
-# Rounds of what a family learns, and of a link; a link is worth another that explains so much more.
+# Patience and factor of the tolerance on these rows, which only give a start; then patience and
+# factor of the step with all rows, as a step computed from some rows may be too long.
+_FIRST_PATIENCE, _COARSE, _LAST_PATIENCE, _SAFETY = 15, 10, 5, 0.5
+# Rounds for a family's parameters, and for a link; least relative gain for another round of a link.
 _ROUNDS, _MOST_ROUNDS, _WORTH = 2, 4, 1e-3
 _MOST_PASSES = 150  # of a round
-# A learned link is fitted to so many means of rows at most, each of at least so many rows.
+# A link is fitted to at most so many means of rows, each of at least so many rows.
 _POINTS, _FEWEST_POINTS, _ROWS_A_POINT = 2000, 20, 5
-# Its knots, rows for each, and how many links are tried: the first fit and its corrections.
+# Its knots, rows for each, and the number of links tried: the first fit and its corrections.
 _KNOTS, _ROWS_A_KNOT, _LINKS = (2, 3, 4, 6, 9, 14, 20), 10, 5
 
 
-def _risen(values, weights):
-    """Values in order; where they fall, pooled with their neighbours."""
+def _increasing(values, weights):
+    """Values made increasing: where they fall they are pooled with their neighbours."""
     if (np.diff(values) >= 0.0).all():
         return values
     return isotonic_regression(values, sample_weight=weights)
 
 
 def binned(s, y, weights):
-    """Indices in order with their targets and weights: means of neighbours, unless rows are few."""
+    """Sorted indices, targets and weights: means of neighbours, unless there are few rows."""
     s, y, w = np.broadcast_arrays(s, y, weights)
     order = np.argsort(s, axis=None, kind="stable")
     s, y, w = (a.reshape(-1)[order] for a in (s, y, w))
@@ -60,12 +61,12 @@ def binned(s, y, weights):
         return s, y, w
     starts = np.linspace(0, len(s), points, endpoint=False).astype(int)
     total = np.add.reduceat(w, starts)
-    kept = total > 0.0
-    return *(np.add.reduceat(w * a, starts)[kept] / total[kept] for a in (s, y)), total[kept]
+    used = total > 0.0
+    return *(np.add.reduceat(w * a, starts)[used] / total[used] for a in (s, y)), total[used]
 
 
-def _stretches(y, w, n_knots, by_rise):
-    """The stretch of every point, of so many of equal weight, or of equal weight and rise."""
+def _intervals(y, w, n_knots, by_rise):
+    """The interval of every point, of so many of equal weight, or of equal weight and rise."""
     share = (np.cumsum(w) - 0.5 * w) / w.sum()
     if by_rise:
         fitted = isotonic_regression(y, sample_weight=w)
@@ -76,36 +77,37 @@ def _stretches(y, w, n_knots, by_rise):
 
 
 def monotone(base, family, points, n_knots, by_rise=False):
-    """Yield increasing links of so many knots, or fewer, by which indices s have the means y.
+    """Yield increasing links of so many knots, or fewer, from points of an index and a mean.
 
-    `points` are indices, means and weights, in order of the index (`together`). One knot is the
-    link of the base. The points are cut in stretches of equal weight; monotone regression (pool
-    adjacent violators) of their mean targets gives the knots. `by_rise` counts the rise of the
-    points' monotone regression as much as their weight: knots are close where targets jump. Every
-    further link is a correction of the one before: knots move by what its means of the stretches
-    miss (a mean of means is not the mean's). Corrections can diverge, so choose their number on
-    held-out rows. Nothing where fewer than two knots remain.
+    `points` are indices s, means y and weights, sorted by the index (`binned`). One knot is the
+    link of the base. Otherwise the points are cut into intervals of equal weight, and monotone
+    regression (pool adjacent violators) of their mean targets gives the knots. `by_rise` counts the
+    rise of the points' monotone regression as much as their weight: knots are close where targets
+    jump. Every further link corrects the one before: values at the knots change by the error of its
+    mean over each interval (the link of a mean is not the mean of the link). Corrections can
+    diverge, so their number is to be chosen on held-out rows. Nothing is yielded where fewer than
+    two knots remain.
     """
     s, y, w = points
     if n_knots == 1:
         yield Learned.through(base, *[(s[0], s[-1] + 1.0)] * 2)
         return
-    place = _stretches(y, w, n_knots, by_rise)
-    total = np.bincount(place, w, n_knots)
-    kept = total > 0.0
-    mean = np.bincount(place, w * y, n_knots)[kept] / total[kept]
-    mean = _risen(mean, total[kept])
+    interval = _intervals(y, w, n_knots, by_rise)
+    total = np.bincount(interval, w, n_knots)
+    used = total > 0.0
+    mean = np.bincount(interval, w * y, n_knots)[used] / total[used]
+    mean = _increasing(mean, total[used])
     low, high = family.range
-    # Stretches whose mean is an end of the range, where no index is, join their neighbours.
+    # An interval whose mean is an end of the range, which no index has, joins its neighbour.
     block = np.cumsum(np.diff(mean, prepend=mean[0]) > 0.0)
     inside = np.flatnonzero((mean > low) & (mean < high))
     if not len(inside):
         return
     block = np.clip(block, block[inside[0]], block[inside[-1]])
-    block = (block - block[0])[np.cumsum(kept)[place] - 1]  # of every point
+    block = (block - block[0])[np.cumsum(used)[interval] - 1]  # of every point
     sums = np.bincount(block, w)
     index, mean = (np.bincount(block, w * a) / sums for a in (s, y))
-    values = aim = np.asarray(base.inverse(mean), dtype=float)
+    values = wanted = np.asarray(base.inverse(mean), dtype=float)
     for _ in range(_LINKS):
         fresh = np.diff(index, prepend=-np.inf) > 1e-9 * (index[-1] - index[0])
         fresh &= np.diff(values, prepend=-np.inf) > 0.0
@@ -114,18 +116,18 @@ def monotone(base, family, points, n_knots, by_rise=False):
         link = Learned.through(base, index[fresh], values[fresh])
         yield link
         with np.errstate(all="ignore"):
-            told = base.inverse(np.bincount(block, w * link.mean(s)) / sums)
-        if not np.isfinite(told).all():
+            found = base.inverse(np.bincount(block, w * link.mean(s)) / sums)
+        if not np.isfinite(found).all():
             return
-        values = _risen(values + (aim - told), sums)
+        values = _increasing(values + (wanted - found), sums)
 
 
 def with_default_geometries(model, learner, shape, offset, k):
-    """The learner of a family with all geometries that compete, and the first step.
+    """The learner of a family with all competing geometries, and the first step.
 
     `shape` counts rows and columns, and `offset` has the intercepts of the start, if any. With many
-    rows a column how few of them count makes no difference, and only `Whitened` is entered. The
-    step is the inverse of the mean curvature at the start.
+    rows a column sparsity makes no difference, and `Whitened` alone competes. The step is the
+    inverse of the mean curvature at the start.
     """
     configurations, (n, d) = list(learner.configurations), shape
     named = isinstance(model.potential, str) and model.potential == "auto"
@@ -133,8 +135,8 @@ def with_default_geometries(model, learner, shape, offset, k):
     natural = named and plain and d <= MOST_COLUMNS and not is_kernel(model.feature_map)
     if natural and not model.per_output:
         more = [Configuration(p) for p in NATURAL]
-        few = learner.last or n < _MANY * d
-        configurations = configurations + more if few else more
+        is_small = learner.last or n < _MANY * d
+        configurations = configurations + more if is_small else more
     s = np.zeros((1, k)) if offset is None else np.reshape(offset, (-1, k))
     with np.errstate(all="ignore"):
         mean = float(np.mean(learner.family.curvature(learner.link, s)))
@@ -157,20 +159,20 @@ def margins(learner, state, batches):
 
 
 def held_out(learner, state, batch):
-    """Indices of rows by the member that has not seen them, or else by the first."""
+    """Indices of rows by the member that they are held out from, or else by the first."""
     s = margins(learner, state, [batch])[0]
     return s[np.arange(len(s)), np.maximum(batch.held, 0)]
 
 
 def _is_better(costs, others, weights):
-    """Whether costs are lower than others in the mean, by more than a standard error."""
+    """Whether the mean of costs is lower than that of others by more than a standard error."""
     gain = others - costs
     mean = weights @ gain / weights.sum()
     return mean > np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
 
 
 class FamilySelection:
-    """One fit: `model` is the estimator, `learner` the batch learner that it made."""
+    """One fit; `model` is the estimator, `learner` its batch learner."""
 
     def __init__(self, model, problem, columns, batches, start, learner):
         self.model, self.problem, self.columns = model, problem, columns
@@ -181,7 +183,7 @@ class FamilySelection:
         self.board, self.courses = [], []
 
     def fitted(self):
-        """What was found, the learner that found it, and its last state."""
+        """The `Fitted` result, the learner that found it, and its last state."""
         y, w = self.batches[0].targets, self.batches[0].weights
         family = self.learner.family
         learns = type(family).learned is not Family.learned
@@ -194,16 +196,16 @@ class FamilySelection:
             state = self._go_on(state, family=family.learned(y, mean, w))
         if self.link is not None:
             state = self._linked(state)
-        fitted = self._together(state)
+        fitted = self._joined(state)
         if isinstance(family, Binomial) and not is_classifier(self.model):
             self._warn_separable(state)
-        if hasattr(family, "levels"):  # what smoothing has moved
+        if hasattr(family, "levels"):  # corrects the shift due to smoothing
             s = self._held_out(state)
             fitted = fitted._replace(offset=fitted.offset + family.start(y - s, w))
         return fitted, self.learner, state
 
     def _warn_separable(self, state):
-        """Warn if the direction found has all successes above all failures."""
+        """Warn if all successes lie above all failures along the fitted coefficients."""
         learner, y = self.learner, self.batches[0].targets[:, 0]
         bounded = learner.configurations[learner.chosen(state)].constraint is not None
         if bounded or not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
@@ -213,12 +215,12 @@ class FamilySelection:
         if gap > 0.0:
             warnings.warn(
                 "The rows are separable: along coef_ every success lies above every failure, by "
-                f"{gap:.3g}. The likelihood has no maximum, and coef_ is where rows left out have "
-                "stopped it: give constraint=LpBall(2, radius) if its size matters.",
+                f"{gap:.3g}. The likelihood has no maximum, and the size of coef_ depends on when "
+                "held-out rows stopped the fit: give constraint=LpBall(2, radius) to bound it.",
                 UserWarning, stacklevel=8,
             )  # fmt: skip
 
-    # ---------------------------------------------------------------- courses of the batch learner
+    # ---------------------------------------------------------------- runs of the batch learner
 
     def _course(self, learner, start, batches=None, most=None):
         """Learn from a start; the last state."""
@@ -232,21 +234,22 @@ class FamilySelection:
         return state
 
     def _race(self):
-        """The state after geometries have competed: on some rows first, if there are many."""
+        """The state after geometries have competed, with many rows on some of them first."""
         model, problem, batch = self.model, self.problem, self.batches[0]
         n, d = batch.design.shape
         learner = with_default_geometries(
             model, self.learner, (n, problem.width), self.start[1], self.k
         )
         natural = learner.configurations[-1].potential == NATURAL[-1]
-        few = max(_PILOT, _PILOT_A_COLUMN * d)
+        n_pilot = max(_PILOT, _PILOT_A_COLUMN * d)
         pilot = batch
-        is_large = n * d > _LARGE and n > 2 * few and problem.validation is None
+        is_large = n * d > _LARGE and n > 2 * n_pilot and problem.validation is None
         if is_large and natural and not model.keep_path:
-            some = problem.rows[:few]
+            rows = problem.rows[:n_pilot]
             pilot = model._batch(
-                self.columns, problem.X[some], batch.targets[:few], batch.weights[:few],
-                batch.held[:few], None if batch.offset is None else batch.offset[:few],
+                self.columns, problem.X[rows], batch.targets[:n_pilot],
+                batch.weights[:n_pilot], batch.held[:n_pilot],
+                None if batch.offset is None else batch.offset[:n_pilot],
             )  # fmt: skip
         learner = learner._replace(
             configurations=bound(learner.configurations, pilot.design, pilot.weights)
@@ -255,9 +258,9 @@ class FamilySelection:
             state = self._course(learner, self.start)
             self.board = self.courses[-1][0].board
             return state
-        # Fisher scoring from the first step on, though columns of levels vary little.
+        # The first step is one of Fisher scoring, although columns of levels vary little.
         learner = learner._replace(
-            patience=min(learner.patience, _HASTE),
+            patience=min(learner.patience, _FIRST_PATIENCE),
             first_step=learner.first_step * learner.configurations[-1].potential.unit,
         )
         state = self._course(learner._replace(tol=_COARSE * learner.tol), self.start, [pilot])
@@ -270,18 +273,18 @@ class FamilySelection:
         return self._course(
             learner._replace(
                 configurations=chosen,
-                first_step=_SAFE * float(step),
-                patience=min(learner.patience, _LAST),
+                first_step=_SAFETY * float(step),
+                patience=min(learner.patience, _LAST_PATIENCE),
             ),
             (state.best.theta[c], state.best.offset[c]),
         )
 
-    def _go_on(self, state, **law):
-        """Learn on, in the geometry found, after a family or a link has become another."""
+    def _go_on(self, state, **changes):
+        """Continue in the chosen geometry, with another family or link."""
         learner, c = self.learner, self.learner.chosen(state)
         learner = learner._replace(
             configurations=(learner.configurations[c],), first_step=float(state.step[c]),
-            patience=min(learner.patience, _HASTE), **law,
+            patience=min(learner.patience, _FIRST_PATIENCE), **changes,
         )  # fmt: skip
         start = state.best.theta[c], state.best.offset[c]
         return self._course(learner, start, most=_MOST_PASSES)
@@ -291,13 +294,13 @@ class FamilySelection:
         return margins(learner, state, self.batches if batches is None else batches)
 
     def _held_out(self, state):
-        """Indices of rows by the member that has not seen them, or else by the first."""
+        """Indices of rows by the member that they are held out from, or else by the first."""
         return held_out(self.learner, state, self.batches[0])
 
     # ---------------------------------------------------------------- links
 
     def _folds(self, learner, state):
-        """(indices, targets, weights) to learn a link from and to judge it by, of every share."""
+        """(indices, targets, weights) to learn a link from, and to evaluate it on, of each fold."""
         s, batch = self._margins(learner, state), self.batches[0]
         if len(self.batches) > 1:
             other = self.batches[1]
@@ -311,16 +314,16 @@ class FamilySelection:
         return folds or [(every, every)]
 
     def _risks(self, folds, links):
-        """Deviances of the rows left out under a link for each share, and their weights."""
+        """Deviances of held-out rows, with one link for each fold, and their weights."""
         family = self.learner.family
         costs = [family.residuals(link, s, y)[1].sum(axis=1)
                  for link, (_, (s, y, _)) in zip(links, folds, strict=True)]  # fmt: skip
         return np.concatenate(costs), np.concatenate([test[2] for _, test in folds])
 
     def _tried(self, base, folds, points, shape):
-        """Links of a shape: (left-out risk, deviances, shape, how many links came before).
+        """Links of a shape: (hold-out risk, deviances, shape, number of links before).
 
-        They end where a correction no longer lowers the risk.
+        They end when a correction no longer lowers the risk.
         """
         courses = [monotone(base, self.learner.family, each, *shape) for each in points]
         tried = []
@@ -333,33 +336,33 @@ class FamilySelection:
         return tried
 
     def _link_for(self, state, now=None):
-        """The learned link of these coefficients, or None; its left-out risk and deviances.
+        """The link learned for these coefficients, or None; its hold-out risk and deviances.
 
-        It has the shape of the base, unless another is better by a standard error; the link `now`,
-        by which the coefficients were learned, stays if it is better by as much.
+        It has the shape of the base, unless another is better by a standard error. The link `now`,
+        with which the coefficients were learned, is returned if it is better by a standard error.
         """
         family, base = self.learner.family, getattr(self.learner.link, "base", self.learner.link)
         folds, batch = self._folds(self.learner, state), self.batches[0]
         points = [binned(s, y, w[:, None]) for (s, y, w), _ in folds]
-        stays, weights = self._risks(folds, [now or base] * len(folds))
+        present, weights = self._risks(folds, [now or base] * len(folds))
         knots = [k for k in _KNOTS if k == 2 or k * _ROWS_A_KNOT <= len(batch.targets)]
-        kept = None
+        chosen = None
         for shapes in ([(1, False)], product(knots, [False]), product(knots, [True])):
             tried = [each for shape in shapes for each in self._tried(base, folds, points, shape)]
             best = min(tried, key=lambda each: each[0], default=None)
-            if best and (not kept or _is_better(best[1], kept[1], weights)):
-                kept = best
-        if not kept:
+            if best and (not chosen or _is_better(best[1], chosen[1], weights)):
+                chosen = best
+        if not chosen:
             return None, np.inf, None
-        risk, costs, shape, before = kept
-        if now is not None and _is_better(stays, costs, weights):
-            return now, weights @ stays / weights.sum(), stays
+        risk, costs, shape, before = chosen
+        if now is not None and _is_better(present, costs, weights):
+            return now, weights @ present / weights.sum(), present
         points = binned(self._held_out(state), batch.targets, batch.weights[:, None])
         links = list(islice(monotone(base, family, points, *shape), before + 1))
         return links[-1] if links else None, risk, costs
 
     def _linked(self, state):
-        """The state after the best closed form was found, or a link learned, or both."""
+        """The state with the best closed form of a link, or with a learned link."""
         costs, weights = self._risks(
             folds := self._folds(self.learner, state), [self.learner.link] * len(folds)
         )
@@ -367,8 +370,9 @@ class FamilySelection:
         if self.link == "auto":
             family = self.learner.family
             for link in family.others:
-                law = family, link
-                start = self.model._start(law, self.columns, self.batches[0], self.problem.members)
+                start = self.model._start(
+                    (family, link), self.columns, self.batches[0], self.problem.members
+                )
                 c = closed[0].chosen(closed[1])
                 learner = closed[0]._replace(
                     link=link, configurations=(closed[0].configurations[c],)
@@ -398,10 +402,10 @@ class FamilySelection:
         self.learner = learner if link is None else learner._replace(link=link)
         return state
 
-    # ---------------------------------------------------------------- what is told
+    # ---------------------------------------------------------------- the result
 
-    def _together(self, state):
-        """The last state's parameters, with the board of the race and the trace of all courses."""
+    def _joined(self, state):
+        """The last state's parameters, the first run's leaderboard and the trace of all runs."""
         theta, offset = self.learner.read(state)
         first, potentials = self.courses[0]
         names = [repr(p) for p in potentials]

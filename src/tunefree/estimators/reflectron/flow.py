@@ -1,4 +1,4 @@
-"""The Reflectron's differential equation: `flow` follows it, and estimators fit by how far."""
+"""The Reflectron's differential equation: `flow` integrates it; estimators choose the time."""
 
 from typing import Any, NamedTuple
 
@@ -19,14 +19,14 @@ from tunefree.potentials import POTENTIALS
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
 SOLVERS = ("flow", "natural-flow")
-_FIRST_TIME = 1.0  # a flow is followed to this time, then twice as far, and so on
-_WITHIN = 16  # times between two of these at which the hold-out risk is measured
-# Looser than for a trajectory: a coordinate of the natural flow that reaches 0 has to cross it.
+_FIRST_TIME = 1.0  # a flow is followed to this time, then to twice the time, and so on
+_WITHIN = 16  # times in between at which the hold-out risk is measured
+# Larger than for a trajectory: a coordinate of the natural flow that reaches 0 must cross it.
 _RTOL, _ATOL = 1e-5, 1e-9
 
 
 class Trajectory:
-    """A followed flow: parameters and risks at every time.
+    """The trajectory of a flow: parameters and risks at every time.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Trajectory:
     held_risk : ndarray of shape (m,) or None
         The same on X_val.
     events : dict of ndarray
-        Times at which the hold-out risk turned to rise, or the flow became stationary.
+        Times at which the hold-out risk began to rise, or the flow became stationary.
     ended : str
         'horizon', 'rise' or 'stationary'.
     n_evaluations : int
@@ -68,13 +68,13 @@ class Trajectory:
 
     @one_blas_thread()
     def risk_at(self, times: ArrayLike, *, held: bool = False) -> np.ndarray:
-        """Mean squared errors at given times, on the rows learned from or on X_val."""
+        """Mean squared errors at some times, on the rows learned from or on X_val."""
         sample = self._held if held else self._flow.sample
         return np.array([sample.risk(self._flow.link, *self.at(t)) for t in np.atleast_1d(times)])
 
     @one_blas_thread()
     def best_time(self) -> float:
-        """When the risk on X_val is lowest, between the integrator's steps, too."""
+        """The time of the lowest risk on X_val, also between the integrator's steps."""
         held_risk: Any = self.held_risk
         i = int(np.argmin(held_risk))
         low, high = self.times[max(i - 1, 0)], self.times[min(i + 1, len(self.times) - 1)]
@@ -120,28 +120,29 @@ def flow(
     potential : str or potential, default='euclidean'
     natural : bool, default=False
         Follow the natural-gradient flow of theta, not the mirror flow of the dual: the same curve,
-        other rounding. Where it cannot leave 0 it starts from normal numbers of deviation 1e-3.
+        with other rounding. Where it cannot leave 0, it starts from normal random numbers with
+        standard deviation 1e-3.
     weight : None, 'slope' or callable, default=None
         Weight of the residuals, as in `ReflectronRegressor`.
     horizon : float, default=100.0
-        The last time. A step of the batch iteration is as much time as it is long.
+        The last time. A step of length lambda of the batch iteration is the time lambda.
     method : str or `scipy.integrate.OdeSolver`, default='DOP853'
         'RK23', 'RK45', 'DOP853', 'Radau', 'BDF' or 'LSODA' of `scipy.integrate.solve_ivp`, or a
-        class of your own. 'Radau' and 'BDF' factor a matrix of all unknowns: of thousands, take
-        'LSODA' for stiff flows.
+        class of your own. 'Radau' and 'BDF' factor a matrix of all unknowns; for thousands of
+        unknowns and a stiff flow take 'LSODA'.
     rtol : float, default=1e-6
         Relative tolerance of a step.
     atol : float or None, default=None
-        Absolute tolerance; None is 1e-9 for the dual. Of the natural-gradient flow it is at most
-        that, and so small that duals are resolved to 1e-4: parameters near 0 stand for duals that
-        are not (1e-9 for 0.14, with the power 1.1).
+        Absolute tolerance; None is 1e-9 for the dual. For the natural-gradient flow it is at most
+        that, and so small that duals are resolved to 1e-4: parameters near 0 may have duals that
+        are not near 0 (1e-9 has 0.14, with the power 1.1).
     X_val, y_val : optional
-        Rows on which the risk is watched.
+        Rows on which the risk is measured.
     until : collection of 'rise' and 'stationary', default=()
         Events that end the flow: the risk on X_val begins to rise, or the pseudogradient has fallen
         to a millionth of the first. Both are recorded in any case.
     init : array-like of shape (n_outputs, n_features), optional
-        Where to start; the potential's minimiser by default.
+        The parameters to start from; the potential's minimiser by default.
     fit_intercept : bool, default=False
         Learn an intercept, free of the potential.
     random_state : int, RandomState or None, default=None
@@ -154,8 +155,8 @@ def flow(
     Raises
     ------
     ValueError
-        For an unknown name, an event without rows to watch, a natural flow that cannot leave
-        `init`, or an integrator that gives up.
+        For an unknown name, an event without X_val, a natural flow that cannot leave `init`, or an
+        integrator that fails.
 
     References
     ----------
@@ -179,7 +180,7 @@ def flow(
     if not set(until) <= {"rise", "stationary"}:
         raise ValueError(f"until={until!r} holds something other than 'rise' and 'stationary'.")
     if "rise" in until and X_val is None:
-        raise ValueError("until='rise' needs rows on which the risk is watched: give X_val, y_val.")
+        raise ValueError("until='rise' needs rows to measure the risk on: give X_val and y_val.")
     if not (isinstance(horizon, int | float) and 0.0 < horizon < np.inf):
         raise ValueError(f"horizon={horizon!r} is not a positive number.")
     check_weight(weight, ())
@@ -217,7 +218,7 @@ def _sample(X, y, name, y_name):
 
 
 class _Course(NamedTuple):
-    """The hold-out risk along a configuration's flow, and where it was lowest."""
+    """The hold-out risk along a configuration's flow, and its minimum."""
 
     times: np.ndarray
     risk: np.ndarray
@@ -226,19 +227,19 @@ class _Course(NamedTuple):
 
     @property
     def best(self):
-        """Which time had the lowest risk."""
+        """The index of the time with the lowest risk."""
         return int(np.argmin(self.held_risk))
 
 
 def fit_flows(problem, batches, start, *, weight, natural, intercept, most):
-    """Follow the flow of every potential as far as rows held out say.
+    """Follow the flow of every potential to the time that held-out rows choose.
 
-    Each configuration's flow is followed on the rows left by every share held out, to a time that
-    doubles until the lowest mean risk lies in its first half; then on all rows to the time of that
-    lowest risk. Without rows to choose by, it is followed until it is stationary. `batches` are the
-    rows, and those given to choose by.
+    Each configuration's flow is followed on the training rows of every fold, to a time that doubles
+    until the lowest mean hold-out risk lies in its first half; then on all rows to the time of that
+    lowest risk. Without held-out rows, it is followed until it is stationary. `batches` are the
+    rows and, if given, the validation rows.
     """
-    (design, targets, weights, held, _), *given = batches
+    (design, targets, weights, held, _), *validation = batches
     (theta, offset), shape = start, (problem.members, targets.shape[1])
     offset = np.broadcast_to(0.0 if offset is None else offset, shape)
 
@@ -247,8 +248,8 @@ def fit_flows(problem, batches, start, *, weight, natural, intercept, most):
         made = flows.Flow(sample, problem.link, potential, weight, natural, intercept)
         return made, made.start(theta, offset[member], np.random.default_rng(problem.seed))
 
-    if given:
-        folds = [(0, flows.Sample(*given[0][:3]))]
+    if validation:
+        folds = [(0, flows.Sample(*validation[0][:3]))]
     else:
         folds = [
             (m, flows.Sample(design, targets, np.where(held == m, weights, 0.0)))
@@ -274,7 +275,7 @@ def fit_flows(problem, batches, start, *, weight, natural, intercept, most):
 
 
 def _course(runs, most):
-    """Follow flows beside each other, to times that double, until the mean risk has turned."""
+    """Follow several flows, to times that double, until their mean risk has begun to rise."""
     states = [unknowns for _, unknowns, _ in runs]
     times, risks, held_risks, calls = [], [], [], 0
     start, stop = 0.0, _FIRST_TIME
@@ -307,7 +308,7 @@ def _course(runs, most):
 
 
 def _trace(courses):
-    """Risks of all configurations; a shorter course stays at its end."""
+    """Risks of all configurations; a shorter course repeats its last value."""
     longest = max(len(c.times) for c in courses)
 
     def column(values):

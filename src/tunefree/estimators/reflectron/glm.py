@@ -94,17 +94,17 @@ from tunefree.robust import (
 from tunefree.select.progressive_risk import temperature
 from tunefree.uncertainty.inference import Law
 
-# Fewer distinct rows than this are too few to hold any out.
+# Of fewer distinct rows none are held out.
 _FEWEST_ROWS = 2
-# n_splits='auto': below so many rows a single share held out is too few to choose by.
-# For families, which are learned in few passes, below so many.
+# n_splits='auto' has several folds below _FEW_ROWS, where one fold is too small to choose by; for
+# families, which need few passes, below _MANY_ROWS.
 _FEW_ROWS, _SPLITS, _MANY_ROWS = 1000, 5, 20_000
 _SHARE = 0.2
-# Links that are chosen, or learned.
+# Links that are chosen or learned.
 _LEARNED = ("auto", "learned")
-# What a fit takes for a column of a target, in bytes.
+# Bytes of a fit for each column and target.
 _WIDE_BYTES = 5500.0
-# A configuration that another has overtaken waits for progress this many times shorter.
+# The patience of a configuration that another has overtaken is divided by this.
 _BEHIND = 2
 
 _PARAMETERS = """Parameters
@@ -112,12 +112,13 @@ _PARAMETERS = """Parameters
     link : str, link or None
         The mean u of the model: a name of `tunefree.links.LINKS`, one of its parts, or any object
         with a nondecreasing ``mean(s)``. None is the family's own; 'learned' is a nondecreasing
-        link estimated together with the coefficients, and 'auto' the best closed form by the
-        deviance of rows left out, unless the learned one is better by a standard error.
+        link estimated with the coefficients, and 'auto' the closed form with the lowest deviance on
+        held-out rows, unless the learned link is better by a standard error.
     family : str or family, default='auto'
-        What targets are: a name of `tunefree.families.FAMILIES` or a part. It judges by its
-        deviance and learns along its score. 'auto' with a link named is 'matching': the link's
-        own matching loss for any targets, judged by squared errors (GLM-tron).
+        The distribution of targets: a name of `tunefree.families.FAMILIES` or a part. The fit
+        follows its score and is evaluated by its deviance. If a link is named, 'auto' is
+        'matching': the link's own matching loss for any targets, evaluated by squared errors
+        (GLM-tron).
     potential : str, potential or list, default='auto'
         The geometry: a name of `tunefree.potentials.POTENTIALS`, a part, or a list of these to
         choose from. 'auto' is the Euclidean potential and the hypentropy of beta 1e-4, 1e-6, 1e-8,
@@ -125,65 +126,66 @@ _PARAMETERS = """Parameters
     constraint : str, constraint, None or list, default=None
         A set to project onto, from `tunefree.constraints`.
     step : 'auto', float > 0, 'theorem-4.1', 'theorem-5.1', 'theorem-5.2' or list, default='auto'
-        The theorems' steps follow from the longest row and the potential's convexity: safe and
-        slow. In stochastic form 'auto' tries multiples of Theorem 5.2's side by side. Every
+        The theorems' steps are computed from the longest row and the potential's convexity: safe
+        and slow. In stochastic form 'auto' tries several multiples of Theorem 5.2's step. Every
         combination of potential, constraint and step is learned, all in the same passes.
     weight : None, 'slope' or callable, default=None
         Weight of the residuals: 1 (GLM-tron), the link's slope (mirror descent on the square
         loss), or a function of the margins; other than None it needs a number as step.
     feature_map : callable, transformer, kernel or str, optional
-        What to learn on in place of the columns: a function of rows, an object with ``fit`` and
-        ``transform``, or a part of `tunefree.kernels` or its name: the Alphatron, whose potential
-        is the Euclidean one. Kernels compare rows in standardised columns; 'rbf' and 'laplacian'
-        take their bandwidth from the median distance.
+        Features in place of the columns: a function of rows, an object with ``fit`` and
+        ``transform``, or a part of `tunefree.kernels` or its name (the Alphatron, whose potential
+        is the Euclidean one). Kernels compare rows in standardised columns; 'rbf' and 'laplacian'
+        have the median distance as bandwidth.
     solver : {'batch', 'stochastic', 'flow', 'natural-flow'}, default='batch'
         Full batches, or passes of steps of ``batch_size`` rows; `partial_fit` is stochastic,
         `fit_source` either (many passes over a file, or one). 'flow'
         follows the mirror flow in continuous time, 'natural-flow' the natural-gradient flow (the
-        same curve, from a small random start where it cannot leave 0), without constraint or step.
+        same curve, from a small random start where it cannot leave 0); both without constraint or
+        step.
     average : None, 'uniform', 'polynomial', 'geometric' or scheme, default='uniform'
         Which average of the stochastic iterates to read; None is the last one.
     batch_size : int, default=1
         Rows a stochastic step. With 1, a step costs only the entries of its row, unless there is
         a constraint other than 'non_negative' or 'box'.
     init : array-like of shape (n_features,) or (n_outputs, n_features), optional
-        A prior guess to start from: on data that can be fitted exactly, the fit is its Bregman
+        Coefficients to start from: on data that can be fitted exactly, the fit is their Bregman
         projection onto the interpolating predictors.
     validation_fraction : float in [0, 1) or 'auto', default='auto'
         Share of the rows held out to choose the iterate and the configuration; 'auto' is a fifth,
-        or so much less that all splits are disjoint. One row in round(1 / share) is held out.
+        or less if disjoint splits need it. One row in round(1 / share) is held out.
     n_splits : int or 'auto', default='auto'
-        How many disjoint shares are held out, each from a member of its own that learns beside the
-        one that learns from all rows, with the same steps; 'auto' is 5 below 1,000 rows (in
-        memory and with a family 20,000), else 1.
+        The number of disjoint folds. For each a model learns from the other rows, with the same
+        steps as the model that learns from all rows. 'auto' is 5 below 1,000 rows (in memory and
+        with a family 20,000), else 1.
     patience : int, default=50
-        Accepted steps without progress of the hold-out risk before a configuration ends; at
-        least half as many as the progress took, and half of it once another does better.
+        Accepted steps without progress of the hold-out risk before a configuration ends: at least
+        half as many as the progress took, and half the patience once another is better.
     tol : float, default=1e-3
         Fall of the risk that counts as progress, relative to the risk and a tenth of the start's.
     max_iter : int, default=1000
-        Most passes; stochastic ones end after 5 without progress.
+        Most passes; stochastic fits end after 5 passes without progress.
     fit_intercept : bool, default=True
         Learn an intercept, free of potential and constraint.
     standardize : bool, default=True
-        Measure columns in standard deviations, from their mean if there is an intercept, so that
-        a potential means the same for all; constraints then hold in these units. Entries and
-        targets ten times as far from the middle of their column as any other then count as
-        missing in `fit`, with a warning; without units of columns rows are learned as they are.
+        Standardise columns (centred if there is an intercept), so that a potential means the same
+        for all; constraints then hold in these units. Outliers, entries and targets ten times as
+        far from the middle of their column as any other, then count as missing in `fit`, with a
+        warning; with False rows are learned as they are.
         A stream has one unit for all columns instead, the median of the largest entries of its
         first 64 rows: all columns times one factor give the same predictions. Its constraints, and
         the entropy, are in the user's units.
     keep_path : bool, default=False
-        Keep the parameters after every pass in ``coef_path_``.
+        Store the parameters after every pass in ``coef_path_``.
     warm_start : bool, default=False
         Start from the last fit's parameters.
     random_state : int, RandomState or None, default=None
         Seed of the hash by which rows are held out.
     per_output : bool, default=False
-        Of several outputs, potential and constraint are those of the whole matrix of parameters
-        (so that outputs share what is sparse); True has them of every output on its own.
+        With several outputs, potential and constraint act on the whole matrix of parameters (so
+        that outputs share the pattern of sparsity); with True on every output separately.
     n_jobs : int or None, default=None
-        Threads of batches of 16,384 rows or more, all by default; results do not depend on it."""
+        Threads for batches of 16,384 rows or more, all by default; results do not depend on it."""
 
 
 _FITTED = """n_iter_ : int
@@ -193,27 +195,26 @@ _FITTED = """n_iter_ : int
     potential_, constraint_ : the chosen parts
     feature_map_ : fitted map or None
     categories_ : list or None
-        Of a data frame with columns of text or categories, the levels of each (None: numbers).
-        ``coef_`` has a number for every column of numbers and then for every level, none of which
-        is expanded in memory; a level that is new has 0.
+        For a data frame with columns of text or categories, the levels of each (None: numbers).
+        ``coef_`` has an entry for every column of numbers and then for every level; indicator
+        columns are not stored in memory. A new level has the coefficient 0.
     held_out_ : part
-        What was said of rows that were not learned: what `risk_interval_`, intervals and sets rest
-        on (docs/guide/sure.md).
+        Held-out predictions, from which `risk_interval_`, intervals and sets are computed
+        (docs/guide/sure.md).
     leaderboard_ : list of dict
-        Every configuration's lowest hold-out risk and the time that had it (the sum of steps; in
-        stochastic form passes, on a stream rows), the best first.
+        Every configuration's lowest hold-out risk and its time (the sum of steps; in stochastic
+        form passes, on a stream rows), the best first.
     trace_ : dict of ndarray of shape (n_passes, n_configurations)
-        'risk' (mean squared error, or deviance, on the rows learned from), 'held_risk' (on the
-        rows held out),
-        'time', 'step', and 'move', the symmetric Bregman divergence of the last step. In stochastic
-        form 'held_risk' only, NaN after a run has ended.
+        'risk' (mean squared error, or deviance, on the training rows), 'held_risk' (on the held-out
+        rows), 'time', 'step', and 'move', the symmetric Bregman divergence of the last step. In
+        stochastic form 'held_risk' only, NaN after a run has ended.
     coef_path_ : ndarray of shape (n_passes, n_configurations, n_outputs, n_features)
-        If kept.
+        With ``keep_path``.
     n_features_in_ : int"""
 
 
 def _documented(cls):
-    """Put what both estimators have in common into a class's documentation."""
+    """Add the parameters and attributes of both estimators to a class's documentation."""
     if cls.__doc__:  # none under python -OO
         text = cls.__doc__.replace("{parameters}", _PARAMETERS)
         cls.__doc__ = text.replace("{fitted}", _FITTED)
@@ -223,7 +224,7 @@ def _documented(cls):
 class Reflectron(
     CoefficientInferenceMixin, base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
 ):
-    """What the estimators share. They have the targets, and `_source_targets`."""
+    """What both estimators share; they define targets and `_source_targets`."""
 
     _ON_DEMAND = (
         "coef_", "intercept_", "potential_", "constraint_", "leaderboard_", "held_out_",
@@ -286,7 +287,7 @@ class Reflectron(
         self.n_jobs = n_jobs
 
     def _law(self, y=None):
-        """The family and the link of targets, or of those to come if there are none yet."""
+        """The family and the link for targets `y`; None if there are no targets yet."""
         return Matching(), LINKS.find(self.link)
 
     def _check(self, batch=True, y=None, law=None):
@@ -314,8 +315,8 @@ class Reflectron(
             euclidean = isinstance(potential, str) and potential in ("auto", "euclidean")
             if not (euclidean or isinstance(potential, Euclidean)):
                 raise ValueError(
-                    "A kernel as feature_map needs potential='euclidean' (the Alphatron): other "
-                    "potentials need coordinates, so give features in their place."
+                    "A kernel as feature_map needs potential='euclidean' (the Alphatron): for "
+                    "another potential give a feature_map that returns features."
                 )
             potential = Euclidean()
         configurations = combinations(potential, self.constraint, self.step, self.per_output)
@@ -325,16 +326,16 @@ class Reflectron(
         return (family, link), configurations, scheme_of(self.average)
 
     def _source_targets(self, survey, classes, rows):
-        """How targets are made of a source's y, and their weighted sums in every share."""
+        """A function from a source's y to targets, and the targets' weighted sums in every fold."""
         raise NotImplementedError(f"{type(self).__name__} learns from no source.")
 
     # ---------------------------------------------------------------- rows in memory
 
     def _fit(self, X, targets, weights, strata, validation, offset=None, law=None, exposure=None):
-        """Learn from checked rows; `strata` numbers groups to hold out the same share of.
+        """Learn from checked rows; the same share of each of the `strata` is held out.
 
         `offset` is added to the margins of rows; `law` has family and link, where these are known;
-        `exposure` is what targets and weights are per unit of, or None.
+        targets and weights are per unit of `exposure`, if it is not None.
         """
         self.held_out_ = None
         with workers(self.n_jobs if SPACE.get() is None else 1):
@@ -359,20 +360,20 @@ class Reflectron(
             f"{type(self).__name__} with {d} columns and {targets.shape[1]} targets",
             "Hash or select columns, or take PiSTOL*.",
         )
-        given, kept = (X, targets), weights > 0.0
-        if not kept.all():
-            X, targets, weights, strata = X[kept], targets[kept], weights[kept], strata[kept]
-            offset, exposure = (None if a is None else a[kept] for a in (offset, exposure))
+        given, used = (X, targets), weights > 0.0
+        if not used.all():
+            X, targets, weights, strata = X[used], targets[used], weights[used], strata[used]
+            offset, exposure = (None if a is None else a[used] for a in (offset, exposure))
         seed = seed_of(self.random_state)
-        told = targets if offset is None else np.column_stack([targets, offset])
-        visits = hashed_visits(X, told, weights, seed)
+        hashed = targets if offset is None else np.column_stack([targets, offset])
+        visits = hashed_visits(X, hashed, weights, seed)
         terms = None
         if exposure is not None or offset is not None:
-            terms = Terms.of(X, told, weights, seed, visits.unique()[0], exposure)
+            terms = Terms.of(X, hashed, weights, seed, visits.unique()[0], exposure)
         rows, weights = visits.unique()
         if self.standardize:
             X, targets = drop_outliers(X, targets, rows, given)
-        self._reach(X, targets[rows], offset)
+        self._set_limits(X, targets[rows], offset)
         if among is not None:
             X = X[:, among.places]
             if validation is not None:
@@ -398,14 +399,14 @@ class Reflectron(
         return problem
 
     def _among(self, X, configurations):
-        """The columns that have an entry, where it is enough to learn these; else None."""
+        """The columns that have an entry, if it is enough to learn these; else None."""
         started = self.init is not None or self.warm_start
         plain = self.solver == "batch" and self.feature_map is None and not started
-        is_wide = X.shape[1] > MOST_COLUMNS  # a metric of fewer counts those without an entry
+        is_wide = X.shape[1] > MOST_COLUMNS  # with fewer, the metric includes empty columns
         return Among.of(X, configurations) if plain and is_wide else None
 
-    def _reach(self, X, targets, offset):
-        """Nothing: of classes, means have ends."""
+    def _set_limits(self, X, targets, offset):
+        """Nothing for classes, whose means are bounded."""
 
     def _fit_batch(self, problem):
         columns, batches, start = self._batches(problem)
@@ -431,7 +432,7 @@ class Reflectron(
             k, source = batches[0].targets.shape[1], Batches(tuple(batches))
             fitted, state = self._descended(learner, source, columns, start, k, problem.X.dtype)
         self._publish(fitted, learner, columns, problem.X.dtype)
-        # Of the rows held out, or of those given to choose on, which all members have not seen.
+        # Of held-out rows, or of validation rows, which no member learned.
         batch = batches[-1]
         held = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
         if len(held) and not np.ndim(getattr(self.family_, "levels", 0)):
@@ -440,14 +441,14 @@ class Reflectron(
             self.held_out_ = self._held_out_predictions(s, batch, held, now, problem.terms)
 
     def _held_out_predictions(self, s, batch, held, now, terms):
-        """What indices say of rows left out, for a subclass that wants to know.
+        """The held-out predictions from indices `s` of held-out rows; for subclasses.
 
-        `held` are their places in the batch, `now` are the fitted indices of all of it, and `terms`
-        the rows as they were given with an exposure or an offset.
+        `held` are the positions of these rows in the batch, `now` the fitted indices of the whole
+        batch, and `terms` the `Terms` of rows with an exposure or an offset.
         """
 
     def _shrink_to_null(self, share, null, s):
-        """Go back to the null model, but for a share of the way; what is said of indices then."""
+        """Shrink the model to the null model by the factor `share`; predictions for indices s."""
         coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
         coef, intercept = coef * share[:, None], null + share * (intercept - null)
         dtype, flat = self.coef_.dtype, self.coef_.ndim == 1
@@ -456,17 +457,19 @@ class Reflectron(
         return self.family_.predicted(self.link_, null + share * (s - null))
 
     def _smooth(self, y):
-        """The law and the targets that coefficients are inferred of."""
+        """The `Law` and the targets for inference of coefficients."""
         for name in ("constraint_", "feature_map_"):
             if vars(self).get(name) is not None:
-                raise ValueError(f"No interval is sound for coefficients under {name[:-1]}=.")
+                raise ValueError(
+                    f"Coefficients have no valid intervals with {name[:-1]}=: fit without it."
+                )
         family, link = self.family_, self.link_
         smooth = not (family.tied or hasattr(family, "levels") or hasattr(family, "probabilities"))
         if not smooth or not hasattr(link, "slope") or hasattr(link, "base"):
             raise ValueError(
-                f"No interval is sound for coefficients of family={family!r} with the link "
-                f"{type(link).__name__}: it wants one smooth index a target, and a link that was "
-                "not learned."
+                f"Coefficients of family={family!r} with the link {type(link).__name__} have no "
+                "valid intervals: these need one smooth index for each target, and a link that "
+                "was not learned."
             )
         return Law(family, link), family.targets(y)
 
@@ -478,14 +481,12 @@ class Reflectron(
         return with_indicators(rows, names, known, weights, self.fit_intercept)
 
     def _weight_of(self, family, link, offset=None):
-        """The weight of residuals by which steps and flows learn a family."""
+        """The weight of residuals with which stochastic steps and flows learn a family."""
         if isinstance(family, Matching):
             return self.weight
         batch = family.tied or type(family).residuals is not Family.residuals
         if batch or family.exposure is None or offset is not None:
-            raise ValueError(
-                f"family={family!r}, or an offset, is learned by fit with solver='batch' only."
-            )
+            raise ValueError(f"family={family!r}, or an offset, needs fit with solver='batch'.")
         own = family.canonical is not None and isinstance(link, family.canonical)
         return self.weight if own else Score(family, link)
 
@@ -498,8 +499,8 @@ class Reflectron(
         ):
             if wrong:
                 raise ValueError(
-                    f"solver={self.solver!r} has no {name}={getattr(self, name)!r}: give "
-                    "solver='batch', or omit it (tunefree.dynamics.flow gives trajectories)."
+                    f"solver={self.solver!r} has no {name}={getattr(self, name)!r}: drop it, or "
+                    "give solver='batch' (for whole trajectories see dynamics.flow)."
                 )
         columns, batches, start = self._batches(problem)
         fitted = fit_flows(
@@ -516,7 +517,7 @@ class Reflectron(
         law = problem.family, problem.link
         theta, offset = self._start(law, columns, batch, problem.members)
         if offset is not None:
-            offset = np.reshape(offset, (-1, k))[-1]  # of the member that holds rows out
+            offset = np.reshape(offset, (-1, k))[-1]  # of the member without held-out rows
         fitted = fit_passes(
             problem, self._rule(self.max_iter * len(rows), problem.targets), columns,
             (theta, offset),
@@ -526,7 +527,7 @@ class Reflectron(
         self._publish(fitted, problem, columns, X.dtype)
 
     def _check_choice(self, choosing, n_rows, configurations):
-        # Of very few rows none are held out: the risk on the rows learned from chooses.
+        # With very few rows none are held out: the training risk chooses.
         if not choosing and n_rows >= _FEWEST_ROWS and len(configurations) > 1:
             raise ValueError(
                 f"Choosing among {len(configurations)} configurations needs rows held out: give "
@@ -539,8 +540,8 @@ class Reflectron(
         levels = Levels.of(vars(self).get("categories_"))
         if levels is not None and (self.solver != "batch" or self.feature_map is not None):
             raise ValueError(
-                "Columns of categories are learned with solver='batch' and no feature_map: encode "
-                "them, or leave these out."
+                "Columns of text or categories need solver='batch' and no feature_map: give these, "
+                "or encode the columns as numbers."
             )
         return Columns.of(X, weights, centred, scaled, levels)
 
@@ -550,11 +551,11 @@ class Reflectron(
         return X if known is None else coded(X, known)[0]
 
     def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
-        """Rows as batch learners and flows take them; `own` ones may be overwritten."""
+        """A batch of rows; `own` rows may be overwritten."""
         return Batch(columns.design(X, own), targets, weights, held, offset)
 
     def _batches(self, problem):
-        """The units, all rows as batch learners and flows take them, and where to start."""
+        """The units, the batches of all rows and of validation rows, and the start."""
         X, targets = taken(problem.X, problem.rows), problem.targets[problem.rows]
         weights = problem.weights
         columns = self._units(X, weights, self.fit_intercept)
@@ -568,7 +569,7 @@ class Reflectron(
         return columns, batches, self._start(law, columns, batches[0], problem.members)
 
     def _shares(self, n_rows, n_splits):
-        """Into how many shares rows are cut, and how many of these are held out."""
+        """The number of folds of the rows, and how many of these are held out."""
         share: Any = self.validation_fraction
         if n_splits == "auto":
             n_splits = _SPLITS if n_rows < _FEW_ROWS else 1
@@ -579,18 +580,18 @@ class Reflectron(
         return max(2, round(1.0 / share)), n_splits
 
     def _held(self, strata, n_splits):
-        """The member from which each row is held out; the given order is that of a hash."""
+        """The member that each row is held out from; rows are in the order of a hash."""
         every, n_splits = self._shares(len(strata), n_splits)
         if not n_splits:
             return np.full(len(strata), NONE)
         # The first member learns from all rows.
-        return _members(self._turns(strata) % every, n_splits)
+        return _members(self._fold_order(strata) % every, n_splits)
 
-    def _turns(self, strata):
-        """Rows counted through one stratum after another: every so many-th is held out."""
-        turns = np.empty(len(strata), int)
-        turns[np.argsort(strata, kind="stable")] = np.arange(len(strata))
-        return turns
+    def _fold_order(self, strata):
+        """Rows numbered through one stratum after another; folds are assigned in this order."""
+        order = np.empty(len(strata), int)
+        order[np.argsort(strata, kind="stable")] = np.arange(len(strata))
+        return order
 
     def _start(self, law, columns, batch, members):
         """Parameters and intercepts to start from, in the units of the columns."""
@@ -616,7 +617,7 @@ class Reflectron(
                 mean = learns @ batch.targets / learns.sum(axis=1, keepdims=True)
             else:
                 mean = np.array([family.start(batch.targets, each) for each in learns])
-            if batch.offset is not None:  # of the rate, where the link is the logarithm
+            if batch.offset is not None:  # the mean rate, if the link is the logarithm
                 mean = mean / np.average(link.mean(batch.offset), weights=batch.weights)
             low, high = getattr(link, "range", (np.inf, -np.inf))
             if ((mean > low) & (mean < high)).all() and hasattr(link, "inverse"):
@@ -635,12 +636,12 @@ class Reflectron(
         )  # fmt: skip
 
     def _descend(self, learner, source, columns, start, k, dtype, on_block=None):
-        """Pass over a source and publish what was found."""
+        """Pass over a source and set the fitted attributes."""
         fitted, _ = self._descended(learner, source, columns, start, k, dtype, on_block)
         self._publish(fitted, learner, columns, dtype)
 
     def _descended(self, learner, source, columns, start, k, dtype, on_block=None, most=None):
-        """Pass over a source, `most` times at most: what was found, and the last state."""
+        """Pass over a source, `most` times at most: the `Fitted` result and the last state."""
         state, path = learner.init(len(columns.scale), k, *start), []
         most = self.max_iter if most is None else min(most, self.max_iter)
 
@@ -650,7 +651,7 @@ class Reflectron(
 
         watch = self._progress.passes(self.max_iter, publish)
         if self.keep_path:
-            watch["on_pass"] = _remember(path, state, columns, watch.get("on_pass"))
+            watch["on_pass"] = _with_path(path, state, columns, watch.get("on_pass"))
         result = runner(self)(
             learner, state, source, max_passes=most, on_block=on_block, **watch
         )  # fmt: skip
@@ -681,22 +682,24 @@ class Reflectron(
         checkpoint: Any = None,
         on_chunk: Callable | None = None,
     ) -> Self:
-        """Learn from a source of any size, in flat memory.
+        """Learn from a source of any size, in constant memory.
 
-        ``solver="batch"`` passes over the rows once for their units and once for every step, and
-        finds what `fit` finds with the same rows held out: those whose hash says so, of one fold
-        from 1,000 rows on. A link to be learned, and what a family does not know, are learned from
-        20,000 rows drawn evenly. ``solver="stochastic"`` learns in one pass, as `partial_fit` does.
+        ``solver="batch"`` passes over the rows once for their units and once for every step. The
+        result is that of `fit` with the same held-out rows, which are chosen by their hash (one
+        fold from 1,000 rows on). A learned link, and unknown parameters of a family, are estimated
+        from a uniform sample of 20,000 rows. ``solver="stochastic"`` learns in one pass, as
+        `partial_fit` does.
 
         Parameters
         ----------
         source : Source or anything that `tunefree.open_source` takes
             For ``solver="batch"`` one that can be read again.
         classes : array-like, optional
-            For classifiers: labels to expect. Without them ``solver="stochastic"`` takes classes
-            that come late.
+            For classifiers: all labels. Without them ``solver="stochastic"`` accepts new classes
+            at any time.
         checkpoint : Checkpoint, optional
-            Saves the run (of ``solver="batch"`` between two passes), resumes it with the same bits.
+            Saves the run (with ``solver="batch"`` between two passes) and resumes it with the same
+            bits.
         on_chunk : callable, optional
             Called with (estimator, rows seen, pass) after each chunk.
 
@@ -710,11 +713,11 @@ class Reflectron(
             )
         if self.solver != "batch":
             raise ValueError(
-                f"solver={self.solver!r} needs all rows in memory: a source is learned with "
+                f"solver={self.solver!r} needs all rows in memory: for a source give "
                 "solver='batch' or 'stochastic'."
             )
         if checkpoint is not None and self.keep_path:
-            raise ValueError("A checkpoint does not hold the path: give keep_path=False.")
+            raise ValueError("A checkpoint does not store the path: give keep_path=False.")
         source = open_source(source)
         if not source.again:
             raise ValueError(
@@ -730,26 +733,28 @@ class Reflectron(
     def _fit_rows(self, rows, classes, on_chunk):
         (family, link), configurations, _ = self._check()
         if self.feature_map is not None:
-            raise ValueError("A source is learned without feature_map: transform its rows.")
+            raise ValueError(
+                "fit_source does not support feature_map: transform the rows of the source."
+            )
         if getattr(self, "class_weight", None) is not None:
             raise ValueError(
-                "class_weight needs rows in memory or solver='stochastic': give a source's rows "
-                "weights in its place."
+                "class_weight needs rows in memory or solver='stochastic': give weights of rows in "
+                "the source instead."
             )
-        seed, (n_shares, _) = seed_of(self.random_state), self._shares(np.inf, self.n_splits)
+        seed, (n_folds, _) = seed_of(self.random_state), self._shares(np.inf, self.n_splits)
 
-        def turns(X):
-            return (row_hash(X, seed) % np.uint64(n_shares)).astype(np.intp)
+        def fold_of(X):
+            return (row_hash(X, seed) % np.uint64(n_folds)).astype(np.intp)
 
         learns = self._learns_law(family)
         survey = Survey(
-            rows, turns, n_shares, is_classifier(self), family_range(family, link),
+            rows, fold_of, n_folds, is_classifier(self), family_range(family, link),
             seed + 1 if learns else None,
         )  # fmt: skip
         targets, sums = self._source_targets(survey, classes, rows)
         if is_classifier(self):
             family, link = self._law(self.classes_)
-        held = _members(np.arange(n_shares), self._shares(rows.rows, self.n_splits)[1])
+        held = _members(np.arange(n_folds), self._shares(rows.rows, self.n_splits)[1])
         choosing = bool(survey.weight[held > NONE].sum() > 0.0)
         if not choosing:
             held[:] = NONE
@@ -758,17 +763,18 @@ class Reflectron(
         if self.standardize:
             columns = survey.moments.columns(self.fit_intercept)
         if learns:
-            family, link, known = self._law_of(survey.sample, columns)
-        source = Surveyed(rows, columns, targets, lambda X: held[turns(X)])
+            family, link, sample_start = self._law_of(survey.sample, columns)
+        source = Surveyed(rows, columns, targets, lambda X: held[fold_of(X)])
         configurations = with_steps(
             in_units(configurations, columns), source, link, self.weight, self.fit_intercept,
             self.max_iter, sums.shape[1],
         )  # fmt: skip
         learner = self._mirror((family, link), configurations, 1 + max(0, held.max()), choosing)
-        # What the start asks of the targets their means tell: a row for each share.
         means = sums / np.maximum(survey.weight, np.finfo(float).tiny)[:, None]
-        shares = Batch(None, means, survey.weight, held)
-        start = known if learns else self._start((family, link), columns, shares, learner.members)
+        # The start depends on the means of targets only: one row for each fold is enough.
+        folds = Batch(None, means, survey.weight, held)
+        law = family, link
+        start = sample_start if learns else self._start(law, columns, folds, learner.members)
         if learner.family is not None:
             shape = rows.rows, rows.width
             learner = with_default_geometries(self, learner, shape, start[1], means.shape[1])
@@ -776,20 +782,20 @@ class Reflectron(
                 learner.configurations, source, None, float(survey.weight.sum())
             ))  # fmt: skip
 
-        def told(state, block):
+        def on_block(state, block):
             on_chunk(self, rows.source.rows, state.passes)
 
         self.n_features_in_, self.feature_map_, self._stream = rows.width, None, None
         self._descend(learner, source, columns, start, means.shape[1], rows.dtype,
-                      told if on_chunk is not None else None)  # fmt: skip
+                      on_block if on_chunk is not None else None)  # fmt: skip
 
     def _learns_law(self, family):
-        """Whether a link, or numbers of a family, are to be learned."""
+        """Whether a link, or parameters of a family, are to be learned."""
         named = isinstance(self.link, str) and self.link in _LEARNED
         return named or type(family).learned is not Family.learned
 
     def _law_of(self, sample, columns):
-        """The family and the link that a sample of the rows teaches, and where these then start."""
+        """The family and the link learned from a sample of the rows, and the start with these."""
         model = ReflectronRegressor(**self.get_params(deep=False)).set_params(keep_path=False)
         model.fit(sample.X, sample.y, sample.weights)
         coef, k = np.atleast_2d(model.coef_), np.size(model.intercept_)
@@ -810,15 +816,13 @@ class Reflectron(
         )
 
     def _learn(self, X, targets, weights, flat, is_open=False):
-        """Learn from the next rows of a stream; an open one has an output more."""
+        """Learn from the next rows of a stream; an open stream has one more output."""
         rule = self._rule(self.max_iter)
         if self.feature_map is not None:
-            raise ValueError(
-                "partial_fit knows no feature_map: transform the rows before you give them."
-            )
+            raise ValueError("partial_fit does not support feature_map: transform the rows first.")
         stream, d, k = self.__dict__.get("_stream"), X.shape[1], targets.shape[1]
         if stream is not None and stream.n_outputs() != k:
-            raise ValueError(f"y has {k} outputs, and this model {stream.n_outputs()}.")
+            raise ValueError(f"y has {k} outputs, but this model has {stream.n_outputs()}.")
         if stream is None:
             start = None, None
             if self.init is not None or "coef_" in vars(self):
@@ -826,7 +830,7 @@ class Reflectron(
                 offset = np.reshape(vars(self).get("intercept_", np.zeros(k)), -1)
                 start = theta.reshape(-1, d), offset.astype(np.float64)
                 if len(start[0]) != k:
-                    raise ValueError(f"y has {k} outputs, and this model {len(start[0])}.")
+                    raise ValueError(f"y has {k} outputs, but this model has {len(start[0])}.")
             stream = rule.stream(d, k, start, self.standardize, is_open)
         chunk = Rows(X, targets, given_visits(weights))
         self._stream = run(rule, stream, chunk, max_passes=1).state
@@ -842,18 +846,18 @@ class Reflectron(
         self.held_out_ = None
         halving: Any = self._rule(self.max_iter).measured(self._stream, now=True)
         runs = sorted(halving.runs, key=lambda run: run.risk())
-        self._note((run.risk(), halving.seen, run.configuration) for run in runs)
+        self._set_leaderboard((run.risk(), halving.seen, run.configuration) for run in runs)
         theta, offset = runs[0].read()
         if halving.diverged(runs[0]):
             theta, offset = halving.constant()
             warnings.warn(
-                "Every step of this stream diverged, and what is predicted is the targets' mean "
+                "Every step of this stream diverged, and predictions are the mean of the targets "
                 "so far: give smaller steps, or targets in units in which they are near 1.",
                 ConvergenceWarning, stacklevel=2,
             )  # fmt: skip
         elif halving.beaten(runs[0]):
             warnings.warn(
-                "The targets' mean would have predicted this stream better than every step did: "
+                "The targets' mean would have predicted this stream better than every step: "
                 "give smaller steps, or rows in random order.",
                 ConvergenceWarning, stacklevel=2,
             )  # fmt: skip
@@ -863,20 +867,20 @@ class Reflectron(
 
     # ---------------------------------------------------------------- the model
 
-    def _publish(self, fitted, law, columns, dtype):
-        """Set out the predictor in the user's units, what was tried, and what was chosen.
+    def _publish(self, fitted, learner, columns, dtype):
+        """Set the fitted attributes, in the user's units.
 
-        `law` has the link and the family, None for 'matching'.
+        `learner` has the link and the family (None for 'matching').
         """
-        self.link_, self.family_ = law.link, law.family or Matching()
+        self.link_, self.family_ = learner.link, learner.family or Matching()
         self.trace_, self.n_iter_ = fitted.trace, fitted.n_iter
         if self.keep_path:
             self.coef_path_ = columns.whole(fitted.path)
-        self._note(fitted.board)
+        self._set_leaderboard(fitted.board)
         self._predict_with(fitted.theta, fitted.offset, columns, dtype)
 
-    def _note(self, board):
-        """Set out what was tried, the best first, and what was chosen."""
+    def _set_leaderboard(self, board):
+        """Set the leaderboard, the best first, and the chosen parts."""
         board = list(board)
         self.leaderboard_ = [
             {
@@ -894,7 +898,7 @@ class Reflectron(
             self.potential_ = self.potential_.unbound()
 
     def _predict_with(self, theta, offset, columns, dtype):
-        """Set the predictor in the user's units, without the axis that targets had not."""
+        """Set coefficients and intercepts in the user's units, flat if the targets were."""
         tied = "family_" in vars(self) and self.family_.tied
         coef = (theta[:1] if tied else theta) / columns.scale
         self.coef_ = columns.whole(coef.astype(dtype))
@@ -902,10 +906,10 @@ class Reflectron(
         if self.__dict__.get("_flat") and len(coef) == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
-    def _margins(self, X, reach=None):
+    def _margins(self, X, limits=None):
         check_is_fitted(self, "link_")
         X = base.check_rows(self, self._coded(X))
-        X = X if reach is None else within_limits(X, reach)
+        X = X if limits is None else within_limits(X, limits)
         if getattr(self, "feature_map_", None) is not None:
             X = self.feature_map_.transform(X)
         levels = Levels.of(vars(self).get("categories_"))
@@ -921,26 +925,26 @@ class Reflectron(
         return tags
 
 
-def _remember(path, state, columns, told=None):
-    """Add every configuration's parameters to a path after each pass, before that is `told`."""
+def _with_path(path, state, columns, on_pass=None):
+    """A callback that adds every configuration's parameters to a path, then calls `on_pass`."""
     current = state.now.theta[:, 0].copy()
 
-    def remember(state):
+    def add(state):
         current[state.live] = state.now.theta[:, 0]
         path.append(current / columns.scale)
-        return told is not None and told(state)
+        return on_pass is not None and on_pass(state)
 
-    return remember
+    return add
 
 
 def _validation_rows(estimator, X_val, y_val):
     if y_val is None:
-        raise ValueError("X_val is given without y_val.")
+        raise ValueError("X_val is given without y_val: give both.")
     return base.check_rows(estimator, estimator._coded(X_val))
 
 
 def _of_steps(link):
-    """A link whose bound tells a step: the logarithm's is of a limit that is never met."""
+    """The link from whose bound a step is computed: that of 'log' is far too large."""
     return LINKS["exp"] if link == LINKS["log"] else link
 
 
@@ -949,15 +953,16 @@ def _of_rows(values: Any, X: Any, name: str, positive: bool = False) -> Any:
     if values is None:
         return None
     values = np.asarray(values, dtype=np.float64).reshape(-1)
-    if len(values) != len(X if isinstance(X, np.ndarray) else X.indptr[1:]):
-        raise ValueError(f"{name} has {len(values)} numbers, and X another number of rows.")
+    if len(values) != X.shape[0]:
+        raise ValueError(f"{name} has {len(values)} numbers, but X has {X.shape[0]} rows.")
     if not np.isfinite(values).all() or positive and not (values > 0.0).all():
         kind = "positive and finite" if positive else "finite"
-        raise ValueError(f"{name} must be {kind}, and holds {values[~_fine(values, positive)][0]}.")
+        wrong = values[~_is_valid(values, positive)][0]
+        raise ValueError(f"{name} must be {kind}, and holds {wrong}.")
     return values
 
 
-def _fine(values, positive):
+def _is_valid(values, positive):
     return np.isfinite(values) & ((values > 0.0) | (not positive))
 
 
@@ -967,11 +972,11 @@ def _rates(family, link, targets, weights, exposure, offset):
         return targets, weights, offset
     exposure = _of_rows(exposure, targets, "exposure", positive=True)
     if family.exposure is None:
-        raise ValueError(f"family={family!r} has no exposure: it is of means, or of counts.")
+        raise ValueError(f"family={family!r} takes no exposure=: give a family of counts or rates.")
     if family.exposure == "rate":
         return targets / exposure[:, None], weights * exposure, offset
     if not isinstance(link, Exp):
-        raise ValueError(f"An exposure of family={family!r} wants link='log', not {link!r}.")
+        raise ValueError(f"exposure= with family={family!r} needs link='log', not {link!r}.")
     return targets, weights, np.log(exposure) + (0.0 if offset is None else offset)
 
 
@@ -983,17 +988,17 @@ def _grades_of(y):
     return None
 
 
-def _members(turns, n_splits):
-    """The member that rows are held out from: there is one for each of the first shares."""
-    return np.where(turns < n_splits, turns + 1, NONE)
+def _members(folds, n_splits):
+    """The member that rows of each fold are held out from: one for each of the first folds."""
+    return np.where(folds < n_splits, folds + 1, NONE)
 
 
 def _is_named(estimator):
     own = estimator.link is None or isinstance(estimator.link, str) and estimator.link in _LEARNED
     if isinstance(estimator.family, str) and estimator.family == "auto" and own:
         raise AttributeError(
-            "partial_fit wants the family named, such as family='poisson' or link='identity': the "
-            "first rows of a stream prove nothing about the rest."
+            "partial_fit needs family= or link=, such as family='poisson' or link='identity': the "
+            "first rows of a stream do not determine the family."
         )
     try:
         estimator._weight_of(*estimator._law(np.array([0.0, 2.0])))
@@ -1008,13 +1013,13 @@ class ReflectronRegressor(
 ):
     r"""Generalized linear regression E[y | x] = u(<theta, x> + b), with no step size to choose.
 
-    Mirror descent along the pseudogradient (u(s) - y) x, in several geometries at once: the
-    potential decides which of the predictors that fit is found, in place of a penalty, and rows
-    held out decide which potential, and when to stop. The default step needs no constant.
+    Mirror descent along the pseudogradient (u(s) - y) x, in several geometries at once. In place of
+    a penalty, the potential decides which of the predictors that fit is found; held-out rows choose
+    the potential and when to stop. The default step needs no constant.
 
-    The targets given to `fit` tell the family, unless it or the link is named: shares in [0, 1]
-    binomial, counts Poisson, skewed amounts gamma or (with zeros) Tweedie, others normal; `family_`
-    says which. `partial_fit` and `fit_source` want one named.
+    Unless family or link is named, `fit` infers the family from y: shares in [0, 1] are binomial,
+    counts Poisson, skewed amounts gamma or (with zeros) Tweedie, others normal. The result is
+    `family_`. `partial_fit` and `fit_source` need the family or the link.
 
     {parameters}
 
@@ -1023,25 +1028,25 @@ class ReflectronRegressor(
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
     prediction_limits_ : ndarray of shape (2, n_targets) or None
-        Where the targets told the family, between what predictions are kept: the range of the
-        fitted means, widened on either side by as much of its width (1, 1/2, 1/4 or 0) as was best
-        for rows left out. None where a family, a link or an offset was given.
+        With an inferred family, the limits of predictions: the range of the fitted means, widened
+        on either side by that part of its width (1, 1/2, 1/4 or 0) which was best for held-out
+        rows. None if family, link or offset was given.
     input_limits_ : ndarray of shape (2, n_features) or None
-        Where the targets told the family: entries of rows to predict that lie outside (ten times
-        as far from the middle as any that was learned) count as missing, as in learning.
+        With an inferred family: entries of new rows outside of these limits (ten times as far from
+        the middle as any learned entry) count as missing, as in `fit`.
     {fitted}
 
     Raises
     ------
     ValueError
-        For NaN or infinity, weights that are all zero, a decreasing link, targets that are none of
-        a family's, or a pair of constraint and potential without a rule. Without a family, targets
-        outside the link's range are accepted.
+        For NaN or infinity, weights that are all zero, a decreasing link, targets that the family
+        does not have, or a pair of constraint and potential without a rule. Without a family,
+        targets outside the link's range are accepted.
 
     Warns
     -----
     UserWarning
-        If most targets lie outside the range of a link without a family: real targets want
+        If, without a family, most targets lie outside the range of the link: real targets need
         ``link='identity'``.
 
     References
@@ -1064,7 +1069,7 @@ class ReflectronRegressor(
             _is_named(self)
         return super().__getattr__(name)
 
-    def _reach(self, X, targets, offset):
+    def _set_limits(self, X, targets, offset):
         self.prediction_limits_ = self.input_limits_ = None
         if isinstance(self.family, str) and self.family == "auto" and self.link is None:
             low, high = targets.min(axis=0), targets.max(axis=0)
@@ -1079,27 +1084,28 @@ class ReflectronRegressor(
                 return Matching(), LINKS.find(self.link)
             if y is None:
                 raise ValueError(
-                    "Rows that are not all at hand want the family named, such as "
-                    "family='poisson' or link='identity': the first ones prove nothing."
+                    "Rows that come in chunks need family= or link=, such as family='poisson' or "
+                    "link='identity': the first rows do not determine the family."
                 )
             family = family_of(y)
         else:
             family: Any = FAMILIES.find(self.family, ["auto"])
         if family.tied or type(family).residuals is not Family.residuals:
-            raise ValueError(f"family={self.family!r} is of classes: take ReflectronClassifier.")
+            raise ValueError(f"family={self.family!r} is for classes: use ReflectronClassifier.")
         if not free:
             link = LINKS.find(self.link)
             (low, high), (least, most) = link_range(link), family.range
             if not isinstance(family, Matching) and (low < least or high > most):
                 raise ValueError(
-                    f"link={self.link!r} has means from {low:g} to {high:g}, and those of "
-                    f"family={self.family!r} go from {least:g} to {most:g}."
+                    f"link={self.link!r} has means from {low:g} to {high:g}, but "
+                    f"family={self.family!r} has means from {least:g} to {most:g}: choose another "
+                    "link or family."
                 )
             if not isinstance(family, Matching) and not hasattr(link, "slope"):
-                raise ValueError(f"link={self.link!r} needs a slope to be learned with a family.")
+                raise ValueError(f"link={self.link!r} needs a method slope(s) with a family.")
             return family, link
         if isinstance(family, Matching):
-            raise ValueError("family='matching' wants a link named.")
+            raise ValueError("family='matching' needs link=.")
         return family, family.link
 
     @report_progress
@@ -1123,10 +1129,10 @@ class ReflectronRegressor(
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
         X_val, y_val : array-like, optional
-            Rows to choose on, in place of a share held out.
+            Validation rows, in place of held-out rows.
         exposure : array-like of shape (n_samples,), optional
-            How long, or how many, y was counted over: E[y | x] = exposure * u(<theta, x> + b). Of
-            a binomial family the number of trials, y being the successes.
+            The duration or size over which y was counted: E[y | x] = exposure * u(<theta, x> + b).
+            For a binomial family the number of trials; y is the number of successes.
         offset : array-like of shape (n_samples,), optional
             Known terms of the index: E[y | x] = u(<theta, x> + b + offset).
 
@@ -1141,9 +1147,9 @@ class ReflectronRegressor(
         weights = base.check_weights(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         of_counts = isinstance(self.family, str) and self.family == "auto" and exposure is not None
-        # Counts in proportion to an exposure are Poisson, be they all 0 or 1.
-        seen = targets + 1.0 if of_counts and np.all(targets == np.floor(targets)) else targets
-        law = family, link = self._law(seen)
+        # Counts with an exposure are Poisson, even if all are 0 or 1.
+        shown = targets + 1.0 if of_counts and np.all(targets == np.floor(targets)) else targets
+        law = family, link = self._law(shown)
         self._check(self.solver == "batch", law=law)
         given = {"exposure": exposure, "offset": offset}
         self.row_terms_ = tuple(name for name, values in given.items() if values is not None)
@@ -1159,7 +1165,7 @@ class ReflectronRegressor(
         if X_val is not None:
             X_val = _validation_rows(self, X_val, y_val)
             if exposure is not None or offset is not None:
-                raise ValueError("X_val is for rows without exposure= or offset=.")
+                raise ValueError("X_val= cannot be combined with exposure= or offset=.")
             y_val = np.asarray(y_val, dtype=np.float64).reshape(X_val.shape[0], -1)
             validation = X_val, family.targets(y_val), np.ones(X_val.shape[0])
         self._flat = np.ndim(y) == 1
@@ -1172,11 +1178,11 @@ class ReflectronRegressor(
     def partial_fit(
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn from the next rows of a stream, one stochastic step each (or a few together).
+        """Learn from the next rows of a stream, with a stochastic step for ``batch_size`` rows.
 
-        Rows are taken in one unit for all columns, learned from the first 64 (``standardize``).
-        Every row is predicted before it is learned; these risks choose among potentials and steps.
-        The chunks' sizes make no difference.
+        All columns have one unit, computed from the first 64 rows (``standardize``). Each row is
+        predicted before it is learned; these risks choose among potentials and steps. The sizes of
+        chunks make no difference.
 
         Parameters
         ----------
@@ -1200,7 +1206,10 @@ class ReflectronRegressor(
         if isinstance(family, Matching):
             self._warn_outside(survey.outside / (rows.rows * survey.sums.shape[1]))
         elif survey.outside:
-            raise ValueError(f"{survey.outside} targets of the source are no {family!r} ones.")
+            raise ValueError(
+                f"{survey.outside} targets of the source are outside the range of {family!r}: give "
+                "another family."
+            )
         sums = family.targets(survey.sums)
         return lambda y: family.targets(np.asarray(y, np.float64).reshape(len(y), -1)), sums
 
@@ -1209,7 +1218,7 @@ class ReflectronRegressor(
             low, high = link_range(self._law()[1])
             warnings.warn(
                 f"Most targets lie outside the range [{low:g}, {high:g}] of link={self.link!r}, "
-                "whose predictions never leave it: real targets want link='identity'.",
+                "and predictions never do: give link='identity' for real targets.",
                 UserWarning, stacklevel=5,
             )  # fmt: skip
 
@@ -1269,7 +1278,7 @@ class ReflectronRegressor(
         )
 
     def _deviation(self, mean, exposure):
-        """The standard deviation of targets of these means, up to a factor: Pearson's unit."""
+        """The standard deviation of targets with these means, up to a factor: Pearson's unit."""
         rate = self.family_.clipped(mean / exposure)
         return np.sqrt(exposure * self.family_.variance(rate))
 
@@ -1282,10 +1291,10 @@ class ReflectronRegressor(
         exposure: ArrayLike | None = None,
         offset: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions, and intervals that hold the target in 1 - alpha of new rows.
+        """Predictions, and intervals that contain the target in 1 - alpha of new rows.
 
-        With an exposure or an offset they are of the targets over it, such as counts, and their
-        width follows the standard deviation that the family has there (Pearson residuals).
+        With an exposure or an offset they are intervals of the targets themselves, such as counts,
+        and their width is proportional to the family's standard deviation (Pearson residuals).
 
         Parameters
         ----------
@@ -1295,18 +1304,18 @@ class ReflectronRegressor(
         joint : bool, default=False
             With several targets: all of a row's lie within in 1 - alpha of rows.
         exposure, offset : array-like of shape (n_samples,), optional
-            As in `fit`: given here if they were given there.
+            As in `fit`: needed here if they were given there.
 
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
         intervals : ndarray of shape (n_samples, 2, n_alpha) or (n_samples, n_targets, 2, n_alpha)
-            Infinite, with a warning, where rows left out are fewer than 1 / alpha - 1.
+            Infinite, with a warning, if there are fewer than 1 / alpha - 1 held-out rows.
 
         Raises
         ------
         ValueError
-            If nothing is known of rows left out, alpha is not between 0 and 1, or an exposure or
+            If there are no held-out predictions, alpha is not between 0 and 1, or an exposure or
             an offset was given to `fit` and not here, or here and not there.
         """
         self._check_terms(exposure, offset)
@@ -1314,7 +1323,7 @@ class ReflectronRegressor(
         for name, values in (("exposure", exposure), ("offset", offset)):
             if values is not None and name not in terms:
                 raise ValueError(
-                    f"This {type(self).__name__} was fitted without {name}=: so are its intervals."
+                    f"This {type(self).__name__} was fitted without {name}=: do not give it here."
                 )
         y = self.predict(X, exposure, offset)
         if not terms:
@@ -1338,7 +1347,7 @@ class ReflectronRegressor(
         for name in vars(self).get("row_terms_", ()):
             if given[name] is None:
                 raise ValueError(
-                    f"This {type(self).__name__} was fitted with {name}=: give {name}= of these "
+                    f"This {type(self).__name__} was fitted with {name}=: give {name}= for these "
                     "rows, too."
                 )
 
@@ -1393,10 +1402,10 @@ class ReflectronRegressor(
             family, link = self._law(np.array([-1.0, 1.0]))
         except ValueError:
             return tags
-        # A bounded link cannot follow targets of any size.
+        # The means of a bounded link cannot fit targets of any size.
         tags.regressor_tags.poor_score = bool(np.isfinite(link_range(link)).any())
         tags.target_tags.positive_only = family.range == (0.0, np.inf)
-        # Several targets of scikit-learn's checks are negative, too.
+        # In scikit-learn's checks several targets are negative, too.
         tags.target_tags.multi_output = bool(np.isinf(family.range).all()) and not hasattr(
             family, "levels"
         )
@@ -1423,25 +1432,25 @@ def _has_probabilities(estimator):
 class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, Reflectron):
     r"""Linear classification through a link, with no step size and no penalty to choose.
 
-    Two classes are one output whose mean is the probability of the second; more are a softmax over
-    one index each, learned by its likelihood (``family='multinomial'``; with another link, in steps
-    and on streams one output each, trained on one-hot targets: ``family='matching'``). Ordered
-    classes have ``family='ordinal'``: one index and a threshold between neighbours. See
-    `ReflectronRegressor` for the method.
+    Two classes are one output, whose mean is the probability of the second class. More classes are
+    a softmax with one index for each, learned by its likelihood (``family='multinomial'``). With
+    another link, with stochastic steps and on streams each class is one output, trained on one-hot
+    targets (``family='matching'``). Ordered classes have ``family='ordinal'``: one index and a
+    threshold between neighbours. See `ReflectronRegressor` for the method.
 
     {parameters}
     class_weight : dict, 'balanced' or None, default=None
-        Weights of the classes; 'balanced' takes a stream's row by the counts up to it.
+        Weights of the classes; on a stream 'balanced' uses the counts up to each row.
     categories : array-like or None, default=None
-        Of family='ordinal', the grades from the lowest to the highest. None takes the order of an
-        ordered categorical (pandas, polars Enum) and that of numbers; other text is refused.
+        For family='ordinal', the grades from the lowest to the highest. None uses the order of an
+        ordered categorical (pandas, polars Enum) or of numbers; other text is refused.
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-        Sorted; of family='ordinal' from the lowest grade to the highest.
+        Sorted; with family='ordinal' from the lowest grade to the highest.
     class_count_ : ndarray of shape (n_classes,)
         The weight of the rows of each class.
     {fitted}
@@ -1515,7 +1524,7 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # Classes without an order have no thresholds.
+        # Scikit-learn's classes have no order, as thresholds need.
         tags.classifier_tags.poor_score = self.family == "ordinal"
         return tags
 
@@ -1526,7 +1535,8 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
             family: Any = FAMILIES.find(self.family, ["auto"])
             if FAMILIES.get(self.family) is not None and self.family not in OF_CLASSES:
                 raise ValueError(
-                    f"family={self.family!r} is none of classes: auto, {', '.join(OF_CLASSES)}."
+                    f"family={self.family!r} is not for classes: choose one of auto, "
+                    f"{', '.join(OF_CLASSES)}."
                 )
             if hasattr(family, "probabilities") and y is not None and len(y) == 2:
                 family = FAMILIES["binomial"]
@@ -1555,7 +1565,7 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         sample_weight : array-like of shape (n_samples,), optional
             Whole weights are repetitions.
         X_val, y_val : array-like, optional
-            Rows to choose on, in place of a share held out.
+            Validation rows, in place of held-out rows.
 
         Returns
         -------
@@ -1575,7 +1585,7 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         if X_val is not None:
             X_val, y_val = _validation_rows(self, X_val, y_val), np.asarray(y_val)
             if not np.isin(y_val, classes).all():
-                raise ValueError("y_val has classes that y has not.")
+                raise ValueError("y_val has classes that y does not have.")
             y_val = self._targets(base.places_of(classes, y_val), classes)
             validation = X_val, y_val, np.ones(X_val.shape[0])
         self.classes_, self.class_count_ = classes, counts
@@ -1592,21 +1602,21 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn from the next rows of a stream, one stochastic step each (or a few together).
+        """Learn from the next rows of a stream, with a stochastic step for ``batch_size`` rows.
 
-        Rows are taken in one unit for all columns, learned from the first 64 (``standardize``).
-        Every row is predicted before it is learned; these risks choose among potentials and steps.
-        The chunks' sizes make no difference.
+        All columns have one unit, computed from the first 64 rows (``standardize``). Each row is
+        predicted before it is learned; these risks choose among potentials and steps. The sizes of
+        chunks make no difference.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), optional
-            All labels that may come, in the first call. Without them classes may appear at any
-            time, at the cost of one more output: a late class begins as one that has seen every
-            row so far as one of the others. This needs outputs that learn on their own: a
-            separable potential without a constraint, or ``per_output``.
+            All labels, in the first call. Without them new classes may appear at any time, at the
+            cost of one more output: a new class starts with the output that has learned all rows so
+            far as rows of other classes. This needs outputs that learn independently: a separable
+            potential without a constraint, or ``per_output``.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -1623,8 +1633,8 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         closed: Any = None if is_open else np.unique(np.asarray(classes)) if reset else known
         if closed is not None and not np.array_equal(every, closed):
             raise ValueError(
-                f"y or classes have labels beyond {closed}, those of the first call: a stream that "
-                "is to meet more must begin with partial_fit without classes."
+                f"y or classes have labels beyond {closed}, those of the first call: to allow new "
+                "classes later, give no classes= in the first call of partial_fit."
             )
         if not reset and len(every) > len(known):
             self._stream = self._more_outputs(stream, known, every)
@@ -1648,10 +1658,10 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         return lambda y: each[base.places_of(known, y)], sums
 
     def _in_order(self, classes, grades=None):
-        """Sorted classes; of family='ordinal' in the order of `categories`, or else of `grades`."""
+        """Sorted classes; with family='ordinal' in the order of `categories`, or else `grades`."""
         if not isinstance(self._law()[0], Ordinal):
             if self.categories is not None:
-                raise ValueError("categories= is the order of grades: it wants family='ordinal'.")
+                raise ValueError("categories= is the order of grades and needs family='ordinal'.")
             return classes
         if self.categories is not None:
             grades = np.asarray(self.categories)
@@ -1673,7 +1683,7 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         return classes[np.argsort([ranks[grade] for grade in classes.tolist()])]
 
     def _more_outputs(self, stream, known, every):
-        """Outputs for classes that come late, each from the one that has seen none of its rows."""
+        """Outputs for new classes, from the spare output, which has learned none of their rows."""
         (index, sign), ends = new_columns(known, every), sum(self._ends())
         link, s = stream.runs[0].learner.link, np.array([0.3, 1.0, 3.0])
         mirrored = np.allclose(link.mean(s) + link.mean(-s), ends) and all(
@@ -1682,8 +1692,8 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         )
         if min(sign) < 0.0 and not mirrored:
             raise ValueError(
-                f"The one output of the classes {known} has no mirror image here: announce all "
-                "classes in the first call of partial_fit."
+                f"The one output of the classes {known} cannot be split into two here: announce "
+                "all classes in the first call of partial_fit (classes=)."
             )
         return stream.outputs(index, sign, ends)
 
@@ -1702,15 +1712,15 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         return np.where(base.signs(codes, n_classes) > 0.0, high, low)
 
     def _targets(self, codes, classes):
-        """Targets as the family of these classes has them."""
+        """Targets for the family of these classes."""
         family, _ = self._law(classes)
         codes_of = getattr(family, "codes", self._one_hot)
         return codes_of(codes, len(classes))
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Margins above the middle of the link's range: (n_samples,), or one a class.
+        """Margins above the middle of the link's range: (n_samples,), or one for each class.
 
-        Of several ordered classes the logarithms of their probabilities.
+        With several ordered classes the logarithms of their probabilities.
         """
         margins = self._margins(X)
         if self.family_.tied and len(self.classes_) > 2:
@@ -1728,11 +1738,11 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Means of the model, as shares of the link's range; of several classes, made to sum to 1.
+        """Means of the model as shares of the link's range; for several classes normalised to 1.
 
         Shape (n_samples, n_classes).
         """
-        return self._chances(self._margins(X)).astype(self.coef_.dtype, copy=False)
+        return self._probabilities(self._margins(X)).astype(self.coef_.dtype, copy=False)
 
     def _estimand(self, y):
         codes = base.places_of(self.classes_, y)
@@ -1744,21 +1754,22 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
             return None
         each = self._targets(np.arange(len(self.classes_)), self.classes_)
         same = [(targets == row).all(axis=1) for row in each]
-        p, codes = self._chances(s), np.argmax(same, axis=0)
+        p, codes = self._probabilities(s), np.argmax(same, axis=0)
         mean = batch.weights @ batch.targets / batch.weights.sum()
         tied = self.family_.tied  # thresholds are no log-odds of classes
         free = self.fit_intercept and not tied and vars(self).get("constraint_") is None
         if free and hasattr(self.link_, "inverse"):
             null = target_margin(self.link_, mean)
-            share = shrinkage_factor_of_classes(p, self._chances(null[None])[0], codes, weights)
+            p_null = self._probabilities(null[None])[0]
+            share = shrinkage_factor_of_classes(p, p_null, codes, weights)
             if share < 1.0:
                 signs = base.signs(codes, len(self.classes_))
                 share *= min(temperature(s - null, signs, weights), 1.0)
                 self._shrink_to_null(np.full(len(null), share), null, s)
-                p = self._chances(null + share * (s - null))
+                p = self._probabilities(null + share * (s - null))
         return base.held_out_probabilities(p, codes, weights)
 
-    def _chances(self, margins):
+    def _probabilities(self, margins):
         """Probabilities from indices."""
         if hasattr(self.family_, "probabilities"):
             return self.family_.probabilities(margins.astype(np.float64))

@@ -1,4 +1,4 @@
-"""What the Reflectron is asked: rows in units of their columns, or mapped; geometries and steps."""
+"""The Reflectron's problem: rows in units of their columns, or mapped; geometries and steps."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -28,24 +28,19 @@ from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy
 from tunefree.protocols import Source
 from tunefree.select.halving import MULTIPLES, Pace
 
-# What potential='auto' tries together.
+# The candidates of potential='auto'.
 AUTO = (Euclidean(), *(Hypentropy(beta) for beta in (1e-4, 1e-6, 1e-8, 1e-12)))
-# Steps by name: the theorems of Boffi, Tu and Slotine 2021 that they come from.
+# Steps by name: the theorems of Boffi, Tu and Slotine 2021.
 THEOREMS = {"theorem-4.1": "4.1", "theorem-5.1": "5.1", "theorem-5.2": "5.2"}
-# Directions of feature space whose share of the largest eigenvalue is below this are rounding.
+# Smaller eigenvalues of a kernel matrix, relative to the largest, are rounding.
 _SMALLEST = 1e-10
-# Dense entries from which moments are taken in blocks, of so many rows.
+# From this many dense entries on, moments are computed in blocks of so many rows.
 _LARGE, _BLOCK = 4_000_000, 4096
 _LEAST_SPREAD = 1e-300
 
 
 class Problem(NamedTuple):
-    """What is to be learned from which rows.
-
-    `rows`, `weights` and `held` are of the distinct rows: their numbers, their total weights, and
-    the member that each is held out from (NONE for none). `validation` is None or rows, targets
-    and weights to choose by.
-    """
+    """The rows of a fit, and what is to be learned from them."""
 
     link: Any
     configurations: tuple
@@ -53,19 +48,19 @@ class Problem(NamedTuple):
     X: Any
     targets: np.ndarray
     visits: Any
-    rows: np.ndarray
-    weights: np.ndarray
-    held: np.ndarray
-    validation: tuple | None
+    rows: np.ndarray  # numbers of the distinct rows
+    weights: np.ndarray  # their total weights
+    held: np.ndarray  # the member that each distinct row is held out from, or NONE
+    validation: tuple | None  # rows, targets and weights to choose by
     seed: int
     family: Any = None
     offset: Any = None  # of the margins of the distinct rows
     terms: Any = None  # `Terms` of rows with an exposure or an offset
-    among: Any = None  # `Among` of the columns of X where others are left out
+    among: Any = None  # `Among` of the columns of X where empty columns were dropped
 
     @property
     def width(self):
-        """The number of columns as they were given."""
+        """The number of columns, dropped ones included."""
         return self.X.shape[1] if self.among is None else self.among.width
 
     @property
@@ -75,7 +70,7 @@ class Problem(NamedTuple):
 
     @property
     def members(self):
-        """One that learns from all rows, and one for each share held out."""
+        """The number of members: one that learns from all rows, and one for each fold."""
         return 1 + max(0, self.held.max())
 
 
@@ -95,8 +90,8 @@ class Among(NamedTuple):
     def of(cls, X, configurations):
         """None if all columns are to be learned, or more than half of them have an entry.
 
-        Where every entry has its own coordinate of the potential, and 0 stays 0, a column without
-        an entry has the coefficient 0 and changes no other.
+        If the potential is separable and keeps zeros, a column without an entry has the coefficient
+        0 and does not affect other columns.
         """
         if not sparse.issparse(X) or not all(_keeps_zeros(c) for c in configurations):
             return None
@@ -117,25 +112,15 @@ def _keeps_zeros(configuration):
 
 
 class Terms(NamedTuple):
-    """Rows as they were given with an exposure or an offset, before equal ones were merged.
+    """Rows with an exposure or an offset, before equal rows were merged."""
 
-    Attributes
-    ----------
-    place : ndarray of int of shape (n,)
-        The distinct row that each has become part of.
-    exposure : ndarray of shape (n,)
-        What its target is a rate of; 1 where targets are none.
-    weights : ndarray of shape (n,)
-        Without the exposure.
-    """
-
-    place: np.ndarray
-    exposure: np.ndarray
-    weights: np.ndarray
+    place: np.ndarray  # the distinct row into which each row was merged
+    exposure: np.ndarray  # of which the target is a rate; 1 if it is none
+    weights: np.ndarray  # without the exposure
 
     @classmethod
     def of(cls, X, targets, weights, seed, distinct, exposure):
-        """Of rows, of which some are the `distinct` ones; weights hold the exposure."""
+        """The terms of rows, given the numbers of `distinct` ones; weights include the exposure."""
         exposure = np.ones(len(targets)) if exposure is None else exposure
         keys = content_hash(X, targets, seed)[1]
         order = np.argsort(keys[distinct])
@@ -143,33 +128,33 @@ class Terms(NamedTuple):
         return cls(place, exposure, weights / exposure)
 
     def within(self, held):
-        """Of distinct rows: the rows that they are of, and the place of each among them."""
-        places = np.full(self.place.max() + 1, -1)
-        places[held] = np.arange(len(held))
-        at = places[self.place]
+        """The rows merged into some distinct rows, and the position of each among these."""
+        positions = np.full(self.place.max() + 1, -1)
+        positions[held] = np.arange(len(held))
+        at = positions[self.place]
         rows = np.lexsort((self.exposure, at))
         rows = rows[at[rows] >= 0]
         return rows, at[rows]
 
 
 class Fitted(NamedTuple):
-    """What was found; `board` has (risk, time, configuration) of all, the best first."""
+    """The result of a fit."""
 
     theta: np.ndarray
     offset: np.ndarray
-    board: list
+    board: list  # (risk, time, configuration) of all configurations, the best first
     trace: dict
     n_iter: int
     path: np.ndarray | None = None
 
 
 def link_range(link, unknown=(-np.inf, np.inf)):
-    """The range of a link or of the link of a name, as far as it is known."""
+    """The range of a link or of the link of a name; `unknown` if it has none."""
     return getattr(LINKS.get(link) if isinstance(link, str) else link, "range", unknown)
 
 
 def family_range(family, link):
-    """The range of the targets that a family takes, or that a link has means of."""
+    """The range of targets of a family, or of the means of a link."""
     if isinstance(family, Matching):
         return link_range(link)
     low, high = family.range
@@ -189,7 +174,7 @@ class Score(NamedTuple):
 
 
 def combinations(potential, constraint, step, per_output=False):
-    """Every combination of potential, constraint and step; None and names are steps, too."""
+    """Every combination of potential, constraint and step (None and names included)."""
     potentials = []
     for p in _listed(potential):
         if isinstance(p, str) and p == "auto":
@@ -216,7 +201,7 @@ def combinations(potential, constraint, step, per_output=False):
 
 
 def scheme_of(average):
-    """The averaging scheme of a name; None and 'last' are none."""
+    """The averaging scheme of a name; None for None and 'last'."""
     if average is None or (isinstance(average, str) and average == "last"):
         return None
     return averaging.scheme_of(average, also=["last"], online=True)
@@ -227,7 +212,7 @@ def _listed(value):
 
 
 def check_weight(weight, steps=()):
-    """Refuse a weight that is none, or that needs a number as step."""
+    """Refuse an invalid weight, or one that needs a number as step."""
     if weight is None:
         return
     if weight != "slope" and not callable(weight):
@@ -240,7 +225,7 @@ def check_weight(weight, steps=()):
 
 
 def check_theorems(steps, weight, link):
-    """Refuse steps from theorems where these do not apply."""
+    """Refuse steps of theorems where these do not apply."""
     named = [s for s in steps if isinstance(s, str)]
     if named and (callable(weight) or not hasattr(link, "bound")):
         raise ValueError(
@@ -250,7 +235,7 @@ def check_theorems(steps, weight, link):
 
 
 def _geometry(configuration, d, k=1) -> tuple[Any, float]:
-    """Strong convexity (None if there is none) and the exponent of the norm that measures rows."""
+    """Strong convexity (or None), and the exponent of the norm for rows."""
     potential, constraint, step, per_output = configuration
     size = d if per_output else k * d
     radius = getattr(constraint, "radius", getattr(constraint, "total", np.inf))
@@ -269,7 +254,7 @@ def _geometry(configuration, d, k=1) -> tuple[Any, float]:
 
 
 def with_steps(configurations, design, link, weight, intercept, rounds, k):
-    """The configurations with the names of theorems replaced by their steps on these rows.
+    """The configurations, with the names of theorems replaced by their steps on these rows.
 
     `rounds` is T of Theorem 5.1, `k` counts outputs.
     """
@@ -290,7 +275,7 @@ def with_steps(configurations, design, link, weight, intercept, rounds, k):
 
 
 def in_units(configurations, columns):
-    """The configurations on these columns: bounds in their units, and levels of one as a group."""
+    """The configurations for these columns: bounds in their units, levels of a column as groups."""
     out = []
     for c in configurations:
         if hasattr(c.constraint, "in_units"):
@@ -303,12 +288,12 @@ def in_units(configurations, columns):
 
 
 def bound(configurations, design, weights, total=None):
-    """The configurations, those that want a metric with that of these rows of a `total` weight."""
-    wanting = [c.potential for c in configurations if hasattr(c.potential, "bound")]
-    if not wanting:
+    """The configurations; potentials with a metric get that of these rows, of `total` weight."""
+    unbound = [c.potential for c in configurations if hasattr(c.potential, "bound")]
+    if not unbound:
         return configurations
     moments = np.asarray(design.gram(weights), dtype=np.float64)
-    first = wanting[0].bound(moments, float(weights.sum()) if total is None else total)
+    first = unbound[0].bound(moments, float(weights.sum()) if total is None else total)
     return tuple(
         c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
         for c in configurations
@@ -322,12 +307,12 @@ def _beta(potential):
 
 
 def intercept_step(potential, intercept):
-    """How many times as long as the duals' the steps of an intercept are; 0 without one."""
+    """The steps of an intercept relative to those of the duals; 0 without an intercept."""
     return max(1.0, _beta(potential)) * float(intercept)
 
 
 def paced(configuration, rule, d, k=1):
-    """(Configuration, pace) for each multiple of an automatic stochastic step, else for the one."""
+    """(Configuration, pace) for each multiple of an automatic stochastic step, or for the step."""
     step, link, weight = configuration.step, rule.link, rule.weight
     if isinstance(step, float):
         return [(configuration, Pace(step))]
@@ -335,12 +320,12 @@ def paced(configuration, rule, d, k=1):
     largest = 1.0 if weight is None or callable(weight) else bound
     extra = intercept_step(configuration.potential, rule.intercept)
     if step is None:
-        # A constraint that does not bind changes nothing, so the step is that of none. Where
-        # nothing is known about the geometry, the multiples have to find it.
+        # The step ignores the constraint, so that one which is not active changes nothing. If the
+        # convexity is unknown, one of the multiples must fit.
         sigma, exponent = _geometry(configuration._replace(constraint=None), d, k)
-        known = sigma if sigma is not None and sigma > 0.0 else 1.0
-        base = reflectron_step(1.0, bound, convexity=known, weight=largest, theorem="5.2")
-        # A hypentropy's parameters move hypot(x, beta) times as far as their duals.
+        convexity = sigma if sigma is not None and sigma > 0.0 else 1.0
+        base = reflectron_step(1.0, bound, convexity=convexity, weight=largest, theorem="5.2")
+        # A hypentropy's parameters change hypot(x, beta) times as much as their duals.
         pace = Pace(None, base, exponent, extra, euclidean=_beta(configuration.potential))
         return [
             (configuration._replace(step=f"auto x {m:g}"), pace._replace(numerator=m * base))
@@ -356,7 +341,7 @@ def paced(configuration, rule, d, k=1):
 
 
 def taken(X, rows):
-    """Some rows; of many dense ones by blocks, in threads."""
+    """Some rows; of large dense arrays by blocks, in threads."""
     if sparse.issparse(X) or X.size <= _LARGE:
         return X[rows]
     out = np.empty((len(rows), X.shape[1]), X.dtype)
@@ -378,11 +363,11 @@ def _spread(X, share, centred):
 
 
 def coded(frame, categories=None):
-    """A data frame with numbers for the levels of its columns of text and categories.
+    """A data frame with codes for the levels of its columns of text and categories.
 
-    `categories` are the levels of every column, None for one of numbers; without them they are
-    those of the frame. A value that is none of these has the code -1. An array, or a frame of
-    numbers alone, is itself, without categories.
+    `categories` are the levels of every column, None for a column of numbers; by default they are
+    those of the frame. Other values have the code -1. An array, or a frame of numbers, is returned
+    as it is, without categories.
 
     Examples
     --------
@@ -396,30 +381,29 @@ def coded(frame, categories=None):
     found, columns = [], {}
     for j, name in enumerate(frame.columns):
         column = frame[name]
-        known = None if categories is None else categories[j]
+        known = None if categories is None else categories[j]  # levels
         if categories is None and not _is_text(column):
             found.append(None)
             continue
         if categories is not None and known is None:
             continue
-        told = str(column.dtype) == "category" and hasattr(column, "cat")
-        if told:  # pandas has the codes
+        if str(column.dtype) == "category" and hasattr(column, "cat"):  # pandas has the codes
             levels = np.asarray(column.cat.categories).astype(str)
             codes = np.asarray(column.cat.codes)
         else:
             values = np.asarray(column, dtype=object)
-            absent = np.array([v is None or v != v for v in values])  # noqa: PLR0124
+            is_missing = np.array([v is None or v != v for v in values])  # noqa: PLR0124
             levels, codes = np.unique(values.astype(str), return_inverse=True)
-            codes = np.where(absent, -1, codes)
+            codes = np.where(is_missing, -1, codes)
         if known is None:
-            seen = np.bincount(codes[codes >= 0], minlength=len(levels)) > 0
-            known = levels[seen].astype(object)
+            is_used = np.bincount(codes[codes >= 0], minlength=len(levels)) > 0
+            known = levels[is_used].astype(object)
             found.append(known)
         order = np.argsort(known.astype(str), kind="stable")
-        place = np.searchsorted(known[order].astype(str), levels)
-        place = order[np.minimum(place, len(known) - 1)]
-        here = np.where(known[place].astype(str) == levels, place, -1)
-        columns[name] = np.append(here, -1)[codes].astype(np.float64)
+        code = np.searchsorted(known[order].astype(str), levels)
+        code = order[np.minimum(code, len(known) - 1)]
+        code = np.where(known[code].astype(str) == levels, code, -1)
+        columns[name] = np.append(code, -1)[codes].astype(np.float64)
     if not columns:
         return frame, None
     if hasattr(frame, "assign"):
@@ -430,16 +414,16 @@ def coded(frame, categories=None):
 
 
 def _assigned(frame, columns):
-    """A pandas frame with other columns: numbers go straight to where rows are wanted."""
+    """A pandas frame with some columns replaced; numbers are copied once, into one array."""
     coded = np.array([name in columns for name in frame.columns])
     places = np.flatnonzero(~coded)
-    few = len(places)
-    in_front = few > 0 and places[-1] == few - 1
-    numbers = frame.iloc[:, :few] if in_front else frame.iloc[:, places]
+    n_numbers = len(places)
+    in_front = n_numbers > 0 and places[-1] == n_numbers - 1
+    numbers = frame.iloc[:, :n_numbers] if in_front else frame.iloc[:, places]
     if any(getattr(t, "kind", "O") not in "biuf" for t in numbers.dtypes):
         return frame.assign(**columns)
     out = np.empty(frame.shape)
-    out[:, slice(few) if in_front else places] = numbers.to_numpy()
+    out[:, slice(n_numbers) if in_front else places] = numbers.to_numpy()
     for j in np.flatnonzero(coded):
         out[:, j] = columns[frame.columns[j]]
     return type(frame)(out, index=frame.index, columns=frame.columns, copy=False)
@@ -453,9 +437,9 @@ def _is_text(column):
 
 
 class Levels(NamedTuple):
-    """Columns of which some hold the codes of levels: as a design, after the others.
+    """Columns that hold the codes of levels; in a design their indicators follow the numbers.
 
-    `codes` are the places of these columns and `sizes` their numbers of levels.
+    `codes` are the positions of these columns and `sizes` their numbers of levels.
 
     Examples
     --------
@@ -468,47 +452,48 @@ class Levels(NamedTuple):
 
     @classmethod
     def of(cls, categories):
-        """The columns of these categories; None without any."""
+        """The columns that have categories; None if there are none."""
         if categories is None:
             return None
         places = [j for j, levels in enumerate(categories) if levels is not None]
         return cls(tuple(places), tuple(len(categories[j]) for j in places))
 
     def numbers(self, X):
-        """The other columns."""
-        few = X.shape[1] - len(self.codes)
-        if self.codes == tuple(range(few, X.shape[1])):
-            return X[:, :few]
+        """The columns of numbers."""
+        n_numbers = X.shape[1] - len(self.codes)
+        if self.codes == tuple(range(n_numbers, X.shape[1])):
+            return X[:, :n_numbers]
         return np.delete(X, self.codes, axis=1)
 
     def design(self, X, columns=None, own=False):
-        """The rows, their numbers in units."""
+        """The rows as a design, with numbers in the units of `columns`."""
         numbers = self.numbers(X)
         if columns is not None:
-            few = numbers.shape[1]
-            numbers = columns._replace(centre=columns.centre[:few], scale=columns.scale[:few],
+            n = numbers.shape[1]
+            numbers = columns._replace(centre=columns.centre[:n], scale=columns.scale[:n],
                                        levels=None).rows(numbers, own)  # fmt: skip
         return Split((Dense(numbers), *self.indicators(X)))
 
     def indicators(self, X):
-        """The levels as designs."""
+        """The levels of each column as a design."""
         return [
             Categorical(X[:, j].astype(np.int32), n)
             for j, n in zip(self.codes, self.sizes, strict=True)
         ]
 
     def groups(self, n_columns):
-        """The group of every column of the design: of a level, that of its siblings."""
-        few = n_columns - len(self.codes)
-        return (*range(few), *np.repeat(np.arange(few, n_columns), self.sizes).tolist())
+        """The group of every column of the design: the levels of a column are a group."""
+        n_numbers = n_columns - len(self.codes)
+        of_levels = np.repeat(np.arange(n_numbers, n_columns), self.sizes)
+        return (*range(n_numbers), *of_levels.tolist())
 
 
 def with_indicators(X, names, categories, weights, intercept):
     """Rows with a 0-1 column for every level but the reference, and the columns' names.
 
-    The reference is the level of the largest weight, of equal ones the first. Rows without a value
-    are a level of their own. Levels without a row have no column. Without an intercept the first
-    column of categories has no reference.
+    The reference is the level of the largest weight, or the first of several. Missing values are a
+    level. Levels without a row have no column. Without an intercept the first categorical column
+    has no reference.
 
     Examples
     --------
@@ -520,24 +505,24 @@ def with_indicators(X, names, categories, weights, intercept):
     """
     levels: Any = Levels.of(categories)
     columns = list(levels.numbers(X).T)
-    kept = [name for name, known in zip(names, categories, strict=True) if known is None]
-    for place in levels.codes:
-        known = [*(str(level) for level in categories[place]), "missing"]
-        codes = np.where(X[:, place] < 0.0, len(known) - 1, X[:, place]).astype(int)
-        total = np.bincount(codes, weights, minlength=len(known))
-        is_first = place == levels.codes[0]
+    out_names = [name for name, own in zip(names, categories, strict=True) if own is None]
+    for j in levels.codes:
+        level_names = [*(str(level) for level in categories[j]), "missing"]
+        codes = np.where(X[:, j] < 0.0, len(level_names) - 1, X[:, j]).astype(int)
+        total = np.bincount(codes, weights, minlength=len(level_names))
+        is_first = j == levels.codes[0]
         reference = None if is_first and not intercept else int(np.argmax(total))
         for code in np.flatnonzero(total > 0.0):
             if code != reference:
                 columns.append((codes == code).astype(np.float64))
-                kept.append(f"{names[place]}[{known[code]}]")
-    return np.column_stack(columns) if columns else np.empty((len(X), 0)), kept
+                out_names.append(f"{names[j]}[{level_names[code]}]")
+    return np.column_stack(columns) if columns else np.empty((len(X), 0)), out_names
 
 
 class Columns(NamedTuple):
-    """Units of the columns, without which a potential is not the same for all.
+    """Units of the columns, so that a potential means the same for all: (x - centre) / scale.
 
-    x becomes (x - centre) / scale. `among` are these columns among all, if they are not all.
+    `among` locates these columns among all, if some were dropped.
     """
 
     centre: np.ndarray
@@ -552,7 +537,7 @@ class Columns(NamedTuple):
     @classmethod
     def of(cls, X, weights, centred, scaled, levels=None):
         """The weighted means and standard deviations of the columns (from 0 if not centred)."""
-        if levels is not None:  # levels are 0 and 1, from their shares
+        if levels is not None:  # indicators keep their scale, and are centred at their shares
             own = cls.of(levels.numbers(X), weights, centred, scaled)
             shares = np.concatenate([part.adjoint(weights) for part in levels.indicators(X)])
             shares /= weights.sum()
@@ -565,7 +550,7 @@ class Columns(NamedTuple):
             return cls.unchanged(d)
         if not sparse.issparse(X) and X.size > _LARGE:
             return cls(*_spread(X, share, centred))
-        # In units of the largest entry squares neither overflow nor vanish.
+        # In units of the largest entry squares neither overflow nor underflow.
         top = np.asarray(abs(X).max(axis=0).todense() if sparse.issparse(X) else abs(X).max(axis=0))
         top = top.reshape(-1).astype(np.float64)
         top = np.where(top > 0.0, top, 1.0)
@@ -580,8 +565,8 @@ class Columns(NamedTuple):
             mean = share @ value * centred
             variance = share @ np.square(value - mean)
         deviation = np.sqrt(np.maximum(variance, 0.0))
-        # A column that is constant up to rounding is left as it is, and so is one whose
-        # coefficients would be no numbers.
+        # A column that is constant up to rounding keeps its scale, and so does one whose
+        # coefficients would overflow.
         spread = np.where(deviation > 1e-12 * np.abs(mean), deviation * top, 0.0)
         return cls(mean * top, np.where(spread > _LEAST_SPREAD, spread, 1.0))
 
@@ -593,7 +578,7 @@ class Columns(NamedTuple):
     def rows(self, X, own=False):
         """Rows in these units, in their own precision; sparse rows are not centred.
 
-        If they are our `own`, they may be overwritten.
+        If `own`, they may be overwritten.
         """
         if own and not sparse.issparse(X) and X.dtype == np.float64:
             for i in range(0, len(X), _BLOCK):
@@ -609,11 +594,11 @@ class Columns(NamedTuple):
         return X
 
     def design(self, X, own=False):
-        """The same as a design, sparse rows centred, too."""
+        """The rows in these units as a design; sparse rows are centred, too."""
         if self.levels is not None:
             rows = self.levels.design(X, self, own)
-            few = rows.parts[0].shape[1]
-            centre = np.where(np.arange(rows.shape[1]) < few, 0.0, self.centre)
+            n_numbers = rows.parts[0].shape[1]
+            centre = np.where(np.arange(rows.shape[1]) < n_numbers, 0.0, self.centre)
             return Centred(rows, centre) if centre.any() else rows
         rows = self.rows(X, own)
         if not sparse.issparse(X):
@@ -650,7 +635,7 @@ class Moments(NamedTuple):
         return cls(float(total), mean, square, share @ targets)
 
     def join(self, other):
-        """The moments of both together (Chan, Golub and LeVeque 1979)."""
+        """The moments of the union (Chan, Golub and LeVeque 1979)."""
         total = self.weight + other.weight
         share, gap = other.weight / total, other.mean - self.mean
         return Moments(
@@ -661,7 +646,7 @@ class Moments(NamedTuple):
         )
 
     def widened(self, d):
-        """The same with d columns: new ones have been 0."""
+        """The same with d columns; new columns were 0 so far."""
         wide = np.zeros((2, d))
         wide[:, : len(self.mean)] = self.mean, self.square
         return self._replace(mean=wide[0], square=wide[1])
@@ -670,10 +655,10 @@ class Moments(NamedTuple):
         """The units in which every column has deviation 1 (from 0 if not centred)."""
         variance = self.square / self.weight + (0.0 if centred else self.mean**2)
         deviation = np.sqrt(variance)
-        # A column that is constant up to rounding is left as it is.
-        still = deviation <= 1e-12 * np.abs(self.mean) * centred
+        # A column that is constant up to rounding keeps its scale.
+        is_constant = deviation <= 1e-12 * np.abs(self.mean) * centred
         centre = self.mean if centred else np.zeros_like(self.mean)
-        return Columns(centre, np.where(still | (deviation == 0.0), 1.0, deviation))
+        return Columns(centre, np.where(is_constant | (deviation == 0.0), 1.0, deviation))
 
 
 class Mapped(NamedTuple):
@@ -682,7 +667,7 @@ class Mapped(NamedTuple):
     function: Any
 
     def transform(self, X):
-        """Features of rows; they must be finite numbers, one line a row."""
+        """Features of rows, which must be finite numbers."""
         features = self.function(X)
         dtype = X.dtype
         if sparse.issparse(features):
@@ -692,14 +677,14 @@ class Mapped(NamedTuple):
             features = values = np.ascontiguousarray(features, dtype=dtype)
         if features.ndim != 2 or features.shape[0] != X.shape[0] or not np.isfinite(values).all():
             raise ValueError(
-                "feature_map must give finite numbers of shape (n_rows, n_features), and gave "
-                f"shape {features.shape} for {X.shape[0]} rows."
+                "feature_map must return finite numbers of shape (n_rows, n_features); it returned "
+                f"the shape {features.shape} for {X.shape[0]} rows."
             )
         return features
 
 
 class KernelMap(NamedTuple):
-    r"""Rows as points of a kernel's feature space, within the span of the rows learned from.
+    r"""Rows as points of a kernel's feature space, in the span of the training rows.
 
     .. math:: \alpha(x) = \Lambda^{-1/2} Q' k(X, x), \qquad k(X, X) = Q \Lambda Q'
 
@@ -715,7 +700,7 @@ class KernelMap(NamedTuple):
 
     @classmethod
     def of(cls, kernel, X, weights, standardize, seed):
-        """The map of a kernel or its name; 'rbf' and 'laplacian' take the median heuristic."""
+        """The map of a kernel or its name; 'rbf' and 'laplacian' use the median heuristic."""
         columns = Columns.of(X, weights, not sparse.issparse(X), standardize)
         support = columns.rows(X)
         part: Any = make_kernel(kernel)
@@ -729,8 +714,8 @@ class KernelMap(NamedTuple):
                 f"The kernel {part!r} has the eigenvalue {values[0]:.3g} on these rows: it is no "
                 "inner product."
             )
-        kept = values > _SMALLEST * max(values[-1], 1e-300)
-        return cls(part, columns, support, vectors[:, kept] / np.sqrt(values[kept]))
+        used = values > _SMALLEST * max(values[-1], 1e-300)
+        return cls(part, columns, support, vectors[:, used] / np.sqrt(values[used]))
 
     @one_blas_thread()
     def transform(self, X):
@@ -745,7 +730,7 @@ def is_kernel(feature_map):
 
 
 def fitted_map(feature_map, X, rows, weights, standardize, seed):
-    """The map of rows to features; None for none."""
+    """The fitted map of rows to features; None if `feature_map` is None."""
     if feature_map is None:
         return None
     X = X[rows]
@@ -764,16 +749,12 @@ def fitted_map(feature_map, X, rows, weights, standardize, seed):
 
 @dataclass(frozen=True)
 class Surveyed(Source):
-    """The blocks of every pass, made as they are read; as a design, these are all rows.
-
-    `targets` takes y to targets of shape (n, k), `held` takes X to the member that each row is
-    held out from.
-    """
+    """The blocks of a source, made as it is read in every pass; also a design of all its rows."""
 
     rows: RepeatableSource
     columns: Columns
-    targets: Any
-    held: Any
+    targets: Any  # function of y: targets of shape (n, k)
+    held: Any  # function of X: the member that each row is held out from
 
     def blocks(self, epoch):
         """The blocks of a pass."""
@@ -795,30 +776,30 @@ class Surveyed(Source):
 
 
 class Survey:
-    """What the first pass finds out: moments of the columns, targets of every share of the rows.
+    """The results of the first pass: moments of the columns, sums of targets in every fold.
 
-    `turns` takes X to the share that each row belongs to. `outside` counts targets beyond the
-    link's range `inside`; `weight` and `sums` are of every share, `sums` of its weighted targets
-    or the weight of each of the `classes`. With a `seed` a `Sample` is drawn.
+    `fold_of` is a function of X: the fold of each row. `outside` counts targets outside the range
+    `inside`. `weight` and `sums` have a row for every fold; `sums` has its weighted targets, or the
+    weight of each of the `classes`. With a `seed` a `Sample` is drawn.
     """
 
-    def __init__(self, rows, turns, n_shares, classify, inside, seed=None):
+    def __init__(self, rows, fold_of, n_folds, classify, inside, seed=None):
         self.moments: Any = None
         self.sample: Any = None
-        self.weight, self.outside, found = np.zeros(n_shares), 0, {}
+        self.weight, self.outside, found = np.zeros(n_folds), 0, {}
         for X, y, weights in rows.survey():
-            share = turns(X)
+            fold = fold_of(X)
             part = Moments.of(X, np.empty((len(y), 0)), weights)
             before = self.moments and self.moments.widened(part.mean.size)
             self.moments = before.join(part) if before else part
-            self.weight += np.bincount(share, weights, minlength=n_shares)
+            self.weight += np.bincount(fold, weights, minlength=n_folds)
             if seed is not None:
                 drawn = Sample.of(X, np.asarray(y), weights, seed)
                 self.sample = self.sample.join(drawn) if self.sample else drawn
             if not classify:
                 self.outside += np.count_nonzero((y < inside[0]) | (y > inside[1]))
             for name, column in zip(*_target_columns(y, classify), strict=True):
-                sums = np.bincount(share, weights * column, minlength=n_shares)
+                sums = np.bincount(fold, weights * column, minlength=n_folds)
                 found[name] = found.get(name, 0.0) + sums
         self.moments = self.moments.widened(rows.width)
         names = sorted(found)
@@ -827,7 +808,7 @@ class Survey:
 
 
 def _target_columns(y, classify):
-    """Names and columns of targets: what a row of each class counts, or the values."""
+    """Names and columns of targets: an indicator of each class, or the values."""
     if not classify:
         y = y.reshape(len(y), -1)
         return range(y.shape[1]), y.T.astype(np.float64)

@@ -23,17 +23,17 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
 
     .. math:: \frac{d}{dt} \nabla\psi(\theta) = -\frac1n \sum_i A(x_i)^\top (u(A(x_i)\theta) - y_i)
 
-    A(x) is a matrix of k outputs by p parameters that is known: windows of a signal under one
-    filter, the regressor of a mechanical system, neighbours in a network. As in
-    `ReflectronRegressor` the geometry is the regularizer, the step is automatic, and samples held
-    out (all outputs of a sample together) choose the potential and when to stop.
+    A(x) is a known matrix of k outputs by p parameters: windows of a signal under one filter, the
+    regressor of a mechanical system, neighbours in a network. As in `ReflectronRegressor` the
+    geometry is the regularizer, the step is automatic, and held-out samples (all outputs of a
+    sample) choose the potential and when to stop.
 
     Parameters
     ----------
     matrices : callable or None, default=None
         A(x): takes a row of X as an array (n_features,), returns a matrix (k, p), dense or sparse.
-        None takes the matrices themselves as X; if X has rows in place of matrices, every output
-        sees the same row.
+        With None X holds the matrices themselves; if X has rows in place of matrices, all outputs
+        have the same row.
     link : str or link, default='logistic'
         The nondecreasing u, from `tunefree.links.LINKS` or your own.
     potential : str, potential or list, default='auto'
@@ -44,7 +44,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
     solver : {'batch', 'flow', 'natural-flow'}, default='batch'
         The iteration, or the flow in continuous time (without constraint or step).
     init : array-like of shape (p,), optional
-        A prior guess to start from.
+        The parameters to start from.
     validation_fraction : float in [0, 1) or 'auto', default='auto'
         Share of the samples held out, as in `ReflectronRegressor`.
     n_splits : int or 'auto', default='auto'
@@ -52,7 +52,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
     tol : float, default=1e-3
     max_iter : int, default=1000
     standardize : bool, default=True
-        Measure each parameter's column in its root mean square, so that a potential means the same
+        Divide each parameter's column by its root mean square, so that a potential means the same
         for all; constraints then hold in these units.
     random_state : int, RandomState or None, default=None
         Seed of the hash by which samples are held out.
@@ -137,7 +137,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), array (n, k, p) or list of n matrices (k, p)
-            Rows for `matrices`; or the matrices.
+            Rows for `matrices`, or the matrices themselves.
         y : array-like of shape (n, k), or (n,) for one output
         sample_weight : array-like of shape (n,), optional
             Whole weights are repetitions.
@@ -154,7 +154,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
             )
         y = check_array(y, ensure_2d=False, input_name="y", dtype=np.float64)
         if y.ndim > 2:
-            raise ValueError(f"y has {y.ndim} axes: give one row of k targets a sample.")
+            raise ValueError(f"y has {y.ndim} axes: give one row of k targets for each sample.")
         samples, k = self._samples(X, y.reshape(len(y), -1).shape[1], reset=True)
         check_consistent_length(samples, y)
         targets = y.reshape(len(y), -1)
@@ -196,12 +196,12 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         """One row of k p entries a sample, and k."""
         if self.matrices is not None and not callable(self.matrices):
             raise ValueError(f"matrices={self.matrices!r} is neither None nor a function of a row.")
-        given = self.matrices is None and (
+        are_matrices = self.matrices is None and (
             (isinstance(X, np.ndarray) and X.ndim == 3)
             or (isinstance(X, list | tuple) and len(X) > 0
                 and (sparse.issparse(X[0]) or np.ndim(X[0]) == 2))
         )  # fmt: skip
-        if given:
+        if are_matrices:
             rows, k = equations(X)
             samples = rows.reshape((rows.shape[0] // k, -1))
             return base.check_rows(self, samples, reset=reset), k

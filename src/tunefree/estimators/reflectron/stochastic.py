@@ -15,50 +15,50 @@ from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, stochasti
 from tunefree.robust import OutlierFilter
 from tunefree.select.halving import HOPELESS, Halving, Run, better_half
 
-# Passes without progress before the runs end; at least as many as progress took.
+# Runs end after so many passes without progress, and at least as many as progress took.
 _PATIENCE = 5
 
 
 class Rule(NamedTuple):
-    """What the runs of a model have in common; `size` is of a step, `rounds` how many may come."""
+    """What the runs of a model have in common."""
 
     link: Any
     configurations: tuple
     scheme: Any
     weight: Any
     intercept: bool
-    size: int
-    rounds: int
+    size: int  # rows of a step
+    rounds: int  # most rows
 
     def runs(self, d, k, unit=1.0):
-        """Runs for rows in a unit; what is learned within a set holds it in the user's."""
+        """Runs for rows in a unit; constraints hold in the user's unit."""
         runs = []
         for configuration in self.configurations:
             u, own = unit if _is_scalable(configuration) else 1.0, configuration
             if configuration.constraint is not None and u != 1.0:
                 own = configuration._replace(constraint=configuration.constraint.scaled(u))
-            shown = paced(configuration, self, d, k)
-            for (spelt, _), (scaled, pace) in zip(shown, paced(own, self, d, k), strict=True):
+            reported = paced(configuration, self, d, k)
+            for (named, _), (scaled, pace) in zip(reported, paced(own, self, d, k), strict=True):
                 longer = intercept_step(configuration.potential, self.intercept)
                 learner = stochastic(
                     self.link, scaled, self.scheme, self.weight, longer, d, self.size
                 )
-                runs.append(Run(spelt, learner, None, pace, float(u)))
+                runs.append(Run(named, learner, None, pace, float(u)))
         return runs
 
     def stream(self, d, k, start, standardize, is_open):
-        """What a stream is learned by: in its own unit if it is to be standardized."""
+        """The runs of a stream, in its own unit if `standardize`."""
         if is_open and any(map(_is_coupled, self.configurations)):
             raise ValueError(
-                "This potential or constraint is of all outputs together, which must be known: "
-                "announce all classes in the first call of partial_fit, or give "
+                "This potential or constraint couples the outputs, so that all must be known: "
+                "announce all classes in the first call of partial_fit (classes=), or give "
                 "per_output=True."
             )
         halving = Halving.begin(self.runs(d, k), d, k, start)
         return halving._replace(is_open=is_open, start=start if standardize else None)
 
     def scan(self, halving, block):
-        """Learn rows of a stream; what is far beyond all before counts as missing."""
+        """Learn rows of a stream; outliers count as missing."""
         of_rows, of_targets = halving.guards
         X, targets = of_rows.screen(block.X[block.rows]), of_targets.screen(block.targets)
         return self.measured(halving.take(X, targets, block.weights))
@@ -68,7 +68,7 @@ class Rule(NamedTuple):
         return halving, False
 
     def measured(self, halving, now=False):
-        """The stream once its unit is known (`now`: as if it were), with what waited for it."""
+        """The stream in its unit, once known (or assumed, with `now`), after its waiting rows."""
         unit = None if halving.start is None else halving.unit(now)
         if unit is None:
             return halving
@@ -90,7 +90,7 @@ def _is_coupled(configuration):
 
 
 def _is_scalable(configuration):
-    """Whether a geometry is the same in other units of the rows; the simplex is not."""
+    """Whether a geometry is the same in other units of the rows; that of the simplex is not."""
     constraint = configuration.constraint
     return not getattr(configuration.potential, "simplex", False) and (
         constraint is None or hasattr(constraint, "scaled")
@@ -98,7 +98,7 @@ def _is_scalable(configuration):
 
 
 def check_halving(halving, d):
-    """Refuse runs read from a file whose arrays have not the form that kernels trust."""
+    """Refuse runs from a file if their arrays do not have the form that kernels need."""
     require(type(halving) is Halving and len(halving.runs) > 0 and type(halving.is_open) is bool)
     k = halving.n_outputs()
     require(
@@ -118,7 +118,7 @@ def check_halving(halving, d):
 
 
 class Best(NamedTuple):
-    """The pass of a run's lowest risk, and what was read after it."""
+    """The pass with a run's lowest risk, and the parameters after it."""
 
     risk: float
     epoch: int
@@ -128,25 +128,21 @@ class Best(NamedTuple):
 
 @dataclasses.dataclass
 class Epochs:
-    """Runs after some passes: `alive` are the numbers of those that go on.
-
-    `best` holds the best pass of each, `marks` risk and pass of its last progress, `curves` the
-    risks after every pass (NaN after a run's end), `path` the parameters then.
-    """
+    """Runs after some passes."""
 
     halving: Halving
-    alive: list
-    best: dict
-    marks: dict
-    curves: list
-    path: list
+    alive: list  # numbers of the runs that continue
+    best: dict  # the `Best` of each run
+    marks: dict  # risk and pass of the last progress of each run
+    curves: list  # risks after every pass, NaN after a run's end
+    path: list  # parameters after every pass
 
 
 class Passes(NamedTuple):
-    """Runs side by side until the risk on other rows stops falling; halved at passes 1, 2, 4, ...
+    """Parallel runs until the hold-out risk stops falling; half of them end at passes 1, 2, 4, ...
 
-    Without `measure`, (theta, offset) -> risk, all passes are made; with `choosing` False the last
-    pass is read; `keep_path` remembers the parameters after every pass.
+    Without `measure`, (theta, offset) -> risk, all passes are made. Without `choosing` the last
+    pass is read. `keep_path` stores the parameters after every pass.
     """
 
     measure: Any = None
@@ -185,16 +181,16 @@ class Passes(NamedTuple):
         latest = max(marks[c][1] for c in alive)
         done = epoch - latest >= max(_PATIENCE, latest)
         if not done and len(alive) > 1 and epoch & (epoch - 1) == 0:
-            kept = better_half([best[c].risk for c in alive])
-            state.halving, state.alive = state.halving.only(kept), [alive[i] for i in kept]
+            better = better_half([best[c].risk for c in alive])
+            state.halving, state.alive = state.halving.only(better), [alive[i] for i in better]
         return state, done
 
 
 def fit_passes(problem, rule, columns, start, *, most, tol, keep_path, watch):
-    """Learn from some rows until the risk on the others stops falling; then once more from all.
+    """Learn from some rows until the risk on the others stops falling; then again from all rows.
 
-    `columns` are the units, `start` is (theta, offset) in these, `most` passes are made at most,
-    and `watch` is what `engine.run.run` calls around each.
+    `columns` are the units, `start` is (theta, offset) in these, `most` the largest number of
+    passes, and `watch` the callbacks for `engine.run.run`.
     """
     targets, visits, rows, held = problem.targets, problem.visits, problem.rows, problem.held
     d, k, link = problem.X.shape[1], targets.shape[1], problem.link
@@ -222,13 +218,13 @@ def fit_passes(problem, rule, columns, start, *, most, tol, keep_path, watch):
     chosen = state.best[order[0]]
     if not np.isfinite(chosen.risk) or chosen.risk > hopeless > 0.0:
         raise ValueError(
-            "No step was finite, or they led far away: give a smaller step, or step='auto'."
+            "No step was finite, or all diverged: give a smaller step, or step='auto'."
         )
     theta, offset = chosen.theta, chosen.offset
     if choosing and problem.validation is None:
         again = Passes()
         ended = watch.get("on_pass")
-        if ended is not None:  # these passes are told of, and all made
+        if ended is not None:  # callbacks are called, but do not stop these passes
             watch = watch | {"on_pass": lambda state: ended(state) and False}
         fresh = again.init(Halving.begin([runs[order[0]]], d, k, start))
         source = Rows(Z, targets, visits)
@@ -245,6 +241,6 @@ def fit_passes(problem, rule, columns, start, *, most, tol, keep_path, watch):
 
 def _only(visits, learns):
     """The visits of some rows."""
-    kept = learns[visits.rows]
-    keys = None if visits.keys is None else visits.keys[kept]
-    return Visits(visits.rows[kept], visits.weights[kept], keys, visits.repeats[kept])
+    chosen = learns[visits.rows]
+    keys = None if visits.keys is None else visits.keys[chosen]
+    return Visits(visits.rows[chosen], visits.weights[chosen], keys, visits.repeats[chosen])
