@@ -144,7 +144,7 @@ def _watched(before):
 def settings(passes, potential="euclidean"):
     """Of a Reflectron of so many passes."""
     return {
-        "link": "logistic", "potential": potential, "tol": 1e-300, "patience": 10_000,
+        "link": "logit", "potential": potential, "tol": 1e-300, "patience": 10_000,
         "validation_fraction": 0.0 if potential == "euclidean" else 0.2,
         "max_iter": passes, "random_state": 0,
     }  # fmt: skip

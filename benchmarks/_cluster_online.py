@@ -12,8 +12,8 @@ ONLINE = (
     ("letter", "PiSTOLClassifier", {}),
     ("california", "PiSTOLRegressor", {}),
     ("protein", "PiSTOLRegressor", {}),
-    ("california", "AveragedSGDRegressor", {"solver": "sgd"}),
-    ("protein", "AveragedSGDRegressor", {"solver": "sgd"}),
+    ("california", "RidgePathRegressor", {"solver": "sgd"}),
+    ("protein", "RidgePathRegressor", {"solver": "sgd"}),
 )
 
 

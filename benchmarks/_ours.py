@@ -32,7 +32,7 @@ def warm_up():
             for form in (X, sparse, absurd):
                 classifier().fit(form, y)
             classifier().partial_fit(X, y, classes=np.unique(y))
-        for options in ({}, {"loss": "absolute"}, {"shuffle": False}):
+        for options in ({}, {"loss": "absolute_error"}, {"shuffle": False}):
             regressor(**options).fit(X, X[:, 0])
 
     return timed(fits, repeats=1)[1]

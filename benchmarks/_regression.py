@@ -77,7 +77,7 @@ def ours(data, make, passes=PASSES):
         yield f"tunefree x{count}", r2_row(make(max_iter=count), data)
     dirty = contaminated(data)
     yield "tunefree dirty", r2_row(make(), dirty)
-    yield "tunefree absolute dirty", r2_row(make(loss="absolute"), dirty)
+    yield "tunefree absolute dirty", r2_row(make(loss="absolute_error"), dirty)
     yield "tunefree affine", {"shift": affine_shift(data, make)}
 
 

@@ -28,7 +28,7 @@ PEERS = {
 }
 # Learners of raw data that have nothing to choose.
 AUTOMATIC = [f"{family}{task}" for family in ("PiSTOL", "KernelPiSTOL", "Landmark", "TuneFree")
-             for task in ("Classifier", "Regressor")] + ["AveragedSGDRegressor"]  # fmt: skip
+             for task in ("Classifier", "Regressor")] + ["RidgePathRegressor"]  # fmt: skip
 
 
 def ours(names=None):

@@ -21,7 +21,7 @@ from tunefree.io.model import load_values, save_values
 def interrupts(quick):
     """Ctrl-C in the middle of every learner's fit, in a process of its own."""
     script = Path(__file__).with_name("_interrupt.py")
-    names = ["PiSTOLClassifier", "AveragedSGDRegressor", "OptimisticPerceptron"] if quick else []
+    names = ["PiSTOLClassifier", "RidgePathRegressor", "OptimisticPerceptron"] if quick else []
     done = subprocess.run([sys.executable, str(script), *names], capture_output=True, text=True)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     delays = [f["delay"] for f in found if "delay" in f]
@@ -76,7 +76,7 @@ def resumed(n):
     X = rng.normal(size=(60_000, 8)) + 1.0
     y = X @ rng.normal(size=8) + 0.1 * rng.normal(size=len(X))
     chance, differ, kills, runs = random.Random(0), 0, 0, 0
-    names = ("PiSTOLClassifier", "AveragedSGDRegressor", "PiSTOLRegressor")
+    names = ("PiSTOLClassifier", "RidgePathRegressor", "PiSTOLRegressor")
     with tempfile.TemporaryDirectory() as folder:
         place, whole, model = (str(Path(folder) / name) for name in ("run", "whole", "model"))
         for name in names:

@@ -151,7 +151,7 @@ def counters(rows):
     X, y = problem("PiSTOLClassifier", 0, n=100_000, d=2)
     X = X.astype(np.float32)  # the same numbers in both precisions
     out = []
-    for name in ("PiSTOLClassifier", "AveragedSGDRegressor"):
+    for name in ("PiSTOLClassifier", "RidgePathRegressor"):
         target = y if "Regressor" not in name else (X @ np.float32([1, -1])).astype(np.float64)
         models = []
         for rows_ in (X, X.astype(np.float64)):

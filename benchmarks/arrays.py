@@ -19,13 +19,13 @@ import tunefree
 from _tables import table
 
 CASES = (
-    ("AveragedSGDRegressor", {}),
+    ("RidgePathRegressor", {}),
     ("ReflectronRegressor", {"link": "identity", "potential": "euclidean", "max_iter": 100}),
     ("ReflectronClassifier", {"max_iter": 100}),
     ("PiSTOLClassifier", {}),
-    ("LandmarkRegressor", {"n_landmarks": 700}),
-    ("LandmarkRegressor", {"n_landmarks": 700, "kernel": "laplacian"}),
-    ("LandmarkClassifier", {"n_landmarks": 700}),
+    ("KernelRidgeRegressor", {"n_landmarks": 700}),
+    ("KernelRidgeRegressor", {"n_landmarks": 700, "kernel": "laplacian"}),
+    ("KernelRidgeClassifier", {"n_landmarks": 700}),
 )
 
 

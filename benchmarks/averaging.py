@@ -27,7 +27,7 @@ from tunefree.averaging import Geometric, Uniform
 from tunefree.engine.order import hashed_visits
 from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
-from tunefree.estimators.ridge import AveragedSGDRegressor, sgd_ridge_path
+from tunefree.estimators.ridge import RidgePathRegressor, sgd_ridge_path
 from tunefree.learners.sgd.path import SGD, averages, compress
 
 ALPHAS = np.logspace(-3, 5, 50)
@@ -84,12 +84,10 @@ def errors(directory):
         for scheme in SCHEMES:
             cells = []
             for n_passes in PASSES:
-                model = AveragedSGDRegressor(
-                    scheme, solver="sgd", max_iter=n_passes, random_state=0
-                )
+                model = RidgePathRegressor(scheme, solver="sgd", max_iter=n_passes, random_state=0)
                 cells.append(f"{mse(model.fit(X, y), X_test, y_test) / ridge:.3f}")
             rows.append([name if scheme == SCHEMES[0] else "", scheme, *cells])
-        exact = AveragedSGDRegressor(solver="exact").fit(X, y)
+        exact = RidgePathRegressor(solver="exact").fit(X, y)
         rows.append(["", "solver='exact'", *[f"{mse(exact, X_test, y_test) / ridge:.3f}"] * 3])
     title = "Test MSE relative to RidgeCV (standardised columns, leave-one-out over 50 values)"
     table(title, ["data", "average", *(f"{p} passes" for p in PASSES)], rows)
@@ -99,13 +97,13 @@ def automatic(directory):
     """Print the default estimator and solver='sgd' beside RidgeCV and averaged SGDRegressor."""
     rows, worst = [], 0.0
     names = ("protein", "bike", "elevators", "pol", "california", "kin40k", "pumadyn32nm")
-    AveragedSGDRegressor(solver="sgd").fit(np.eye(9), np.arange(9.0))
+    RidgePathRegressor(solver="sgd").fit(np.eye(9), np.arange(9.0))
     for name in names:
         X, y, X_test, y_test = load(name, directory)[2:6]
         peer = make_pipeline(StandardScaler(), SGDRegressor(average=True, random_state=0))
         models = {
-            "auto": AveragedSGDRegressor(random_state=0),
-            "sgd": AveragedSGDRegressor(solver="sgd", random_state=0),
+            "auto": RidgePathRegressor(random_state=0),
+            "sgd": RidgePathRegressor(solver="sgd", random_state=0),
             "RidgeCV": ridge_cv(),
             "SGDRegressor": peer,
         }
@@ -170,14 +168,14 @@ def newsgroups(directory, n_ridge):
     del coefs
     for n_passes in (1, 3, 10, "auto"):
         for scheme in ("tail", "last", "auto"):
-            model = AveragedSGDRegressor(scheme, max_iter=n_passes, scaling=False, random_state=0)
+            model = RidgePathRegressor(scheme, max_iter=n_passes, scaling=False, random_state=0)
             _, cpu, wall = timed(partial(model.fit, X, y))
-            name = f"AveragedSGDRegressor({scheme!r}, scaling=False), {n_passes} passes"
+            name = f"RidgePathRegressor({scheme!r}, scaling=False), {n_passes} passes"
             rows.append([name, f"{error(model.predict(X_test)):.2f}", f"{cpu:.2f}", f"{wall:.2f}"])
-    model = AveragedSGDRegressor(random_state=0)
+    model = RidgePathRegressor(random_state=0)
     _, ours, wall = timed(partial(model.fit, X, y))
     found = error(model.predict(X_test))
-    rows.append(["AveragedSGDRegressor()", f"{found:.2f}", f"{ours:.2f}", f"{wall:.2f}"])
+    rows.append(["RidgePathRegressor()", f"{found:.2f}", f"{ours:.2f}", f"{wall:.2f}"])
     peer = SGDRegressor(average=True, random_state=0)
     _, cpu, wall = timed(partial(peer.fit, X, y))
     rows.append(["SGDRegressor(average=True)", f"{error(peer.predict(X_test)):.2f}", f"{cpu:.2f}",

@@ -22,8 +22,8 @@ from _tables import console, table
 
 ALPHA, NEW = 0.1, 1000
 ESTIMATORS = (
-    "AveragedSGDRegressor", "ReflectronRegressor", "PiSTOLRegressor", "KernelPiSTOLRegressor",
-    "LandmarkRegressor", "TuneFreeRegressor",
+    "RidgePathRegressor", "ReflectronRegressor", "PiSTOLRegressor", "KernelPiSTOLRegressor",
+    "KernelRidgeRegressor", "TuneFreeRegressor",
 )  # fmt: skip
 SLOW = ("TuneFreeRegressor",)
 

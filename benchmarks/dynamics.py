@@ -13,16 +13,16 @@ import warnings
 import numpy as np
 from scipy.special import expit
 
-from tunefree import DynamicsReflectron
 from tunefree._process import one_blas_thread
 from tunefree.constraints import LpBall, NuclearBall, SchattenBall
 from tunefree.datasets import make_low_rank_dynamics
 from tunefree.designs import Dense
+from tunefree.dynamics import DynamicsReflectron
 from tunefree.engine.run import run
 from tunefree.engine.sources import Batches
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.learners.reflectron.subspace import LowRank, place
-from tunefree.links import Logistic
+from tunefree.links import Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 
 RHO, HELD, TEST = 0.9, 60, 300
@@ -78,7 +78,7 @@ def orderings(quick, sizes, seeds):
             trajectories, theta = make_low_rank_dynamics(n + HELD + TEST, d, r, random_state=seed)
             all_of_them = geometries(theta)
             learner = Mirror(
-                Logistic(), tuple(LowRank(*all_of_them[a]) for a in ALGORITHMS), intercept=False,
+                Logit(), tuple(LowRank(*all_of_them[a]) for a in ALGORITHMS), intercept=False,
                 patience=PATIENCE,
             )  # fmt: skip
             X, _ = pairs(trajectories[n + HELD :])
@@ -124,7 +124,7 @@ def steps(quick, *_):
     trajectories, theta = make_low_rank_dynamics(n + HELD, d, r, random_state=0)
     for name, (potential, ball) in geometries(theta).items():
         learner = Mirror(
-            Logistic(), (LowRank(potential, ball),), intercept=False, patience=10**6
+            Logit(), (LowRank(potential, ball),), intercept=False, patience=10**6
         )  # fmt: skip
         source, state, ratios = sheets(trajectories, n), learner.init(d, d), []
         for passes in range(1, 10 if quick else 81):

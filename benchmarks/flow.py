@@ -17,11 +17,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from papers.stiff import SOLVERS, implicit
-from tunefree import flow
 from tunefree.datasets import load_mnist_sample, make_cosine_glm
 from tunefree.designs import Dense
+from tunefree.dynamics import flow
 from tunefree.learners.reflectron.flow import Flow, Sample
-from tunefree.links import Logistic
+from tunefree.links import Logit
 from tunefree.potentials import PNorm, Power
 
 ALL = ("DOP853", "LSODA", "RK45", "BDF", "Radau")
@@ -34,7 +34,7 @@ def agreement(title, horizon, X, y, X_val, y_val, blocks=False, **options):
     With `blocks` the implicit ones use the structure of the Jacobian.
     """
     field = Flow(
-        Sample(Dense(X), y, np.ones(len(X))), Logistic(), options["potential"],
+        Sample(Dense(X), y, np.ones(len(X))), Logit(), options["potential"],
         natural=options.get("natural", False),
     )  # fmt: skip
     times = np.linspace(0.0, horizon, 41)

@@ -30,10 +30,10 @@ import numpy as np
 from scipy import sparse
 
 from tunefree import (
-    AveragedSGDRegressor,
     KernelPiSTOLClassifier,
-    LandmarkRegressor,
+    KernelRidgeRegressor,
     PiSTOLClassifier,
+    RidgePathRegressor,
 )
 from tunefree.io import (
     DataError,
@@ -201,10 +201,10 @@ def seeds(target):
                 b"a;b;c\n1,5;x;2\n;2025-02-03 04:05;3\n"]  # fmt: skip
     path = os.path.join(_FOLDER, "seed")
     X = np.arange(24.0).reshape(12, 2) % 7
-    fits = [AveragedSGDRegressor(random_state=0).fit(X, X[:, 0]),
+    fits = [RidgePathRegressor(random_state=0).fit(X, X[:, 0]),
             PiSTOLClassifier(random_state=0).fit(sparse.csr_array(X), X[:, 0] > 3),
             KernelPiSTOLClassifier(random_state=0, max_iter=1).fit(X, X[:, 0] > 3),
-            LandmarkRegressor().fit(X, X[:, 0])]  # fmt: skip
+            KernelRidgeRegressor().fit(X, X[:, 0])]  # fmt: skip
     texts = []
     for estimator in fits:
         for learner in (False, True):

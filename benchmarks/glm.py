@@ -152,7 +152,7 @@ def on_simulations(seeds):
     print(f"{'family':10} {'true link':10} {'learned':>8} {'auto':>8} {'wrong, fixed':>13}")
     for family, true, wrong in (
         ("poisson", "log", "softplus"), ("poisson", "softplus", "log"),
-        ("binomial", "logistic", "cloglog"), ("binomial", "cloglog", "probit"),
+        ("binomial", "logit", "cloglog"), ("binomial", "cloglog", "probit"),
         ("normal", "tanh", "identity"), ("normal", "identity", "tanh"),
     ):  # fmt: skip
         risks = np.zeros((seeds, 4))

@@ -4,12 +4,12 @@
 
 DIR holds the data sets of `_data.py`. The parts:
 
-risks    `LandmarkRegressor` on Friedman's first function of 13 columns (noise 1), kin40k and
+risks    `KernelRidgeRegressor` on Friedman's first function of 13 columns (noise 1), kin40k and
          protein, beside 1,000 landmarks and the same kernel on all rows run to convergence (steps
          until the left-out risk falls by less than 0.01 % in four); risks over the variance of y
-classes  `LandmarkClassifier` by the squared error and by the log loss on a9a and magic04
+classes  `KernelRidgeClassifier` by the squared error and by the log loss on a9a and magic04
 race     `TuneFreeRegressor`, everything chosen, on the same tables
-mnist    `LandmarkClassifier` on MNIST
+mnist    `KernelRidgeClassifier` on MNIST
 memory   fits on 20,000 rows of kin40k within limits of memory: megabytes beside the data, too
 compress predictions of fewer landmarks: microseconds of CPU a row, risks, what is said otherwise
 growth   fits on 1,000 to ten times --rows of 20 columns, and the exponent of the cost in the rows
@@ -64,7 +64,7 @@ def main():
 
 
 def fit(
-    folder, data, rows, jobs, estimator="LandmarkRegressor", converge=False, columns=13,
+    folder, data, rows, jobs, estimator="KernelRidgeRegressor", converge=False, columns=13,
     trace=False, **more,
 ):  # fmt: skip
     """Fit once small, for the compiler, and once; a dict of what is printed."""
@@ -159,7 +159,7 @@ def risks(options):
         whole = apart(options, data=data, n_landmarks="all", converge=True)
         rows += [line(data, auto), line("  1,000 landmarks", few), line("  to convergence", whole)]
         rows.append(("  risk over it", "", "", f"{auto['risk'] / whole['risk']:.4f}", "", "", ""))
-    table("LandmarkRegressor, Gaussian kernel", COLUMNS, rows)
+    table("KernelRidgeRegressor, Gaussian kernel", COLUMNS, rows)
 
 
 def classes(options):
@@ -167,10 +167,10 @@ def classes(options):
     rows = []
     for data in CLASSES:
         for loss in ("squared_error", "log_loss"):
-            found = apart(options, data=data, estimator="LandmarkClassifier", loss=loss)
+            found = apart(options, data=data, estimator="KernelRidgeClassifier", loss=loss)
             name, shape, marks, risk, *cost = line(f"{data}, {loss}", found)
             rows.append((name, shape, marks, risk, f"{found['log_loss']:.4f}", *cost))
-    table("LandmarkClassifier", [*COLUMNS[:3], "test error", "log loss", *COLUMNS[4:]], rows)
+    table("KernelRidgeClassifier", [*COLUMNS[:3], "test error", "log loss", *COLUMNS[4:]], rows)
 
 
 def race(options):
@@ -181,8 +181,8 @@ def race(options):
 
 def mnist(options):
     """Ten classes of 784 columns."""
-    found = apart(options, data="mnist", estimator="LandmarkClassifier")
-    table("LandmarkClassifier", COLUMNS, [line("MNIST", found)])
+    found = apart(options, data="mnist", estimator="KernelRidgeClassifier")
+    table("KernelRidgeClassifier", COLUMNS, [line("MNIST", found)])
 
 
 def memory(options):
@@ -191,7 +191,7 @@ def memory(options):
     for limit in ("60MB", "120MB", None):
         found = apart(options, data="kin40k", rows=20_000, max_memory=limit, trace=True)
         rows.append((*line(f"kin40k, {limit}", found), f"{found['beside']:.0f}"))
-    table("LandmarkRegressor within max_memory", [*COLUMNS, "beside the data"], rows)
+    table("KernelRidgeRegressor within max_memory", [*COLUMNS, "beside the data"], rows)
 
 
 def compress(options):
@@ -200,7 +200,7 @@ def compress(options):
     for data, kind in (("kin40k", "Regressor"), ("magic04", "Classifier")):
         for asked in (None, 0.01, 300):
             found = apart(
-                options, data=data, rows=8000, estimator=f"Landmark{kind}", compress=asked
+                options, data=data, rows=8000, estimator=f"KernelRidge{kind}", compress=asked
             )
             name, shape, marks, risk, *_ = line(f"{data}, compress={asked}", found)
             last = found["log_loss"]
@@ -208,7 +208,7 @@ def compress(options):
             rows.append((name, shape, marks, risk, told, f"{found['change']:.1e}",
                          f"{found['micros']:.1f}"))  # fmt: skip
     columns = [*COLUMNS[:4], "log loss", "change", "microseconds a row"]
-    table("Landmark* with fewer landmarks", columns, rows)
+    table("KernelRidge* with fewer landmarks", columns, rows)
 
 
 def growth(options):
@@ -217,7 +217,7 @@ def growth(options):
     found = [apart(options, data="friedman", rows=n, columns=20) for n in sizes]
     spent = [one["cpu"] for one in found]
     steps = np.diff(np.log(spent)) / np.diff(np.log(sizes))
-    table("LandmarkRegressor, friedman", COLUMNS, [line("", one) for one in found])
+    table("KernelRidgeRegressor, friedman", COLUMNS, [line("", one) for one in found])
     overall = np.polyfit(np.log(sizes), np.log(spent), 1)[0]
     print(f"CPU seconds grow as rows to the power {', '.join(f'{s:.2f}' for s in steps)} from size "
           f"to size, {overall:.2f} overall")  # fmt: skip

@@ -32,13 +32,14 @@ from _separation import (
     seconds,
     usps,
 )
-from tunefree import ClassicalPerceptron, OptimisticPerceptron
+from tunefree import OptimisticPerceptron
 from tunefree.bounds import separation_budget
 from tunefree.datasets import make_perceptron_hard
 from tunefree.engine.run import run
 from tunefree.engine.sources import Whole
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.margins import Goal
+from tunefree.perceptrons import ClassicalPerceptron
 
 # What the theory page gives: rounds of Algorithm 1; iterations to separation / 1 % / 0.1 % gap.
 ROUNDS = {8: 489, 12: 9_642, 14: 41_667}

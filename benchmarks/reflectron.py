@@ -18,7 +18,7 @@ from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.estimators.reflectron.glm import ReflectronRegressor
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
-from tunefree.links import Logistic
+from tunefree.links import Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
 # The steps of the paper's grid (its largest value is 1).
@@ -61,7 +61,7 @@ class Draw:
 
 def learn(draw, configurations, most, patience=60):
     """Learn configurations together: parameters, accepted steps, passes, seconds."""
-    learner = Mirror(Logistic(), tuple(configurations), intercept=False, patience=patience)
+    learner = Mirror(Logit(), tuple(configurations), intercept=False, patience=patience)
     start = time.process_time()
     result = run(learner, learner.init(draw.X.shape[1]), draw, max_passes=most)
     seconds = time.process_time() - start
@@ -103,7 +103,7 @@ def large(quick):
     print(f"  automatic    {draw.error(thetas[0]):.5f} @ {at[0]}, {passes} passes, {seconds:.1f} s")
     pass_cost(draw)
     start = time.process_time()
-    model = ReflectronRegressor("logistic", random_state=0).fit(draw.X, draw.y)
+    model = ReflectronRegressor("logit", random_state=0).fit(draw.X, draw.y)
     seconds = time.process_time() - start
     error = np.mean((model.predict(draw.X_test) - draw.y_test) ** 2)
     print(
@@ -117,7 +117,7 @@ def pass_cost(draw):
     for count in (1, 5, 35):
         potentials = [Hypentropy(10.0 ** -(4 + i / 8)) for i in range(count)]
         learner = Mirror(
-            Logistic(), tuple(Configuration(p) for p in potentials), intercept=False, patience=10**6
+            Logit(), tuple(Configuration(p) for p in potentials), intercept=False, patience=10**6
         )
         state = learner.init(draw.X.shape[1])
         state, _ = learner.turn(learner.scan(state, sheet))
@@ -161,7 +161,7 @@ def recovery(quick):
 
 def default_fit(X, y):
     """Ours, with its defaults: parameters and passes."""
-    model = ReflectronRegressor("logistic", fit_intercept=False, random_state=0).fit(X, y)
+    model = ReflectronRegressor("logit", fit_intercept=False, random_state=0).fit(X, y)
     return model.coef_, model.n_iter_
 
 

@@ -21,7 +21,7 @@ import _trust
 import _trust_processes as processes
 import _trust_streams as streams
 
-FAST = ["PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor"]
+FAST = ["PiSTOLClassifier", "PiSTOLRegressor", "RidgePathRegressor"]
 SLOW = [name for name in _trust.AUTOMATIC if name not in FAST]
 
 

@@ -364,8 +364,8 @@ def designs():
         return X, rng.poisson(np.exp(0.5 * s))
 
     glm = tunefree.ReflectronRegressor(family="poisson", random_state=0)
-    yield "normal noise", tunefree.AveragedSGDRegressor(), normal, 1.0
-    yield "unequal noise", tunefree.AveragedSGDRegressor(), uneven, 1.0
+    yield "normal noise", tunefree.RidgePathRegressor(), normal, 1.0
+    yield "unequal noise", tunefree.RidgePathRegressor(), uneven, 1.0
     yield "t2 noise", tunefree.PiSTOLRegressor(), heavy, 1.0
     yield "logistic", tunefree.PiSTOLClassifier(), logistic, 1.0
     yield "poisson", glm, poisson, 0.5

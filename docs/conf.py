@@ -72,13 +72,13 @@ sphinx_gallery_conf = {
 GROUPS = {
     "Automatic model selection": ["TuneFreeClassifier", "TuneFreeRegressor", "TablePreprocessor"],
     "Linear models": [
-        "PiSTOLClassifier", "PiSTOLRegressor", "AveragedSGDRegressor", "sgd_ridge_path",
+        "PiSTOLClassifier", "PiSTOLRegressor", "RidgePathRegressor", "sgd_ridge_path",
     ],
     "Generalized linear models: counts, amounts, shares, quantiles": [
         "ReflectronRegressor", "ReflectronClassifier",
     ],
     "Kernel methods": [
-        "LandmarkClassifier", "LandmarkRegressor", "KernelPiSTOLClassifier",
+        "KernelRidgeClassifier", "KernelRidgeRegressor", "KernelPiSTOLClassifier",
         "KernelPiSTOLRegressor",
     ],
     "Dynamical systems and flows": [f"dynamics.{n}" for n in tunefree.dynamics.__all__],

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 
-from tunefree import AveragedSGDRegressor, TuneFreeClassifier, TuneFreeRegressor
+from tunefree import RidgePathRegressor, TuneFreeClassifier, TuneFreeRegressor
 from tunefree.plots import CoverageDisplay, IntervalDisplay
 
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
@@ -32,4 +32,4 @@ print(labels, sets[:, :, 0], sep="\n")
 # For coefficients: estimate, standard error, t, p-value and confidence interval, for least squares
 # without a penalty.
 
-print(AveragedSGDRegressor().fit(X, y).summary(X, y))
+print(RidgePathRegressor().fit(X, y).summary(X, y))

@@ -10,13 +10,13 @@ cheaper, as it is here.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
 
-from tunefree import AveragedSGDRegressor
+from tunefree import RidgePathRegressor
 from tunefree.plots import RidgePathDisplay
 
 X, y = load_diabetes(return_X_y=True)
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for ax, solver in zip(axes, ("sgd", "exact"), strict=True):
-    model = AveragedSGDRegressor(solver=solver, random_state=0).fit(X[:300], y[:300])
+    model = RidgePathRegressor(solver=solver, random_state=0).fit(X[:300], y[:300])
     RidgePathDisplay.from_estimator(model, ax=ax)
     score = model.score(X[300:], y[300:])
     ax.set_title(f"solver={solver!r}: test R² {score:.3f}")

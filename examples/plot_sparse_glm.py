@@ -23,7 +23,7 @@ y = expit(X @ truth) + 0.1 * rng.uniform(-1, 1, 200)
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained", sharey=True)
 for ax, potential in zip(axes, (Euclidean(), Hypentropy(1e-6)), strict=True):
-    model = ReflectronRegressor(link="logistic", potential=potential, random_state=0).fit(X, y)
+    model = ReflectronRegressor(link="logit", potential=potential, random_state=0).fit(X, y)
     WeightsDisplay.from_estimator(model, truth=truth, ax=ax)
     error = np.abs(model.coef_ - truth).sum()
     ax.set_title(f"{potential}: l1 error {error:.2f}")

@@ -119,7 +119,7 @@ def _lives(engine):
 
 class _SGD(_Baseline):
     def __init__(
-        self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, step=0.25, loss="squared",
+        self, kernel="rbf", gamma="scale", *, degree=3, coef0=1, step=0.25, loss="squared_error",
         average="uniform", max_iter=1, precision="auto", shuffle=True, n_jobs=None,
         random_state=None,
     ):  # fmt: skip
@@ -145,10 +145,10 @@ class KernelAveragedSGDClassifier(KernelClassifier, _SGD):
     predictor is an average of the iterates. Step and number of passes are the user's to choose,
     which is what `KernelPiSTOLClassifier` does away with.
 
-    `step` is in units of 1 / (the largest k(x, x)); `loss` a loss of classification ('squared' is
-    (1 - y f)^2); `average` a scheme of `tunefree.averaging`, such as ``Geometric(rate=0.01)``. All
-    else is as in `KernelPiSTOLClassifier`. With a given bandwidth `trace_` has the 'rows' and the
-    progressive errors of the running average and of the iterate.
+    `step` is in units of 1 / (the largest k(x, x)); `loss` a loss of classification
+    ('squared_error' is (1 - y f)^2); `average` a scheme of `tunefree.averaging`, such as
+    ``Geometric(rate=0.01)``. All else is as in `KernelPiSTOLClassifier`. With a given bandwidth
+    `trace_` has the 'rows' and the progressive errors of the running average and of the iterate.
 
     References
     ----------

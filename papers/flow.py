@@ -11,7 +11,7 @@ from tunefree.datasets import load_mnist_sample, make_cosine_glm
 from tunefree.designs import Dense
 from tunefree.dynamics import flow
 from tunefree.learners.reflectron.flow import Flow, Sample
-from tunefree.links import Logistic
+from tunefree.links import Logit
 from tunefree.potentials import Euclidean, PNorm, Power
 
 DIGITS = ("mnist-train-images-idx3-ubyte.gz", "mnist-train-labels-idx1-ubyte.gz")
@@ -156,7 +156,7 @@ these consist of ten blocks (`papers.stiff`).
             if method in SOLVERS:  # the implicit ones get the Jacobian in blocks
                 sample = Sample(Dense(X), y, np.ones(len(X)))
                 method = implicit(
-                    SOLVERS[method], Flow(sample, Logistic(), potential, natural=natural)
+                    SOLVERS[method], Flow(sample, Logit(), potential, natural=natural)
                 )
         path = flow(
             X, y, potential=potential, natural=natural, horizon=cell["horizon"],

@@ -12,7 +12,7 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Batches
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
 from tunefree.learners.reflectron.subspace import LowRank
-from tunefree.links import Logistic
+from tunefree.links import Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 
 RHO, NOISE, HELD, TEST = 0.9, 0.1, 100, 100
@@ -40,7 +40,7 @@ class System:
             potential = Spectral(PNorm(parameter))
             ball = SchattenBall(parameter, 2.0 * float(np.linalg.norm(values, parameter)))
         configurations = tuple(LowRank(potential, ball, step) for step in steps)
-        return Mirror(Logistic(), configurations, intercept=False, patience=patience)
+        return Mirror(Logit(), configurations, intercept=False, patience=patience)
 
     def excess(self, theta):
         """Half the squared error of the noiseless next state, on the test trajectories."""

@@ -46,7 +46,7 @@ class SparseProblem:
         The automatic step's patience is long: the Euclidean risk has an early false minimum.
         """
         model = ReflectronRegressor(
-            "logistic", potential, constraint=constraint, step=step, fit_intercept=False,
+            "logit", potential, constraint=constraint, step=step, fit_intercept=False,
             standardize=False, max_iter=max_iter, patience=patience or max_iter, random_state=0,
         )  # fmt: skip
         return model.fit(self.X, self.y, X_val=self.X_held, y_val=self.y_held)

@@ -54,11 +54,11 @@ MODELS = {
     "linear": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X, BINARY),
     "single": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X.astype("f"), BINARY),
     "classes": lambda: tunefree.PiSTOLClassifier(random_state=0).fit(X, THREE),
-    "one-vs-rest": lambda: tunefree.PiSTOLClassifier("global", loss="logistic").fit(X, THREE),
+    "one-vs-rest": lambda: tunefree.PiSTOLClassifier("global", loss="log_loss").fit(X, THREE),
     "hinge": lambda: tunefree.PiSTOLClassifier("global").fit(X, BINARY == 1),
     "regression": lambda: tunefree.PiSTOLRegressor(random_state=0).fit(X, Y),
     "targets": lambda: tunefree.PiSTOLRegressor(random_state=0).fit(X, np.c_[Y, -Y]),
-    "ridge": lambda: tunefree.AveragedSGDRegressor(random_state=0).fit(X, Y),
+    "ridge": lambda: tunefree.RidgePathRegressor(random_state=0).fit(X, Y),
     "separator": lambda: tunefree.OptimisticPerceptron(margin=0.3).fit(Z, THREE),
     "glm": lambda: tunefree.ReflectronClassifier(random_state=0, max_iter=50).fit(X, BINARY),
     "glm classes": lambda: tunefree.ReflectronClassifier(random_state=0, max_iter=50).fit(X, THREE),
@@ -66,8 +66,8 @@ MODELS = {
     "kernel regression": lambda: tunefree.KernelPiSTOLRegressor(random_state=0, max_iter=1).fit(
         X, Y
     ),
-    "landmarks": lambda: tunefree.LandmarkRegressor(random_state=0).fit(X, Y),
-    "landmark classes": lambda: tunefree.LandmarkClassifier(random_state=0).fit(X, BINARY),
+    "landmarks": lambda: tunefree.KernelRidgeRegressor(random_state=0).fit(X, Y),
+    "landmark classes": lambda: tunefree.KernelRidgeClassifier(random_state=0).fit(X, BINARY),
 }
 
 
@@ -130,13 +130,13 @@ def gaps(rows):
     return rows
 
 
-@pytest.mark.parametrize("family", ["linear", "kernel"])
+@pytest.mark.parametrize("candidate", ["linear", "kernel"])
 @pytest.mark.parametrize("with_gaps", [False, True])
 @pytest.mark.parametrize("y", [THREE, BINARY, Y], ids=["three", "binary", "real"])
-def test_what_tunefree_chose_is_exported(tmp_path, family, with_gaps, y):
+def test_what_tunefree_chose_is_exported(tmp_path, candidate, with_gaps, y):
     kind = tunefree.TuneFreeRegressor if y is Y else tunefree.TuneFreeClassifier
     rows = gaps(X) if with_gaps else X
-    model = kind(family, random_state=0).fit(rows, y)
+    model = kind((candidate,), random_state=0).fit(rows, y)
     assert_same(model, np.vstack([rows, 3.0 * rows[:20]]), tmp_path)
 
 
@@ -144,7 +144,7 @@ def test_stacks_of_many_classes_are_exported(tmp_path):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 12, 200)
     rows = 1.5 * rng.normal(size=(12, 10))[y] + rng.normal(size=(200, 10))
-    model = tunefree.TuneFreeClassifier("linear", random_state=0).fit(rows, y)
+    model = tunefree.TuneFreeClassifier(candidates=("linear",), random_state=0).fit(rows, y)
     assert len(model.weights_) > 1
     assert_same(model, rows, tmp_path)
 
@@ -157,15 +157,15 @@ def test_slopes_of_classes_are_exported(tmp_path):
     assert_same(model, rows, tmp_path)
 
 
-@pytest.mark.parametrize("family", ["linear", "kernel"])
-def test_tables_of_categories_dates_and_gaps_are_exported(family):
+@pytest.mark.parametrize("candidate", ["linear", "kernel"])
+def test_tables_of_categories_dates_and_gaps_are_exported(candidate):
     pandas = pytest.importorskip("pandas")
     days = pandas.to_datetime("1999-12-20") + pandas.to_timedelta(17.3 * np.arange(160), "D")
     table = pandas.DataFrame({"a": gaps(X)[:, 1], "day": days,
                               "c": np.array(["u", "v", None, "rare"])[np.r_[0, 0, 3, :157] % 3],
                               "n": pandas.Categorical(RNG.integers(0, 3, 160))})  # fmt: skip
     y = Y + (days.month == 2) + (table["c"] == "u")
-    model = tunefree.TuneFreeRegressor(family, random_state=0).fit(table, y)
+    model = tunefree.TuneFreeRegressor((candidate,), random_state=0).fit(table, y)
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
     fed = {
         "a": table["a"].to_numpy(), "c": table["c"].fillna("(missing)").to_numpy(),
@@ -180,7 +180,7 @@ def test_tables_of_categories_dates_and_gaps_are_exported(family):
 
 def test_a_column_that_no_graph_can_hold_is_named():
     texts = [f"some words that say {i}" for i in range(160)]
-    model = tunefree.TuneFreeRegressor("linear", random_state=0)
+    model = tunefree.TuneFreeRegressor(candidates=("linear",), random_state=0)
     model.fit(np.array([texts, X[:, 0]], object).T, Y)
     with pytest.raises(ModelError, match="column 'x0' holds sentences"):
         to_onnx(model)

@@ -33,14 +33,14 @@ PATHS = np.cumsum(0.3 * RNG.normal(size=(6, 6, 4)), axis=1)
 WIDE = sparse.csr_array(np.tile(X, 10))
 FEW = {"max_iter": 20}
 FITTED = {
-    "AveragedSGDRegressor": {},
+    "RidgePathRegressor": {},
     "ClassicalPerceptron": FEW,
     "DynamicsReflectron": {"link": "identity", "max_iter": 20},
     "KernelOptimisticPerceptron": FEW,
     "KernelPiSTOLClassifier": {},
     "KernelPiSTOLRegressor": {"kernel": "laplacian"},
-    "LandmarkClassifier": {"n_landmarks": 20},
-    "LandmarkRegressor": {"n_landmarks": 20},
+    "KernelRidgeClassifier": {"n_landmarks": 20},
+    "KernelRidgeRegressor": {"n_landmarks": 20},
     "OptimisticPerceptron": FEW,
     "PiSTOLClassifier": {"warm_start": True},
     "PiSTOLRegressor": {"warm_start": True},
@@ -50,7 +50,7 @@ FITTED = {
     "TuneFreeClassifier": {},
     "TuneFreeRegressor": {},
 }
-STREAMS = ("AveragedSGDRegressor", "PiSTOLClassifier", "PiSTOLRegressor", "ReflectronClassifier")
+STREAMS = ("RidgePathRegressor", "PiSTOLClassifier", "PiSTOLRegressor", "ReflectronClassifier")
 
 
 def made():

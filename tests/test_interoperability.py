@@ -27,7 +27,7 @@ SEPARABLE = X + 2.0 * np.outer(2 * LABELS - 1, [1.0, -1.0, 0.5])
 MODELS = {
     "PiSTOLClassifier": ({}, LABELS),
     "PiSTOLRegressor": ({}, Y),
-    "AveragedSGDRegressor": ({}, Y),
+    "RidgePathRegressor": ({}, Y),
     "ReflectronClassifier": ({"max_iter": 30}, LABELS),
     "ReflectronRegressor": ({"link": "identity", "max_iter": 30}, Y),
     "OptimisticPerceptron": ({}, LABELS),
@@ -35,10 +35,10 @@ MODELS = {
     "KernelOptimisticPerceptron": ({}, LABELS),
     "KernelPiSTOLClassifier": ({"max_iter": 1}, LABELS),
     "KernelPiSTOLRegressor": ({"max_iter": 1}, Y),
-    "LandmarkClassifier": ({}, LABELS),
-    "LandmarkRegressor": ({}, Y),
-    "TuneFreeClassifier": ({"family": "linear"}, LABELS),
-    "TuneFreeRegressor": ({"family": "linear"}, Y),
+    "KernelRidgeClassifier": ({}, LABELS),
+    "KernelRidgeRegressor": ({}, Y),
+    "TuneFreeClassifier": ({"candidates": ("linear",)}, LABELS),
+    "TuneFreeRegressor": ({"candidates": ("linear",)}, Y),
 }
 
 
@@ -106,7 +106,7 @@ def test_a_function_cannot_enter_a_file_and_is_named(tmp_path):
 
     refused = {
         "ReflectronRegressor.weight": tunefree.ReflectronRegressor(
-            "logistic", weight=weight, step=0.1, tol=1
+            "logit", weight=weight, step=0.1, tol=1
         ),
         "ReflectronRegressor.link": tunefree.ReflectronRegressor(Bent(), tol=1),
         "KernelPiSTOLClassifier.kernel": tunefree.KernelPiSTOLClassifier(kernel),

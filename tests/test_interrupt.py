@@ -26,7 +26,7 @@ endless = dict(tol=0.0, patience=10**6, max_iter=10**6)
 cases = [
     ("PiSTOLClassifier", dict(max_iter=10**5)),
     ("PiSTOLRegressor", dict(max_iter=10**5)),
-    ("AveragedSGDRegressor", dict(max_iter=10**5, solver="sgd", average="last")),
+    ("RidgePathRegressor", dict(max_iter=10**5, solver="sgd", average="last")),
     ("ReflectronClassifier", endless),
     ("OptimisticPerceptron", dict(margin=0.0, max_iter=10**7)),
     ("ClassicalPerceptron", dict(max_iter=10**9)),

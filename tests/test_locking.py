@@ -67,7 +67,7 @@ def test_no_interleaving_of_chunks_and_predictions_does_harm(name):
     assert np.mean(np.square(model.predict(X) - y)) < 2 * np.mean(np.square(y - y.mean()))
 
 
-@pytest.mark.parametrize("name", ["LandmarkRegressor", "TuneFreeRegressor", "PiSTOLRegressor"])
+@pytest.mark.parametrize("name", ["KernelRidgeRegressor", "TuneFreeRegressor", "PiSTOLRegressor"])
 def test_during_a_fit_the_last_whole_model_answers(name, monkeypatch):
     model = estimator_class(name)(random_state=0).fit(X[:200], TARGETS[:200])
     before, inside, go = model.predict(X), threading.Event(), threading.Event()

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from test_persistence import forge, header_of
-from tunefree import AveragedSGDRegressor, PiSTOLClassifier, PiSTOLRegressor
+from tunefree import PiSTOLClassifier, PiSTOLRegressor, RidgePathRegressor
 from tunefree.io.model import (
     ModelError,
     describe_model,
@@ -26,7 +26,7 @@ CASES = {
     "classes": (PiSTOLClassifier(random_state=0), np.digitize(Y, [-2.0, 2.0])),
     "regression": (PiSTOLRegressor(random_state=0), Y),
     "targets": (PiSTOLRegressor(random_state=0), np.stack([Y, -Y], axis=1)),
-    "ridge": (AveragedSGDRegressor(random_state=0), Y),
+    "ridge": (RidgePathRegressor(random_state=0), Y),
 }
 
 
@@ -76,7 +76,7 @@ def test_a_warm_start_goes_on_after_a_file(tmp_path):
 
 
 def test_a_path_is_kept(tmp_path):
-    model = AveragedSGDRegressor(random_state=0).fit(X, Y)
+    model = RidgePathRegressor(random_state=0).fit(X, Y)
     assert passed(model, tmp_path / "model").coefs_.tobytes() == model.coefs_.tobytes()
 
 

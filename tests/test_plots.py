@@ -5,12 +5,12 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from tunefree import (
-    AveragedSGDRegressor,
-    LandmarkClassifier,
-    LandmarkRegressor,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
     OptimisticPerceptron,
     PiSTOLClassifier,
     ReflectronRegressor,
+    RidgePathRegressor,
     StreamClassifier,
     TuneFreeRegressor,
 )
@@ -119,7 +119,7 @@ def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="two classes"):
         MarginDisplay.from_estimator(OptimisticPerceptron().fit(X, y), X, y)
     with pytest.raises(ValueError, match="trace_"):
-        RiskCurveDisplay.from_estimator(AveragedSGDRegressor(solver="exact").fit(X, y))
+        RiskCurveDisplay.from_estimator(RidgePathRegressor(solver="exact").fit(X, y))
     with pytest.raises(ValueError, match="leaderboard_"):
         LeaderboardDisplay.from_estimator(OptimisticPerceptron().fit(X, y))
     with pytest.raises(ValueError, match="kind='bars'"):
@@ -140,7 +140,7 @@ def test_how_sure_a_model_is_is_drawn(ax):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     y = X[:, 0] + rng.normal(size=300)
-    model = LandmarkRegressor(random_state=0).fit(X[:100], y[:100])
+    model = KernelRidgeRegressor(random_state=0).fit(X[:100], y[:100])
     display = IntervalDisplay.from_estimator(model, X[100:], y[100:], ax=ax)
     low, high = display.intervals.T
     inside, outside = ax.lines[1:]
@@ -150,7 +150,7 @@ def test_how_sure_a_model_is_is_drawn(ax):
     assert shown.covered.sum() == len(inside.get_xdata()) and shown.rows.tolist() == [50] * 4
     share = shown.covered / shown.rows
     assert (shown.limits_[:, 0] < share).all() and (share <= shown.limits_[:, 1]).all()
-    classes = LandmarkClassifier(random_state=0).fit(X[:100], y[:100] > 0)
+    classes = KernelRidgeClassifier(random_state=0).fit(X[:100], y[:100] > 0)
     by = np.where(X[100:, 1] > 0, "high", "low")
     slices = CoverageDisplay.from_estimator(classes, X[100:], y[100:] > 0, by=by)
     assert slices.names == ["high", "low"] and slices.rows.sum() == 200

@@ -20,14 +20,14 @@ from tunefree._registry import ESTIMATORS
 # Every public estimator, with little to do where that is asked for; 220 columns make products of
 # which OpenBLAS gives a part to each of its threads. Streams call no BLAS.
 MODELS = {
-    "AveragedSGDRegressor": {},
+    "RidgePathRegressor": {},
     "ClassicalPerceptron": {"max_iter": 20},
     "DynamicsReflectron": {"max_iter": 5},
     "KernelOptimisticPerceptron": {"max_iter": 20},
     "KernelPiSTOLClassifier": {},
     "KernelPiSTOLRegressor": {},
-    "LandmarkClassifier": {},
-    "LandmarkRegressor": {},
+    "KernelRidgeClassifier": {},
+    "KernelRidgeRegressor": {},
     "OptimisticPerceptron": {"max_iter": 20},
     "PiSTOLClassifier": {},
     "PiSTOLRegressor": {},

@@ -12,9 +12,9 @@ from walks import HOME, floor_of, floors, long_functions, walk
 MOST = {
     "PiSTOLClassifier": (16, 1),
     "KernelPiSTOLClassifier": (20, 3),
-    "LandmarkRegressor": (19, 2),
+    "KernelRidgeRegressor": (19, 2),
     "ReflectronRegressor": (22, 1),
-    "AveragedSGDRegressor": (13, 0),
+    "RidgePathRegressor": (13, 0),
     "OptimisticPerceptron": (12, 1),
     "StreamClassifier.learn_one": (3, 0),
     "DynamicsReflectron": (20, 0),
@@ -23,7 +23,7 @@ MOST = {
 }
 # Functions of a walk with more than 60 code lines; none joins them.
 LONG = {
-    "_scan_diagonal", "recursion", "_Landmark._solve", "DynamicsReflectron.fit", "candidates",
+    "_scan_diagonal", "recursion", "_KernelRidge._solve", "DynamicsReflectron.fit", "candidates",
     "_TuneFree._fit_stack", "train", "scan_number",
 }  # fmt: skip
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
     from tunefree.estimators.auto import (
         TuneFreeClassifier as TuneFreeClassifier, TuneFreeRegressor as TuneFreeRegressor,
     )
-    from tunefree.estimators.kernel.landmarks import (
-        LandmarkClassifier as LandmarkClassifier, LandmarkRegressor as LandmarkRegressor,
+    from tunefree.estimators.kernel.ridge import (
+        KernelRidgeClassifier as KernelRidgeClassifier,
+        KernelRidgeRegressor as KernelRidgeRegressor,
     )
     from tunefree.estimators.kernel.pistol import (
         KernelPiSTOLClassifier as KernelPiSTOLClassifier,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
         ReflectronClassifier as ReflectronClassifier, ReflectronRegressor as ReflectronRegressor,
     )
     from tunefree.estimators.ridge import (
-        AveragedSGDRegressor as AveragedSGDRegressor, sgd_ridge_path as sgd_ridge_path,
+        RidgePathRegressor as RidgePathRegressor, sgd_ridge_path as sgd_ridge_path,
     )
     from tunefree.estimators.stream import (
         StreamClassifier as StreamClassifier, StreamRegressor as StreamRegressor,

@@ -27,6 +27,8 @@ class Table(dict):
         The method that every part of this kind has.
     parts : dict
         The parts of this library.
+    synonyms : dict
+        Names that other libraries use, and the table's own.
 
     Examples
     --------
@@ -35,9 +37,9 @@ class Table(dict):
     True
     """
 
-    def __init__(self, kind: str, verb: str, parts: Any = ()):
+    def __init__(self, kind: str, verb: str, parts: Any = (), synonyms: Any = ()):
         super().__init__(parts)
-        self.kind, self.verb = kind, verb
+        self.kind, self.verb, self.synonyms = kind, verb, dict(synonyms)
         _TABLES.append(self)
 
     def enter(self, name: str, **parameters: Any) -> Callable[[type], Any]:
@@ -64,6 +66,7 @@ class Table(dict):
             For an unknown name (the message also lists `also`), or another object.
         """
         if isinstance(value, str):
+            value = self.synonyms.get(value, value)
             if value not in self:
                 _load()
             if value in self:

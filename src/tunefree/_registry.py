@@ -3,14 +3,14 @@
 from importlib import import_module
 
 ESTIMATORS = {
-    "AveragedSGDRegressor": "tunefree.estimators.ridge",
+    "RidgePathRegressor": "tunefree.estimators.ridge",
     "ClassicalPerceptron": "tunefree.estimators.perceptron",
     "DynamicsReflectron": "tunefree.estimators.reflectron.dynamics",
     "KernelOptimisticPerceptron": "tunefree.estimators.perceptron",
     "KernelPiSTOLClassifier": "tunefree.estimators.kernel.pistol",
     "KernelPiSTOLRegressor": "tunefree.estimators.kernel.pistol",
-    "LandmarkClassifier": "tunefree.estimators.kernel.landmarks",
-    "LandmarkRegressor": "tunefree.estimators.kernel.landmarks",
+    "KernelRidgeClassifier": "tunefree.estimators.kernel.ridge",
+    "KernelRidgeRegressor": "tunefree.estimators.kernel.ridge",
     "OptimisticPerceptron": "tunefree.estimators.perceptron",
     "PiSTOLClassifier": "tunefree.estimators.pistol",
     "PiSTOLRegressor": "tunefree.estimators.pistol",

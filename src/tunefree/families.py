@@ -76,7 +76,7 @@ class Family:
         if low == 0.0 and not y.any():
             raise ValueError(
                 f"y holds zeros only: {self!r} has a mean of 0, whose logarithm is infinite. Give "
-                "rows with a positive target, or family='normal'."
+                "rows with a positive target, or family='gaussian'."
             )
 
     def clipped(self, mean: Any) -> Any:
@@ -158,12 +158,12 @@ class Matching(Family):
 
 
 @dataclass(frozen=True)
-class Normal(Family):
+class Gaussian(Family):
     """Real targets around their mean: least squares, through any link.
 
     Examples
     --------
-    >>> Normal().score(links.Tanh(), 0.0, 0.0, 1.0)
+    >>> Gaussian().score(links.Tanh(), 0.0, 0.0, 1.0)
     np.float64(-1.0)
     """
 
@@ -320,9 +320,9 @@ class Binomial(Family):
     1.3863
     """
 
-    link = links.Logistic()
+    link = links.Logit()
     range = (0.0, 1.0)
-    canonical = links.Logistic
+    canonical = links.Logit
     others = (links.Probit(), links.Cloglog())
 
     def check(self, y: np.ndarray) -> None:
@@ -568,7 +568,7 @@ FAMILIES = Table(
     "deviance",
     {
         "matching": Matching(),
-        "normal": Normal(),
+        "gaussian": Gaussian(),
         "poisson": Poisson(),
         "negative_binomial": NegativeBinomial(),
         "gamma": Gamma(),
@@ -578,6 +578,13 @@ FAMILIES = Table(
         "quantile": Quantile(),
         "multinomial": Multinomial(),
         "ordinal": Ordinal(),
+    },
+    # Of statsmodels, glum and R.
+    synonyms={
+        "normal": "gaussian",
+        "bernoulli": "binomial",
+        "negativebinomial": "negative_binomial",
+        "negative.binomial": "negative_binomial",
     },
 )
 # Families of classes.
@@ -614,12 +621,12 @@ def family_of(y: np.ndarray) -> Any:
     """
     low, high = float(np.min(y)), float(np.max(y))
     if low < 0.0 or low == high:
-        return FAMILIES["normal"]
+        return FAMILIES["gaussian"]
     if high <= 1.0:
         return FAMILIES["binomial"]
     if low < _SMALL_COUNT and np.all(y == np.floor(y)):
         return FAMILIES["poisson"]
     middle = float(np.median(y))
     if np.mean(y) <= middle or high <= 2.0 * middle:
-        return FAMILIES["normal"]
+        return FAMILIES["gaussian"]
     return FAMILIES["gamma" if low > 0.0 else "tweedie"]

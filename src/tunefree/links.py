@@ -79,7 +79,7 @@ def target_margin(link: Any, y: ArrayLike) -> np.ndarray:
 
     Examples
     --------
-    >>> target_margin(Logistic(), [0.5])
+    >>> target_margin(Logit(), [0.5])
     array([0.])
     """
     y = np.asarray(y, dtype=float)
@@ -103,7 +103,7 @@ def residuals(
 
     Examples
     --------
-    >>> residuals(Logistic(), None, np.zeros(1), np.ones(1))
+    >>> residuals(Logit(), None, np.zeros(1), np.ones(1))
     (array([-0.5]), array([0.25]))
     """
     r = link.mean(margins) - targets
@@ -166,12 +166,12 @@ class Identity(NamedTuple):
 
 
 @part
-class Logistic(NamedTuple):
+class Logit(NamedTuple):
     """u(s) = 1 / (1 + exp(-s)).
 
     Examples
     --------
-    >>> float(Logistic().mean(0.0)), Logistic().bound()
+    >>> float(Logit().mean(0.0)), Logit().bound()
     (0.5, 0.25)
     """
 
@@ -579,7 +579,7 @@ LINKS = Table(
     "mean",
     {
         "identity": Identity(),
-        "logistic": Logistic(),
+        "logit": Logit(),
         "probit": Probit(),
         "cloglog": Cloglog(),
         "tanh": Tanh(),

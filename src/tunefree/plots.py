@@ -408,7 +408,7 @@ class MarginDisplay(_Display):
 
 
 class RidgePathDisplay(_Fitted):
-    """The regularization path of an `AveragedSGDRegressor` and the chosen penalty.
+    """The regularization path of an `RidgePathRegressor` and the chosen penalty.
 
     Parameters
     ----------
@@ -433,9 +433,9 @@ class RidgePathDisplay(_Fitted):
 
     Examples
     --------
-    >>> from tunefree import AveragedSGDRegressor
+    >>> from tunefree import RidgePathRegressor
     >>> from tunefree.plots import RidgePathDisplay
-    >>> model = AveragedSGDRegressor(alphas=[10.0, 1.0]).fit(np.eye(4), np.arange(4.0))
+    >>> model = RidgePathRegressor(alphas=[10.0, 1.0]).fit(np.eye(4), np.arange(4.0))
     >>> RidgePathDisplay.from_estimator(model).coefs.shape
     (2, 4)
     """
@@ -631,7 +631,7 @@ class WeightsDisplay(_Display):
         """
         check_is_fitted(estimator)
         more: dict[str, Any] = {"truth": truth, "errors": errors}
-        shares = getattr(estimator, "relevances_", None)
+        shares = getattr(estimator, "feature_relevances_", None)
         more["names"] = getattr(estimator, "feature_names_in_", None)
         if shares is not None:
             return cls(shares, label="share of prediction variance", **more).plot(ax, **options)
@@ -789,10 +789,10 @@ class IntervalDisplay(_Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree import LandmarkRegressor
+    >>> from tunefree import KernelRidgeRegressor
     >>> from tunefree.plots import IntervalDisplay
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> model = LandmarkRegressor(random_state=0).fit(X, X[:, 0])
+    >>> model = KernelRidgeRegressor(random_state=0).fit(X, X[:, 0])
     >>> IntervalDisplay.from_estimator(model, X).intervals.shape
     (60, 2)
     """
@@ -894,10 +894,10 @@ class CoverageDisplay(_Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree import LandmarkRegressor
+    >>> from tunefree import KernelRidgeRegressor
     >>> from tunefree.plots import CoverageDisplay
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> model = LandmarkRegressor(random_state=0).fit(X, X[:, 0])
+    >>> model = KernelRidgeRegressor(random_state=0).fit(X, X[:, 0])
     >>> CoverageDisplay.from_estimator(model, X, X[:, 0], slices=3).rows
     array([20, 20, 20])
     """
@@ -995,10 +995,10 @@ class ReliabilityDisplay(_Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from tunefree import LandmarkClassifier
+    >>> from tunefree import KernelRidgeClassifier
     >>> from tunefree.plots import ReliabilityDisplay
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> model = LandmarkClassifier(random_state=0).fit(X, X[:, 0] > 0)
+    >>> model = KernelRidgeClassifier(random_state=0).fit(X, X[:, 0] > 0)
     >>> ReliabilityDisplay.from_estimator(model, bins=5).predictions.shape
     (5,)
     """

@@ -397,7 +397,7 @@ def test_a_separator_says_what_it_has_proven(here):
 @pytest.mark.parametrize(
     "name, data, kind",
     [
-        ("ridge", "data.csv", tunefree.AveragedSGDRegressor),
+        ("ridge", "data.csv", tunefree.RidgePathRegressor),
         ("reflectron", "data.csv", tunefree.ReflectronRegressor),
         ("reflectron", "kinds.csv", tunefree.ReflectronClassifier),
         ("kernel", "data.csv", tunefree.KernelPiSTOLRegressor),
@@ -478,7 +478,7 @@ def test_grades_of_text_have_the_order_that_they_are_given(here):
 @pytest.mark.parametrize("solver", ["sgd", "exact"])
 def test_the_path_is_what_the_library_finds(here, solver):
     result = run("path", "data.csv", "--alphas", "100,1,.01", "--solver", solver, "-o", "p.csv")
-    model = tunefree.AveragedSGDRegressor(
+    model = tunefree.RidgePathRegressor(
         "geometric", solver=solver, alphas=[100, 1, 0.01], random_state=0
     ).fit(ROWS, VALUES)
     shown = np.genfromtxt(result.stdout.splitlines(), delimiter=",", names=True)

@@ -240,7 +240,9 @@ def test_days_stand_first_in_new_rows_where_they_did_in_those_learned(here):
     pandas = pytest.importorskip("pandas")
     days = pandas.date_range("2022-01-01", periods=120)
     X = pandas.DataFrame({"d": days.strftime("%d/%m/%Y"), "x": 0.5 * np.arange(120)})
-    model = tunefree.TuneFreeRegressor("linear", random_state=0).fit(X, days.day.to_numpy())
+    model = tunefree.TuneFreeRegressor(candidates=("linear",), random_state=0).fit(
+        X, days.day.to_numpy()
+    )
     save_model(model, "m")
     X[:9].to_csv("few.csv", index=False)  # they could be months, too
     said = [float(v) for v in run("predict", "m", "few.csv").stdout.split()]

@@ -52,8 +52,8 @@ SETTINGS = [
 def test_a_batch_learner_equals_its_local_run(client, setting):
     X, y = rows()
     setting = {**setting, "max_iter": 15, "random_state": 0}
-    local = tunefree.ReflectronRegressor("logistic", **setting).fit(X, y)
-    there = tfd.ReflectronRegressor("logistic", **setting).fit(
+    local = tunefree.ReflectronRegressor("logit", **setting).fit(X, y)
+    there = tfd.ReflectronRegressor("logit", **setting).fit(
         da.from_array(X, chunks=(300, 12)), da.from_array(y, chunks=300)
     )
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-10, atol=1e-10)
@@ -77,10 +77,10 @@ def test_weights_are_repetitions_over_partitions_of_any_size(client):
     weights = np.random.default_rng(1).integers(0, 3, 600).astype(float)
     repeated = np.repeat(np.arange(600), weights.astype(int))
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 10}
-    a = tfd.ReflectronRegressor("logistic", **setting).fit(
+    a = tfd.ReflectronRegressor("logit", **setting).fit(
         *(da.from_array(v, chunks=130) for v in (X, y)), da.from_array(weights, chunks=130)
     )
-    b = tfd.ReflectronRegressor("logistic", **setting).fit(
+    b = tfd.ReflectronRegressor("logit", **setting).fit(
         *(da.from_array(v[repeated], chunks=97) for v in (X, y))
     )
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9, atol=1e-11)
@@ -109,15 +109,13 @@ def test_frames_and_unknown_chunks(client):
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=y)
     frame = dd.from_pandas(frame, npartitions=3)
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 8}
-    from_frame = tfd.ReflectronRegressor("logistic", **setting).fit(
-        frame[["a", "b", "c"]], frame["y"]
-    )
+    from_frame = tfd.ReflectronRegressor("logit", **setting).fit(frame[["a", "b", "c"]], frame["y"])
     assert from_frame.feature_names_in_.tolist() == ["a", "b", "c"]
     lazy = from_frame.predict(frame[["a", "b", "c"]])
     assert isinstance(lazy, dd.Series)
     unknown = frame[["a", "b", "c"]].to_dask_array()
     assert np.isnan(unknown.chunks[0]).all()
-    from_array = tfd.ReflectronRegressor("logistic", **setting).fit(
+    from_array = tfd.ReflectronRegressor("logit", **setting).fit(
         unknown, frame["y"].to_dask_array()
     )
     np.testing.assert_allclose(from_array.coef_, from_frame.coef_, rtol=1e-12)
@@ -136,10 +134,8 @@ def test_sparse_partitions(client):
         [da.from_delayed(delayed(b), shape=b.shape, dtype=float, meta=b[:0]) for b in blocks]
     )
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 10}
-    there = tfd.ReflectronRegressor("logistic", **setting).fit(
-        stacked, da.from_array(y, chunks=100)
-    )
-    local = tunefree.ReflectronRegressor("logistic", **setting).fit(sparse.csr_array(X), y)
+    there = tfd.ReflectronRegressor("logit", **setting).fit(stacked, da.from_array(y, chunks=100))
+    local = tunefree.ReflectronRegressor("logit", **setting).fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-9, atol=1e-10)
 
 
@@ -162,10 +158,10 @@ def test_wide_sparse_rows_travel_as_the_columns_that_a_worker_has(client, monkey
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 4}
     parts = [da.from_delayed(delayed(A[i : i + 200]), (200, 200_000), float, meta=A[:0])
              for i in (0, 200)]  # fmt: skip
-    there = tfd.ReflectronRegressor("logistic", **setting).fit(
+    there = tfd.ReflectronRegressor("logit", **setting).fit(
         da.concatenate(parts), da.from_array(y, chunks=200)
     )
-    local = tunefree.ReflectronRegressor("logistic", **setting).fit(A, y)
+    local = tunefree.ReflectronRegressor("logit", **setting).fit(A, y)
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-8, atol=1e-11)
     assert asked and max(asked) < 10_000
 
@@ -175,7 +171,7 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     X, y = rows(2000)
     arrays = da.from_array(X, chunks=(250, 12)), da.from_array(y, chunks=250)
     model = tfd.ReflectronRegressor(
-        "logistic", validation_fraction=0.0, potential="euclidean", max_iter=15, random_state=0
+        "logit", validation_fraction=0.0, potential="euclidean", max_iter=15, random_state=0
     )
     calm, dealt = model.fit(*arrays).coef_.copy(), []
     pid = client.submit(os.getpid, pure=False).result()
@@ -202,7 +198,7 @@ def test_what_workers_ask_of_others_adds_up(client, monkeypatch):
     """Asking one worker only, the client asks that, which asks the other."""
     X, y = rows(400)
     arrays = da.from_array(X, chunks=(100, 12)), da.from_array(y, chunks=100)
-    model = tfd.ReflectronRegressor("logistic", validation_fraction=0.0, max_iter=5)
+    model = tfd.ReflectronRegressor("logit", validation_fraction=0.0, max_iter=5)
     model.potential = "euclidean"
     wide = model.fit(*arrays).coef_
     monkeypatch.setattr("tunefree.dask.cluster._ASKED", 1)
@@ -232,7 +228,7 @@ def _memory(reset=False):
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
-@pytest.mark.parametrize("name", ["ReflectronRegressor", "AveragedSGDRegressor"])
+@pytest.mark.parametrize("name", ["ReflectronRegressor", "RidgePathRegressor"])
 def test_a_worker_holds_less_than_three_times_its_partition(client, name):
     def fit(n):
         X = da.random.default_rng(0).normal(size=(2 * n, 100), chunks=(n, 100))
@@ -266,7 +262,7 @@ def test_no_task_gathers_the_rows(client):
                 self.seen[str(key)] = max(nbytes or 0, self.seen.get(str(key), 0))
 
     client.register_plugin(Sizes(), name="sizes")
-    tfd.ReflectronRegressor("logistic", max_iter=5, potential="euclidean").fit(
+    tfd.ReflectronRegressor("logit", max_iter=5, potential="euclidean").fit(
         da.from_array(X, chunks=(500, 20)), da.from_array(y, chunks=500)
     )
     seen = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["sizes"].seen)
@@ -361,7 +357,7 @@ def test_a_round_that_hangs_names_its_partition(impatient):
 def test_bad_rows_are_named(client, spoil, message):
     X, y = spoil(*rows(400))
     with pytest.raises(ValueError, match=message):
-        tfd.ReflectronRegressor("logistic").fit(
+        tfd.ReflectronRegressor("logit").fit(
             da.from_array(X, chunks=100), da.from_array(y, chunks=100)
         )
 
@@ -378,7 +374,7 @@ def test_what_is_not_a_dask_collection_is_refused(client):
         tfd.PiSTOLClassifier().fit(X, y > 0.5)
 
 
-@pytest.mark.parametrize("name", ["AveragedSGDRegressor", "ReflectronRegressor"])
+@pytest.mark.parametrize("name", ["RidgePathRegressor", "ReflectronRegressor"])
 def test_one_absurd_entry_is_taken_as_missing_here_as_in_memory(client, name):
     """One target of 1e30, or one entry of X: the policy and the warning are those of memory."""
     rng = np.random.default_rng(0)
@@ -403,7 +399,7 @@ def test_a_failed_refit_on_a_cluster_leaves_the_model_that_was(client, monkeypat
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     rows = da.from_array(X, chunks=(100, 3)), da.from_array(X[:, 0], chunks=100)
-    model = tunefree.dask.AveragedSGDRegressor().fit(*rows, client=client)
+    model = tunefree.dask.RidgePathRegressor().fit(*rows, client=client)
     before = vars(model).copy()
     for problem in (KeyboardInterrupt, RuntimeError):
 

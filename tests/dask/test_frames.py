@@ -86,9 +86,9 @@ def test_a_partition_that_cannot_be_learned_from_is_named(
 
 def test_rows_of_another_shape_are_refused_before_work_starts(client, frame):
     with pytest.raises(NotFittedError):
-        tfd.ReflectronRegressor("logistic").predict(frame[["a"]])
+        tfd.ReflectronRegressor("logit").predict(frame[["a"]])
     with pytest.raises(NotFittedError):
-        tfd.ReflectronRegressor("logistic").to_local()
+        tfd.ReflectronRegressor("logit").to_local()
     model = tfd.ReflectronRegressor(link="identity", **FAST).fit(frame[COLUMNS], frame["number"])
     with pytest.raises(ValueError, match="(?s)missing.*flag"):
         model.predict(frame[["a", "b", "whole"]])
@@ -100,4 +100,4 @@ def test_rows_of_another_shape_are_refused_before_work_starts(client, frame):
 
 def test_streams_are_for_the_local_estimators():
     assert not hasattr(tfd.PiSTOLClassifier(), "partial_fit")
-    assert not hasattr(tfd.AveragedSGDRegressor(), "fit_source")
+    assert not hasattr(tfd.RidgePathRegressor(), "fit_source")

@@ -42,8 +42,8 @@ SETTINGS = [
 def test_sums_give_the_local_exact_fit(client, setting, n_targets):
     X, y = rows(n_targets=n_targets)
     weights = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
-    local = tunefree.AveragedSGDRegressor(solver="exact", **setting).fit(X, y, weights)
-    there = tfd.AveragedSGDRegressor(**setting).fit(cut(X), cut(y), cut(weights))
+    local = tunefree.RidgePathRegressor(solver="exact", **setting).fit(X, y, weights)
+    there = tfd.RidgePathRegressor(**setting).fit(cut(X), cut(y), cut(weights))
     assert there.solver_ == "exact"
     np.testing.assert_allclose(there.alphas_, local.alphas_, rtol=1e-10)
     np.testing.assert_allclose(there.validation_scores_, local.validation_scores_, rtol=1e-8)
@@ -57,16 +57,16 @@ def test_sparse_rows_are_solved_like_dense_ones(client):
     X, y = rows(400)
     X[np.abs(X) < 2.0] = 0.0
     pieces = cut(X, 100).map_blocks(sparse.csr_array, dtype=float)
-    there = tfd.AveragedSGDRegressor().fit(pieces, cut(y, 100))
-    local = tunefree.AveragedSGDRegressor(solver="exact").fit(X, y)
+    there = tfd.RidgePathRegressor().fit(pieces, cut(y, 100))
+    local = tunefree.RidgePathRegressor(solver="exact").fit(X, y)
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-10, atol=1e-10)
 
 
 def test_one_partition_is_the_local_run(client):
     X, y = rows()
     setting = {"solver": "sgd", "max_iter": 3, "random_state": 0}
-    local = tunefree.AveragedSGDRegressor(**setting).fit(X, y)
-    there = tfd.AveragedSGDRegressor(**setting).fit(cut(X, 900), cut(y, 900))
+    local = tunefree.RidgePathRegressor(**setting).fit(X, y)
+    there = tfd.RidgePathRegressor(**setting).fit(cut(X, 900), cut(y, 900))
     np.testing.assert_allclose(there.validation_scores_, local.validation_scores_, rtol=1e-9)
     np.testing.assert_allclose(there.coefs_, local.coefs_, rtol=1e-8, atol=1e-10)
     assert there.alpha_ == local.alpha_
@@ -79,14 +79,14 @@ def test_averaged_runs_predict_nearly_as_well_as_one(client, average, store):
     X, y = rows(3000, seed=2)
     X_new, y_new, X, y = X[2000:], y[2000:], X[:2000], y[:2000]
     setting = {"average": average, "solver": "sgd", "random_state": 0}
-    alone = tunefree.AveragedSGDRegressor(**setting)
+    alone = tunefree.RidgePathRegressor(**setting)
     pieces = cut(X, 500)
     if store == "sparse":
         pieces = pieces.map_blocks(sparse.csr_array, dtype=float)
         alone.fit(sparse.csr_array(X), y)
     else:
         alone.fit(X, y)
-    there = tfd.AveragedSGDRegressor(**setting).fit(pieces, cut(y, 500))
+    there = tfd.RidgePathRegressor(**setting).fit(pieces, cut(y, 500))
     assert there.score(X_new, y_new) > alone.score(X_new, y_new) - 0.02
     assert there.coefs_.shape == (50, 8)
 
@@ -94,24 +94,24 @@ def test_averaged_runs_predict_nearly_as_well_as_one(client, average, store):
 def test_a_path_too_long_to_keep_is_not_sent(client, monkeypatch):
     X, y = rows(500)
     setting = {"solver": "sgd", "max_iter": 2, "random_state": 0}
-    whole = tfd.AveragedSGDRegressor(**setting).fit(cut(X), cut(y))
+    whole = tfd.RidgePathRegressor(**setting).fit(cut(X), cut(y))
     monkeypatch.setattr("tunefree.estimators.ridge.MOST_KEPT", 10)
-    one = tfd.AveragedSGDRegressor(**setting).fit(cut(X), cut(y))
+    one = tfd.RidgePathRegressor(**setting).fit(cut(X), cut(y))
     np.testing.assert_allclose(one.coef_, whole.coef_, rtol=1e-9)
     assert not hasattr(one, "coefs_")
 
 
 MODELS = {
-    "AveragedSGDRegressor": [{}, {"solver": "sgd", "max_iter": 2}],
-    "LandmarkClassifier": [{}],
-    "LandmarkRegressor": [{}],
+    "RidgePathRegressor": [{}, {"solver": "sgd", "max_iter": 2}],
+    "KernelRidgeClassifier": [{}],
+    "KernelRidgeRegressor": [{}],
     "OptimisticPerceptron": [{"max_iter": 5}],
     "PiSTOLClassifier": [{}],
     "PiSTOLRegressor": [{}],
     "ReflectronClassifier": [{"max_iter": 5}],
     "ReflectronRegressor": [{"max_iter": 5, "link": "identity"}],
-    "TuneFreeClassifier": [{"family": "linear"}],
-    "TuneFreeRegressor": [{"family": "linear"}],
+    "TuneFreeClassifier": [{"candidates": ("linear",)}],
+    "TuneFreeRegressor": [{"candidates": ("linear",)}],
 }
 
 

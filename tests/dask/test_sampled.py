@@ -24,9 +24,9 @@ LABELS = np.where(Y > 0.3, "b", np.where(Y < -0.5, "a", "c"))
 @pytest.mark.parametrize(
     "name, y, options",
     [
-        ("LandmarkRegressor", Y, {}),
-        ("LandmarkClassifier", LABELS, {"kernel": "laplacian"}),
-        ("TuneFreeRegressor", Y, {"family": "kernel"}),
+        ("KernelRidgeRegressor", Y, {}),
+        ("KernelRidgeClassifier", LABELS, {"kernel": "laplacian"}),
+        ("TuneFreeRegressor", Y, {"candidates": ("kernel",)}),
     ],
 )
 def test_sums_over_partitions_are_those_over_a_source(client, monkeypatch, name, y, options):
@@ -47,6 +47,6 @@ def test_linear_models_of_a_stack_are_averaged_runs(client, monkeypatch):
     monkeypatch.setattr(auto, "EXACT", 300)
     y = X @ [1.0, -2.0] > 0.1
     rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
-    model = tfd.TuneFreeClassifier(family="linear", random_state=0).fit(*rows)
+    model = tfd.TuneFreeClassifier(candidates=("linear",), random_state=0).fit(*rows)
     assert "Fitted on all 900 rows: linear" in model.report_.reason
     assert model.score(*rows) > 0.95

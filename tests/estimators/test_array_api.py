@@ -13,15 +13,15 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
 Y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=300)
 CASES = [
-    ("AveragedSGDRegressor", {}),
+    ("RidgePathRegressor", {}),
     ("ReflectronRegressor", {"link": "identity"}),
     ("ReflectronRegressor", {"link": "identity", "potential": "euclidean", "n_splits": 1}),
     ("ReflectronClassifier", {}),
-    ("LandmarkRegressor", {}),
-    ("LandmarkRegressor", {"n_landmarks": 50}),
-    ("LandmarkRegressor", {"n_landmarks": 50, "kernel": "laplacian"}),
-    ("LandmarkRegressor", {"n_landmarks": 50, "kernel": "linear"}),
-    ("LandmarkClassifier", {"n_landmarks": 50}),
+    ("KernelRidgeRegressor", {}),
+    ("KernelRidgeRegressor", {"n_landmarks": 50}),
+    ("KernelRidgeRegressor", {"n_landmarks": 50, "kernel": "laplacian"}),
+    ("KernelRidgeRegressor", {"n_landmarks": 50, "kernel": "linear"}),
+    ("KernelRidgeClassifier", {"n_landmarks": 50}),
 ]
 
 
@@ -53,7 +53,7 @@ def test_models_are_those_of_numpy(name, options, dtype):
 
 
 def test_a_model_of_numpy_predicts_arrays_of_others_but_not_the_other_way_round():
-    model = tunefree.AveragedSGDRegressor().fit(X, Y)
+    model = tunefree.RidgePathRegressor().fit(X, Y)
     expected = model.predict(X)
     with config_context(array_api_dispatch=True):
         np.testing.assert_allclose(back(model.predict(there(X))), expected, rtol=1e-12)
@@ -67,6 +67,6 @@ def test_a_model_of_numpy_predicts_arrays_of_others_but_not_the_other_way_round(
     [(np.full((3, 4), np.nan), "NaN or infinity"), (X[:, :3], "4 features are expected")],
 )
 def test_rows_that_cannot_be_predicted_are_refused(rows, message):
-    model = tunefree.AveragedSGDRegressor().fit(X, Y)
+    model = tunefree.RidgePathRegressor().fit(X, Y)
     with config_context(array_api_dispatch=True), pytest.raises(ValueError, match=message):
         model.predict(there(rows))

@@ -90,7 +90,7 @@ def test_a_linear_problem_and_a_crossed_one():
     model = TuneFreeRegressor(random_state=0).fit(X[:260], y[:260])
     assert "kernel" in [*model.chosen_][0] and model.score(X[260:], y[260:]) > 0.8
     assert sum(model.chosen_.values()) == pytest.approx(1.0)
-    assert set(np.argsort(-model.relevances_)[:2]) == {0, 1}
+    assert set(np.argsort(-model.feature_relevances_)[:2]) == {0, 1}
 
 
 @pytest.mark.parametrize("n", [300, 2500])
@@ -110,13 +110,13 @@ def test_few_weights_of_many_are_found_by_the_reflectron():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 400))
     y = X[:, :5] @ [1.0, -1.0, 1.0, -1.0, 1.0] + 0.5 * rng.normal(size=500)
-    model = TuneFreeRegressor("linear", random_state=0).fit(X[:200], y[:200])
+    model = TuneFreeRegressor(candidates=("linear",), random_state=0).fit(X[:200], y[:200])
     assert [*model.chosen_][0] == "Reflectron" and model.score(X[200:], y[200:]) > 0.9
     assert all("Reflectron" not in r["candidate"] for r in _narrow(X, y).leaderboard_)
 
 
 def _narrow(X, y):
-    return TuneFreeRegressor("linear", random_state=0).fit(X[:, :20], y)
+    return TuneFreeRegressor(candidates=("linear",), random_state=0).fit(X[:, :20], y)
 
 
 def test_kernel_pistol_judges_itself_honestly():
@@ -196,15 +196,17 @@ def test_relevances_are_per_column_free_of_units_and_add_up():
     frame.loc[::11, "b"] = np.nan
     y = 2 * frame["a"] + 3 * (frame["city"] == "Rome") + 0.1 * rng.normal(size=400)
     one = TuneFreeRegressor(random_state=0).fit(frame, y)
-    assert one.relevances_.shape == (4,) and one.relevances_.sum() == pytest.approx(1.0)
+    assert one.feature_relevances_.shape == (4,) and one.feature_relevances_.sum() == pytest.approx(
+        1.0
+    )
     # Independent columns of an additive function: shares of its variance.
-    assert one.relevances_ == pytest.approx([4 / 6, 0, 0, 2 / 6], abs=0.08)
-    levels = one.relevances_by_level_["city"]
+    assert one.feature_relevances_ == pytest.approx([4 / 6, 0, 0, 2 / 6], abs=0.08)
+    levels = one.level_relevances_["city"]
     assert max(levels, key=levels.get) == "Rome" and set(levels) == {"Bern", "Oslo", "Rome"}
-    assert sum(levels.values()) == pytest.approx(one.relevances_[3])
+    assert sum(levels.values()) == pytest.approx(one.feature_relevances_[3])
     assert [*one.report_.relevances][:2] == ["a", "city"]
     two = TuneFreeRegressor(random_state=0).fit(frame.assign(a=frame["a"] * 1024.0), 8.0 * y)
-    assert two.relevances_ == pytest.approx(one.relevances_, abs=0.02)
+    assert two.feature_relevances_ == pytest.approx(one.feature_relevances_, abs=0.02)
 
 
 def test_permutation_importances_are_those_of_new_rows():
@@ -258,8 +260,8 @@ def test_a_linear_stack_tells_relevances_and_permutations_agree():
 
     X, _, rng = crossed(400)
     y = X @ [2.0, 1.0, 0.0, 0.0] + 0.1 * rng.normal(size=400)
-    model = TuneFreeRegressor("linear", random_state=0).fit(X[:200], y[:200])
-    assert model.relevances_ == pytest.approx([0.8, 0.2, 0.0, 0.0], abs=0.06)
+    model = TuneFreeRegressor(candidates=("linear",), random_state=0).fit(X[:200], y[:200])
+    assert model.feature_relevances_ == pytest.approx([0.8, 0.2, 0.0, 0.0], abs=0.06)
     # The increase of the squared error on new rows is twice the variance of the column's part.
     found = permutation_importance(
         model, X[200:], y[200:], scoring="neg_mean_squared_error", n_repeats=10, random_state=0
@@ -317,7 +319,7 @@ def test_declared_categories_are_learned_level_by_level(tmp_path):
     y = effect[X[:, 0].astype(int)] + 0.1 * rng.normal(size=900)
     model = TuneFreeRegressor(categorical_features=[0], random_state=0).fit(X[:600], y[:600])
     assert model.score(X[600:], y[600:]) > 0.95
-    assert model.relevances_[0] > 0.95 and len(model.relevances_by_level_["x0"]) == 40
+    assert model.feature_relevances_[0] > 0.95 and len(model.level_relevances_["x0"]) == 40
     save_model(model, tmp_path / "model")
     again = load_model(tmp_path / "model")
     assert again.categorical_features == [0]
@@ -327,7 +329,7 @@ def test_declared_categories_are_learned_level_by_level(tmp_path):
 
 def test_the_family_and_the_budget_bound_what_is_tried():
     X, y, _ = crossed(200)
-    model = TuneFreeClassifier("linear", random_state=0).fit(X, y > 0)
+    model = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(X, y > 0)
     assert all("kernel" not in row["candidate"] for row in model.leaderboard_)
     model = TuneFreeClassifier(budget=0.01, random_state=0).fit(X, y > 0)
     ran = [row["candidate"] for row in model.leaderboard_ if row["risk"] is not None]
@@ -346,10 +348,10 @@ def test_mixed_frames_go_in_and_units_make_no_difference():
     frame["city"] = rng.choice(["Rome", "Oslo", None], len(X))
     frame.loc[::7, "a"] = np.nan
     target = np.where(frame["city"] == "Rome", "yes", "no")
-    one = TuneFreeClassifier("linear", random_state=0).fit(frame, target)
+    one = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(frame, target)
     assert one.score(frame, target) > 0.99
     scaled = frame.assign(a=frame["a"] * 1e6, b=frame["b"] * 1e-6)
-    two = TuneFreeClassifier("linear", random_state=0).fit(scaled, target)
+    two = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(scaled, target)
     assert (one.predict(frame) == two.predict(scaled)).mean() > 0.98
 
 
@@ -427,8 +429,12 @@ def test_what_cannot_judge_is_named(options, y, words):
 def test_class_weights_are_weights_of_rows():
     X, y, _ = crossed(120)
     y = (y > 0.3).astype(int)
-    one = TuneFreeClassifier("linear", class_weight={0: 1, 1: 3}, random_state=0).fit(X, y)
-    two = TuneFreeClassifier("linear", random_state=0).fit(X, y, sample_weight=1 + 2 * y)
+    one = TuneFreeClassifier(candidates=("linear",), class_weight={0: 1, 1: 3}, random_state=0).fit(
+        X, y
+    )
+    two = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(
+        X, y, sample_weight=1 + 2 * y
+    )
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
 
 
@@ -437,15 +443,19 @@ def test_linear_stacks_have_coefficients_and_all_have_importances_free_of_units(
     X = pd.DataFrame({"a": rng.normal(size=200), "b": 1e6 * rng.normal(size=200),
                       "c": rng.choice(["u", "v"], 200)})  # fmt: skip
     y = X["a"] + 2e-6 * X["b"] + (X["c"] == "u") + 0.01 * rng.normal(size=200)
-    model = TuneFreeRegressor("linear", random_state=0).fit(X, y)
+    model = TuneFreeRegressor(candidates=("linear",), random_state=0).fit(X, y)
     assert model.coef_names_.tolist() == ["a", "b", "c=u", "c=v"]
     line = model.table_.transform(X) @ model.coef_ + model.intercept_
     np.testing.assert_allclose(model.predict(X), np.clip(line, y.min(), y.max()), atol=1e-8)
     shares = model.feature_importances_
     assert shares.sum() == pytest.approx(1.0) and np.argsort(shares).tolist() == [2, 0, 1]
-    again = TuneFreeRegressor("linear", random_state=0).fit(X.assign(b=X["b"] / 1e6), y)
+    again = TuneFreeRegressor(candidates=("linear",), random_state=0).fit(
+        X.assign(b=X["b"] / 1e6), y
+    )
     np.testing.assert_allclose(again.feature_importances_, shares, rtol=1e-4)
-    kinds = TuneFreeClassifier("linear", random_state=0).fit(X, pd.cut(y, 3).astype(str))
+    kinds = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(
+        X, pd.cut(y, 3).astype(str)
+    )
     if set(kinds.chosen_) == {"linear"}:
         scores = kinds.table_.transform(X) @ kinds.coef_.T + kinds.intercept_
         np.testing.assert_allclose(kinds.decision_function(X), scores, atol=1e-8)

@@ -206,7 +206,7 @@ def test_parameters_that_mean_nothing_are_named(estimator, parameters):
         refuse(estimator(cap=-1.0), "fit", "cap=", X, y)
         refuse(estimator(loss="hinge"), "fit", "loss='hinge'", X, y)
     else:
-        refuse(estimator(loss="absolute"), "fit", "loss='absolute'", X, y)
+        refuse(estimator(loss="absolute_error"), "fit", "loss='absolute_error'", X, y)
 
 
 @pytest.mark.parametrize("name", NAMES)

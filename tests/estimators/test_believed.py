@@ -9,13 +9,13 @@ import tunefree
 from tunefree._registry import estimator_class
 from tunefree.robust import limits_of_predictions, shrinkage_factor, within_limits
 
-LINEAR = ["AveragedSGDRegressor", "ReflectronRegressor"]
-REGRESSORS = [*LINEAR, "LandmarkRegressor", "KernelPiSTOLRegressor", "PiSTOLRegressor"]
+LINEAR = ["RidgePathRegressor", "ReflectronRegressor"]
+REGRESSORS = [*LINEAR, "KernelRidgeRegressor", "KernelPiSTOLRegressor", "PiSTOLRegressor"]
 
 CLASSIFIERS = [
     "PiSTOLClassifier",
     "KernelPiSTOLClassifier",
-    "LandmarkClassifier",
+    "KernelRidgeClassifier",
     "ReflectronClassifier",
     "TuneFreeClassifier",
 ]
@@ -74,7 +74,7 @@ def test_rare_classes_are_not_found_everywhere():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1300, 8))
     y = np.arange(1300) % 300 == 7
-    for name in ("LandmarkClassifier", "TuneFreeClassifier"):
+    for name in ("KernelRidgeClassifier", "TuneFreeClassifier"):
         assert not fitted(name, X[:300], y[:300]).predict(X[300:]).any()
 
 
@@ -165,7 +165,7 @@ def test_what_a_search_gains_on_noise_is_deducted():
 def test_a_searched_pattern_in_noise_is_not_believed(seed):
     rng = np.random.default_rng(1000 + seed)
     X, y = rng.normal(size=(2300, 20)), rng.integers(0, 20, 2300).astype(float)
-    told = fitted("LandmarkRegressor", X[:300], y[:300]).predict(X[300:])
+    told = fitted("KernelRidgeRegressor", X[:300], y[:300]).predict(X[300:])
     ratio = np.square(told - y[300:]).mean() / np.square(y[:300].mean() - y[300:]).mean()
     assert ratio < 1.05
 

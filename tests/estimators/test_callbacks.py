@@ -35,12 +35,12 @@ SHOWN = {
     "PiSTOL, regression": (tunefree.PiSTOLRegressor(random_state=0), REAL),
     "PiSTOL, Huber": (tunefree.PiSTOLRegressor(loss="huber", random_state=0), REAL),
     "PiSTOL, two targets": (tunefree.PiSTOLRegressor(random_state=0), np.c_[REAL, -REAL]),
-    "SGD": (tunefree.AveragedSGDRegressor(solver="sgd", max_iter=5, random_state=0), REAL),
+    "SGD": (tunefree.RidgePathRegressor(solver="sgd", max_iter=5, random_state=0), REAL),
     "Reflectron": (tunefree.ReflectronClassifier(random_state=0), SIGNS),
-    "Reflectron, mean": (tunefree.ReflectronRegressor("logistic", random_state=0), MEAN),
+    "Reflectron, mean": (tunefree.ReflectronRegressor("logit", random_state=0), MEAN),
     "Reflectron, last": (
         tunefree.ReflectronRegressor(
-            "logistic", potential="euclidean", validation_fraction=0, max_iter=30, random_state=0
+            "logit", potential="euclidean", validation_fraction=0, max_iter=30, random_state=0
         ),
         MEAN,
     ),
@@ -61,14 +61,17 @@ COUNTED = SHOWN | {
     "kernel PiSTOL, regression": (tunefree.KernelPiSTOLRegressor(random_state=0), REAL),
     "kernel Perceptron": (baselines.KernelPerceptron(max_iter=3, random_state=0), SIGNS),
     "kernel SGD": (baselines.KernelAveragedSGDRegressor(max_iter=3, random_state=0), REAL),
-    "TuneFree": (tunefree.TuneFreeClassifier("linear", random_state=0), SIGNS),
-    "TuneFree, regression": (tunefree.TuneFreeRegressor("linear", random_state=0), REAL),
+    "TuneFree": (tunefree.TuneFreeClassifier(candidates=("linear",), random_state=0), SIGNS),
+    "TuneFree, regression": (
+        tunefree.TuneFreeRegressor(candidates=("linear",), random_state=0),
+        REAL,
+    ),
 }  # fmt: skip
 # Others tell of their beginning and end.
 WHOLE = {
-    "exact ridge": (tunefree.AveragedSGDRegressor(random_state=0), REAL),
-    "landmarks": (tunefree.LandmarkClassifier(random_state=0), SIGNS),
-    "flow": (tunefree.ReflectronRegressor("logistic", solver="flow", random_state=0), MEAN),
+    "exact ridge": (tunefree.RidgePathRegressor(random_state=0), REAL),
+    "landmarks": (tunefree.KernelRidgeClassifier(random_state=0), SIGNS),
+    "flow": (tunefree.ReflectronRegressor("logit", solver="flow", random_state=0), MEAN),
     "shared": (tunefree.dynamics.SharedReflectron(random_state=0), np.c_[MEAN, 1.0 - MEAN]),
 }
 EVERY = COUNTED | WHOLE
@@ -192,7 +195,7 @@ def test_validation_rows_may_choose_an_earlier_pass():
 def test_many_passes_are_told_of_in_groups(monkeypatch):
     monkeypatch.setattr("tunefree.estimators.base._MOST", 10)
     log = Log()
-    model = tunefree.AveragedSGDRegressor(solver="sgd", max_iter=25, random_state=0)
+    model = tunefree.RidgePathRegressor(solver="sgd", max_iter=25, random_state=0)
     model.set_callbacks(log).fit(X[:5], REAL[:5])
     assert model.n_iter_ == 25 and len(log.ended()) == 9  # threes, and what is left
 

@@ -36,13 +36,13 @@ def grades(rng, n):
 
 @pytest.mark.parametrize("law", [zeros_and_tens, zeros_and_amounts, grades])
 @pytest.mark.parametrize(
-    "name", ["AveragedSGDRegressor", "ReflectronRegressor", "PiSTOLRegressor", "LandmarkRegressor"]
+    "name", ["RidgePathRegressor", "ReflectronRegressor", "PiSTOLRegressor", "KernelRidgeRegressor"]
 )
 def test_intervals_hold_the_atoms(name, law):
     """Many targets are equal: intervals do not end just beside them (n = 100)."""
     n, found = 100, []
     draws = DRAWS if law is zeros_and_tens else 8
-    for seed in range(draws if name != "LandmarkRegressor" else 6):
+    for seed in range(draws if name != "KernelRidgeRegressor" else 6):
         X, y = law(np.random.default_rng(seed), n + NEW)
         model = estimator_class(name)(random_state=0).fit(X[:n], y[:n])
         found.append(covered(model, X[n:], y[n:]))
@@ -87,7 +87,7 @@ def test_intervals_hold_rows_of_new_groups(noise):
 def test_few_groups_set_no_limit():
     rng = np.random.default_rng(0)
     X, group = rng.normal(size=(80, 2)), np.repeat(np.arange(8), 10)
-    model = tunefree.TuneFreeRegressor(family="linear", random_state=0)
+    model = tunefree.TuneFreeRegressor(candidates=("linear",), random_state=0)
     model.fit(X, X[:, 0] + rng.normal(size=80), groups=group)
     with pytest.warns(UserWarning, match="8 held-out groups are fewer than 1 / alpha - 1"):
         assert np.isinf(model.predict_interval(X)[1]).all()

@@ -119,7 +119,7 @@ def test_the_targets_tell_the_family():
     for name in ("normal", "poisson", "gamma", "tweedie", "binomial"):
         assert family_of(Y[name]) == FAMILIES[name]
     assert type(glm(max_iter=2).fit(X, Y["tweedie"]).family_) is Tweedie
-    assert family_of(np.full(9, 3.0)) == FAMILIES["normal"]
+    assert family_of(np.full(9, 3.0)) == FAMILIES["gaussian"]
     with pytest.raises(AttributeError, match="needs family= or link="):
         glm().partial_fit  # noqa: B018
     with pytest.raises(ValueError, match="need family= or link="):

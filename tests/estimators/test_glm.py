@@ -33,7 +33,7 @@ def _sparse_problem(n=200, d=40, seed=0, outputs=1):
 
 
 def _logit(**parameters):
-    return ReflectronRegressor(**{"link": "logistic", "random_state": 0} | parameters)
+    return ReflectronRegressor(**{"link": "logit", "random_state": 0} | parameters)
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -284,7 +284,7 @@ def test_hypentropy_comes_up_from_a_tiny_beta(beta, constraint):
     rng, theta = np.random.default_rng(5), np.array([2.0, -1.0, 1.5, 1.0] + 16 * [0.0])
     X = rng.uniform(-1.0, 1.0, (500, 20))
     y = 1.0 / (1.0 + np.exp(-X @ theta))
-    model = ReflectronRegressor("logistic", Hypentropy(beta), constraint).fit(X, y)
+    model = ReflectronRegressor("logit", Hypentropy(beta), constraint).fit(X, y)
     assert np.abs(model.coef_ - theta).max() < 1e-5
 
 

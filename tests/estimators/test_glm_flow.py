@@ -24,8 +24,8 @@ def _data(n=150, d=20, seed=0):
 def test_the_flow_predicts_like_the_batch_iteration(solver):
     X, y, X_test, mean = _data()
     options = {"potential": [Euclidean(), Hypentropy(1e-2)], "random_state": 0, "n_splits": 2}
-    flow = ReflectronRegressor(solver=solver, **{"link": "logistic", **options}).fit(X, y)
-    batch = ReflectronRegressor(**{"link": "logistic", **options}).fit(X, y)
+    flow = ReflectronRegressor(solver=solver, **{"link": "logit", **options}).fit(X, y)
+    batch = ReflectronRegressor(**{"link": "logit", **options}).fit(X, y)
     risks = [np.mean((m.predict(X_test) - mean) ** 2) for m in (flow, batch)]
     assert risks[0] <= 1.5 * risks[1]
     assert flow.leaderboard_[0]["risk"] <= 1.02 * batch.leaderboard_[0]["risk"]
@@ -37,17 +37,15 @@ def test_the_flow_predicts_like_the_batch_iteration(solver):
 def test_without_rows_held_out_it_ends_at_the_fit_of_the_batch_iteration():
     X, y, _, _ = _data(d=5)
     options = {"potential": "euclidean", "validation_fraction": 0.0, "max_iter": 5000}
-    flow = ReflectronRegressor(solver="flow", **{"link": "logistic", **options}).fit(X, y)
-    batch = ReflectronRegressor(tol=1e-12, patience=500, **{"link": "logistic", **options}).fit(
-        X, y
-    )
+    flow = ReflectronRegressor(solver="flow", **{"link": "logit", **options}).fit(X, y)
+    batch = ReflectronRegressor(tol=1e-12, patience=500, **{"link": "logit", **options}).fit(X, y)
     assert np.allclose(flow.coef_, batch.coef_, atol=1e-4)
     assert np.allclose(flow.intercept_, batch.intercept_, atol=1e-4)
 
 
 def test_the_rows_given_to_choose_by_are_used():
     X, y, X_test, mean = _data(60, 40)
-    model = ReflectronRegressor("logistic", solver="flow", potential=Hypentropy(1e-3))
+    model = ReflectronRegressor("logit", solver="flow", potential=Hypentropy(1e-3))
     model.fit(X, y, X_val=X_test, y_val=mean)
     risk = np.mean((model.predict(X_test) - mean) ** 2)
     assert risk == pytest.approx(model.leaderboard_[0]["risk"], rel=1e-3)
@@ -57,7 +55,7 @@ def test_weights_are_repetitions_and_storage_does_not_matter():
     X, y, _, _ = _data(60, 6)
     weights = np.arange(60) % 3
     model = ReflectronRegressor(
-        "logistic", solver="flow", potential="euclidean", n_splits=1, max_iter=200, random_state=0
+        "logit", solver="flow", potential="euclidean", n_splits=1, max_iter=200, random_state=0
     )
     one = model.fit(X, y, sample_weight=weights).coef_
     other = model.fit(np.repeat(X, weights, axis=0), np.repeat(y, weights)).coef_
@@ -86,4 +84,4 @@ def test_what_a_flow_does_not_have_is_refused(options, message):
     X, y, _, _ = _data(30, 4)
     options = {"solver": "flow", "potential": "euclidean"} | options
     with pytest.raises(ValueError, match=message):
-        ReflectronRegressor(**{"link": "logistic", **options}).fit(X, y)
+        ReflectronRegressor(**{"link": "logit", **options}).fit(X, y)

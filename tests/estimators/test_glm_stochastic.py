@@ -25,7 +25,7 @@ from tunefree.constraints import (
     Simplex,
 )
 from tunefree.kernels import RBF
-from tunefree.links import Logistic
+from tunefree.links import Logit
 from tunefree.potentials import POTENTIALS, Euclidean, Grouped, Hypentropy, PNorm, Spectral
 
 
@@ -49,14 +49,14 @@ def _problem(n=300, d=40, seed=0, outputs=1):
 
 def _walk(**parameters):
     return ReflectronRegressor(
-        solver="stochastic", random_state=0, **{"link": "logistic", **parameters}
+        solver="stochastic", random_state=0, **{"link": "logit", **parameters}
     )
 
 
 def test_passes_in_memory_come_near_the_batch_form():
     X, y, mean = _problem(1500)
     X, y, fresh, truth = X[:500], y[:500], X[500:], mean[500:]
-    batch = ReflectronRegressor("logistic", random_state=0).fit(X, y)
+    batch = ReflectronRegressor("logit", random_state=0).fit(X, y)
     errors = [np.mean((m.predict(fresh) - truth) ** 2) for m in (batch, _walk().fit(X, y))]
     assert errors[1] < 3.0 * errors[0] < 3e-3
     assert np.var(truth) > 0.05
@@ -116,10 +116,8 @@ def test_streams_of_labels_and_of_several_targets():
 
 def test_a_stream_goes_on_from_a_fit_and_from_a_prior():
     X, y, _ = _problem(400)
-    before = ReflectronRegressor("logistic", random_state=0).fit(X, y)
-    model = ReflectronRegressor("logistic", random_state=0, step=1e-9, potential="euclidean").fit(
-        X, y
-    )
+    before = ReflectronRegressor("logit", random_state=0).fit(X, y)
+    model = ReflectronRegressor("logit", random_state=0, step=1e-9, potential="euclidean").fit(X, y)
     model.coef_, model.intercept_ = before.coef_, before.intercept_
     model.partial_fit(X, y)
     assert np.allclose(model.coef_, before.coef_, atol=1e-6)
@@ -151,7 +149,7 @@ def test_the_steps_of_theorems(step, solver):
     X, y, mean = _problem(400, 10)
     parameters = {"standardize": False, "fit_intercept": False, "validation_fraction": 0.0}
     model = ReflectronRegressor(
-        "logistic", solver=solver, step=step, potential=PNorm(1.5), max_iter=100, patience=100,
+        "logit", solver=solver, step=step, potential=PNorm(1.5), max_iter=100, patience=100,
         random_state=0, **parameters,
     )  # fmt: skip
     with warnings.catch_warnings():
@@ -170,8 +168,8 @@ def test_theorems_steps_need_what_the_theorems_need():
     for parameters in ({"potential": "hypentropy"}, {"potential": "power"},
                        {"potential": "euclidean", "weight": np.abs}):  # fmt: skip
         with pytest.raises(ValueError, match="give"):
-            ReflectronRegressor(step="theorem-4.1", **{"link": "logistic", **parameters}).fit(X, y)
-    ReflectronRegressor("logistic", step="theorem-4.1", potential="hypentropy", constraint="l1",
+            ReflectronRegressor(step="theorem-4.1", **{"link": "logit", **parameters}).fit(X, y)
+    ReflectronRegressor("logit", step="theorem-4.1", potential="hypentropy", constraint="l1",
                         max_iter=3).fit(X, y)  # fmt: skip
 
 
@@ -203,17 +201,17 @@ def test_the_kernel_form_is_the_alphatron():
     X, y = _rings(60)
     kernel, step, passes = RBF(1.5), 2.0, 25
     model = ReflectronRegressor(
-        "logistic", feature_map=kernel, step=step, max_iter=passes + 1, patience=1000,
+        "logit", feature_map=kernel, step=step, max_iter=passes + 1, patience=1000,
         fit_intercept=False, standardize=False, validation_fraction=0.0, random_state=0,
     )  # fmt: skip
     with pytest.warns(UserWarning, match="passes were not enough"):
         model.fit(X, y)
     K, alpha = kernel.gram(X, X), np.zeros(60)
     for _ in range(passes):
-        alpha -= step / 60 * (Logistic().mean(K @ alpha) - y)
-    assert np.allclose(model.predict(X), Logistic().mean(K @ alpha), atol=1e-7)
+        alpha -= step / 60 * (Logit().mean(K @ alpha) - y)
+    assert np.allclose(model.predict(X), Logit().mean(K @ alpha), atol=1e-7)
     fresh, _ = _rings(20, 3)
-    expected = Logistic().mean(kernel.gram(fresh, X) @ alpha)
+    expected = Logit().mean(kernel.gram(fresh, X) @ alpha)
     assert np.allclose(model.predict(fresh), expected, atol=1e-6)
 
 
@@ -237,7 +235,7 @@ def test_the_kernel_form_is_the_alphatron():
 )  # fmt: skip
 def test_bad_parameters_are_refused_in_one_sentence(parameters, message):
     X, y, _ = _problem(50, 4)
-    model = ReflectronRegressor(random_state=0, max_iter=5, **{"link": "logistic", **parameters})
+    model = ReflectronRegressor(random_state=0, max_iter=5, **{"link": "logit", **parameters})
     if message is None:
         assert np.isfinite(model.fit(X, y).coef_).all()
         return
@@ -265,7 +263,7 @@ def test_bad_streams_are_refused_and_change_nothing():
     with pytest.raises(ValueError, match="outputs"):
         several.partial_fit(X, y)
     with pytest.raises(ValueError, match="does not support feature_map"):
-        ReflectronRegressor("logistic", feature_map=abs).partial_fit(X, y)
+        ReflectronRegressor("logit", feature_map=abs).partial_fit(X, y)
 
 
 # --- The unit of a stream ------------------------------------------------------------------------
@@ -287,8 +285,8 @@ def test_all_columns_times_one_factor_are_the_same_stream(name, factor):
     X, y, _ = _problem(600, 10)
     if FREE[name].get("link") == "identity":
         y = X[:, 0] - 2.0 * X[:, 1]
-    plain = ReflectronRegressor(**{"link": "logistic"} | FREE[name]).partial_fit(X, y)
-    scaled = ReflectronRegressor(**{"link": "logistic"} | FREE[name]).partial_fit(factor * X, y)
+    plain = ReflectronRegressor(**{"link": "logit"} | FREE[name]).partial_fit(X, y)
+    scaled = ReflectronRegressor(**{"link": "logit"} | FREE[name]).partial_fit(factor * X, y)
     assert np.allclose(scaled.predict(factor * X), plain.predict(X), rtol=1e-6, atol=1e-9)
     assert plain.score(X, y) > 0.3
     assert scaled.leaderboard_[0]["step"] == plain.leaderboard_[0]["step"]
@@ -302,9 +300,9 @@ def test_chunks_make_no_difference_while_the_unit_is_learned(form, rows, empty):
     X = 0.03 * X
     X[:empty] = 0.0
     parameters = {"potential": ["euclidean", "hypentropy"]}
-    whole = ReflectronRegressor(**{"link": "logistic", **parameters}).partial_fit(form(X), y)
+    whole = ReflectronRegressor(**{"link": "logit", **parameters}).partial_fit(form(X), y)
     for size in (1, 7, 64):
-        model = ReflectronRegressor(**{"link": "logistic", **parameters})
+        model = ReflectronRegressor(**{"link": "logit", **parameters})
         for start in range(0, rows, size):
             part = slice(start, start + size)
             model.partial_fit(form(X[part]), y[part])
@@ -319,27 +317,27 @@ def test_without_units_of_columns_a_stream_is_learned_as_it_is():
     X, y, _ = _problem(300, 5)
     X, w, b, step = 0.1 * X, np.zeros(5), 0.0, 2.0
     model = ReflectronRegressor(
-        "logistic", potential="euclidean", step=step, average=None, standardize=False
+        "logit", potential="euclidean", step=step, average=None, standardize=False
     ).partial_fit(X, y)
     for x, target in zip(X, y, strict=True):
         r = 1.0 / (1.0 + np.exp(-(w @ x + b))) - target
         w, b = w - step * r * x, b - step * r
     assert np.allclose(model.coef_, w, rtol=1e-9) and np.allclose(model.intercept_, b)
     within = ReflectronRegressor(
-        "logistic", potential="euclidean", constraint=L1Ball(0.5)
+        "logit", potential="euclidean", constraint=L1Ball(0.5)
     ).partial_fit(X, y)
-    free = ReflectronRegressor("logistic", potential="euclidean").partial_fit(X, y)
+    free = ReflectronRegressor("logit", potential="euclidean").partial_fit(X, y)
     assert 0.2 < np.abs(within.coef_).sum() <= 0.5 * (1.0 + 1e-9) < np.abs(free.coef_).sum()
 
 
-@pytest.mark.parametrize("link", ["identity", "logistic"])
+@pytest.mark.parametrize("link", ["identity", "logit"])
 def test_a_stream_that_diverged_predicts_the_mean_and_says_so(link):
     X, y, _ = _problem(400)
     y = 1e6 * y if link == "identity" else y
     step = 1e3 if link == "identity" else 1e308
     potential = PNorm(1.5) if link == "identity" else Hypentropy(1e-2)
     model = ReflectronRegressor(link, potential, step=step)
-    if link == "logistic":
+    if link == "logit":
         model.set_params(weight=lambda s: 1.0 + 0.0 * s)
     with pytest.warns(ConvergenceWarning, match="diverged"):
         model.partial_fit(X, y)
@@ -350,7 +348,7 @@ def test_a_stream_that_diverged_predicts_the_mean_and_says_so(link):
         assert not free.set_params(weight=model.weight).partial_fit(X, y).coef_.any()
 
 
-@pytest.mark.parametrize("link", ["identity", "logistic"])
+@pytest.mark.parametrize("link", ["identity", "logit"])
 @pytest.mark.parametrize(
     "potential",
     [Hypentropy(1.0), Hypentropy(1e2), Hypentropy(1e6), Spectral(Hypentropy(1e2)),
@@ -358,7 +356,7 @@ def test_a_stream_that_diverged_predicts_the_mean_and_says_so(link):
 )  # fmt: skip
 def test_streams_learn_with_a_hypentropy_of_any_beta(link, potential):
     X, y, _ = _problem(1100, 60)
-    y = y if link == "logistic" else 0.3 + X[:, 0] - 0.5 * X[:, 1]
+    y = y if link == "logit" else 0.3 + X[:, 0] - 0.5 * X[:, 1]
     stream = ReflectronRegressor(link, potential).partial_fit(X, y)
     assert np.mean((stream.predict(X) - y) ** 2) < 0.15 * np.var(y)
 
@@ -367,8 +365,8 @@ def test_a_stream_that_the_mean_would_have_predicted_better_says_so():
     """Means within ends are never far off: coins, by steps that are far too long."""
     rng = np.random.default_rng(0)
     X, coins = rng.uniform(-1, 1, (2000, 10)), rng.integers(0, 2, 2000)
-    ReflectronRegressor("logistic").partial_fit(X, coins).predict(X)  # has nothing to say
-    stream = ReflectronRegressor("logistic", "euclidean", step=1e3)
+    ReflectronRegressor("logit").partial_fit(X, coins).predict(X)  # has nothing to say
+    stream = ReflectronRegressor("logit", "euclidean", step=1e3)
     with pytest.warns(ConvergenceWarning, match="mean would have predicted this stream better"):
         stream.partial_fit(X, coins).predict(X)
 
@@ -376,9 +374,7 @@ def test_a_stream_that_the_mean_would_have_predicted_better_says_so():
 def test_a_model_file_keeps_rows_that_wait_for_the_unit(tmp_path):
     X, y, _ = _problem(100, 6)
     for rows in (X, sparse.csr_array(X)):
-        model = ReflectronRegressor("logistic", potential="hypentropy").partial_fit(
-            rows[:20], y[:20]
-        )
+        model = ReflectronRegressor("logit", potential="hypentropy").partial_fit(rows[:20], y[:20])
         save_model(model, tmp_path / "model")
         again = load_model(tmp_path / "model")
         for one in (model, again):
@@ -411,7 +407,7 @@ def _forms(**parameters):
     """Coefficients in every form of use, of rows whose unit is far from 1."""
     X, y, _ = _problem(80, 4, outputs=2)
     X = 30.0 * X
-    given = {"link": "logistic", "max_iter": 3, "random_state": 0, **parameters}
+    given = {"link": "logit", "max_iter": 3, "random_state": 0, **parameters}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return {
@@ -448,14 +444,12 @@ def test_outputs_are_one_matrix_unless_each_is_on_its_own():
     parameters = {"potential": PNorm(1.2), "step": 0.2, "max_iter": 3, "validation_fraction": 0.0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        whole = ReflectronRegressor(**{"link": "logistic", **parameters}).fit(X, y).coef_
+        whole = ReflectronRegressor(**{"link": "logit", **parameters}).fit(X, y).coef_
         each = (
-            ReflectronRegressor(per_output=True, **{"link": "logistic", **parameters})
-            .fit(X, y)
-            .coef_
+            ReflectronRegressor(per_output=True, **{"link": "logit", **parameters}).fit(X, y).coef_
         )
         alone = [
-            ReflectronRegressor(**{"link": "logistic", **parameters}).fit(X, y[:, j]).coef_
+            ReflectronRegressor(**{"link": "logit", **parameters}).fit(X, y[:, j]).coef_
             for j in range(2)
         ]
     assert np.allclose(each, alone, rtol=1e-9)
@@ -466,14 +460,12 @@ def test_per_output_streams_are_separate_models():
     X, y, _ = _problem(500, 10, outputs=2)
     parameters = {"potential": PNorm(1.2), "step": 0.2}
     each = (
-        ReflectronRegressor(per_output=True, **{"link": "logistic", **parameters})
+        ReflectronRegressor(per_output=True, **{"link": "logit", **parameters})
         .partial_fit(X, y)
         .coef_
     )
     for j in range(2):
-        alone = (
-            ReflectronRegressor(**{"link": "logistic", **parameters}).partial_fit(X, y[:, j]).coef_
-        )
+        alone = ReflectronRegressor(**{"link": "logit", **parameters}).partial_fit(X, y[:, j]).coef_
         assert np.allclose(each[j], alone, rtol=1e-10)
 
 

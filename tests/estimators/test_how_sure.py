@@ -13,15 +13,15 @@ from tunefree.uncertainty.intervals import Local
 N = 400
 REGRESSORS = {
     "TuneFreeRegressor": {"random_state": 0},
-    "LandmarkRegressor": {"random_state": 0},
+    "KernelRidgeRegressor": {"random_state": 0},
     "PiSTOLRegressor": {"random_state": 0},
     "KernelPiSTOLRegressor": {"random_state": 0, "gamma": 0.2},
-    "AveragedSGDRegressor": {"random_state": 0},
+    "RidgePathRegressor": {"random_state": 0},
     "ReflectronRegressor": {"random_state": 0, "link": "identity"},
 }
 CLASSIFIERS = {
     "TuneFreeClassifier": {"random_state": 0},
-    "LandmarkClassifier": {"random_state": 0},
+    "KernelRidgeClassifier": {"random_state": 0},
     "PiSTOLClassifier": {"random_state": 0},
     "KernelPiSTOLClassifier": {"random_state": 0, "gamma": 0.2},
     "ReflectronClassifier": {"random_state": 0},
@@ -191,7 +191,7 @@ def test_sparse_rows_and_frames_are_the_same_rows(fitted):
     one = tunefree.TuneFreeRegressor(random_state=0).fit(X, y)
     two = tunefree.TuneFreeRegressor(random_state=0).fit(frame, y)
     np.testing.assert_allclose(one.predict_interval(X)[1], two.predict_interval(frame)[1])
-    for name in ("PiSTOLRegressor", "LandmarkRegressor", "TuneFreeRegressor"):
+    for name in ("PiSTOLRegressor", "KernelRidgeRegressor", "TuneFreeRegressor"):
         made = fitted[name]
         dense, stored = (made.predict_interval(rows)[1] for rows in (X, sparse.csr_matrix(X)))
         np.testing.assert_allclose(dense, stored, rtol=1e-6)
@@ -204,7 +204,7 @@ def test_the_risk_of_few_rows_is_covered_where_a_search_saw_them():
         rng = np.random.default_rng(seed)
         X, new = rng.normal(size=(60, 5)), rng.normal(size=(2000, 5))
         y = X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.5 * rng.normal(size=60)
-        model = tunefree.LandmarkRegressor(random_state=0).fit(X, y)
+        model = tunefree.KernelRidgeRegressor(random_state=0).fit(X, y)
         truth = new[:, 0] + np.sin(2.0 * new[:, 1])
         low, high = model.risk_interval_
         held += low <= np.mean((model.predict(new) - truth) ** 2) + 0.25 <= high

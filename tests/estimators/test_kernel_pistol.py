@@ -171,7 +171,7 @@ def test_model_files(tmp_path):
         ({"kernel": lambda a, b: np.exp(a[:, :1] - 2 * b[:, :1].T)}, "not symmetric"),
         ({"kernel": lambda a, b: np.full((len(a), len(b)), np.nan)}, "NaN"),
         ({"setting": "best"}, "setting='best'"),
-        ({"loss": "absolute"}, "loss='absolute'"),
+        ({"loss": "absolute_error"}, "loss='absolute_error'"),
         ({"average": "best"}, "average='best'"),
         ({"max_iter": 0}, "max_iter=0"),
         ({"standardize": "no"}, "standardize='no'"),
@@ -204,7 +204,9 @@ def regress(X, y, w=None, **options):
     return KernelPiSTOLRegressor(random_state=0, **options).fit(X, y, w)
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber", "absolute", "epsilon_insensitive"])
+@pytest.mark.parametrize(
+    "loss", ["squared_error", "huber", "absolute_error", "epsilon_insensitive"]
+)
 def test_regression_of_a_wave(loss):
     model = regress(Z[:300], wave(Z[:300]), loss=loss)
     assert model.score(Z[300:], wave(Z[300:])) > 0.8

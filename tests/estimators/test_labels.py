@@ -6,7 +6,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from tunefree import (
     KernelPiSTOLClassifier,
-    LandmarkClassifier,
+    KernelRidgeClassifier,
     PiSTOLClassifier,
     ReflectronClassifier,
     open_source,
@@ -109,7 +109,7 @@ def test_a_reflectrons_class_weights_are_weights_of_rows():
     np.testing.assert_allclose(spelt.coef_, weighted.coef_, rtol=1e-12)
 
 
-@pytest.mark.parametrize("cls", [*STREAMS, LandmarkClassifier])
+@pytest.mark.parametrize("cls", [*STREAMS, KernelRidgeClassifier])
 def test_probabilities_have_logarithms(cls):
     X, y = example(100)
     model = cls(random_state=0).fit(X, y)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from tunefree import LandmarkClassifier, LandmarkRegressor, load_model, save_model
+from tunefree import KernelRidgeClassifier, KernelRidgeRegressor, load_model, save_model
 from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.geometry import Geometry
 from tunefree.learners.kernel.nystroem import Columns, make_landmarks, solve
@@ -58,15 +58,15 @@ def test_with_all_rows_as_landmarks_it_is_kernel_ridge_regression():
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("make", [LandmarkRegressor, LandmarkClassifier])
+@pytest.mark.parametrize("make", [KernelRidgeRegressor, KernelRidgeClassifier])
 def test_units_of_columns_make_no_difference(make, kernel):
     X, y, rng = curve()
-    y = y[:, 0] if make is LandmarkRegressor else y[:, 0] > 0
+    y = y[:, 0] if make is KernelRidgeRegressor else y[:, 0] > 0
     one = make(kernel, random_state=0).fit(X, y)
     scale = np.array([2.0**-14, 2.0**17])
     two = make(kernel, random_state=0).fit(X * scale, y)
     new = rng.normal(size=(40, 2))
-    if make is LandmarkRegressor:
+    if make is KernelRidgeRegressor:
         np.testing.assert_allclose(one.predict(new), two.predict(new * scale), atol=1e-4)
     else:
         assert (one.predict(new) == two.predict(new * scale)).mean() >= 0.95
@@ -76,7 +76,7 @@ def test_heavy_tails_call_for_ranks():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(400, 3))
     X, y = np.sinh(3 * Z), np.sin(2 * Z[:, 0])
-    model = LandmarkRegressor(random_state=0).fit(X[:300], y[:300])
+    model = KernelRidgeRegressor(random_state=0).fit(X[:300], y[:300])
     assert model.score(X[300:], y[300:]) > 0.9
 
 
@@ -85,8 +85,8 @@ def test_columns_that_do_not_matter_are_found_out(kernel):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 15))
     y = np.sin(2 * X[:, 0]) * X[:, 1]
-    model = LandmarkRegressor(kernel, random_state=0).fit(X[:600], y[:600])
-    share = model.relevance_
+    model = KernelRidgeRegressor(kernel, random_state=0).fit(X[:600], y[:600])
+    share = model.feature_relevances_
     assert share.sum() == pytest.approx(1.0)
     assert set(np.argsort(-share)[:2]) == {0, 1} and share[:2].min() > 5 * share[2:].max()
     assert model.score(X[600:], y[600:]) > 0.9
@@ -98,7 +98,7 @@ def test_codes_without_an_order_are_levels():
     codes = rng.integers(0, 12, (900, 2))
     means = rng.normal(size=(12, 12))
     y = means[codes[:, 0], codes[:, 1]] + 0.1 * rng.normal(size=900)
-    model = LandmarkRegressor(random_state=0).fit(codes[:700].astype(float), y[:700])
+    model = KernelRidgeRegressor(random_state=0).fit(codes[:700].astype(float), y[:700])
     assert model.score(codes[700:].astype(float), y[700:]) > 0.85
 
 
@@ -107,8 +107,8 @@ def test_codes_without_an_order_are_levels():
 def test_rows_held_have_no_influence_on_what_is_said_of_them(n, kernel):
     X, y, rng = curve(n, 3)
     held = np.arange(n) % 4 == 0
-    first = LandmarkRegressor(kernel, random_state=0)._learn(X, y[:, 0], held=held)
-    alone = LandmarkRegressor(kernel, random_state=0).fit(X[~held], y[~held, 0])
+    first = KernelRidgeRegressor(kernel, random_state=0)._learn(X, y[:, 0], held=held)
+    alone = KernelRidgeRegressor(kernel, random_state=0).fit(X[~held], y[~held, 0])
     told = first.held_out_values_[:, 0]
     # Each is left out alone: a little better than without all of them.
     assert np.mean((told - y[held, 0]) ** 2) < 1.05 * np.mean(
@@ -117,22 +117,22 @@ def test_rows_held_have_no_influence_on_what_is_said_of_them(n, kernel):
     if n > 700:  # then the search has not seen them
         other = y[:, 0].copy()
         other[0] += 3.0
-        again = LandmarkRegressor(kernel, random_state=0)._learn(X, other, like=first, held=held)
+        again = KernelRidgeRegressor(kernel, random_state=0)._learn(X, other, like=first, held=held)
         assert abs(again.held_out_values_[0, 0] - told[0]) < 0.02
 
 
 def test_like_takes_over_what_was_found():
     X, y, _ = curve()
-    one = LandmarkRegressor(random_state=0).fit(X[:100], y[:100, 0])
-    two = LandmarkRegressor(random_state=0)._learn(X, y[:, 0], like=one)
+    one = KernelRidgeRegressor(random_state=0).fit(X[:100], y[:100, 0])
+    two = KernelRidgeRegressor(random_state=0)._learn(X, y[:, 0], like=one)
     assert two.geometry_ is one.geometry_ and two.view_ is one.view_
 
 
 def test_many_rows_have_few_landmarks():
     X, y, _ = curve(9000)
-    model = LandmarkRegressor(random_state=0).fit(X[:8500], y[:8500, 0])
+    model = KernelRidgeRegressor(random_state=0).fit(X[:8500], y[:8500, 0])
     assert len(model.dual_coef_) < 2000 and model.score(X[8500:], y[8500:, 0]) > 0.97
-    few = LandmarkRegressor(n_landmarks=30, random_state=0).fit(X[:500], y[:500, 0])
+    few = KernelRidgeRegressor(n_landmarks=30, random_state=0).fit(X[:500], y[:500, 0])
     assert len(few.dual_coef_) == 30
 
 
@@ -141,14 +141,14 @@ def test_probabilities_are_calibrated():
     X = rng.normal(size=(3000, 2))
     p = 1 / (1 + np.exp(-3 * (X[:, 0] * X[:, 1])))
     y = rng.random(3000) < p
-    model = LandmarkClassifier(random_state=0).fit(X[:1500], y[:1500])
+    model = KernelRidgeClassifier(random_state=0).fit(X[:1500], y[:1500])
     assert np.abs(model.predict_proba(X[1500:])[:, 1] - p[1500:]).mean() < 0.07
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_model_file_keeps_it(tmp_path, kernel):
     X, y, _ = curve()
-    for model in (LandmarkRegressor(kernel), LandmarkClassifier(kernel)):
+    for model in (KernelRidgeRegressor(kernel), KernelRidgeClassifier(kernel)):
         model.fit(X, np.round(y[:, 0]).astype(int))
         save_model(model, tmp_path / "model")
         again = load_model(tmp_path / "model")
@@ -161,7 +161,7 @@ def test_single_precision_rows_get_the_predictions_of_double_ones(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 4)).astype(np.float32)
     y = X.astype(float).sum(axis=1) + 0.01 * rng.normal(size=60)
-    narrow = LandmarkRegressor(random_state=0).fit(X, y)
-    wide = LandmarkRegressor(random_state=0).fit(X.astype(float), y)
+    narrow = KernelRidgeRegressor(random_state=0).fit(X, y)
+    wide = KernelRidgeRegressor(random_state=0).fit(X.astype(float), y)
     assert narrow.predict(X).dtype == np.float32
     np.testing.assert_allclose(narrow.predict(X), wide.predict(X), rtol=0, atol=1e-4 * np.ptp(y))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree import LandmarkClassifier, LandmarkRegressor
+from tunefree import KernelRidgeClassifier, KernelRidgeRegressor
 
 
 def table(n, d=5, noise=1.0, seed=0):
@@ -39,7 +39,7 @@ def peak(model, X, y):
 )
 def test_fits_stay_within_the_limit(limit, n, d, more):
     X, y = table(n, d)
-    make = LandmarkClassifier if "loss" in more else LandmarkRegressor
+    make = KernelRidgeClassifier if "loss" in more else KernelRidgeRegressor
     y = y > 0 if "loss" in more else y
     model = make(max_memory=f"{limit}MB", random_state=0, **more)
     assert peak(model, X, y) <= limit * 1e6
@@ -47,12 +47,12 @@ def test_fits_stay_within_the_limit(limit, n, d, more):
 
 def test_a_limit_that_binds_costs_little():
     X, y = table(4200, noise=0.3)
-    few, whole = (LandmarkRegressor(max_memory=m, random_state=0) for m in ("40MB", None))
+    few, whole = (KernelRidgeRegressor(max_memory=m, random_state=0) for m in ("40MB", None))
     X, y, new, true = X[:3000], y[:3000], X[3000:], y[3000:]
     assert peak(few, X, y) <= 40e6 < peak(whole, X, y)
     errors = [np.mean((m.predict(new) - true) ** 2) for m in (few, whole)]
     assert errors[0] < 1.05 * errors[1]
-    again = LandmarkRegressor(max_memory=4e7, n_jobs=1, random_state=0).fit(X, y)
+    again = KernelRidgeRegressor(max_memory=4e7, n_jobs=1, random_state=0).fit(X, y)
     np.testing.assert_array_equal(again.dual_coef_, few.dual_coef_)
 
 
@@ -61,7 +61,7 @@ def test_a_limit_that_binds_costs_little():
 def test_a_limit_larger_than_needed_changes_no_bit(n, more):
     X, y = table(n)
     one, two = (
-        LandmarkClassifier(max_memory=m, random_state=0, **more).fit(X, y > 0)
+        KernelRidgeClassifier(max_memory=m, random_state=0, **more).fit(X, y > 0)
         for m in (None, "2GB")
     )
     np.testing.assert_array_equal(one.dual_coef_, two.dual_coef_)
@@ -72,16 +72,16 @@ def test_a_limit_larger_than_needed_changes_no_bit(n, more):
 def test_too_small_a_limit_is_refused_and_names_what_would_do(more):
     X, y = table(600)
     with pytest.raises(MemoryError, match="max_memory=1 MB is too little: LandmarkReg") as told:
-        LandmarkRegressor(max_memory="1MB", **more).fit(X, y)
+        KernelRidgeRegressor(max_memory="1MB", **more).fit(X, y)
     enough = 1.01e6 * float(re.search(r"at least ([\d.]+) MB", str(told.value))[1])
-    assert peak(LandmarkRegressor(max_memory=enough, **more), X, y) <= enough
+    assert peak(KernelRidgeRegressor(max_memory=enough, **more), X, y) <= enough
     with pytest.raises(ValueError, match="max_memory="):
-        LandmarkRegressor(max_memory="much").fit(X, y)
+        KernelRidgeRegressor(max_memory="much").fit(X, y)
 
 
 def test_a_source_is_learned_within_the_limit():
     X, y = table(9000)
-    model = LandmarkRegressor(max_memory="40MB", random_state=0)
+    model = KernelRidgeRegressor(max_memory="40MB", random_state=0)
     tracemalloc.start()
     model.fit_source((X, y))
     size = tracemalloc.get_traced_memory()[1]
@@ -95,9 +95,9 @@ def test_a_source_is_learned_within_the_limit():
 def test_the_loss_changes_by_less_than_was_asked(asked, tolerance, loss):
     X, y = table(700, noise=0.3)
     if loss is None:
-        make, more = LandmarkRegressor, {}
+        make, more = KernelRidgeRegressor, {}
     else:
-        make, more, y = LandmarkClassifier, {"loss": loss}, np.digitize(y, [-0.3, 0.3])
+        make, more, y = KernelRidgeClassifier, {"loss": loss}, np.digitize(y, [-0.3, 0.3])
     full, small = (make(compress=c, random_state=0, **more).fit(X, y) for c in (None, asked))
     report, n = small.compression_, len(full.dual_coef_)
     assert full.compression_ is None and report.n_support == n
@@ -123,15 +123,15 @@ def test_numbers_of_landmarks_and_forms_of_rows():
     X, y = table(500)
     X[np.abs(X) < 0.5] = 0.0
     options = {"compress": 40, "random_state": 0}
-    dense, csr = (LandmarkRegressor(**options).fit(rows, y) for rows in (X, sparse.csr_array(X)))
+    dense, csr = (KernelRidgeRegressor(**options).fit(rows, y) for rows in (X, sparse.csr_array(X)))
     np.testing.assert_array_equal(dense.dual_coef_, csr.dual_coef_)
     assert len(dense.dual_coef_) == dense.compression_.n_landmarks == 40
     order = np.random.default_rng(1).permutation(500)
-    again = LandmarkRegressor(**options).fit(X[order], y[order])
+    again = KernelRidgeRegressor(**options).fit(X[order], y[order])
     np.testing.assert_allclose(again.predict(X), dense.predict(X), atol=1e-6)
-    single = LandmarkRegressor(**options).fit(X.astype(np.float32), y.astype(np.float32))
+    single = KernelRidgeRegressor(**options).fit(X.astype(np.float32), y.astype(np.float32))
     assert single.dual_coef_.dtype == np.float32 and single.compression_.change < 0.2
-    linear = LandmarkRegressor("linear", compress=40).fit(X, y)
+    linear = KernelRidgeRegressor("linear", compress=40).fit(X, y)
     assert linear.compression_ is None
     with pytest.raises(ValueError, match="compress="):
-        LandmarkRegressor(compress=0).fit(X, y)
+        KernelRidgeRegressor(compress=0).fit(X, y)

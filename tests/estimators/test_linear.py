@@ -178,7 +178,7 @@ def test_probabilities_are_calibrated_on_a_logistic_model(kind):
 
 
 def test_probabilities_need_a_loss_that_has_them():
-    assert hasattr(PiSTOLClassifier("global", loss="logistic"), "predict_proba")
+    assert hasattr(PiSTOLClassifier("global", loss="log_loss"), "predict_proba")
     assert not hasattr(PiSTOLClassifier("global"), "predict_proba")
 
 
@@ -214,7 +214,7 @@ def test_a_users_own_loss_and_the_given_order():
     np.testing.assert_array_equal(model.fit(z, y, 2 * np.ones(240)).classes_, [0, 1])
 
 
-@pytest.mark.parametrize("name", [name for name in LOSSES if name != "squared"])
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "squared_error"])
 def test_a_named_loss_is_its_part(name):
     loss = LOSSES[name]
     model = PiSTOLRegressor() if loss.task == "regression" else PiSTOLClassifier("global")
@@ -226,9 +226,9 @@ def test_a_named_loss_is_its_part(name):
 
 def test_a_loss_without_a_bounded_slope_is_bounded_for_targets_and_refused_for_classes():
     _, X, y = case("classifier dense", 200)
-    squared = PiSTOLRegressor(loss=LOSSES["squared"], random_state=0).fit(X, y)
+    squared = PiSTOLRegressor(loss=LOSSES["squared_error"], random_state=0).fit(X, y)
     assert_same(squared, PiSTOLRegressor(random_state=0).fit(X, y))
-    for loss in ("squared", LOSSES["squared"]):
+    for loss in ("squared_error", LOSSES["squared_error"]):
         with pytest.raises(ValueError, match="has no bound"):
             PiSTOLClassifier(loss=loss).fit(X, y)
 

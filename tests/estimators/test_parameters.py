@@ -80,7 +80,7 @@ def test_kernel_machines_take_columns_of_any_unit(unit):
 
 
 def test_a_single_row_is_fitted_without_a_warning():
-    model = tunefree.AveragedSGDRegressor().fit(X[:1], [2.0])
+    model = tunefree.RidgePathRegressor().fit(X[:1], [2.0])
     np.testing.assert_allclose(model.predict(X[:1]), [2.0])
 
 

@@ -18,8 +18,8 @@ SEEDED = {"random_state": 0}
 KINDS = {
     "PiSTOL": tunefree.PiSTOLClassifier(**SEEDED),
     "PiSTOL, regression": tunefree.PiSTOLRegressor(**SEEDED),
-    "ridge": tunefree.AveragedSGDRegressor(**SEEDED),
-    "SGD": tunefree.AveragedSGDRegressor(solver="sgd", max_iter=3, **SEEDED),
+    "ridge": tunefree.RidgePathRegressor(**SEEDED),
+    "SGD": tunefree.RidgePathRegressor(solver="sgd", max_iter=3, **SEEDED),
     # One geometry: where two have the same risk, rounding chooses between them.
     "Reflectron": tunefree.ReflectronClassifier(potential="euclidean", max_iter=20, **SEEDED),
     "Reflectron, regression": tunefree.ReflectronRegressor(
@@ -32,10 +32,10 @@ KINDS = {
     "kernel Perceptron": baselines.KernelPerceptron(**SEEDED),
     "kernel SGD": baselines.KernelAveragedSGDClassifier(**SEEDED),
     "kernel SGD, regression": baselines.KernelAveragedSGDRegressor(**SEEDED),
-    "landmarks": tunefree.LandmarkClassifier(**SEEDED),
-    "landmarks, regression": tunefree.LandmarkRegressor(**SEEDED),
-    "TuneFree": tunefree.TuneFreeClassifier("linear", **SEEDED),
-    "TuneFree, regression": tunefree.TuneFreeRegressor("linear", **SEEDED),
+    "landmarks": tunefree.KernelRidgeClassifier(**SEEDED),
+    "landmarks, regression": tunefree.KernelRidgeRegressor(**SEEDED),
+    "TuneFree": tunefree.TuneFreeClassifier(candidates=("linear",), **SEEDED),
+    "TuneFree, regression": tunefree.TuneFreeRegressor(candidates=("linear",), **SEEDED),
 }
 STREAMS = [name for name, model in KINDS.items() if hasattr(model, "partial_fit") and name != "SGD"]
 # Proofs rest on sums in the order given; all others learn in the order of a hash of the rows.

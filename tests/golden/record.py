@@ -68,7 +68,7 @@ ROWS, COLUMNS = 160, 6
 
 # Estimator: its task and two settings beside the defaults.
 SETTINGS = {
-    "AveragedSGDRegressor": (
+    "RidgePathRegressor": (
         "numbers",
         {"solver": "sgd", "average": "tail", "alphas": [10.0, 0.1]},
         {"solver": "exact", "fit_intercept": False},
@@ -78,31 +78,31 @@ SETTINGS = {
     "KernelOptimisticPerceptron": ("classes", {"method": "auto"}, {"kernel": "poly"}),
     "KernelPiSTOLClassifier": ("classes", {"setting": "paper", "gamma": 0.1}, {"max_support": 50}),
     "KernelPiSTOLRegressor": ("numbers", {"kernel": "laplacian"}, {"gamma": 0.1, "max_iter": 2}),
-    "LandmarkClassifier": (
+    "KernelRidgeClassifier": (
         "classes",
         {"n_landmarks": 20},
         {"n_landmarks": 60},
         {"loss": "log_loss"},
         {"loss": "log_loss", "n_landmarks": 20},
     ),  # fmt: skip
-    "LandmarkRegressor": ("numbers", {"n_landmarks": 20}, {"n_landmarks": 60}),
+    "KernelRidgeRegressor": ("numbers", {"n_landmarks": 20}, {"n_landmarks": 60}),
     "OptimisticPerceptron": ("classes", {"method": "auto", "stop": "margin"}, {"step": "paper"}),
-    "PiSTOLClassifier": ("classes", {"setting": "theorem-1"}, {"loss": "logistic", "max_iter": 2}),
+    "PiSTOLClassifier": ("classes", {"setting": "theorem-1"}, {"loss": "log_loss", "max_iter": 2}),
     "PiSTOLRegressor": ("numbers", {"loss": "huber", "average": "last"}, {"cap": None}),
     "ReflectronClassifier": ("classes", {"potential": "p_norm"}, {"solver": "stochastic"}),
     "ReflectronRegressor": (
         "shares",
-        {"link": "logistic", "potential": "hypentropy", "constraint": "l1", "max_iter": 50},
+        {"link": "logit", "potential": "hypentropy", "constraint": "l1", "max_iter": 50},
         {"link": "identity", "solver": "stochastic"},
-        {"link": "logistic"},
+        {"link": "logit"},
         {"family": "binomial", "link": "learned", "max_iter": 60},
     ),
     "SharedReflectron": ("shared", {"link": "identity"}, {"potential": "euclidean"}),
     "StreamClassifier": ("classes", {"delay": 3}, {"delay": 40}),
     "StreamRegressor": ("numbers", {"delay": 3}, {"delay": 40}),
     "TablePreprocessor": ("table", {"max_levels": 2}, {"sparse_output": True}),
-    "TuneFreeClassifier": ("classes", {"family": "linear"}, {"family": "kernel"}),
-    "TuneFreeRegressor": ("numbers", {"family": "linear"}, {"family": "kernel"}),
+    "TuneFreeClassifier": ("classes", {"candidates": ("linear",)}, {"candidates": ("kernel",)}),
+    "TuneFreeRegressor": ("numbers", {"candidates": ("linear",)}, {"candidates": ("kernel",)}),
 }
 # Those that papers compare with, in `papers.baselines`.
 BASELINES = {
@@ -280,7 +280,7 @@ def distributed():
                 y if task not in ("classes", "several") else np.unique(y, return_inverse=True)[1]
             )
             # A cluster's rows are not all at hand: their link is named.
-            named_link = {"link": "logistic"} if name == "ReflectronRegressor" else {}
+            named_link = {"link": "logit"} if name == "ReflectronRegressor" else {}
             model = getattr(there, name)(**named_link)
             if "random_state" in model.get_params():
                 model.set_params(random_state=0)

@@ -326,10 +326,10 @@ WEIGHTS, EXPOSURE, OFFSET, GROUPS = ("sample_weight",), ("exposure",), ("offset"
 TABLE_OF_COEFFICIENTS = ("summary", "coef_interval")
 
 CASES = {
-    "AveragedSGDRegressor/weights, coefficients": Case(
+    "RidgePathRegressor/weights, coefficients": Case(
         {}, numbers, 6000, WEIGHTS, reads=("predict_interval", *TABLE_OF_COEFFICIENTS)
     ),
-    "AveragedSGDRegressor/sgd": Case(
+    "RidgePathRegressor/sgd": Case(
         {"solver": "sgd"}, two_targets, 6000, reads=("joint_interval",), callbacks=True
     ),
     "KernelPiSTOLClassifier/three classes": Case(
@@ -339,14 +339,14 @@ CASES = {
     "KernelPiSTOLRegressor/compress": Case(
         {"compress": 200}, numbers, beside=WEIGHTS, reads=("predict_interval",)
     ),
-    "LandmarkClassifier/log loss": Case(
+    "KernelRidgeClassifier/log loss": Case(
         {"loss": "log_loss", "n_landmarks": 150}, several, reads=("predict_set_aps",)
     ),
-    "LandmarkRegressor/all rows, weights": Case(
+    "KernelRidgeRegressor/all rows, weights": Case(
         {}, numbers, beside=WEIGHTS, reads=("predict_interval",), callbacks=True
     ),
-    "LandmarkRegressor/file": Case({}, numbers, learn=from_file, reads=("predict_interval",)),
-    "LandmarkRegressor/compress, memory": Case(
+    "KernelRidgeRegressor/file": Case({}, numbers, learn=from_file, reads=("predict_interval",)),
+    "KernelRidgeRegressor/compress, memory": Case(
         {"n_landmarks": 200, "compress": 60, "max_memory": "200MB"}, two_targets, 6000
     ),
     "OptimisticPerceptron/weights": Case({"max_iter": 500}, classes, beside=WEIGHTS),
@@ -429,10 +429,10 @@ CASES = {
         {}, frame_of_classes, beside=WEIGHTS, reads=("predict_set", "predict_venn_abers"),
     ),
     "TuneFreeClassifier/linear, beyond 8,000 rows": Case(
-        {"family": "linear"}, classes, 8100, reads=("predict_set",)
+        {"candidates": ("linear",)}, classes, 8100, reads=("predict_set",)
     ),
     "TuneFreeClassifier/cross_fit": Case(
-        {"family": "linear", "cross_fit": 3}, several, reads=("predict_set",)
+        {"candidates": ("linear",), "cross_fit": 3}, several, reads=("predict_set",)
     ),
     "TuneFreeClassifier/cv, scoring": Case(
         {"cv": 3, "scoring": "roc_auc", "class_weight": "balanced"}, classes, 2100

@@ -8,20 +8,20 @@ import pytest
 from scipy import sparse
 
 from tunefree import (
-    AveragedSGDRegressor,
     KernelPiSTOLClassifier,
     KernelPiSTOLRegressor,
-    LandmarkClassifier,
-    LandmarkRegressor,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
     PiSTOLClassifier,
     PiSTOLRegressor,
     ReflectronRegressor,
+    RidgePathRegressor,
     robust,
 )
 from tunefree.robust import OutlierFilter, clip_outliers
 
 REFLECTRON = partial(ReflectronRegressor, "identity")
-ESTIMATORS = [PiSTOLClassifier, PiSTOLRegressor, AveragedSGDRegressor, REFLECTRON]
+ESTIMATORS = [PiSTOLClassifier, PiSTOLRegressor, RidgePathRegressor, REFLECTRON]
 STREAMS = [*ESTIMATORS, KernelPiSTOLClassifier, KernelPiSTOLRegressor]
 
 
@@ -92,7 +92,7 @@ def test_an_absurd_row_costs_sparse_rows_in_memory_at_most_a_twentieth(row):
 
 @pytest.mark.parametrize("row", ["mixed", "huge", "tiny", "target"])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.parametrize("estimator", [AveragedSGDRegressor, REFLECTRON])
+@pytest.mark.parametrize("estimator", [RidgePathRegressor, REFLECTRON])
 def test_an_absurd_row_costs_least_squares_in_memory_at_most_a_twentieth(estimator, kind, row):
     X, y, X_test, y_test = problem(estimator, kind)
     clean = estimator(random_state=0).fit(kept(X, kind), y).score(kept(X_test, kind), y_test)
@@ -111,7 +111,7 @@ def test_an_absurd_row_costs_least_squares_in_memory_at_most_a_twentieth(estimat
     )
 
 
-ROBUST = [PiSTOLRegressor, LandmarkRegressor, LandmarkClassifier, KernelPiSTOLClassifier,
+ROBUST = [PiSTOLRegressor, KernelRidgeRegressor, KernelRidgeClassifier, KernelPiSTOLClassifier,
           KernelPiSTOLRegressor]  # fmt: skip
 
 
@@ -130,11 +130,11 @@ def test_an_absurd_row_costs_learners_of_dense_rows_at_most_a_twentieth(estimato
 
 
 def test_a_solver_by_its_name_learns_what_it_is_given():
-    X, y, X_test, y_test = problem(AveragedSGDRegressor, "dense")
+    X, y, X_test, y_test = problem(RidgePathRegressor, "dense")
     labels = y.copy()
     labels[7] = 1e6
     with pytest.warns(UserWarning, match="row 7 and column 0.* learned as it is"):
-        model = AveragedSGDRegressor(solver="exact", alphas=[1e-9]).fit(X, labels)
+        model = RidgePathRegressor(solver="exact", alphas=[1e-9]).fit(X, labels)
     design = np.column_stack([X, np.ones(len(X))])
     exact = np.linalg.lstsq(design, labels, rcond=None)[0]
     np.testing.assert_allclose(model.coef_, exact[:-1], rtol=1e-6)
@@ -147,7 +147,7 @@ def test_a_row_far_from_all_others_is_not_extrapolated(verb):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
     y = X @ [1.0, 2.0, 0.5] + 0.1 * rng.normal(size=500)
-    model = getattr(AveragedSGDRegressor(random_state=0), verb)(X, y)
+    model = getattr(RidgePathRegressor(random_state=0), verb)(X, y)
     low, high = model.prediction_limits_[:, 0]
     width = np.ptp(y)
     assert low >= y.min() - 2.0 * width and high <= y.max() + 2.0 * width

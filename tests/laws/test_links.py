@@ -57,7 +57,7 @@ def test_the_inverse_undoes_the_mean(name):
     assert np.allclose(target_margin(link, u[inside]), s[inside], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["logistic", "probit", "cloglog", "softplus", "exp", "relu"])
+@pytest.mark.parametrize("name", ["logit", "probit", "cloglog", "softplus", "exp", "relu"])
 def test_targets_outside_the_range_have_no_margin(name):
     with pytest.raises(ValueError, match="clip them, or choose a link"):
         target_margin(LINKS[name], [-0.1])

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits
 
-from tunefree import LandmarkClassifier, LandmarkRegressor
+from tunefree import KernelRidgeClassifier, KernelRidgeRegressor
 from tunefree.columns import VIEWS, Components, Coordinates, View, ViewSet, components, moments
 from tunefree.robust import column_caps
 
@@ -123,20 +123,20 @@ def test_components_turn_rows_and_change_no_distance():
 def test_constant_columns_have_no_component():
     assert components(np.ones((5, 3)), np.ones(5), 2).show(np.ones((2, 3))).shape == (2, 0)
     wide, y = np.ones((30, 40)), RNG.normal(size=30)
-    model = LandmarkRegressor(random_state=0).fit(wide, y)
+    model = KernelRidgeRegressor(random_state=0).fit(wide, y)
     np.testing.assert_allclose(model.predict(wide), y.mean(), atol=1e-6)
 
 
 def test_evidence_says_which_view_a_kernel_wants():
     """Components of pixels, readings of columns of which one counts."""
     pixels, digit = load_digits(return_X_y=True)
-    model = LandmarkClassifier(random_state=0).fit(pixels[:500], digit[:500])
+    model = KernelRidgeClassifier(random_state=0).fit(pixels[:500], digit[:500])
     assert isinstance(model.view_, Components)
     assert model.score(pixels[500:], digit[500:]) > 0.95
-    assert model.relevance_.shape == (64,)
-    np.testing.assert_allclose(model.relevance_.sum(), 1.0)
+    assert model.feature_relevances_.shape == (64,)
+    np.testing.assert_allclose(model.feature_relevances_.sum(), 1.0)
     wide = RNG.normal(size=(900, 40))
-    model = LandmarkRegressor(random_state=0).fit(wide[:700], np.sin(2.0 * wide[:700, 0]))
+    model = KernelRidgeRegressor(random_state=0).fit(wide[:700], np.sin(2.0 * wide[:700, 0]))
     assert isinstance(model.view_, Coordinates)
     assert model.score(wide[700:], np.sin(2.0 * wide[700:, 0])) > 0.9
-    assert model.relevance_.argmax() == 0
+    assert model.feature_relevances_.argmax() == 0

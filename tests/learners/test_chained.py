@@ -9,7 +9,7 @@ from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.engine.sources import Batches
 from tunefree.learners.reflectron.mirror import Batch, Chained, Configuration, Mirror
-from tunefree.links import Identity, Logistic
+from tunefree.links import Identity, Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
 GEOMETRIES = [
@@ -60,13 +60,13 @@ def test_the_matching_loss_does_not_rise_above_the_start_of_a_chain(
 ):
     X, y = _logistic(seed)
     learner = Chained(
-        Logistic(), (configuration,), first_step=first_step, intercept=False, patience=1000,
+        Logit(), (configuration,), first_step=first_step, intercept=False, patience=1000,
         last=True,
     )  # fmt: skip
 
     def loss(point):
         s = X @ point.theta[0, 0].T
-        return np.mean(Logistic().matching(s) - y * s)
+        return np.mean(Logit().matching(s) - y * s)
 
     last = np.inf
     for state in _states(learner, X, y, 150):
@@ -81,10 +81,10 @@ def test_time_is_the_flows(configuration):
     """What chains reach at a time is near what small plain steps reach then."""
     X, y = _logistic(3)
     options = dict(intercept=False, patience=10**6, last=True)
-    chained = _states(Chained(Logistic(), (configuration,), **options), X, y, 60)[-1]
+    chained = _states(Chained(Logit(), (configuration,), **options), X, y, 60)[-1]
     time = chained.time[0]
     fixed = configuration._replace(step=time / 4000)
-    small = _states(Mirror(Logistic(), (fixed,), **options), X, y, 4001)[-1]
+    small = _states(Mirror(Logit(), (fixed,), **options), X, y, 4001)[-1]
     there, here = small.now.theta[0, 0], chained.now.theta[0, 0]
     assert small.time[0] == pytest.approx(time)
     assert np.linalg.norm(X @ (here - there).T) < 0.15 * np.linalg.norm(X @ there.T)
@@ -94,7 +94,7 @@ def test_a_chain_with_a_number_as_step_is_the_plain_iteration():
     X, y = _logistic(4)
     sheets, found = Batches((Batch(Dense(X), y, np.ones(len(X))),)), []
     for kind in (Chained, Mirror):
-        learner = kind(Logistic(), (Configuration(PNorm(1.1), None, 0.1),), last=True)
+        learner = kind(Logit(), (Configuration(PNorm(1.1), None, 0.1),), last=True)
         found.append(run(learner, learner.init(30), sheets, max_passes=20).state.now)
     np.testing.assert_array_equal(found[0].theta, found[1].theta)
     np.testing.assert_array_equal(found[0].offset, found[1].offset)

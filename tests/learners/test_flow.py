@@ -10,7 +10,7 @@ from tunefree.designs import Dense
 from tunefree.dynamics import flow
 from tunefree.learners.reflectron.flow import Flow, Sample, follow
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
-from tunefree.links import Logistic, Tanh
+from tunefree.links import Logit, Tanh
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power, Spectral
 
 
@@ -23,7 +23,7 @@ def _rows(n=40, d=12, k=1, seed=0, noise=0.05):
 
 
 def _flow(X, y, potential, **options):
-    return Flow(Sample(Dense(X), y, np.ones(len(X))), Logistic(), potential, **options)
+    return Flow(Sample(Dense(X), y, np.ones(len(X))), Logit(), potential, **options)
 
 
 # --- Discretisations -----------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def _flow(X, y, potential, **options):
 def test_forward_euler_is_the_batch_iteration(potential, intercept):
     X, y, _ = _rows(k=3)
     step = 0.5 if isinstance(potential, Euclidean | PNorm | Power) else 0.05
-    learner = Mirror(Logistic(), (Configuration(potential, None, step),), intercept=intercept)
+    learner = Mirror(Logit(), (Configuration(potential, None, step),), intercept=intercept)
     state = learner.init(12, 3)
     field = _flow(X, y, potential, intercept=intercept)
     unknowns = field.start()
@@ -137,7 +137,7 @@ def test_an_integrator_of_ones_own_is_taken():
             return self.a + np.multiply.outer(self.b - self.a, share)
 
     X, y, _ = _rows()
-    learner = Mirror(Logistic(), (Configuration(Hypentropy(0.1), None, 0.05),), intercept=False)
+    learner = Mirror(Logit(), (Configuration(Hypentropy(0.1), None, 0.05),), intercept=False)
     state = learner.init(12)
     for _ in range(40):
         state, _ = learner.turn(learner.scan(state, Batch(Dense(X), y, np.ones(40))))

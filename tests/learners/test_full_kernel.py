@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tunefree import LandmarkRegressor
+from tunefree import KernelRidgeRegressor
 from tunefree._threads import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.full import Preconditioner, full, neighbours
@@ -113,7 +113,7 @@ def test_sums_of_parts_are_those_of_all():
 
 def test_all_rows_beyond_those_solved_exactly(monkeypatch):
     """What landmarks cannot say all rows do; it is chosen where the left-out risk asks for it."""
-    at = "tunefree.estimators.kernel.landmarks"
+    at = "tunefree.estimators.kernel.ridge"
     monkeypatch.setattr(f"{at}._ALL", 1000)
     monkeypatch.setattr(f"{at}._START", 50)
     monkeypatch.setattr(f"{at}.affordable", lambda n: 200)
@@ -121,13 +121,13 @@ def test_all_rows_beyond_those_solved_exactly(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (3000, 2))
     y = np.sin(3 * X[:, 0]) * np.sin(3 * X[:, 1])
-    auto = LandmarkRegressor(random_state=0).fit(X[:2400], y[:2400])
-    few = LandmarkRegressor(n_landmarks=100, random_state=0).fit(X[:2400], y[:2400])
+    auto = KernelRidgeRegressor(random_state=0).fit(X[:2400], y[:2400])
+    few = KernelRidgeRegressor(n_landmarks=100, random_state=0).fit(X[:2400], y[:2400])
     assert len(auto.dual_coef_) == 2400
     gap, of_few = (np.mean((m.predict(X[2400:]) - y[2400:]) ** 2) for m in (auto, few))
     assert gap < 0.2 * of_few
     line = X @ [1.0, 2.0] + 0.5 * rng.normal(size=3000)
-    assert len(LandmarkRegressor(random_state=0).fit(X[:2400], line[:2400]).dual_coef_) <= 100
+    assert len(KernelRidgeRegressor(random_state=0).fit(X[:2400], line[:2400]).dual_coef_) <= 100
 
 
 @pytest.mark.parametrize("single", [True, False])
@@ -202,14 +202,14 @@ def test_pivots_end_where_the_rank_does():
 
 def test_landmarks_are_pivots_where_they_say_more(monkeypatch):
     """Rows in a heap, and targets that rows far from it tell: even landmarks hardly see these."""
-    monkeypatch.setattr("tunefree.estimators.kernel.landmarks._ALL", 1000)
-    monkeypatch.setattr("tunefree.estimators.kernel.landmarks._TRIED", 60)
+    monkeypatch.setattr("tunefree.estimators.kernel.ridge._ALL", 1000)
+    monkeypatch.setattr("tunefree.estimators.kernel.ridge._TRIED", 60)
     rng = np.random.default_rng(0)
     far = rng.random(4000) < 0.1
     X = np.where(far[:, None], rng.uniform(-4.0, 4.0, (4000, 2)), 0.05 * rng.normal(size=(4000, 2)))
     y = np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, 1])
-    model = LandmarkRegressor(n_landmarks=60, random_state=0).fit(X[:3000], y[:3000])
-    monkeypatch.setattr(LandmarkRegressor, "_pivots_pay", lambda *_: False)
-    even = LandmarkRegressor(n_landmarks=60, random_state=0).fit(X[:3000], y[:3000])
+    model = KernelRidgeRegressor(n_landmarks=60, random_state=0).fit(X[:3000], y[:3000])
+    monkeypatch.setattr(KernelRidgeRegressor, "_pivots_pay", lambda *_: False)
+    even = KernelRidgeRegressor(n_landmarks=60, random_state=0).fit(X[:3000], y[:3000])
     risks = [np.mean(np.square(m.predict(X[3000:]) - y[3000:])) for m in (model, even)]
     assert risks[0] < 0.7 * risks[1]

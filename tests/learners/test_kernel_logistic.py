@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from tunefree import LandmarkClassifier
+from tunefree import KernelRidgeClassifier
 from tunefree._threads import ALONE, workers
 from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.geometry import Geometry
@@ -143,7 +143,7 @@ def test_probabilities_are_near_the_true_ones(kernel, n_classes):
     y = (p.cumsum(axis=1) < rng.random((3500, 1))).sum(axis=1)
     found = {}
     for loss in ("squared_error", "log_loss"):
-        model = LandmarkClassifier(kernel, loss=loss, random_state=0).fit(X[:500], y[:500])
+        model = KernelRidgeClassifier(kernel, loss=loss, random_state=0).fit(X[:500], y[:500])
         found[loss] = log_loss(y[500:], model.predict_proba(X[500:]))
         assert model.predict(X).shape == (3500,)
     assert found["log_loss"] < found["squared_error"]
@@ -153,7 +153,7 @@ def test_probabilities_are_near_the_true_ones(kernel, n_classes):
 
 
 def test_many_rows_have_landmarks_or_all(monkeypatch):
-    at = "tunefree.estimators.kernel.landmarks"
+    at = "tunefree.estimators.kernel.ridge"
     monkeypatch.setattr(f"{at}._ALL", 1000)
     monkeypatch.setattr("tunefree.learners.kernel.full._ASKED", 400)
     rng = np.random.default_rng(0)
@@ -161,7 +161,7 @@ def test_many_rows_have_landmarks_or_all(monkeypatch):
     y = rng.random(3000) < 1 / (1 + np.exp(-4 * np.sin(2 * X[:, 0]) * X[:, 1]))
     risks = []
     for n_landmarks in (300, "all"):
-        model = LandmarkClassifier(loss="log_loss", n_landmarks=n_landmarks, random_state=0)
+        model = KernelRidgeClassifier(loss="log_loss", n_landmarks=n_landmarks, random_state=0)
         model.fit(X[:2200], y[:2200])
         assert len(model.dual_coef_) == (300 if n_landmarks == 300 else 2200)
         risks.append(log_loss(y[2200:], model.predict_proba(X[2200:])))
@@ -172,11 +172,11 @@ def test_many_rows_have_landmarks_or_all(monkeypatch):
 def test_what_it_refuses():
     X, y = np.arange(40.0)[:, None], np.arange(40) % 2
     with pytest.raises(ValueError, match="loss='hinge' is neither"):
-        LandmarkClassifier(loss="hinge").fit(X, y)
+        KernelRidgeClassifier(loss="hinge").fit(X, y)
 
 
 def test_sums_over_a_source_do_not_tell_it(monkeypatch):
-    monkeypatch.setattr("tunefree.estimators.kernel.landmarks._ALL", 100)
+    monkeypatch.setattr("tunefree.estimators.kernel.ridge._ALL", 100)
     X = np.random.default_rng(0).normal(size=(200, 2))
     with pytest.raises(ValueError, match="loss='log_loss' wants all rows in memory"):
-        LandmarkClassifier(loss="log_loss", random_state=0).fit_source((X, X[:, 0] > 0))
+        KernelRidgeClassifier(loss="log_loss", random_state=0).fit_source((X, X[:, 0] > 0))

@@ -12,7 +12,7 @@ from tunefree.constraints import L1Ball, Simplex
 from tunefree.designs import CSR, Dense
 from tunefree.engine.run import run
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
-from tunefree.links import LINKS, Logistic
+from tunefree.links import LINKS, Logit
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm, Power, Spectral
 
 
@@ -21,7 +21,7 @@ class Batches(protocols.Source, tuple):
         return iter(self)
 
 
-def _problem(n=40, d=60, k=1, seed=0, noise=0.1, link=LINKS["logistic"]):
+def _problem(n=40, d=60, k=1, seed=0, noise=0.1, link=LINKS["logit"]):
     rng = np.random.default_rng(seed)
     X, theta = rng.uniform(-1, 1, (n, d)), np.zeros((k, d))
     theta[:, :4] = rng.standard_normal((k, 4))
@@ -69,7 +69,7 @@ GEOMETRIES = [
 @pytest.mark.parametrize("first_step", [1e-4, 1.0, 1e4])
 def test_the_automatic_step_lets_the_matching_loss_fall(configuration, first_step):
     X, y, _ = _problem()
-    learner = Mirror(Logistic(), (configuration,), first_step=first_step, patience=1000, last=True)
+    learner = Mirror(Logit(), (configuration,), first_step=first_step, patience=1000, last=True)
     values, _ = _values(learner, X, y)
     assert len(values) > 10
     assert np.diff(values).max() <= 1e-13
@@ -87,9 +87,7 @@ def test_the_matching_loss_falls_for_every_link(name):
 def test_a_fixed_step_that_is_too_long_does_not_settle():
     """The automatic step is worth something: a long fixed step oscillates without overflow."""
     X, y, _ = _problem(n=200, d=5)
-    learner = Mirror(
-        Logistic(), (Configuration(Euclidean(), None, 200.0),), patience=1000, last=True
-    )
+    learner = Mirror(Logit(), (Configuration(Euclidean(), None, 200.0),), patience=1000, last=True)
     values, _ = _values(learner, X, y)
     assert np.isfinite(values).all()
     assert np.diff(values[-20:]).max() > 1e-3
@@ -99,10 +97,10 @@ def test_stacked_configurations_do_what_each_does_alone():
     X, y, _ = _problem(k=2)
     configurations = (*GEOMETRIES[:6], Configuration(Euclidean(), None, 0.5))
     sheets = Batches((_sheet(X[:30], y[:30]), _sheet(X[30:], y[30:], 0)))
-    together = Mirror(Logistic(), configurations, patience=20)
+    together = Mirror(Logit(), configurations, patience=20)
     state = run(together, together.init(60, 2), sheets, max_passes=60).state
     for c, configuration in enumerate(configurations):
-        alone = Mirror(Logistic(), (configuration,), patience=20)
+        alone = Mirror(Logit(), (configuration,), patience=20)
         one = run(alone, alone.init(60, 2), sheets, max_passes=60).state
         assert one.accepted[0] == state.accepted[c]
         assert np.allclose(one.best.theta[0], state.best.theta[c], rtol=1e-9, atol=1e-12)
@@ -111,7 +109,7 @@ def test_stacked_configurations_do_what_each_does_alone():
 
 def test_blocks_and_workers_add_up_to_one_pass():
     X, y, _ = _problem(k=2)
-    learner = Mirror(Logistic(), (Configuration(Hypentropy(1e-3)), Configuration(Euclidean())))
+    learner = Mirror(Logit(), (Configuration(Hypentropy(1e-3)), Configuration(Euclidean())))
     start = learner.init(60, 2, theta=np.full((2, 60), 0.01))
     whole = learner.scan(start, _sheet(X, y))
     blocks = [_sheet(X[:7], y[:7]), _sheet(X[7:29], y[7:29]), _sheet(X[29:], y[29:])]
@@ -127,7 +125,7 @@ def test_blocks_and_workers_add_up_to_one_pass():
 def test_sparse_rows_give_the_same_sums():
     X, y, _ = _problem()
     X[np.abs(X) < 0.6] = 0.0
-    learner = Mirror(Logistic(), (Configuration(Hypentropy(1e-3)),))
+    learner = Mirror(Logit(), (Configuration(Hypentropy(1e-3)),))
     start = learner.init(60, 1, theta=np.full((1, 60), 0.1))
     dense = learner.scan(start, _sheet(X, y)).sums
     design = CSR.from_scipy(sparse.csr_array(X))
@@ -139,11 +137,11 @@ def test_sparse_rows_give_the_same_sums():
 def test_the_best_point_is_that_of_the_lowest_hold_out_risk():
     X, y, _ = _problem(noise=0.3)
     X_val, y_val, _ = _problem(seed=1, noise=0.3)
-    learner = Mirror(Logistic(), (Configuration(Euclidean()),), patience=30)
+    learner = Mirror(Logit(), (Configuration(Euclidean()),), patience=30)
     sheets = Batches((_sheet(X, y), _sheet(X_val, y_val, 0)))
     result = run(learner, learner.init(60), sheets)
     theta, offset = learner.read(result.state)
-    risk = np.mean((Logistic().mean(X_val @ theta.T + offset) - y_val) ** 2)
+    risk = np.mean((Logit().mean(X_val @ theta.T + offset) - y_val) ** 2)
     assert result.converged
     assert risk == pytest.approx(min(t["held_risk"][0] for t in result.trace), rel=1e-12)
     assert result.state.best_at[0] < result.state.accepted[0] - 1
@@ -151,7 +149,7 @@ def test_the_best_point_is_that_of_the_lowest_hold_out_risk():
 
 def test_turning_a_sweep_leaves_its_state_as_it_was():
     X, y, _ = _problem()
-    learner = Mirror(Logistic(), (Configuration(Hypentropy(1e-3)), Configuration(Euclidean())))
+    learner = Mirror(Logit(), (Configuration(Hypentropy(1e-3)), Configuration(Euclidean())))
     state = learner.scan(learner.init(60), _sheet(X, y))
     for _ in range(4):
         before = pickle.dumps(state)
@@ -166,7 +164,7 @@ def test_members_share_steps_and_learn_from_their_own_rows():
     X, y, _ = _problem()
     held = np.arange(40) % 4 - 1  # -1: all members learn
     configuration = Configuration(Hypentropy(1e-2), None, 0.7)
-    learner = Mirror(Logistic(), (configuration,), members=3, patience=1000)
+    learner = Mirror(Logit(), (configuration,), members=3, patience=1000)
     state = learner.init(60, offset=np.array([[0.0], [0.1], [0.2]]))
     sheet = _sheet(X, y)._replace(held=held)
     for _ in range(10):
@@ -174,12 +172,12 @@ def test_members_share_steps_and_learn_from_their_own_rows():
     risks = []
     for member in range(3):
         rows = held != member
-        alone = Mirror(Logistic(), (configuration,), patience=1000, last=True)
+        alone = Mirror(Logit(), (configuration,), patience=1000, last=True)
         one = alone.init(60, offset=np.array([0.1 * member]))
         for _ in range(10):
             one, _ = alone.turn(alone.scan(one, _sheet(X[rows], y[rows])))
         assert np.allclose(one.now.theta[0, 0], state.now.theta[0, member], rtol=1e-10)
-        mean = Logistic().mean(X[~rows] @ one.now.theta[0, 0, 0] + one.now.offset[0, 0])
+        mean = Logit().mean(X[~rows] @ one.now.theta[0, 0, 0] + one.now.offset[0, 0])
         risks.append(np.sum((mean - y[~rows, 0]) ** 2))
     assert state.held_risk[0] == pytest.approx(sum(risks) / np.sum(held >= 0), rel=1e-9)
 
@@ -190,7 +188,7 @@ def test_a_configuration_that_another_has_overtaken_ends_early():
     sheets = Batches((_sheet(X, y), _sheet(X_val, y_val, 0)))
     geometries = (Configuration(Euclidean()), Configuration(Hypentropy(1e-6)))
     for behind in (None, 10):
-        learner = Mirror(Logistic(), geometries, patience=100, behind=behind)
+        learner = Mirror(Logit(), geometries, patience=100, behind=behind)
         state = run(learner, learner.init(200), sheets).state
         lead = learner.chosen(state)
         waited = state.accepted - state.mark_at
@@ -201,7 +199,7 @@ def test_a_configuration_that_another_has_overtaken_ends_early():
 def test_a_run_that_stands_still_ends():
     """At an exact fit the rounding guard accepts and stops, instead of halving for ever."""
     X, y, _ = _problem(n=5, d=5, noise=0.0)
-    learner = Mirror(Logistic(), (Configuration(Euclidean()),), patience=10**6, intercept=False)
+    learner = Mirror(Logit(), (Configuration(Euclidean()),), patience=10**6, intercept=False)
     result = run(learner, learner.init(5), Batches((_sheet(X, y),)), max_passes=20_000)
     assert result.converged
     assert result.state.risk[0] < 1e-20
@@ -211,7 +209,7 @@ def test_a_run_that_stands_still_ends():
 def test_other_weights_learn_with_a_fixed_step(weight):
     X, y, _ = _problem(n=300, d=10, noise=0.0)
     learner = Mirror(
-        Logistic(), (Configuration(Euclidean(), None, 2.0),), weight, intercept=False,
+        Logit(), (Configuration(Euclidean(), None, 2.0),), weight, intercept=False,
         patience=10**6,
     )  # fmt: skip
     state = run(learner, learner.init(10), Batches((_sheet(X, y),)), max_passes=500).state
@@ -245,22 +243,22 @@ def test_implicit_regularization(potential, nonzero):
     if nonzero:
         start = np.random.default_rng(5).uniform(-0.5, 0.5, 30)
     learner = Mirror(
-        Logistic(), (Configuration(potential),), intercept=False, patience=10**6, last=True
+        Logit(), (Configuration(potential),), intercept=False, patience=10**6, last=True
     )
     result = run(
         learner, learner.init(30, 1, start[None]), Batches((_sheet(X, y),)), max_passes=6000
     )
     theta, _ = learner.read(result.state)
-    expected = _oracle(potential, X, Logistic().inverse(y[:, 0]), start)
-    assert np.allclose(X @ expected, Logistic().inverse(y[:, 0]), atol=1e-9)
+    expected = _oracle(potential, X, Logit().inverse(y[:, 0]), start)
+    assert np.allclose(X @ expected, Logit().inverse(y[:, 0]), atol=1e-9)
     assert np.linalg.norm(theta[0] - expected) <= 1e-6 * np.linalg.norm(expected)
 
 
 def test_implicit_regularization_of_a_matrix_by_its_singular_values():
     X, y, _ = _problem(n=4, d=8, k=3, noise=0.0)
-    potential, margins = Spectral(Hypentropy(1e-2)), Logistic().inverse(y)
+    potential, margins = Spectral(Hypentropy(1e-2)), Logit().inverse(y)
     learner = Mirror(
-        Logistic(), (Configuration(potential),), intercept=False, patience=10**6, last=True
+        Logit(), (Configuration(potential),), intercept=False, patience=10**6, last=True
     )
     result = run(learner, learner.init(8, 3), Batches((_sheet(X, y),)), max_passes=3000)
     theta, _ = learner.read(result.state)
@@ -286,9 +284,9 @@ def test_the_training_risk_of_realizable_data_falls_like_one_over_t(potential):
     X, y, theta = _problem(n=100, d=30, noise=0.0)
     sigma, p = potential.convexity(30)
     dual_norm = np.sum(np.abs(X) ** (p / (p - 1.0)), axis=1) ** (1.0 - 1.0 / p)
-    C, L = dual_norm.max(), Logistic().bound()
+    C, L = dual_norm.max(), Logit().bound()
     learner = Mirror(
-        Logistic(), (Configuration(potential, None, sigma / (C * C * L)),), intercept=False,
+        Logit(), (Configuration(potential, None, sigma / (C * C * L)),), intercept=False,
         patience=10**6,
     )  # fmt: skip
     result = run(learner, learner.init(30), Batches((_sheet(X, y),)), max_passes=300)

@@ -21,7 +21,7 @@ def predictions(n_outputs, n=N, seed=0):
 
 def losses(kind, guesses, targets):
     """Mistakes by sign or by the largest output, or squared errors: (n, n_candidates)."""
-    if kind == "squared":
+    if kind == "squared_error":
         return np.stack([((g - targets) ** 2).sum(axis=1) for g in guesses], axis=1)
     if targets.shape[1] == 1:
         return np.stack([(g[:, 0] > 0) != (targets[:, 0] > 0) for g in guesses], axis=1)
@@ -39,7 +39,7 @@ def recorded(kind, guesses, targets, weights, chunks=(N,), live=range(CANDIDATES
     return progress
 
 
-CASES = [("mistakes", 1), ("mistakes", 4), ("squared", 1), ("squared", 2)]
+CASES = [("mistakes", 1), ("mistakes", 4), ("squared_error", 1), ("squared_error", 2)]
 
 
 @pytest.mark.parametrize("kind, n_outputs", CASES)

@@ -7,7 +7,7 @@ from scipy.optimize import minimize, root
 
 from tunefree.designs import Dense, Shared
 from tunefree.dynamics import flow
-from tunefree.links import Logistic
+from tunefree.links import Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
 
 
@@ -79,7 +79,7 @@ def test_the_pseudogradient_is_that_of_equation_7():
     A, y = rng.standard_normal((8, 3, 5)), rng.uniform(0, 1, (8, 3))
     path = flow(Shared.of(A), y, potential="euclidean", horizon=1.0)
     theta = rng.standard_normal(5)
-    g = np.mean([a.T @ (Logistic().mean(a @ theta) - b) for a, b in zip(A, y, strict=True)], axis=0)
+    g = np.mean([a.T @ (Logit().mean(a @ theta) - b) for a, b in zip(A, y, strict=True)], axis=0)
     found, _ = path._flow.gradient(theta[None], np.zeros(1))
     assert np.allclose(found[0], g, rtol=1e-13)
 
@@ -91,7 +91,7 @@ def test_theorem_4_1_of_2020_implicit_regularization_with_shared_weights(potenti
     rng = np.random.default_rng(3)
     A = np.array([_convolution(x, 20) for x in rng.uniform(-1, 1, (3, 22))])  # 9 equations
     theta = np.where(rng.random(20) < 0.2, rng.standard_normal(20), 0.0)
-    y = Logistic().mean(A @ theta)
+    y = Logit().mean(A @ theta)
     start = rng.uniform(-0.5, 0.5, 20) if nonzero else np.zeros(20)
     path = flow(
         Shared.of(A), y, potential=potential, init=start, horizon=1e5, rtol=1e-10, atol=1e-12,
@@ -99,8 +99,8 @@ def test_theorem_4_1_of_2020_implicit_regularization_with_shared_weights(potenti
     )  # fmt: skip
     assert path.ended == "stationary"
     found, flat = path.at(path.times[-1])[0][0], A.reshape(9, 20)
-    expected = _oracle(potential, flat, Logistic().inverse(y.ravel()), start)
-    assert np.allclose(flat @ expected, Logistic().inverse(y.ravel()), atol=1e-9)
+    expected = _oracle(potential, flat, Logit().inverse(y.ravel()), start)
+    assert np.allclose(flat @ expected, Logit().inverse(y.ravel()), atol=1e-9)
     assert np.linalg.norm(found - expected) <= 1e-4 * np.linalg.norm(expected)
     others = expected + np.linalg.svd(flat)[2][9:].T @ rng.standard_normal(11) * 0.1
     assert np.allclose(flat @ others, flat @ expected)
@@ -113,7 +113,7 @@ def test_parameters_with_a_meaning_in_several_equations_are_found():
     theta = np.array([1.0, 0.5, -1.5, 0.8, 0.3, 0.6])
     X = rng.uniform(-2.0, 2.0, (40, 4))
     A = Shared.of(_arm, X)
-    y = Logistic().mean(A.apply(theta)).reshape(40, 2)
+    y = Logit().mean(A.apply(theta)).reshape(40, 2)
     path = flow(A, y, horizon=1e5, method="LSODA", until="stationary")
     assert np.allclose(path.at(path.times[-1])[0][0], theta, atol=1e-3)
 

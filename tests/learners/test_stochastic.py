@@ -10,7 +10,7 @@ from tunefree.constraints import Box, L1Ball, LpBall, NonNegative, NuclearBall, 
 from tunefree.designs import Dense
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, discounted_risk, stochastic
-from tunefree.links import LINKS, Logistic
+from tunefree.links import LINKS, Logit
 from tunefree.potentials import (
     POTENTIALS,
     Entropy,
@@ -38,7 +38,7 @@ GEOMETRIES = [
 ]
 
 
-def _rows(n=300, d=20, k=2, seed=0, noise=0.1, density=0.3, link=LINKS["logistic"]):
+def _rows(n=300, d=20, k=2, seed=0, noise=0.1, density=0.3, link=LINKS["logit"]):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, d)) * (rng.random((n, d)) < density)
     theta = np.zeros((k, d))
@@ -105,11 +105,11 @@ def test_lazy_steps_are_equations_9_and_10(configuration, scheme):
     X, y, _ = _rows()
     rng = np.random.default_rng(1)
     importance, steps = rng.uniform(0.5, 2.0, 300), np.full(300, 0.3)
-    learner = stochastic(Logistic(), configuration, SCHEMES[scheme], None, True, 20)
+    learner = stochastic(Logit(), configuration, SCHEMES[scheme], None, True, 20)
     assert isinstance(learner, Lazy)
     state = learner.scan(learner.init(20, 2), X, y, importance, steps)
     theta, offset = learner.read(state)
-    expected = _reference(Logistic(), configuration, SCHEMES[scheme], X, y, importance, steps)
+    expected = _reference(Logit(), configuration, SCHEMES[scheme], X, y, importance, steps)
     assert np.allclose(theta, expected[0], rtol=1e-9, atol=1e-12)
     assert np.allclose(offset, expected[1], rtol=1e-9, atol=1e-12)
 
@@ -129,15 +129,13 @@ def test_every_form_of_a_potential_is_the_same_law(name, k, per_output):
     scheme, ones = AVERAGES["uniform"], np.ones(200)
     expected = _plain(potential, X, y, steps, per_output, scheme)
     forms = [
-        stochastic(
-            Logistic(), Configuration(potential, c, None, per_output), scheme, None, True, 30
-        )
+        stochastic(Logit(), Configuration(potential, c, None, per_output), scheme, None, True, 30)
         for c in (None, *INACTIVE.get(name, (L1Ball(1e9), LpBall(1.5, 1e9))))
     ]
-    forms.append(MiniBatches(Logistic(), Configuration(potential, None, None, per_output), scheme))
+    forms.append(MiniBatches(Logit(), Configuration(potential, None, None, per_output), scheme))
     if getattr(potential, "separable", False):
         box = Configuration(potential, Box(-1e9, 1e9), None, per_output)
-        forms.append(stochastic(Logistic(), box, scheme, None, True, 30))
+        forms.append(stochastic(Logit(), box, scheme, None, True, 30))
     assert (type(forms[0]) is Lazy) == (name != "spectral")
     for learner in forms:
         got = learner.read(learner.scan(learner.init(30, k), X, y, ones, steps))
@@ -150,9 +148,9 @@ def test_every_form_of_a_potential_is_the_same_law(name, k, per_output):
 def test_batches_of_all_rows_are_the_batch_form(name, k, per_output):
     X, y, _ = _rows(50, 30, k, density=0.2)
     configuration = Configuration(TABLE[name], None, 0.8, per_output)
-    batch = Mirror(Logistic(), (configuration,), last=True)
+    batch = Mirror(Logit(), (configuration,), last=True)
     state, sheet = batch.init(30, k), Batch(Dense(X), y, np.ones(50))
-    learner = MiniBatches(Logistic(), configuration, None, size=50)
+    learner = MiniBatches(Logit(), configuration, None, size=50)
     walk = learner.init(30, k)
     for _ in range(7):
         state, _ = batch.turn(batch.scan(state, sheet))
@@ -169,7 +167,7 @@ def test_lazy_averages_of_p_norms_keep_every_digit(p):
     sizes = np.repeat([1e-6, 1e-3, 0.1, 1e-4, 0.03], 300)
     y[900:1200] = 1.0 - y[900:1200]
     scheme = AVERAGES["uniform"]
-    learner = stochastic(Logistic(), Configuration(PNorm(p)), scheme, None, True, 40)
+    learner = stochastic(Logit(), Configuration(PNorm(p)), scheme, None, True, 40)
     state = learner.scan(learner.init(40), X, y, np.ones(1500), sizes)
     expected = _plain(PNorm(p), X, y, sizes, scheme=scheme)
     for a, b in zip(learner.read(state), expected, strict=True):
@@ -214,7 +212,7 @@ def test_every_link_steps_alike_in_python_and_in_kernels(name, weight):
 def test_chunks_make_no_difference_to_the_last_bit(configuration, size):
     X, y, _ = _rows(2100)
     ones, steps = np.ones(2100), np.full(2100, 0.2)
-    learner = stochastic(Logistic(), configuration, AVERAGES["uniform"], None, True, 20, size)
+    learner = stochastic(Logit(), configuration, AVERAGES["uniform"], None, True, 20, size)
     whole = learner.read(learner.scan(learner.init(20, 2), X, y, ones, steps))
     for rows in (1, 64, 1000):
         state = learner.init(20, 2)
@@ -230,7 +228,7 @@ def test_chunks_make_no_difference_to_the_last_bit(configuration, size):
 def test_sparse_rows_give_the_same(size, constraint):
     X, y, _ = _rows()
     configuration = Configuration(PNorm(1.3), constraint)
-    learner = stochastic(Logistic(), configuration, AVERAGES["geometric"], None, True, 20, size)
+    learner = stochastic(Logit(), configuration, AVERAGES["geometric"], None, True, 20, size)
     dense, stored = (
         learner.read(learner.scan(learner.init(20, 2), rows, y, np.ones(300), np.full(300, 0.3)))
         for rows in (X, sparse.csr_array(X))
@@ -246,11 +244,11 @@ def test_sparse_rows_give_the_same(size, constraint):
 )  # fmt: skip
 def test_other_geometries_step_by_projection(configuration):
     X, y, _ = _rows(k=1)
-    learner = stochastic(Logistic(), configuration, AVERAGES["polynomial"], None, True, 20)
+    learner = stochastic(Logit(), configuration, AVERAGES["polynomial"], None, True, 20)
     assert isinstance(learner, MiniBatches)
     ones, steps = np.ones(300), np.full(300, 0.3)
     theta, _ = learner.read(learner.scan(learner.init(20, 1), X, y, ones, steps))
-    expected, _ = _reference(Logistic(), configuration, AVERAGES["polynomial"], X, y, ones, steps)
+    expected, _ = _reference(Logit(), configuration, AVERAGES["polynomial"], X, y, ones, steps)
     assert np.allclose(theta, expected, rtol=1e-9, atol=1e-12)
     if configuration.constraint is not None:
         assert configuration.constraint.contains(theta[0])
@@ -259,11 +257,11 @@ def test_other_geometries_step_by_projection(configuration):
 def test_batches_of_all_rows_are_full_batch_steps():
     X, y, _ = _rows(density=1.0)
     configuration = Configuration(Hypentropy(1e-2), None, 0.8)
-    batch = Mirror(Logistic(), (configuration,), last=True)
+    batch = Mirror(Logit(), (configuration,), last=True)
     state, sheet = batch.init(20, 2), Batch(Dense(X), y, np.ones(300))
     for _ in range(7):
         state, _ = batch.turn(batch.scan(state, sheet))
-    learner = stochastic(Logistic(), configuration, None, None, True, 20, 300)
+    learner = stochastic(Logit(), configuration, None, None, True, 20, 300)
     walk = learner.init(20, 2)
     for _ in range(7):
         walk = learner.scan(walk, X, y, np.ones(300), np.full(300, 0.8))
@@ -276,14 +274,14 @@ def test_many_small_steps_find_the_predictor_of_the_batch_form():
     """Equation 9 converges to where equation 7 does: the minimum of the matching loss."""
     X, y, _ = _rows(400, 5, 1, density=1.0)
     configuration = Configuration(Hypentropy(0.1))
-    batch = Mirror(Logistic(), (configuration,), patience=10**6, last=True)
+    batch = Mirror(Logit(), (configuration,), patience=10**6, last=True)
     state, sheet = batch.init(5), Batch(Dense(X), y, np.ones(400))
     for _ in range(300):
         state, done = batch.turn(batch.scan(state, sheet))
         if done:
             break
     target, _ = batch.read(state)
-    learner = stochastic(Logistic(), configuration, AVERAGES["polynomial"], None, True, 5)
+    learner = stochastic(Logit(), configuration, AVERAGES["polynomial"], None, True, 5)
     walk, errors, rng = learner.init(5), [], np.random.default_rng(0)
     for epoch in range(300):
         order = rng.permutation(400)
@@ -300,7 +298,7 @@ def test_the_risk_is_that_of_predictions_made_before_learning():
         (1, None, hypentropy), (1, uniform, hypentropy), (4, uniform, hypentropy),
         (1, uniform, Configuration(PNorm(1.1))),
     ):  # fmt: skip
-        learner = stochastic(Logistic(), geometry, scheme, None, True, 20, size)
+        learner = stochastic(Logit(), geometry, scheme, None, True, 20, size)
         state, squares = learner.init(20), []
         for i in range(0, 60, size):
             part = slice(i, i + size)
@@ -308,7 +306,7 @@ def test_the_risk_is_that_of_predictions_made_before_learning():
             n, steps = i + size, np.r_[np.full(i, 0.3), np.zeros(size)]
             shown = learner.scan(learner.init(20), X[:n], y[:n], np.ones(n), steps)
             theta, offset = learner.read(shown)
-            squares += list((Logistic().mean(X[part] @ theta[0] + offset) - y[part, 0]) ** 2)
+            squares += list((Logit().mean(X[part] @ theta[0] + offset) - y[part, 0]) ** 2)
             state = learner.scan(state, X[part], y[part], np.ones(size), np.full(size, 0.3))
         assert discounted_risk(state.clock) == pytest.approx(np.mean(squares), rel=1e-9)
 
@@ -328,19 +326,19 @@ def _walk(potential, radius, theta, step, rounds, noise, seed):
     """Lowest risk on fresh rows so far, after 16, 32, ... rounds of equations 9 and 10."""
     rng, d = np.random.default_rng(seed), len(theta)
     X = rng.uniform(-1, 1, (rounds, d))
-    y = Logistic().mean(X @ theta)
+    y = Logit().mean(X @ theta)
     if noise:
         y = (rng.random(rounds) < y).astype(float)
     fresh = rng.uniform(-1, 1, (500, d))
-    truth = Logistic().mean(fresh @ theta)
+    truth = Logit().mean(fresh @ theta)
     constraint = None if radius is None else LpBall(potential.convexity(d)[1], radius)
-    learner = stochastic(Logistic(), Configuration(potential, constraint), None, None, False, d)
+    learner = stochastic(Logit(), Configuration(potential, constraint), None, None, False, d)
     state, lowest, at = learner.init(d), np.inf, []
     for t in range(0, rounds, 8):
         part = slice(t, t + 8)
         state = learner.scan(state, X[part], y[part, None], np.ones(8), np.full(8, step))
         reads = learner.read(state)[0][0]
-        lowest = min(lowest, np.mean((Logistic().mean(fresh @ reads) - truth) ** 2))
+        lowest = min(lowest, np.mean((Logit().mean(fresh @ reads) - truth) ** 2))
         if t >= 8 and (t + 8) & (t + 7) == 0:
             at.append(lowest)
     return np.array(at)

@@ -8,7 +8,7 @@ from tunefree.designs import Dense
 from tunefree.learners.reflectron import subspace
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.learners.reflectron.subspace import LowRank, place
-from tunefree.links import Logistic
+from tunefree.links import Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Power, Spectral
 
 POTENTIALS = [
@@ -149,7 +149,7 @@ def test_a_run_is_that_of_exact_steps(potential, ball):
     Y = 1.0 / (1.0 + np.exp(-X @ theta.T))
     states = []
     for kind in (LowRank, Configuration):
-        learner = Mirror(Logistic(), (kind(potential, ball),), intercept=False)
+        learner = Mirror(Logit(), (kind(potential, ball),), intercept=False)
         state = learner.init(200, 200)
         for _ in range(30):
             state, _ = learner.turn(learner.scan(state, Batch(Dense(X), Y, np.ones(60))))

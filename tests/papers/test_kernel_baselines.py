@@ -150,7 +150,7 @@ def test_theorem_1_in_feature_space(labels, loss):
     [
         (KernelAveragedSGDClassifier(step=0.0), "step=0"),
         (KernelAveragedSGDClassifier(average="best"), "average='best'"),
-        (KernelAveragedSGDClassifier(loss="absolute"), "loss='absolute'"),
+        (KernelAveragedSGDClassifier(loss="absolute_error"), "loss='absolute_error'"),
         (KernelAveragedSGDRegressor(step="bogus"), "step='bogus'"),
         (KernelAveragedSGDRegressor(loss="bogus"), "loss='bogus'"),
         (KernelAveragedSGDClassifier(gamma=-1.0), "gamma=-1"),

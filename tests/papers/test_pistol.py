@@ -34,7 +34,7 @@ LOSSES = {
     "smoothed hinge": SmoothedHinge(),
     "hinge": Hinge(),
     "logistic": Logistic(),
-    "absolute": Absolute(),
+    "absolute_error": Absolute(),
 }
 SMOOTHNESS = {"smoothed hinge": 2.0, "logistic": 0.25}
 T, D = 1000, 4
@@ -134,7 +134,7 @@ def test_theorem_1(order, name):
         assert max(theorem_1(run, a, b)) < 1.0
 
 
-@pytest.mark.parametrize("name", ["hinge", "absolute"])
+@pytest.mark.parametrize("name", ["hinge", "absolute_error"])
 def test_theorem_1_against_an_adversary_who_watches(name):
     """Each target contradicts the prediction."""
     loss, a = LOSSES[name], 3.0
@@ -263,7 +263,7 @@ def checked(model, rows, targets, learner, weights, bound_of, visits=1):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("name", ["smoothed_hinge", "hinge", "logistic", "multinomial"])
+@pytest.mark.parametrize("name", ["smoothed_hinge", "hinge", "log_loss", "multinomial"])
 @pytest.mark.parametrize("setting", PROVED)
 def test_a_fitted_classifiers_bound_is_above_its_regret(setting, name, intercept):
     for order in SEQUENCES:
@@ -288,7 +288,7 @@ def test_a_fitted_classifiers_bound_is_above_its_regret(setting, name, intercept
         assert checked(model, rows, signs, learner, weights, bound, visits=2) < 1.0
 
 
-@pytest.mark.parametrize("name", ["squared", "absolute"])
+@pytest.mark.parametrize("name", ["squared_error", "absolute_error"])
 @pytest.mark.parametrize("setting", PROVED)
 def test_a_fitted_regressors_bound_is_above_its_regret(setting, name):
     rng = np.random.default_rng(3)

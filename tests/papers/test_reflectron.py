@@ -9,7 +9,7 @@ from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
-from tunefree.links import Logistic
+from tunefree.links import Logit
 from tunefree.potentials import Entropy, Euclidean, Hypentropy, PNorm
 
 
@@ -40,7 +40,7 @@ def _sheet(X, y, held=-1):
 
 def _learn(sets, configurations, passes, patience=10**6):
     (X, y, _), (X_held, y_held, _), _ = sets
-    learner = Mirror(Logistic(), tuple(configurations), intercept=False, patience=patience)
+    learner = Mirror(Logit(), tuple(configurations), intercept=False, patience=patience)
     source = Batches(_sheet(X, y), _sheet(X_held, y_held, 0))
     return run(learner, learner.init(X.shape[1]), source, max_passes=passes).state
 
@@ -162,7 +162,7 @@ def test_the_guarantee_is_between_the_measured_and_the_trivial_risk(potential):
         mean = expit(atoms @ theta)[:, None]
         step = bounds.reflectron_step(C, 0.25, convexity=sigma)
         learner = Mirror(
-            Logistic(), (Configuration(potential, None, step),), intercept=False, patience=10**6
+            Logit(), (Configuration(potential, None, step),), intercept=False, patience=10**6
         )
         sheet, state = _drawn(rng, n, atoms, mean), learner.init(d)
         start = learner.read(state)[0][0]
@@ -190,7 +190,7 @@ def test_the_realizable_guarantee_is_above_the_measured_training_risk():
     C = np.linalg.norm(X, axis=1).max()
     step = 1.0 / (C * C * 0.25)
     learner = Mirror(
-        Logistic(), (Configuration(Euclidean(), None, step),), intercept=False, patience=10**6
+        Logit(), (Configuration(Euclidean(), None, step),), intercept=False, patience=10**6
     )
     result = run(learner, learner.init(30), Batches(_sheet(X, y)), max_passes=200)
     lowest = np.minimum.accumulate([t["risk"][0] for t in result.trace])
@@ -240,7 +240,7 @@ def test_the_flows_guarantee_is_between_the_measured_and_the_trivial_risk(output
         mean = expit(atoms @ theta.T)
         steps = max(200, int(time))  # of a length below 1
         learner = Mirror(
-            Logistic(), (Configuration(Euclidean(), None, time / steps),), intercept=False,
+            Logit(), (Configuration(Euclidean(), None, time / steps),), intercept=False,
             patience=10**6, last=True,
         )  # fmt: skip
         state, risks = learner.init(d, outputs), []

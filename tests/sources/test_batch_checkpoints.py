@@ -25,7 +25,7 @@ KINDS = np.array(["low", "middle", "high"])[np.digitize(SCORES, [-1, 1])]
 FAR = np.abs(SCORES) > 0.5
 
 LEARNERS = {
-    "reflectron": (ReflectronRegressor("logistic", random_state=0), X, 1 / (1 + np.exp(-SCORES))),
+    "reflectron": (ReflectronRegressor("logit", random_state=0), X, 1 / (1 + np.exp(-SCORES))),
     "reflectron of classes": (ReflectronClassifier(random_state=0, max_iter=25), X, KINDS),
     "perceptron": (OptimisticPerceptron(max_iter=30), X, KINDS),
     "auto": (OptimisticPerceptron("auto", stop="margin"), X[FAR], SCORES[FAR] > 0),
@@ -132,12 +132,12 @@ def test_what_cannot_be_resumed_is_said(tmp_path):
     _, X, y = LEARNERS["reflectron"]
     saved = Checkpoint(tmp_path / "run", every=1)
     with pytest.raises(ValueError, match="keep_path=False"):
-        ReflectronRegressor("logistic", keep_path=True).fit_source((X, y), checkpoint=saved)
-    ReflectronRegressor("logistic", max_iter=10).fit_source((X, y), checkpoint=saved)
+        ReflectronRegressor("logit", keep_path=True).fit_source((X, y), checkpoint=saved)
+    ReflectronRegressor("logit", max_iter=10).fit_source((X, y), checkpoint=saved)
     before = (tmp_path / "run").read_bytes()
     again = Checkpoint(tmp_path / "run", resume=True)
     with pytest.raises(ModelError, match="another model: max_iter=10, not 11"):
-        ReflectronRegressor("logistic", max_iter=11).fit_source((X, y), checkpoint=again)
+        ReflectronRegressor("logit", max_iter=11).fit_source((X, y), checkpoint=again)
     with pytest.raises(ModelError, match="checkpoint of a ReflectronRegressor"):
         OptimisticPerceptron().fit_source((X, y > 0.5), checkpoint=again)
     assert (tmp_path / "run").read_bytes() == before

@@ -80,7 +80,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_batch_reflectron_finds_what_it_finds_in_memory(name):
     estimator, X, y, weights, options = CASES[name]
-    link = {"link": "logistic"} if estimator is ReflectronRegressor else {}
+    link = {"link": "logit"} if estimator is ReflectronRegressor else {}
     options = {"random_state": 3, "max_iter": 150} | link | options
     expected = holding_out_the_same(estimator, X, 3)(**options).fit(X, y, sample_weight=weights)
     model = estimator(**options).fit_source(pieces_of(X, y, weights))
@@ -100,22 +100,22 @@ def test_the_batch_reflectron_reads_a_file_whose_columns_grow(tmp_path):
         for y, row in zip(SHARES.tolist(), rows, strict=True)
     ]
     (tmp_path / "data.svm").write_text("\n".join(lines))
-    model = ReflectronRegressor("logistic", random_state=3).fit_source(tmp_path / "data.svm")
+    model = ReflectronRegressor("logit", random_state=3).fit_source(tmp_path / "data.svm")
     close(
         model,
-        holding_out_the_same(ReflectronRegressor, X, 3)("logistic", random_state=3).fit(X, SHARES),
+        holding_out_the_same(ReflectronRegressor, X, 3)("logit", random_state=3).fit(X, SHARES),
     )
 
 
 def test_what_a_batch_learner_cannot_learn_from_is_said():
     with pytest.raises(ValueError, match="solver='batch' needs many passes"):
-        ReflectronRegressor("logistic").fit_source(iter([(DENSE, MEANS)]))
+        ReflectronRegressor("logit").fit_source(iter([(DENSE, MEANS)]))
     with pytest.raises(ValueError, match="solver='flow' needs all rows in memory"):
-        ReflectronRegressor("logistic", solver="flow").fit_source((DENSE, MEANS))
+        ReflectronRegressor("logit", solver="flow").fit_source((DENSE, MEANS))
     with pytest.raises(ValueError, match="only one class"):
         ReflectronClassifier().fit_source((DENSE, np.zeros(ROWS)))
     with pytest.raises(ValueError, match="no row with a positive weight"):
-        ReflectronRegressor("logistic").fit_source((DENSE, MEANS, np.zeros(ROWS)))
+        ReflectronRegressor("logit").fit_source((DENSE, MEANS, np.zeros(ROWS)))
 
 
 SEPARABLE = np.abs(SCORES) > 1

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from tunefree import (
-    AveragedSGDRegressor,
     Checkpoint,
     OptimisticPerceptron,
     PiSTOLClassifier,
     PiSTOLRegressor,
     ReflectronRegressor,
+    RidgePathRegressor,
     open_source,
 )
 from tunefree.engine.sources.readers import Replay
@@ -37,7 +37,7 @@ DENSE = RNG.standard_normal((ROWS, 5)) * [1, 10, 100, 1, 1]
 ONLINE = [
     (PiSTOLClassifier, LABELS),
     (PiSTOLRegressor, VALUES),
-    (AveragedSGDRegressor, VALUES),
+    (RidgePathRegressor, VALUES),
 ]
 BOTH = pytest.mark.parametrize("estimator, text", ONLINE, ids=[e.__name__ for e, _ in ONLINE])
 
@@ -261,8 +261,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
 def test_the_stochastic_reflectron_learns_from_a_source_and_resumes(tmp_path):
     y = 1.0 / (1.0 + np.exp(-DENSE[:, 0]))
     pieces = [(DENSE[i : i + 100], y[i : i + 100]) for i in range(0, ROWS, 100)]
-    model = ReflectronRegressor("logistic", solver="stochastic")
-    expected = ReflectronRegressor("logistic", solver="stochastic").partial_fit(DENSE, y)
+    model = ReflectronRegressor("logit", solver="stochastic")
+    expected = ReflectronRegressor("logit", solver="stochastic").partial_fit(DENSE, y)
     same(model.fit_source(pieces), expected)
     saved = Checkpoint(tmp_path / "run", every=100)
     with pytest.raises(Killed):

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree import LandmarkClassifier, LandmarkRegressor, TuneFreeClassifier, TuneFreeRegressor
+from tunefree import (
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+    TuneFreeClassifier,
+    TuneFreeRegressor,
+)
 from tunefree.estimators import auto
 from tunefree.estimators.from_source import Sample
 from tunefree.estimators.kernel import landmarks
@@ -53,7 +58,7 @@ def test_a_sample_has_rows_of_every_class():
 
 
 def test_sums_over_parts_are_those_over_all_and_solve_the_same():
-    geometry = LandmarkRegressor(random_state=0).fit(X[:200], Y[:200]).geometry_
+    geometry = KernelRidgeRegressor(random_state=0).fit(X[:200], Y[:200]).geometry_
     A, y, weights = np.ascontiguousarray(geometry.show(X)), Y[:, None], np.ones(900)
     marks = make_landmarks(A[:40], geometry)
 
@@ -68,7 +73,7 @@ def test_sums_over_parts_are_those_over_all_and_solve_the_same():
     np.testing.assert_allclose(merged.held_out, whole.held_out, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind, y", [(LandmarkRegressor, Y), (LandmarkClassifier, LABELS)])
+@pytest.mark.parametrize("kind, y", [(KernelRidgeRegressor, Y), (KernelRidgeClassifier, LABELS)])
 def test_a_source_of_few_rows_is_memory(kind, y):
     model = kind(random_state=0).fit_source(pieces_of(X, y))
     expected = kind(random_state=0).fit(X, y)
@@ -78,26 +83,26 @@ def test_a_source_of_few_rows_is_memory(kind, y):
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_many_rows_say_more_than_their_sample_in_chunks_of_any_size(few, kernel):
     models = [
-        LandmarkRegressor(kernel, random_state=0).fit_source(pieces_of(X, Y, size))
+        KernelRidgeRegressor(kernel, random_state=0).fit_source(pieces_of(X, Y, size))
         for size in (170, 13)
     ]
     one, other = (model.predict(X) for model in models)
     np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
     sample = Sample.of(X, Y, np.ones(900), 0, 300)
-    alone = LandmarkRegressor(kernel, random_state=0).fit(sample.X, sample.y)
+    alone = KernelRidgeRegressor(kernel, random_state=0).fit(sample.X, sample.y)
     assert models[0].leave_one_out_risk_ <= alone.leave_one_out_risk_
     assert (models[0].prediction_limits_ == [[Y.min()], [Y.max()]]).all()
 
 
 @pytest.mark.parametrize("kind, y", [(TuneFreeRegressor, Y), (TuneFreeClassifier, LABELS)])
 def test_tune_free_races_on_a_sample_and_has_all_rows_learned(few, kind, y):
-    model = kind(family="kernel", random_state=0).fit_source(pieces_of(X, y))
+    model = kind(candidates=("kernel",), random_state=0).fit_source(pieces_of(X, y))
     assert "Chosen on a sample of 300 rows. Fitted on all 900 rows: " in model.report_.reason
     assert model.score(X, y) > 0.9
 
 
 def test_linear_models_of_a_stack_learn_a_source_by_themselves(few):
     y = np.where(X @ [1.0, -2.0] > 0.1, "yes", "no")
-    model = TuneFreeClassifier(family="linear", random_state=0).fit_source(pieces_of(X, y))
+    model = TuneFreeClassifier(candidates=("linear",), random_state=0).fit_source(pieces_of(X, y))
     assert model.score(X, y) > 0.97
     assert "Fitted on all 900 rows: linear" in model.report_.reason

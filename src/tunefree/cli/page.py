@@ -541,7 +541,7 @@ def importances(estimator, X=None):
 
     For a linear predictor: the square of coefficient times standard deviation, if rows are given.
     """
-    for name in ("feature_importances_", "relevances_"):
+    for name in ("feature_importances_", "feature_relevances_"):
         if (shares := getattr(estimator, name, None)) is not None:
             return np.asarray(shares)
     if not hasattr(estimator, "coef_") or X is None or hasattr(X, "schema"):

@@ -47,7 +47,7 @@ def run_path(data, alphas, *, solver, out, plot, seed, passes, as_json, **option
         stop("--plot needs matplotlib: pip install 'tunefree[plots]'", USAGE)
     check_writable(out, plot)
     table = read_rows(data, data, float, options, hint="the path needs numbers in every column")
-    model = tunefree.AveragedSGDRegressor(
+    model = tunefree.RidgePathRegressor(
         "geometric", solver=solver, alphas=alphas, random_state=seed, max_iter=passes or "auto"
     )
     with failing(BAD_DATA, data), working(f"computing the path of {len(table.y)} rows"):

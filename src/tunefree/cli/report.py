@@ -116,11 +116,11 @@ def largest_weights(estimator, notes, most):
     ``feature``, ``relevance``, ``levels`` (the most important ones of a category) and, if it is
     known, ``importance``: the permutation importance on held-out rows. Empty without weights.
     """
-    if len(getattr(estimator, "column_relevances_", ())):
-        names, each = feature_names(estimator, notes), estimator.relevances_
+    if len(getattr(estimator, "encoded_relevances_", ())):
+        names, each = feature_names(estimator, notes), estimator.feature_relevances_
         levels = dict(zip(
             np.flatnonzero(estimator.table_.kinds_ == "category").tolist(),
-            estimator.relevances_by_level_.values(), strict=True,
+            estimator.level_relevances_.values(), strict=True,
         ))  # fmt: skip
         importances = getattr(estimator, "permutation_importances_", None)
         return [

@@ -211,7 +211,7 @@ class EstimatorSpec(NamedTuple):
         if name == "separator":
             return estimator_class("OptimisticPerceptron")("auto", stop="margin", **passes)
         if name == "ridge":
-            return estimator_class("AveragedSGDRegressor")(**options)
+            return estimator_class("RidgePathRegressor")(**options)
         chosen = {"family", "link"} & set(parts) or self.needed_to_predict
         if name == "reflectron" and task == "regression" and not chosen:
             parts = {"link": "identity"} | parts

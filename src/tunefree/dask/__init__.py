@@ -5,10 +5,10 @@ arrays; predictions are lazy and of the same kind as the rows; ``to_local()`` gi
 without Dask.
 
 - *Batch learners* (`ReflectronRegressor`, `ReflectronClassifier`, `OptimisticPerceptron`, and
-  `AveragedSGDRegressor` with its exact solver) pass over the partitions in rounds: tasks compute
+  `RidgePathRegressor` with its exact solver) pass over the partitions in rounds: tasks compute
   sums on the workers that hold the partitions, sums are merged in a tree, and the client takes the
   step. The result is that of the local fit, up to the order of the sums.
-- *Online learners* (`PiSTOLClassifier`, `PiSTOLRegressor`, other cases of `AveragedSGDRegressor`)
+- *Online learners* (`PiSTOLClassifier`, `PiSTOLRegressor`, other cases of `RidgePathRegressor`)
   learn each partition independently, and the predictors are averaged by the weights of the
   partitions. This is not the sequential predictor; the documentation has the measured difference.
 
@@ -34,22 +34,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # type checkers do not run `__getattr__`
     from tunefree.dask.estimators import (
-        AveragedSGDRegressor,
-        LandmarkClassifier,
-        LandmarkRegressor,
+        KernelRidgeClassifier,
+        KernelRidgeRegressor,
         OptimisticPerceptron,
         PiSTOLClassifier,
         PiSTOLRegressor,
         ReflectronClassifier,
         ReflectronRegressor,
+        RidgePathRegressor,
         TuneFreeClassifier,
         TuneFreeRegressor,
     )
 
 __all__ = [
-    "AveragedSGDRegressor",
-    "LandmarkClassifier",
-    "LandmarkRegressor",
+    "RidgePathRegressor",
+    "KernelRidgeClassifier",
+    "KernelRidgeRegressor",
     "OptimisticPerceptron",
     "PiSTOLClassifier",
     "PiSTOLRegressor",

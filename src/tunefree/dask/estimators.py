@@ -619,8 +619,8 @@ def _average(ran, k, *schemes):
     return tuple(ran.weight * a for a in model.fold(ran.problem.columns))
 
 
-class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
-    """`tunefree.AveragedSGDRegressor` on rows of a Dask cluster.
+class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
+    """`tunefree.RidgePathRegressor` on rows of a Dask cluster.
 
     With at most 1000 columns, however many rows, ridge regression is solved exactly: products of
     columns are summed over the partitions, a further round sums the leave-one-out errors, and the
@@ -635,11 +635,11 @@ class AveragedSGDRegressor(Distributed, ridge.AveragedSGDRegressor):
     --------
     >>> import dask.array as da
     >>> from distributed import Client
-    >>> from tunefree.dask import AveragedSGDRegressor
+    >>> from tunefree.dask import RidgePathRegressor
     >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(100, 3))
     >>> y = X[:, 0] - 2.0 * X[:, 1] + 5.0
     >>> with Client(processes=False, dashboard_address=":0") as client:
-    ...     model = AveragedSGDRegressor().fit(X, y)
+    ...     model = RidgePathRegressor().fit(X, y)
     >>> model.coef_.round(2) + 0.0, round(float(model.intercept_), 2), model.solver_
     (array([ 1., -2.,  0.]), 5.0, 'exact')
     """
@@ -716,8 +716,8 @@ class _Sampled(Distributed):
         vars(self).update(vars(local))
 
 
-class LandmarkRegressor(_Sampled, landmarks.LandmarkRegressor):
-    """`tunefree.LandmarkRegressor` on rows of a Dask cluster.
+class KernelRidgeRegressor(_Sampled, landmarks.KernelRidgeRegressor):
+    """`tunefree.KernelRidgeRegressor` on rows of a Dask cluster.
 
     Two rounds. The first draws 8,000 distinct rows evenly, by their hash; the client chooses view,
     geometry, penalty and landmarks from them, and fits them if there are no more rows. The second
@@ -726,8 +726,8 @@ class LandmarkRegressor(_Sampled, landmarks.LandmarkRegressor):
     """
 
 
-class LandmarkClassifier(_Sampled, DistributedClassifier, landmarks.LandmarkClassifier):
-    """`tunefree.LandmarkClassifier` on rows of a Dask cluster; see `LandmarkRegressor`."""
+class KernelRidgeClassifier(_Sampled, DistributedClassifier, landmarks.KernelRidgeClassifier):
+    """`tunefree.KernelRidgeClassifier` on rows of a Dask cluster; see `KernelRidgeRegressor`."""
 
 
 class TuneFreeRegressor(_Sampled, auto.TuneFreeRegressor):

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, NamedTuple, Self
 
@@ -29,7 +29,7 @@ from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
-from tunefree.estimators.kernel.landmarks import affordable, all_rows_affordable
+from tunefree.estimators.kernel.ridge import affordable, all_rows_affordable
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
 from tunefree.learners.kernel.geometry import n_permuted_rows
@@ -85,7 +85,7 @@ class Candidate(NamedTuple):
     """An estimator and how it is evaluated; see `tunefree.select.candidates.Candidate`."""
 
     name: str
-    family: str  # 'linear' or 'kernel'
+    kind: str  # 'linear' or 'kernel'
     estimator: Any
     cost_formula: Any  # shape, candidate -> `Cost` of one fit
     limits: tuple = ()  # landmarks or rows to which a plan may limit it, the largest first
@@ -278,22 +278,23 @@ def _kernel_cost(shape, candidate):
     return Cost(0.5 + (work(n) + 2 * work(pilot_rows(n))) / 2e10, 2e7 + memory)
 
 
-def candidates(task, family, X, n_outputs, seed, grouped=False, column_groups=(), n_jobs=None):
+def make_candidates(task, kinds, X, n_outputs, seed, grouped=False, column_groups=(), n_jobs=None):
     """The candidates for some data, from cheap to expensive, and why others are skipped.
 
-    With `grouped` rows whole groups are held out: kernels on all rows do that exactly, others fold
-    by fold.
+    `kinds` are some of 'linear' and 'kernel'. With `grouped` rows whole groups are held out:
+    kernels on all rows do that exactly, others fold by fold.
     """
     shape, out, skipped = shape_of(X, n_outputs), [], {}
     kind = "Classifier" if task == "classification" else "Regressor"
     is_sparse = sparse.issparse(X)
     dense = shape.entries >= 0.25 * shape.n * shape.d
     fits = shape.d <= _MOST_COLUMNS and shape.n * shape.d <= _MOST_CELLS
-    exact = fits and not is_sparse and shape.n <= EXACT and family == "auto"
-    if family in ("auto", "linear") and not exact:
+    both = "linear" in kinds and "kernel" in kinds
+    exact = fits and not is_sparse and shape.n <= EXACT and both
+    if "linear" in kinds and not exact:
         make = estimator_class(f"PiSTOL{kind}")(random_state=seed)
         if task == "regression" and (not is_sparse or shape.d <= 1000):
-            ridge = estimator_class("AveragedSGDRegressor")(random_state=seed)
+            ridge = estimator_class("RidgePathRegressor")(random_state=seed)
             out.append(Candidate("ridge", "linear", ridge, _ridge_cost))
         out.append(Candidate("linear", "linear", make, _linear_cost))
         if dense and not is_sparse:
@@ -306,16 +307,16 @@ def candidates(task, family, X, n_outputs, seed, grouped=False, column_groups=()
             and shape.n < _NARROW * shape.d
             and (kind[0] == "C" or shape.k == 1)
         ):
-            link = "logistic" if task == "classification" else "identity"
+            link = "logit" if task == "classification" else "identity"
             make = estimator_class(f"Reflectron{kind}")(link=link, random_state=seed)
             out.append(Candidate("Reflectron", "linear", make, _reflectron_cost))
         else:
             skipped["Reflectron"] = "many rows for each column, or too few or too many columns"
-    if family in ("auto", "kernel"):
-        make = estimator_class(f"Landmark{kind}")
+    if "kernel" in kinds:
+        make = estimator_class(f"KernelRidge{kind}")
         if fits:
             for kernel, name in _KERNELS.items():
-                if kernel != "linear" or (family == "auto" and shape.d <= _FEW_COLUMNS):
+                if kernel != "linear" or (both and shape.d <= _FEW_COLUMNS):
                     one = make(kernel, n_jobs=n_jobs, random_state=seed)
                     if shape.n > EXACT:
                         one.set_params(n_landmarks=_FIRST_LANDMARKS)
@@ -501,7 +502,7 @@ def _formatted(value, form):
     return "" if value is None else format(value, form)
 
 
-_FAMILIES = ("auto", "linear", "kernel")
+_KINDS = ("linear", "kernel")
 
 
 def _parts_of(estimator, y, groups):
@@ -541,7 +542,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     def __init__(
         self,
-        family: str = "auto",
+        candidates: str | Sequence[str] = "all",
         *,
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,
@@ -553,7 +554,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Seed = None,
     ):
-        self.family = family
+        self.candidates = candidates
         self.budget = budget
         self.max_memory = max_memory
         self.compress = compress
@@ -564,6 +565,15 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self.categorical_features = categorical_features
         self.random_state = random_state
 
+    def _kinds(self):
+        """The kinds of candidates to evaluate."""
+        if isinstance(self.candidates, str) and self.candidates == "all":
+            return _KINDS
+        chosen = self.candidates
+        if isinstance(chosen, str) or not set(chosen) <= set(_KINDS) or not len(chosen):
+            raise ValueError(f"candidates={chosen!r} is neither 'all' nor some of {_KINDS}.")
+        return tuple(chosen)
+
     def _numbers(self, X, y, sample_weight, groups, **checks):
         """Limits, preprocessor, rows of numbers, targets, weights, and groups or splits.
 
@@ -571,8 +581,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         split, or None. Rows of weight 0 are dropped.
         """
         limits = Limits(self.budget, self.max_memory)
-        if self.family not in _FAMILIES:
-            raise ValueError(f"family={self.family!r} is none of {', '.join(_FAMILIES)}.")
+        self._kinds()
         if self.compress is not None and not (
             isinstance(self.compress, int | np.integer) and self.compress > 0
         ):
@@ -635,8 +644,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         # Columns that come from one column of the user's are permuted as a group.
         grouped = np.flatnonzero(np.bincount(table.sources_) > 1)
         column_groups = tuple(np.flatnonzero(table.sources_ == j) for j in grouped)
-        tried, skipped = candidates(
-            task, self.family, X, n_outputs, seed, groups is not None, column_groups, self.n_jobs
+        tried, skipped = make_candidates(
+            task, self._kinds(), X, n_outputs, seed, groups is not None, column_groups, self.n_jobs
         )
         if splits is not None:
             tried = [c._replace(one_fit=False, three_folds=False) for c in tried]
@@ -651,7 +660,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             )
         if not tried:
             raise ValueError(
-                f"family={self.family!r} has no candidate for {shape.d} columns: " +
+                f"candidates={self.candidates!r} leave none for {shape.d} columns: " +
                 "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
             )  # fmt: skip
         for c in tried:
@@ -701,7 +710,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self.offsets_ = np.zeros(n_outputs) if joined is None else joined.offsets
         shares = np.ones(1) if joined is None else joined.shares
         self.chosen_ = {e.candidate.name: float(s) for e, s in zip(chosen, shares, strict=True)}
-        self.column_relevances_ = _relevances(fits, shares, X, totals, donor)
+        self.encoded_relevances_ = _relevances(fits, shares, X, totals, donor)
         losses = importances(joined, chosen, y, totals, score)
         if losses is not None:
             self.permutation_importances_ = np.zeros(self.n_features_in_)
@@ -830,7 +839,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             candidate = entry.candidate
             model: Any = None if entry.fitted is None else entry.fitted.model
             is_kernel = (
-                candidate.provides_view and candidate.family == "kernel" or candidate.adds_landmarks
+                candidate.provides_view and candidate.kind == "kernel" or candidate.adds_landmarks
             )
             if is_kernel and len(model.dual_coef_) > most:
                 candidate, more = candidate.with_landmarks(most), {"held": held}
@@ -872,7 +881,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return state | {"report_": report, "leaderboard_": report.leaderboard, "seconds_": None}
 
     @property
-    def relevances_(self) -> np.ndarray:
+    def feature_relevances_(self) -> np.ndarray:
         """How much each column of X influences the predictions, shape (n_features,), sum 1.
 
         The columns' shares of the mean squared change of the prediction when one column alone is
@@ -885,8 +894,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         return np.bincount(self.table_.sources_, each, self.n_features_in_)
 
     @property
-    def relevances_by_level_(self) -> dict[str, dict[str, float]]:
-        """For every column of categories, by name: the shares of its levels in `relevances_`."""
+    def level_relevances_(self) -> dict[str, dict[str, float]]:
+        """The shares of the levels of every column of categories, by name."""
         each, table = self._column_relevances(), self.table_
         names = _check_feature_names_in(table).tolist()
         out = {}
@@ -898,8 +907,8 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """`relevances_`, under scikit-learn's name: shape (n_features,), sum 1."""
-        return self.relevances_
+        """`feature_relevances_`, under scikit-learn's name: shape (n_features,), sum 1."""
+        return self.feature_relevances_
 
     @property
     def coef_(self) -> np.ndarray:
@@ -929,7 +938,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         intercept: Any = self.offsets_
         for a, view, model in zip(self.weights_, self.views_, self.models_, strict=True):
             link = getattr(model, "link_", None)
-            linear = link is None or link == LINKS["identity" if len(classes) == 0 else "logistic"]
+            linear = link is None or link == LINKS["identity" if len(classes) == 0 else "logit"]
             all_classes = len(classes) == len(getattr(model, "classes_", ()))
             if view or not hasattr(model, "coef_") or not linear or not all_classes:
                 raise AttributeError(
@@ -949,9 +958,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     def _most_relevant(self, most=10):
         """The most relevant columns by name, with their shares."""
-        if not len(self.column_relevances_):
+        if not len(self.encoded_relevances_):
             return {}
-        each = self.relevances_
+        each = self.feature_relevances_
         order = [j for j in np.argsort(-each, kind="stable")[:most].tolist() if each[j] >= 0.005]
         return {name: float(each[j]) for name, j in zip(self._named(order), order, strict=True)}
 
@@ -969,9 +978,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
 
     def _column_relevances(self):
         check_is_fitted(self, "models_")
-        if not len(self.column_relevances_):
+        if not len(self.encoded_relevances_):
             raise AttributeError("No model of this stack has relevances of columns.")
-        return self.column_relevances_
+        return self.encoded_relevances_
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -986,8 +995,8 @@ def _relevances(fits, shares, X, weights, donor):
     """The mean of the models' relevances, weighted by shares; empty if no model has any."""
     found, found_shares = [], []
     for (view, model), share in zip(fits, shares, strict=True):
-        if hasattr(model, "relevance_"):
-            each = model.relevance_
+        if hasattr(model, "feature_relevances_"):
+            each = model.feature_relevances_
         elif hasattr(model, "coef_"):
             shown = Fitted(view, model).show(X[:_MOST_SHOWN])
             w = weights[:_MOST_SHOWN] / weights[:_MOST_SHOWN].sum()
@@ -995,7 +1004,7 @@ def _relevances(fits, shares, X, weights, donor):
             spread = np.sqrt(np.maximum(square.T @ w - np.square(shown.T @ w), 0.0))
             each = np.square(np.atleast_2d(model.coef_) * spread).sum(axis=0)
         elif view and donor is not None:  # the model uses the donor's geometry
-            each = donor.relevance_
+            each = donor.feature_relevances_
         else:
             continue
         found.append(each / max(each.sum(), 1e-300))
@@ -1080,8 +1089,8 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
 
     Parameters
     ----------
-    family : {'auto', 'linear', 'kernel'}, default='auto'
-        Which candidates to consider.
+    candidates : 'all' or sequence of {'linear', 'kernel'}, default='all'
+        The kinds of candidates to evaluate.
     budget : float, str, Plan or None, default=None
         Seconds for evaluation and fitting. They are seconds of a reference core, computed from the
         data's shape, so that the choice is the same on every machine (None: 300). Text such as
@@ -1130,16 +1139,16 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     weights_ : ndarray of shape (n_models,)
     offsets_ : ndarray of shape (1,) or (n_classes,)
         The log-odds are the offsets plus the weighted sum of the models' log-odds.
-    relevances_ : ndarray of shape (n_features,)
+    feature_relevances_ : ndarray of shape (n_features,)
         How much each column influences predictions, whatever its unit; they sum to 1.
     feature_importances_ : ndarray of shape (n_features,)
         The same, under scikit-learn's name.
     coef_, coef_names_, intercept_ : ndarray
         If every model of the stack is linear: coefficients of the columns that `table_` makes,
         their names, and the intercepts.
-    relevances_by_level_ : dict of str to dict
+    level_relevances_ : dict of str to dict
         The same for the levels of every column of categories.
-    column_relevances_ : ndarray of shape (n_columns_out,)
+    encoded_relevances_ : ndarray of shape (n_columns_out,)
         The same for the columns that `table_` makes; empty if no model has relevances.
     permutation_importances_ : ndarray of shape (n_features,)
         How much the stack's held-out loss (log-loss, squared error) grows when a column is
@@ -1192,14 +1201,14 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from tunefree import TuneFreeClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = TuneFreeClassifier(family="linear", random_state=0).fit(X[:400], y[:400])
+    >>> model = TuneFreeClassifier(candidates=("linear",), random_state=0).fit(X[:400], y[:400])
     >>> bool(model.score(X[400:], y[400:]) > 0.95)
     True
     """
 
     def __init__(
         self,
-        family: str = "auto",
+        candidates: str | Sequence[str] = "all",
         *,
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,
@@ -1213,7 +1222,7 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         class_weight: Any = None,
     ):
         super().__init__(
-            family, budget=budget, max_memory=max_memory,
+            candidates, budget=budget, max_memory=max_memory,
             categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
             scoring=scoring, cv=cv, n_jobs=n_jobs, random_state=random_state,
         )  # fmt: skip
@@ -1307,8 +1316,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
 
     Parameters
     ----------
-    family : {'auto', 'linear', 'kernel'}, default='auto'
-        Which candidates to consider.
+    candidates : 'all' or sequence of {'linear', 'kernel'}, default='all'
+        The kinds of candidates to evaluate.
     budget : float, str, Plan or None, default=None
         See `TuneFreeClassifier`.
     max_memory : float, str or None, default=None
@@ -1321,7 +1330,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         See `TuneFreeClassifier`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that orders rows.
-    loss : {'squared', 'poisson', 'gamma', 'tweedie'} or family, default='squared'
+    loss : {'squared_error', 'poisson', 'gamma', 'tweedie'} or family, default='squared_error'
         The loss for evaluation and stacking: squared error, or the deviance of a family of positive
         means. With a family the Reflectron of this family is one more candidate, and `score` is D2.
 
@@ -1329,7 +1338,9 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     ----------
     chosen_, models_, views_, weights_, table_, traces_, report_, seconds_, plan_
         See `TuneFreeClassifier`.
-    relevances_, relevances_by_level_, column_relevances_, permutation_importances_, compression_
+    feature_relevances_, level_relevances_, encoded_relevances_, permutation_importances_
+        See `TuneFreeClassifier`.
+    compression_
         See `TuneFreeClassifier`.
     feature_importances_, coef_, coef_names_, intercept_
         See `TuneFreeClassifier`.
@@ -1359,14 +1370,14 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     >>> from sklearn.datasets import load_diabetes
     >>> from tunefree import TuneFreeRegressor
     >>> X, y = load_diabetes(return_X_y=True, scaled=False)
-    >>> model = TuneFreeRegressor(family="linear", random_state=0).fit(X[:300], y[:300])
+    >>> model = TuneFreeRegressor(candidates=("linear",), random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.4)
     True
     """
 
     def __init__(
         self,
-        family: str = "auto",
+        candidates: str | Sequence[str] = "all",
         *,
         budget: float | str | Plan | None = None,
         max_memory: float | str | None = None,
@@ -1377,10 +1388,10 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         cv: Any = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
-        loss: Any = "squared",
+        loss: Any = "squared_error",
     ):
         super().__init__(
-            family, budget=budget, max_memory=max_memory,
+            candidates, budget=budget, max_memory=max_memory,
             categorical_features=categorical_features, compress=compress, cross_fit=cross_fit,
             scoring=scoring, cv=cv, n_jobs=n_jobs, random_state=random_state,
         )  # fmt: skip
@@ -1388,10 +1399,12 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
 
     def _deviance_score(self, targets):
         """The `Means` of the loss's family; None for squared errors."""
-        if isinstance(self.loss, str) and self.loss == "squared":
+        if isinstance(self.loss, str) and self.loss == "squared_error":
             return None
         is_family = not isinstance(self.loss, str) or self.loss in FAMILIES.names()
-        family: Any = FAMILIES.find(self.loss, ["squared"]) if is_family else FAMILIES["normal"]
+        family: Any = (
+            FAMILIES.find(self.loss, ["squared_error"]) if is_family else FAMILIES["gaussian"]
+        )
         if family.range != (0.0, np.inf) or family.exposure != "rate":
             raise ValueError(f"loss={self.loss!r} is none of squared, poisson, gamma, tweedie.")
         if targets.shape[1] > 1:
@@ -1472,7 +1485,9 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
 
     def _possible(self, ends):
         return (
-            ends if isinstance(self.loss, str) and self.loss == "squared" else np.maximum(ends, 0)
+            ends
+            if isinstance(self.loss, str) and self.loss == "squared_error"
+            else np.maximum(ends, 0)
         )
 
     def score(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> float:
@@ -1488,7 +1503,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         -------
         float
         """
-        if isinstance(self.loss, str) and self.loss == "squared":
+        if isinstance(self.loss, str) and self.loss == "squared_error":
             return float(super().score(X, y, sample_weight))
         y = np.asarray(y, dtype=np.float64).reshape(-1, 1)
         weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)

@@ -34,7 +34,7 @@ from tunefree.estimators.uncertainty_mixins import (
     PredictsSets,
     RiskIntervalMixin,
 )
-from tunefree.families import Binomial, Normal
+from tunefree.families import Binomial, Gaussian
 from tunefree.learners.pistol.linear import (
     SETTINGS,
     Diagonal,
@@ -585,7 +585,7 @@ class PiSTOLClassifier(
         constants), 'per-coordinate-constant', 'dowg'. `regret_bound` has the bound of 'theorem-1'
         and 'guaranteed'; for the others nothing is proved.
     loss : str or part of `tunefree.losses`, default='auto'
-        'smoothed_hinge', 'hinge', 'squared_hinge', 'logistic', 'multinomial', or a part whose slope
+        'smoothed_hinge', 'hinge', 'squared_hinge', 'log_loss', 'multinomial', or a part whose slope
         has a bound; 'auto' is the members' own in the portfolio, else the smoothed hinge.
     average : str or part of `tunefree.averaging`, default='auto'
         Read-out: the average of the iterates by 'uniform', 'polynomial', 'geometric' or other
@@ -864,7 +864,7 @@ class PiSTOLClassifier(
             raise ValueError(f"No interval is valid for loss={self.loss!r}: it has corners.")
         if len(self.classes_) > 2:
             raise ValueError("Intervals need two classes: give one class against the rest.")
-        return Law(Binomial(), LINKS["logistic"]), (y == self.classes_[1]).astype(float)
+        return Law(Binomial(), LINKS["logit"]), (y == self.classes_[1]).astype(float)
 
     def _held_out_predictions(self, run):
         progress = run.state.progress
@@ -935,11 +935,11 @@ class PiSTOLRegressor(
     setting : str, default='auto'
         'auto' (the portfolio), 'per-coordinate' (the recipe under the standardised view alone), or
         a rule of `PiSTOLClassifier` on standardised columns.
-    loss : str or part of `tunefree.losses`, default='squared'
-        'squared', 'huber', 'absolute', 'epsilon_insensitive', or a part. The squared loss is
-        linear beyond 4 robust standard deviations of the target; use 'huber', whose width is in
-        robust standard deviations of the residuals, with a tenth of outliers or more, and
-        'absolute' for the conditional median.
+    loss : str or part of `tunefree.losses`, default='squared_error'
+        'squared_error', 'huber', 'absolute_error', 'epsilon_insensitive', or a part. The squared
+        error is linear beyond 4 robust standard deviations of the target; use 'huber', whose width
+        is in robust standard deviations of the residuals, with a tenth of outliers or more, and
+        'absolute_error' for the conditional median.
     average : str or part of `tunefree.averaging`, default='auto'
         Read-out: see `PiSTOLClassifier`; 'auto' weights iterate t by t in the portfolio and the
         recipe, as 'polynomial' does.
@@ -1009,7 +1009,7 @@ class PiSTOLRegressor(
         self,
         setting: str = "auto",
         *,
-        loss: str | Loss = "squared",
+        loss: str | Loss = "squared_error",
         average: str | Average | AverageWithin = "auto",
         max_iter: int | str = "auto",
         horizon: int | None = None,
@@ -1230,9 +1230,11 @@ class PiSTOLRegressor(
         self.prediction_limits_ = np.clip(scale.range(), -most, most).astype(dtype)
 
     def _estimand(self, y):
-        if make_loss(self.loss, "regression") != make_loss("squared", "regression"):
-            raise ValueError(f"No interval is valid for loss={self.loss!r}: give loss='squared'.")
-        return Law(Normal(), LINKS["identity"]), y
+        if make_loss(self.loss, "regression") != make_loss("squared_error", "regression"):
+            raise ValueError(
+                f"No interval is valid for loss={self.loss!r}: give loss='squared_error'."
+            )
+        return Law(Gaussian(), LINKS["identity"]), y
 
     def _held_out_predictions(self, run):
         (predictions, targets, weights), scale = vars(self).pop("_held_out_scores"), run.scale

@@ -33,7 +33,7 @@ from tunefree.estimators.uncertainty_mixins import (
     PredictsIntervals,
     RiskIntervalMixin,
 )
-from tunefree.families import Normal
+from tunefree.families import Gaussian
 from tunefree.learners.sgd.path import decompose
 from tunefree.learners.sgd.stream import StreamSGD
 from tunefree.links import LINKS
@@ -57,7 +57,7 @@ _OTHERS = (Last(), Tail(0.25), Tail(0.5), Uniform())
 _RIDGE = "auto", "geometric"
 
 
-class AveragedSGDRegressor(
+class RidgePathRegressor(
     base.TakesArrays,
     RiskIntervalMixin,
     CoefficientInferenceMixin,
@@ -148,9 +148,9 @@ class AveragedSGDRegressor(
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> from tunefree import AveragedSGDRegressor
+    >>> from tunefree import RidgePathRegressor
     >>> X, y = load_diabetes(return_X_y=True, scaled=False)
-    >>> model = AveragedSGDRegressor(solver="sgd", random_state=0).fit(X[:300], y[:300])
+    >>> model = RidgePathRegressor(solver="sgd", random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.45)
     True
     """
@@ -439,7 +439,7 @@ class AveragedSGDRegressor(
         self._publish(weights[:-1].T[:, :, None], weights[-1][:, None])
 
     def _estimand(self, y):
-        return Law(Normal(), LINKS["identity"]), y
+        return Law(Gaussian(), LINKS["identity"]), y
 
     def _validation(self, X_val, y_val):
         if y_val is None:
@@ -544,7 +544,7 @@ def sgd_ridge_path(
     X : array-like or CSR of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_targets)
     alphas : array-like of shape (n_alphas,), optional
-        This and all others as in `AveragedSGDRegressor`.
+        This and all others as in `RidgePathRegressor`.
     sample_weight : array-like of shape (n_samples,), optional
     solver : {'sgd', 'exact'}, default='sgd'
     max_iter : int or 'auto', default='auto'
@@ -574,7 +574,7 @@ def sgd_ridge_path(
     if solver not in ("sgd", "exact"):
         raise ValueError(f"solver={solver!r} is none of sgd, exact.")
     scaling = not sparse.issparse(X) if scaling == "auto" else scaling
-    model = AveragedSGDRegressor(
+    model = RidgePathRegressor(
         "geometric", solver=solver, alphas=alphas, max_iter=max_iter, scaling=scaling,
         fit_intercept=fit_intercept, random_state=random_state,
     )  # fmt: skip

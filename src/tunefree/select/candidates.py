@@ -34,7 +34,7 @@ class Candidate(Protocol):
     """What the evaluation needs of a candidate."""
 
     name: str
-    family: str
+    kind: str
     provides_view: bool  # whether others reuse its view of the columns
     reuses_view: bool  # whether it reuses the view of another
     # Whether it continues from the best kernel that provides a view, with more landmarks.
@@ -212,9 +212,7 @@ def evaluate_candidates(
     earlier, running = entries, {}
     # With many rows the kernels on landmarks are evaluated in parallel.
     kernels = [
-        k
-        for k, c in enumerate(candidates)
-        if c.provides_view and c.one_fit and c.family == "kernel"
+        k for k, c in enumerate(candidates) if c.provides_view and c.one_fit and c.kind == "kernel"
     ]
     kernels = kernels if any(c.adds_landmarks for c in candidates) else []
     with ThreadPoolExecutor(2) as pool, ignore_outlier_warnings():
@@ -265,7 +263,7 @@ def view_donor(entries, weights=None):
     """
     donors = [e for e in entries if e.candidate.provides_view and e.fitted is not None]
     if weights is not None:
-        donors = [e for e in donors if e.candidate.family == "kernel"]
+        donors = [e for e in donors if e.candidate.kind == "kernel"]
         donors.sort(key=lambda e: -weights[e.rows] @ e.proper_losses)
     return donors[-1].fitted.model if donors else None
 
@@ -284,9 +282,9 @@ def _kernels_pay(entries, weights):
     """Whether a kernel beat the best linear candidate by a standard error."""
     best = {}
     for e in finished(entries):
-        other = best.get(e.candidate.family)
+        other = best.get(e.candidate.kind)
         if other is None or weights[e.rows] @ e.losses < weights[other.rows] @ other.losses:
-            best[e.candidate.family] = e
+            best[e.candidate.kind] = e
     if len(best) < 2:
         return True
     rows = best["kernel"].rows
@@ -305,7 +303,7 @@ def _run_pilot(candidate, entries, X, y, weights, split, strata, score):
     The candidate learns with the kernel's view of the columns and with its own. All are evaluated
     on the held-out rows. The candidate continues with the better view and the pilot's bandwidths.
     """
-    kernels = [e for e in entries if e.candidate.family == "kernel" and e.candidate.provides_view]
+    kernels = [e for e in entries if e.candidate.kind == "kernel" and e.candidate.provides_view]
     kernels = [e for e in kernels if e.fitted is not None][-1:]
     if not kernels or len(y) < 3 * _PILOT_ROWS[0]:
         return True, candidate

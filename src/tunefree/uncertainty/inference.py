@@ -148,11 +148,11 @@ def inferred(X, y, weights, law, intercept, names):
 
     Examples
     --------
-    >>> from tunefree.families import Normal
+    >>> from tunefree.families import Gaussian
     >>> from tunefree.links import Identity
     >>> x, rng = np.linspace(-1, 1, 50)[:, None], np.random.default_rng(0)
     >>> y = 2.0 * x[:, 0] + rng.normal(size=50)
-    >>> coef, V, n = inferred(x, y, np.ones(50), Law(Normal(), Identity()), True, ["x"])
+    >>> coef, V, n = inferred(x, y, np.ones(50), Law(Gaussian(), Identity()), True, ["x"])
     >>> bool(abs(coef[0] - 2.0) < 3 * np.sqrt(V[0, 0]))
     True
     """

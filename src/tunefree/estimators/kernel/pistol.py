@@ -804,8 +804,9 @@ class KernelPiSTOLRegressor(KernelRegressor):
         See `KernelPiSTOLClassifier`, as for all parameters that are not named here.
     gamma : 'auto', 'scale' or float, default='auto'
     degree, coef0 : float, default=3 and 1
-    loss : {'squared', 'huber', 'absolute', 'epsilon_insensitive'} or part, default='squared'
-        'squared' is linear beyond 4 robust standard deviations of the target, 'huber' beyond 1.345;
+    loss : str or part of `tunefree.losses`, default='squared_error'
+        'squared_error', 'huber', 'absolute_error', 'epsilon_insensitive', or a part. The squared
+        error is linear beyond 4 robust standard deviations of the target, 'huber' beyond 1.345;
         'epsilon_insensitive' has the width 0.1. Units are robust standard deviations of the target.
     average : str or part, default='auto'
     max_iter : int or 'auto', default='auto'
@@ -866,7 +867,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         *,
         degree: float = 3,
         coef0: float = 1,
-        loss: str | Loss = "squared",
+        loss: str | Loss = "squared_error",
         average: str | Average | AverageWithin = "auto",
         max_iter: int | str = "auto",
         standardize: bool | str = "auto",

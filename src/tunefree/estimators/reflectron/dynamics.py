@@ -62,7 +62,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
     rho : float or None, default=None
         The linear part. None estimates it: the value with the lowest hold-out risk, within 1 of the
         slope of the regression of the next state on the last.
-    link : str or link, default='logistic'
+    link : str or link, default='logit'
         The nondecreasing u, acting on each coordinate, from `tunefree.links.LINKS` or your own.
     potential : str, potential or list, default='auto'
         The geometry; 'auto' is the Euclidean, and the spectral p-norm 1.1 and hypentropies of beta
@@ -149,7 +149,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
     def __init__(
         self,
         rho: float | None = None,
-        link: str | Link = "logistic",
+        link: str | Link = "logit",
         potential: Any = "auto",
         constraint: Any = None,
         *,

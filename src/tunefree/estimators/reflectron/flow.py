@@ -90,7 +90,7 @@ def flow(
     X: MatrixLike,
     y: TargetLike,
     *,
-    link: str | Link = "logistic",
+    link: str | Link = "logit",
     potential: Any = "euclidean",
     natural: bool = False,
     weight: Any = None,
@@ -116,7 +116,7 @@ def flow(
         sample, whose p parameters the k outputs share: an array of them, or ``Shared.of(A)`` for
         lists, sparse matrices and functions of a row.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-    link : str or link, default='logistic'
+    link : str or link, default='logit'
     potential : str or potential, default='euclidean'
     natural : bool, default=False
         Follow the natural-gradient flow of theta, not the mirror flow of the dual: the same curve,

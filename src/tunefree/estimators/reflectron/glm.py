@@ -1479,7 +1479,7 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
 
     def __init__(
         self,
-        link: str | Link = "logistic",
+        link: str | Link = "logit",
         potential: Any = "auto",
         constraint: Any = None,
         *,
@@ -1530,7 +1530,7 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
 
     def _law(self, y=None):
         """The family and the link for classes `y`, if these are known."""
-        link = LINKS["logistic"] if self.link is None else LINKS.find(self.link)
+        link = LINKS["logit"] if self.link is None else LINKS.find(self.link)
         if not (isinstance(self.family, str) and self.family == "auto"):
             family: Any = FAMILIES.find(self.family, ["auto"])
             if FAMILIES.get(self.family) is not None and self.family not in OF_CLASSES:
@@ -1542,7 +1542,7 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
                 family = FAMILIES["binomial"]
             return family, family.link if hasattr(family, "probabilities") else link
         several = y is not None and len(y) > 2 and self.solver == "batch"
-        if several and link == LINKS["logistic"] and self.weight is None:
+        if several and link == LINKS["logit"] and self.weight is None:
             family = FAMILIES["multinomial"]
             return family, family.link
         return Matching(), link
@@ -1699,7 +1699,7 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
 
     def _levels(self):
         """The means that stand for 'no' and 'yes': the ends of the link's range."""
-        link = "logistic" if self.link is None else self.link
+        link = "logit" if self.link is None else self.link
         return np.array(link_range(link, (0.0, 1.0)), dtype=float)
 
     def _ends(self):

@@ -34,7 +34,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         A(x): takes a row of X as an array (n_features,), returns a matrix (k, p), dense or sparse.
         With None X holds the matrices themselves; if X has rows in place of matrices, all outputs
         have the same row.
-    link : str or link, default='logistic'
+    link : str or link, default='logit'
         The nondecreasing u, from `tunefree.links.LINKS` or your own.
     potential : str, potential or list, default='auto'
         As in `ReflectronRegressor`.
@@ -100,7 +100,7 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
     def __init__(
         self,
         matrices: Any = None,
-        link: str | Link = "logistic",
+        link: str | Link = "logit",
         potential: Any = "auto",
         constraint: Any = None,
         *,

@@ -152,7 +152,7 @@ def _plus(a, b, *_):
     return a.plus(b)
 
 
-class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
+class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     """Least squares on landmarks; subclasses define what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
@@ -439,7 +439,7 @@ class _Landmark(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
                 geometry, A, permuted, centers, coef, source, columns, without
             )
             each = np.square(effects[: X.shape[1]]).sum(axis=2) @ weights[permuted]
-            self.relevance_ = each / each.sum() if each.any() else each
+            self.feature_relevances_ = each / each.sum() if each.any() else each
         back = np.argsort(order[-r:], kind="stable")
         return _Fitted(
             coef * unit, level + intercept * unit, ends,
@@ -749,8 +749,8 @@ def all_rows_affordable(n, d):
 _GEOMETRIC = ("rbf", "laplacian")
 
 
-class LandmarkRegressor(
-    RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, _Landmark
+class KernelRidgeRegressor(
+    RiskIntervalMixin, PredictsIntervals, RegressorMixin, MultiOutputMixin, _KernelRidge
 ):
     r"""Kernel ridge regression with a learned geometry; there is nothing to tune.
 
@@ -798,7 +798,7 @@ class LandmarkRegressor(
         Kernel, rates, slope and penalty.
     landmarks_ : part
         Landmarks in the units of the kernel.
-    relevance_ : ndarray of shape (n_features,)
+    feature_relevances_ : ndarray of shape (n_features,)
         The columns' shares of the variation of predictions, whatever their units; they sum to 1.
         Each is half the mean squared change when that column alone is drawn from another row.
     alpha_ : float
@@ -829,10 +829,10 @@ class LandmarkRegressor(
 
     Examples
     --------
-    >>> from tunefree import LandmarkRegressor
+    >>> from tunefree import KernelRidgeRegressor
     >>> X = np.random.default_rng(0).uniform(-3, 3, (300, 1))
     >>> y = np.sin(2 * X[:, 0])
-    >>> bool(LandmarkRegressor(random_state=0).fit(X, y).score(X, y) > 0.99)
+    >>> bool(KernelRidgeRegressor(random_state=0).fit(X, y).score(X, y) > 0.99)
     True
     """
 
@@ -920,13 +920,13 @@ class LandmarkRegressor(
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
 
 
-class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, _Landmark):
+class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, _KernelRidge):
     r"""Kernel classification with a learned geometry, and calibrated probabilities.
 
-    One output a class (one for two classes), +1 or -1, learned as in `LandmarkRegressor`; the class
-    of the largest output is predicted, and a temperature fitted to the leave-one-out outputs turns
-    them into log-odds. With ``loss="log_loss"`` the outputs are log-odds: kernel and landmarks are
-    those of least squares, and f then minimizes
+    One output a class (one for two classes), +1 or -1, learned as in `KernelRidgeRegressor`; the
+    class of the largest output is predicted, and a temperature fitted to the leave-one-out outputs
+    turns them into log-odds. With ``loss="log_loss"`` the outputs are log-odds: kernel and
+    landmarks are those of least squares, and f then minimizes
 
     .. math:: \sum_i w_i\, \ell(b + f(x_i), y_i) + \tfrac{\lambda}{2} \|f\|^2,
 
@@ -941,11 +941,11 @@ class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions
         noisy. It needs all rows in memory.
     n_landmarks : int, 'auto' or 'all', default='auto'
     compress : None, True, float or int, default=None
-        See `LandmarkRegressor`; the loss is the log loss, and the constant predictor is that of the
-        classes' shares.
+        See `KernelRidgeRegressor`; the loss is the log loss, and the constant predictor is that of
+        the classes' shares.
     max_memory : float, str or None, default=None
     n_jobs : int or None, default=None
-        See `LandmarkRegressor`.
+        See `KernelRidgeRegressor`.
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.
 
@@ -954,8 +954,8 @@ class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions
     classes_ : ndarray of shape (n_classes,)
     dual_coef_ : ndarray of shape (n_landmarks, n_outputs)
     intercept_ : ndarray of shape (n_outputs,)
-    view_, geometry_, landmarks_, relevance_, alpha_, leave_one_out_risk_, compression_
-        See `LandmarkRegressor`.
+    view_, geometry_, landmarks_, feature_relevances_, alpha_, leave_one_out_risk_, compression_
+        See `KernelRidgeRegressor`.
     held_out_ : part
         Held-out probabilities, from which `risk_interval_` and sets are computed
         (docs/guide/sure.md).
@@ -966,18 +966,18 @@ class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions
     ValueError
         For NaN or infinity, labels of one class, weights that are all zero.
     MemoryError
-        See `LandmarkRegressor`.
+        See `KernelRidgeRegressor`.
 
     References
     ----------
-    See `LandmarkRegressor`.
+    See `KernelRidgeRegressor`.
 
     Examples
     --------
-    >>> from tunefree import LandmarkClassifier
+    >>> from tunefree import KernelRidgeClassifier
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> y = np.hypot(*X.T) > 1
-    >>> bool(LandmarkClassifier(random_state=0).fit(X, y).score(X, y) > 0.95)
+    >>> bool(KernelRidgeClassifier(random_state=0).fit(X, y).score(X, y) > 0.95)
     True
     """
 
@@ -1039,7 +1039,7 @@ class LandmarkClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions
     def _shrink_by_folds(self, X, y, sample_weight):
         """Shrink the predictor towards the classes' shares by held-out predictions of folds.
 
-        Only with few rows a rate, as in `LandmarkRegressor`.
+        Only with few rows a rate, as in `KernelRidgeRegressor`.
         """
         X, y = base.check_rows_and_targets(self, X, y)
         n, d = X.shape
