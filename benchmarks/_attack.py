@@ -1,4 +1,4 @@
-"""The classes of `attack.py`: each yields what was tried and what went wrong ('' if nothing)."""
+"""The classes of `attack.py`: each yields the input, and the problem or ''."""
 
 import csv
 import json
@@ -42,7 +42,7 @@ STREAMS = (
 
 
 def _in_child(work, seconds=120):
-    """'' or what went wrong in a forked child, which may crash."""
+    """The problem in a forked child, which may crash, or ''."""
     inlet, outlet = os.pipe()
     child = os.fork()
     if child == 0:
@@ -67,7 +67,7 @@ def _in_child(work, seconds=120):
 
 
 def threads(rng, options):
-    """Four threads learn and ask one learner."""
+    """Four threads fit one learner and predict with it."""
     X, y = _rows(rng)
 
     def attack(name, seed):
@@ -84,9 +84,9 @@ def threads(rng, options):
                     if own.random() < 0.5:
                         model.partial_fit(X[rows], targets[rows])
                     else:
-                        told = model.predict(X[rows])
-                        if len(told) != len(rows) or not np.isfinite(told).all():
-                            failed.append("a prediction that is none")
+                        predicted = model.predict(X[rows])
+                        if len(predicted) != len(rows) or not np.isfinite(predicted).all():
+                            failed.append("an invalid prediction")
                 except Exception as problem:
                     failed.append(f"{type(problem).__name__}: {problem}")
 
@@ -103,7 +103,7 @@ def threads(rng, options):
 
 
 def storage(rng, options):
-    """One stream in dense and sparse chunks of any sizes by turns."""
+    """One stream in alternating dense and sparse chunks of any sizes."""
     X, y = _rows(rng)
     X[rng.random(X.shape) < 0.5] = 0.0
     for name in STREAMS:
@@ -112,8 +112,8 @@ def storage(rng, options):
         for k in range(_tries(options, 10)):
             cuts = np.unique([0, 50, *rng.integers(51, len(X), rng.integers(1, 20)), len(X)])
             model, kind = getattr(tunefree, name)(), rng.integers(3)
-            if name in ("PiSTOLRegressor", "PiSTOLClassifier", "RidgePathRegressor"):
-                kind = 0  # sparse rows are measured about 0: another learner, and documented so
+            if name in ("PiSTOLRegressor", "PiSTOLClassifier", "AveragedSGDRegressor"):
+                kind = 0  # sparse rows are not centred: another learner, as documented
             for a, b in zip(cuts[:-1], cuts[1:], strict=True):
                 chunk = X[a:b]
                 if kind == 1 or (kind == 2 and rng.random() < 0.5):
@@ -124,7 +124,7 @@ def storage(rng, options):
 
 
 def models(rng, options):
-    """Forged model files under right checksums: none loads, runs anything or takes memory."""
+    """Forged model files with valid checksums: none loads, runs code or takes memory."""
     from test_persistence import forge, header_of, hostile_files
 
     with tempfile.TemporaryDirectory() as folder:
@@ -166,7 +166,7 @@ _BYTES = [b"1", b"-2.5", b"0", b"1e5", b"abc", b'"a,b"', b'"', b"", b" ", b"\t",
 
 
 def readers(rng, options):
-    """One text read as a stream, in small pieces and in memory: the same rows or the same fault."""
+    """One text read as a stream, in small pieces and in memory: the same rows or the same error."""
     draw = random.Random(int(rng.integers(1 << 30)))
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(_tries(options, 3000)):
@@ -176,19 +176,19 @@ def readers(rng, options):
                 between.join(draw.choice(_BYTES) for _ in range(draw.randrange(1, 5)))
                 for _ in range(draw.randrange(1, 6))
             ]
-            if draw.random() < 0.7:  # mostly sound, with one strange byte
+            if draw.random() < 0.7:  # mostly valid, with one strange byte
                 lines = [b"1,2,3" if kind == "csv" else b"1 1:2 3:4"] * 4
                 place = draw.randrange(5)
                 strange = draw.choice(_BYTES)
                 lines[2] = lines[2][:place] + strange + lines[2][place:]
             path = Path(folder) / f"a.{kind}"
             path.write_bytes(draw.choice([b"\n", b"\r\n"]).join(lines) + draw.choice([b"", b"\n"]))
-            told = [_told(path, way) for way in ("memory", "stream", "pieces")]
-            same = all(t == told[0] for t in told)
-            yield f"{kind} {path.read_bytes()!r}", "" if same else f"{told}"[:300]
+            outcomes = [_outcome(path, way) for way in ("memory", "stream", "pieces")]
+            same = all(t == outcomes[0] for t in outcomes)
+            yield f"{kind} {path.read_bytes()!r}", "" if same else f"{outcomes}"[:300]
 
 
-def _told(path, way):
+def _outcome(path, way):
     from tunefree.io import files
 
     try:
@@ -208,7 +208,7 @@ def _told(path, way):
         X = _dense(X, max(X.shape[1], 1))
         return X.tolist(), [str(v) for v in np.asarray(y).tolist()]
     except (DataError, ValueError) as problem:
-        # What a stream says of a file's first rows it says of them alone: compare the place.
+        # A stream reads the first rows alone, and its message may differ: compare the line.
         return "refused", re.findall(r":(\d+)", str(problem))[:1]
 
 
@@ -235,7 +235,7 @@ tunefree.PiSTOLRegressor(max_iter=3).fit_source((X, X[:, 0]), checkpoint=tunefre
 
 
 def kills(rng, options):
-    """Kill -9 while a model is saved over and over, and while a run is saved and resumed."""
+    """Kill -9 while a model is saved again and again, and while a run is saved and resumed."""
     with tempfile.TemporaryDirectory() as folder:
         for kind, code in (("model", _SAVING), ("checkpoint", _CHECKPOINTS)):
             path = Path(folder) / kind
@@ -284,17 +284,17 @@ def names(rng, options):
                 writer.writerows([*row, label] for row, label in zip(X, labels, strict=True))
             model, page, out = (Path(folder) / f"{k}.{end}" for end in ("m", "html", "out.csv"))
             shown = _command("train", data, model, "--budget", "0.1s")
-            if not model.exists():  # refused: in a sentence that names the file and the line
-                said = "" if f"error: {data}:" in shown else shown[-200:]
-                yield f"refusal, {name[:30]!r}", said
+            if not model.exists():  # refused, with a message that names the file and the line
+                problem = "" if f"error: {data}:" in shown else shown[-200:]
+                yield f"refusal, {name[:30]!r}", problem
                 continue
             shown += _command("inspect", model)
             shown += _command("eval", model, data)
-            told = _command("predict", model, data, "-o", out) + _command(
+            output = _command("predict", model, data, "-o", out) + _command(
                 "report", model, data, "-o", page
             )
             yield f"terminal, {name[:30]!r}", "escape sequences" if "\x1b[31m" in shown else ""
-            text = page.read_text() if page.exists() else f"no page: {told[-200:]}"
+            text = page.read_text() if page.exists() else f"no page: {output[-200:]}"
             bad = re.search(r"<script>alert|<img src=x", text) or not page.exists()
             yield f"page, {name[:30]!r}", f"markup: {text[:80]}" if bad else ""
             labels = _labels_of(out)
@@ -310,7 +310,7 @@ def _command(*arguments):
 
 
 def _labels_of(path):
-    """The predictions of a headed csv."""
+    """The predictions in a csv file with a header."""
     if not path.exists():
         return {"no predictions"}
     with open(path, newline="") as file:

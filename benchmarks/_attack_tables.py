@@ -1,4 +1,4 @@
-"""Hostile tables, and what default fits lose on them beside the best constant."""
+"""Hostile tables, and the loss of default fits on them relative to the best constant."""
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +19,7 @@ def _plain(rng, n, d=D):
 
 
 def _columns(make):
-    """Targets follow hidden columns of which `make` shows a version."""
+    """Targets depend on hidden columns; `make` gives a version of these."""
 
     def build(rng, n):
         X, y = _plain(rng, n)
@@ -53,7 +53,7 @@ def _one_spike(rng, X):
 
 def _few_rows(n):
     def build(rng, m):
-        # As many rows as there are to test, of which the first few are learned.
+        # As many rows as test rows; only the first few are learned.
         return _plain(rng, m)
 
     build.learned = n
@@ -149,7 +149,7 @@ def estimators():
 
 
 def tables(rng, options):
-    """Yield what was tried and what went wrong; '' if nothing."""
+    """Yield the input, and the problem or ''."""
     for title, build in TABLES.items():
         n = getattr(build, "learned", LEARNED)
         X, y = build(rng, n + TESTED)
@@ -171,15 +171,15 @@ def _tried(name, X, y, Z, t, classify):
         model = getattr(tunefree, name)()
         if hasattr(model, "random_state"):
             model.set_params(random_state=0)
-        told = model.fit(X, y).predict(Z)
+        predicted = model.fit(X, y).predict(Z)
     except Exception as problem:
         return f"{type(problem).__name__}: {str(problem)[:100]}"
     if classify:
         labels, counts = np.unique(y, return_counts=True)
-        ours, constant = np.mean(told != t), np.mean(labels[counts.argmax()] != t)
+        ours, constant = np.mean(predicted != t), np.mean(labels[counts.argmax()] != t)
         ours, constant = ours + 0.5 / len(t), constant + 0.5 / len(t)
     else:
         unit = np.abs(t).max()
-        ours, constant = (np.mean(np.square((p - t) / unit)) for p in (told, y.mean()))
+        ours, constant = (np.mean(np.square((p - t) / unit)) for p in (predicted, y.mean()))
     ratio = ours / constant
     return "" if ratio <= _SLACK else f"{ratio:.3g} of the constant's loss"

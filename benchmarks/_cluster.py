@@ -1,4 +1,4 @@
-"""The cluster's part of `scale.py`: a pass beside its ceiling, dying workers, merged averages.
+"""The cluster part of `scale.py`: a pass against its upper bound, dying workers, merged averages.
 
 python benchmarks/_cluster.py [--rows N] [--columns D] [--kills K] [--data DIR] [--only PART ...]
 runs it alone.
@@ -21,7 +21,7 @@ BLOCK = 250_000
 
 
 def block(index, rows, columns):
-    """Rows of one partition, the same wherever they are made."""
+    """Rows of one partition, equal wherever they are made."""
     rng = np.random.default_rng(index)
     X = rng.standard_normal((rows, columns))
     y = 1.0 / (1.0 + np.exp(-X[:, 0] + X[:, 1])) + 0.05 * rng.standard_normal(rows)
@@ -45,7 +45,7 @@ def collections(n, d, size=BLOCK):
 
 
 def _products(pipe, indices, n, d):
-    """One process: the two products of a pass over its share of the partitions, when asked for."""
+    """One process: the two products of a pass over its share of the partitions, on request."""
     from tunefree.dask.estimators import PIECE
 
     parts = [block(i, min(BLOCK, n - i * BLOCK), d)[0] for i in indices]
@@ -65,10 +65,10 @@ def _products(pipe, indices, n, d):
 
 
 class Ceiling:
-    """Independent processes, each with its arguments, which say `(wall, CPU)` seconds when asked.
+    """Independent processes with their arguments, which return `(wall, CPU)` seconds on request.
 
-    Those of the products do them twice: in pieces that fit into the cache, as the learner does, and
-    a whole partition at a time.
+    They compute the products twice: in pieces that fit into the cache, like the learner, and for
+    whole partitions.
     """
 
     def __init__(self, target, arguments):
@@ -85,7 +85,7 @@ class Ceiling:
             pipe.recv()
 
     def seconds(self, passes):
-        """Wall seconds of the slowest and CPU seconds of all, a pass."""
+        """Wall seconds of the slowest process and CPU seconds of all, for a pass."""
         for pipe in self.pipes:
             pipe.send(passes)
         found = np.array([pipe.recv() for pipe in self.pipes]).reshape(len(self.pipes), -1, 2)
@@ -99,10 +99,10 @@ class Ceiling:
 
 @contextmanager
 def local(workers, threads=1, sampled=True):
-    """A client of so many worker processes, which sample what they do, as by default, or do not.
+    """A client with so many worker processes, with or without Dask's profiler in the workers.
 
-    A local cluster gives up a worker that is not there 15 s after it died, even if it has come back
-    in between and has just died again, as the victims of these benchmarks do: it has longer here.
+    A local cluster gives up a worker that is missing 15 s after it died, even if it has restarted
+    and died again, as in these benchmarks: the limit is higher here.
     """
     from distributed import Client, LocalCluster
 
@@ -142,7 +142,7 @@ def _watched(before):
 
 
 def settings(passes, potential="euclidean"):
-    """Of a Reflectron of so many passes."""
+    """Settings of a Reflectron with so many passes."""
     return {
         "link": "logit", "potential": potential, "tol": 1e-300, "patience": 10_000,
         "validation_fraction": 0.0 if potential == "euclidean" else 0.2,
@@ -162,7 +162,7 @@ def fit_seconds(X, y, passes, before=lambda epoch: None, potential="euclidean", 
 
 
 def _cpu(pids):
-    """CPU seconds of processes so far, all threads."""
+    """CPU seconds of processes so far, of all threads."""
     ticks = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -170,43 +170,43 @@ def _cpu(pids):
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _beside(alone, collect, workers, turns, passes, potential="euclidean"):
-    """Passes of a fit on so many workers and of independent processes, in turns."""
+def _compared(alone, collect, workers, rounds, passes, potential="euclidean"):
+    """Passes of a fit on so many workers, alternating with independent processes."""
     from distributed import wait
 
     with local(workers, sampled=False) as client:
         rows = client.persist(list(collect()))
         wait(rows)
-        turn = _Turns(alone, passes, [os.getpid(), *pids_of(client, workers)])
-        fit_seconds(*rows, 2 + passes * turns + 1, turn, potential)
+        alternating = _Alternating(alone, passes, [os.getpid(), *pids_of(client, workers)])
+        fit_seconds(*rows, 2 + passes * rounds + 1, alternating, potential)
     alone.close()
-    return turn
+    return alternating
 
 
-_COLUMNS = "ms", "CPU", "client's", "alone: ms", "CPU", "share", "of CPU", "turns", "load"
+_COLUMNS = "ms", "CPU", "client's", "alone: ms", "CPU", "share", "of CPU", "rounds", "load"
 
 
-def speed(n, d, turns=8, passes=4):
-    """Passes of a fit and of what independent processes reach, in turns."""
+def speed(n, d, rounds=8, passes=4):
+    """Passes of a fit, alternating with independent processes."""
     print(
-        f"\nBatch Reflectron, n = {n:,}, d = {d}, partitions of {BLOCK:,}: a pass, beside\n"
-        "those of its two products in as many independent processes, which wait meanwhile:\n"
-        f"medians of {turns} turns of {passes} passes. CPU time is that of all processes;\n"
-        "the client's, in whose process the scheduler is, stands alone, too."
+        f"\nBatch Reflectron, n = {n:,}, d = {d}, partitions of {BLOCK:,}: a pass,\n"
+        "and its two products in as many independent processes, which wait during the fit:\n"
+        f"medians of {rounds} rounds of {passes} passes. CPU time is that of all processes,\n"
+        "and that of the client with the scheduler separately."
     )
     rows = []
     for workers in (1, 2):
         shares = [(range(k, -(-n // BLOCK), workers), n, d) for k in range(workers)]
-        turn = _beside(
-            Ceiling(_products, shares), lambda: collections(n, d), workers, turns, passes
+        alternating = _compared(
+            Ceiling(_products, shares), lambda: collections(n, d), workers, rounds, passes
         )
         for k, how in enumerate(("in pieces", "whole")):
-            rows.append((workers, how, *turn.row(k)))
+            rows.append((workers, how, *alternating.row(k)))
     table("A pass and its ceiling", ("workers", "products", *_COLUMNS), rows)
 
 
 def _fits(pipe, X, y, potential):
-    """One process: a fit of its own rows, each `passes` of it when asked for."""
+    """One process: a fit of its own rows, `passes` of it on request."""
     import tunefree
     from tunefree.engine.run import Batches
 
@@ -231,8 +231,8 @@ def _fits(pipe, X, y, potential):
     tunefree.ReflectronRegressor(**settings(100_000, potential), n_jobs=1).fit(X, y)
 
 
-def tables(data, turns=8, passes=4):
-    """Of public tables: passes on two workers and, in turns, of two processes' fits of a half."""
+def tables(data, rounds=8, passes=4):
+    """Public tables: passes on two workers, alternating with fits of one half in two processes."""
     from scipy import sparse
 
     from _cluster_online import cut
@@ -243,11 +243,11 @@ def tables(data, turns=8, passes=4):
     a9a = sparse.vstack(copies, "csr"), np.tile(y, 32)
     news = load("newsgroups", data)[2:4]
     print(
-        f"\nBatch Reflectron on two workers, beside a fit of half the rows in each of two\n"
-        f"processes without Dask, a thread each: medians of {turns} turns of {passes} passes.\n"
-        "CPU time is that of all processes; the client's, in whose process the scheduler is,\n"
-        "stands alone, too. MB: each worker gets a number a potential for each column that is not\n"
-        "empty there (of many; or all columns), and sends one.",
+        f"\nBatch Reflectron on two workers, against a fit of half the rows in each of two\n"
+        f"processes without Dask, with one thread: medians of {rounds} rounds of {passes} passes.\n"
+        "CPU time is that of all processes, and that of the client with the scheduler separately.\n"
+        "MB: each worker gets one number a potential for each column that is not empty there (if\n"
+        "there are many columns; else for all), and sends one.",
         flush=True,
     )
     found = []
@@ -260,25 +260,25 @@ def tables(data, turns=8, passes=4):
         def collect(X=X, y=y, order=order):
             return cut(X[order], y[order], 2)
 
-        turn = _beside(alone, collect, 2, turns, passes, potential)
+        alternating = _compared(alone, collect, 2, rounds, passes, potential)
         wide = X.shape[1] > 1 << 17
         held = sum(len(np.unique(X[h].indices)) if wide else X.shape[1] for h in halves)
         moved = f"{2 * 8 * how * held / 1e6:.2g}"
-        found.append((name, f"{X.shape[0]} x {X.shape[1]}", how, moved, *turn.row(0)))
+        found.append((name, f"{X.shape[0]} x {X.shape[1]}", how, moved, *alternating.row(0)))
     heads = ("data", "rows", "potentials", "MB", *_COLUMNS)
     table("Two workers and two independent processes", heads, found)
 
 
-class _Turns:
-    """Called at the start of a pass: lets the ceiling have its turns, and times the fit's."""
+class _Alternating:
+    """Called at the start of a pass: runs the independent processes in between, and times both."""
 
     def __init__(self, alone, passes, pids):
         self.alone, self.passes, self.pids = alone, passes, pids
         self.ours, self.ceilings, self.loads, self.mark = [], [], [], None
 
     def __call__(self, epoch):
-        turn, place = divmod(epoch - 2, self.passes)  # two passes to warm up
-        if turn < 0 or place:
+        round_, place = divmod(epoch - 2, self.passes)  # two passes to warm up
+        if round_ < 0 or place:
             return
         if self.mark is not None:
             self.ours.append(np.subtract(self._now(), self.mark) / self.passes)
@@ -290,7 +290,7 @@ class _Turns:
         return time.perf_counter(), _cpu(self.pids), _cpu(self.pids[:1])
 
     def row(self, k):
-        """Medians of a pass, ours and of the ceiling's k-th way, and their shares."""
+        """Medians of a pass, ours and of the k-th kind of products, and their ratios."""
         ours, ceilings = np.array(self.ours), np.array(self.ceilings[: len(self.ours)])[:, k]
         shares = ceilings / ours[:, :2]
         times = (*np.median(ours, axis=0), *np.median(ceilings, axis=0))
@@ -301,7 +301,7 @@ class _Turns:
 
 
 def overhead(d=200, passes=30):
-    """What a pass costs when there is nothing to multiply."""
+    """The cost of a pass without products."""
     from distributed import wait
 
     rows = []
@@ -332,12 +332,12 @@ def overhead(d=200, passes=30):
 
 
 def pids_of(client, workers):
-    """The processes of all workers, once they are there."""
+    """The processes of all workers, when they have started."""
     while True:
         client.wait_for_workers(workers, timeout=300)
         try:
             found = client.run(os.getpid)
-        except OSError:  # the scheduler has not noticed yet that one is gone
+        except OSError:  # the scheduler has not yet noticed that one has died
             found = {}
         if len(found) == workers:
             return list(found.values())
@@ -358,7 +358,7 @@ def run_part(n, d, times, data, only=PARTS):
         "tables": lambda: tables(data) if data is not None else None,
         "overhead": overhead,
         "kills": lambda: kills(times),
-        "hangs": lambda: hangs(-(-times // 5)),  # each takes as long as the patience
+        "hangs": lambda: hangs(-(-times // 5)),  # each takes `patience` seconds
         "online": lambda: online(data) if data is not None else None,
     }
     for name in only:

@@ -1,4 +1,4 @@
-"""Averages of partitions' runs beside one run over all rows: the cluster's part of `scale.py`."""
+"""Averages of runs on partitions, and one run over all rows: the cluster part of `scale.py`."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ ONLINE = (
 
 
 def online(data, partitions=(4, 16, 64)):
-    """Averages of independent runs beside the sequential run on public data sets."""
+    """Averages of independent runs, and the sequential run, on public data sets."""
     import tunefree
     import tunefree.dask
     from _data import load

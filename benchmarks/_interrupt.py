@@ -1,6 +1,6 @@
-"""Ctrl-C in the middle of a fit: how long until it returns, and whether the estimator is usable.
+"""Ctrl-C during a fit: how long until it returns, and whether the estimator is usable.
 
-python benchmarks/_interrupt.py [NAME ...]      one JSON object a learner
+python benchmarks/_interrupt.py [NAME ...]      one JSON object for each learner
 """
 
 import json

@@ -1,8 +1,8 @@
-"""From how many rows on random features in front of a linear learner beat the exact kernel learner.
+"""The number of rows from which a linear learner on random features beats the exact kernel learner.
 
-The exact learner's cost grows with the square of the rows, that of a linear learner on M columns
-with their number; it is less accurate on the same rows, and can learn from many more in the same
-time. "~": the cost of the exact learner extrapolated.
+The cost of the exact learner grows with the square of the rows, that of a linear learner on M
+columns with their number; the linear learner is less accurate on the same rows, but learns many
+more rows in the same time. "~": the cost of the exact learner is extrapolated.
 """
 
 import numpy as np

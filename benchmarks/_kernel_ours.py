@@ -1,4 +1,4 @@
-"""Our side of the kernel benchmark: curves, fits with nothing set, and what each part costs."""
+"""Our side of the kernel benchmark: curves, fits with defaults, and the cost of each part."""
 
 import re
 import resource
@@ -22,13 +22,13 @@ from tunefree.learners.kernel.projection import limit_support
 from tunefree.learners.pistol.linear import SETTINGS
 from tunefree.losses import SmoothedHinge
 
-# The plain average of one pass, as the paper has it; one pass that chooses; and the default: passes
-# and read-outs chosen on rows left out.
+# The plain average of one pass, as in the paper; one pass with weighted averages; and the default:
+# passes and read-outs chosen on held-out rows.
 METHODS = {"plain": {"average": "uniform"}, "one pass": {"max_iter": 1}, "default": {}}
 
 
 def estimator(problem, **options):
-    """Return our learner with nothing set that is not a part of the problem."""
+    """Return our learner with defaults, except for what belongs to the problem."""
     options = {"kernel": problem.kernel, "random_state": 0, **options}
     if problem.task == "regression":
         return tunefree.KernelPiSTOLRegressor(**options)
@@ -36,7 +36,7 @@ def estimator(problem, **options):
 
 
 def warm_up():
-    """Compile, or load from the cache, what will run; return the seconds."""
+    """Compile the kernels, or load them from the cache; return the seconds."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 5)).astype(np.float32)
     classifier, regressor = tunefree.KernelPiSTOLClassifier, tunefree.KernelPiSTOLRegressor
@@ -60,7 +60,7 @@ def curve(problem, times):
     for size, shuffles in times.items():
         for method, options in METHODS.items():
             row = {"errors": [], "cpu": []}
-            # Several passes over all rows differ by a few rows between orders: one shuffle.
+            # Several passes over all rows hardly depend on the order: one shuffle.
             whole = size == problem.n_train and method == "default"
             for shuffle in range(1 if whole else shuffles):
                 X, y = problem.rows(size, shuffle)
@@ -74,7 +74,7 @@ def curve(problem, times):
 
 
 def untuned(problem, **options):
-    """Fit with nothing set."""
+    """Fit with defaults."""
     X, y = problem.rows(problem.n_train, 0)
     model, seconds = cpu(lambda: estimator(problem, **options).fit(X, y))
     row = {"score": problem.score(model.predict(problem.X_test)), "cpu": seconds}
@@ -85,8 +85,8 @@ def untuned(problem, **options):
 def products_alone(problem, size):
     """CPU seconds of a one-pass fit, and of the matrix products it consists of, timed alone.
 
-    The shapes of the products are noted during the fit; the same shapes are then multiplied again,
-    with rows of the data. Of both times the smaller of two counts.
+    The shapes of the products are recorded during the fit; products of the same shapes are then
+    computed again, with rows of the data. Of two runs of both the faster one counts.
     """
     X, y = problem.rows(size, 0)
     X = np.float32(dense(X))
@@ -129,7 +129,7 @@ def whole_mnist(directory):
 
 
 def most_memory():
-    """Peak memory of this process, kB; Linux counts a parent's to a new process in getrusage."""
+    """Peak memory of this process, kB; in getrusage Linux counts that of the parent, too."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(re.search(r"VmHWM:\s+(\d+)", status.read_text()).group(1))
@@ -150,7 +150,7 @@ def _whole_mnist(directory):
 
 
 def compressions(problem, size=15_000):
-    """Yield (what was asked for, report, test error, CPU seconds to score the test rows)."""
+    """Yield (compress=, report, test error, CPU seconds to score the test rows)."""
     X, y = problem.rows(size, 0)
     for asked in (None, 1e-2, 1e-3, 1e-4, 500):
         model = estimator(problem, gamma=0.02, average="uniform", compress=asked).fit(X, y)

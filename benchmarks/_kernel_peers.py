@@ -1,9 +1,9 @@
-"""LIBSVM, through scikit-learn, with all of its tuning inside the clock.
+"""LIBSVM, through scikit-learn, with all of its tuning timed.
 
-Rows are prepared once, as a careful user would, for the peers and for us alike: binary and unit
+Rows are prepared once, as by a careful user, for the peers and for us alike: binary and unit
 rows as they are, pixels / 255, other tables standardised on the training rows (targets as well).
 Dense rows are given as arrays: scikit-learn's dense LIBSVM is two to four times as fast as the
-sparse one, which is what the original program runs; both are timed on a9a.
+sparse one, which the original program runs; both are timed on a9a.
 """
 
 import time
@@ -16,8 +16,8 @@ from sklearn.svm import SVC, SVR, LinearSVC
 
 FOLDS = 5
 CACHE = 1000  # megabytes; scikit-learn's default of 200 makes the larger fits slower
-# The ranges of C of the paper's appendix C; those of its SensIT Vehicle and news20.binary serve
-# their stand-ins.
+# The ranges of C of the paper's appendix C; those of SensIT Vehicle and news20.binary are
+# used for our replacements of these sets.
 PAPER_C = {
     "a9a": [2.0**k for k in range(-1, 4)],
     "mnist even/odd": [2.0**k for k in range(7)],
@@ -55,22 +55,22 @@ def search(model, grid, regression=False):
 
 
 def fits(grid):
-    """How many fits on all rows a search and its refit cost, as fits on four fifths count 0.8."""
+    """The cost of a search and its refit, in fits on all rows; a fit on four fifths counts 0.8."""
     return FOLDS * (1 - 1 / FOLDS) * np.prod([len(values) for values in grid.values()]) + 1
 
 
 def curve(problem, times, searched_to):
     """Yield (rows, row) of the learning curve, C by cross-validation at each size.
 
-    Beyond ``searched_to`` rows the search is not run: C is the one most often chosen at the size
-    before, and the cost is that of one fit times the number of fits.
+    Above ``searched_to`` rows the search is not run: C is the most frequent choice at the previous
+    size, and the cost is that of one fit times the number of fits.
     """
     grid = {"C": PAPER_C[problem.name]}
     options = {} if problem.gamma is None else {"gamma": problem.gamma}
     chosen = []
     for size, shuffles in times.items():
         row = {"errors": [], "cpu": [], "C": [], "estimated": size > searched_to}
-        # All rows are the same rows in any order.
+        # With all rows, every shuffle has the same rows.
         for shuffle in range(1 if size == problem.n_train else shuffles):
             X, y = problem.rows(size, shuffle)
             if row["estimated"]:
@@ -118,7 +118,7 @@ def searched(problem):
 
 
 def swept(problem):
-    """The best C for the test rows, which flatters the peer: one fit each instead of a search.
+    """The best C for the test rows, an advantage for the peer: one fit each instead of a search.
 
     The cost is that of the search: each fit stands for five on four fifths of the rows.
     """

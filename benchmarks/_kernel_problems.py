@@ -13,7 +13,7 @@ REGRESSION = {"kin40k": 10_000, "protein": 10_000, "pol": None}
 
 
 class Problem(NamedTuple):
-    """Prepared rows; ``gamma`` is the bandwidth both sides use on a learning curve."""
+    """Prepared rows; ``gamma`` is the bandwidth of both sides on a learning curve."""
 
     name: str
     task: str

@@ -1,4 +1,4 @@
-"""What the kernel benchmark prints and draws."""
+"""Tables and figures of the kernel benchmark."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ NAMES = {
 }
 
 HOW = """\
-CPU seconds of all threads (time.process_time); libraries take as many as they like but where said.
+CPU seconds of all threads (time.process_time); libraries choose their number, except where noted.
 SVM: LIBSVM through scikit-learn (SVC, SVR; LinearSVC for the linear kernel), cache of 1 GB, dense
 rows, the same prepared rows as ours. C by 5-fold cross-validation, refit included: a9a 2^-1..2^3,
 MNIST even/odd 2^0..2^6, newsgroups-like 2^1..2^4 (the ranges of the paper); tables 1, 4, 16, 64,
@@ -27,9 +27,9 @@ In the tables "~" is one fit for each C, the best one on the test rows reported.
 Five shuffles, three from 8,000 rows on; all rows are the same in any shuffle: one fit of the SVM
 and of the default there.
 Plain: KernelPiSTOLClassifier(average="uniform"), the average of one pass as in the paper. One pass:
-max_iter=1, later iterates count more, PiSTOL and DoWG weighed by what they predicted before they
-learned it. Default: passes and read-outs chosen on rows left out. +-: standard error of the mean
-over shuffles (curves), binomial standard error on the test rows (other tables)."""
+max_iter=1, later iterates count more, PiSTOL and DoWG weighted by their predictions of rows before
+these were learned. Default: passes and read-outs chosen on held-out rows. +-: standard error of the
+mean over shuffles (curves), binomial standard error on the test rows (other tables)."""
 
 
 def percent(errors):
@@ -50,7 +50,7 @@ def curve(name, note, rows, n_test):
         for method, row in methods.items():
             ratio = np.mean(peer["cpu"]) / np.mean(row["cpu"])
             gap = np.mean(row["errors"]) - np.mean(peer["errors"])
-            # One fit on all rows has no spread over shuffles: that of the test rows stands in.
+            # One fit on all rows has no spread over shuffles: that over the test rows is used.
             se = spread(peer["errors"]) or standard_error(np.mean(peer["errors"]), n_test)
             ours = method != PEER
             body.append(
@@ -65,11 +65,11 @@ def curve(name, note, rows, n_test):
             )
     columns = ["rows", "method", "test error %", "(ours - SVM) / SE", "CPU s", "SVM's CPU / ours"]
     table(f"{name}{', ' + note if note else ''}: learning curve", columns, body)
-    told = {size: np.mean(m[PEER]["cpu"]) / np.mean(m["default"]["cpu"])
+    ratios = {size: np.mean(m[PEER]["cpu"]) / np.mean(m["default"]["cpu"])
             for size, m in rows.items() if int(size) >= 2000}  # fmt: skip
-    parts = ", ".join(f"{ratio:.1f} at {size}" for size, ratio in told.items())
+    parts = ", ".join(f"{ratio:.1f} at {size}" for size, ratio in ratios.items())
     console.print(
-        f"  the default's CPU, target ten times less: {_met(min(told.values()))} ({parts})"
+        f"  the default's CPU, target ten times less: {_met(min(ratios.values()))} ({parts})"
     )
 
 
@@ -79,7 +79,7 @@ def _met(ratio):
 
 
 def tuned(rows):
-    """Print errors or R2 with nothing set beside the searched SVM."""
+    """Print errors or R2 with defaults, and those of the searched SVM."""
     body = []
     for name, (kind, ours, peer, n_test) in rows.items():
         if kind == "regression":
@@ -112,7 +112,7 @@ def tuned(rows):
 
 
 def trace(name, model, regression):
-    """Print every bandwidth's progressive error, and how the read-outs were weighed."""
+    """Print every bandwidth's progressive error, and the weights of the read-outs."""
     rows, errors = model.trace_["rows"], model.trace_["progressive_error"]
     at = [np.searchsorted(rows, rows[-1] * share) for share in (0.05, 0.25, 0.5, 1.0)]
     at, unit = np.minimum(at, len(rows) - 1), 1 if regression else 100
@@ -129,12 +129,12 @@ def trace(name, model, regression):
         (f"{r['gamma']:.4g}", r["pass"], f"{unit * r['error']:.4g}", f"{r['weight']:.3f}")
         for r in model.trace_.get("read_outs", ())
     ]
-    columns = ["gamma", "pass", f"{loss.rstrip(',')} on rows left out", "weight"]
+    columns = ["gamma", "pass", f"{loss.rstrip(',')} on held-out rows", "weight"]
     table(f"{name}: read-outs that make up the predictor", columns, reads)
 
 
 def compression(found):
-    """Print what compress= did."""
+    """Print the effects of compress=."""
     body = []
     for asked, report, error, seconds in found:
         if asked is None:
@@ -178,7 +178,7 @@ def figure(curves, path):
                 capsize=3, lw=1.5,
             )  # fmt: skip
         ax.set_xscale("log")
-        # Two sizes that lie close share the room of one label.
+        # Two sizes that are close share one label.
         apart = [s < 1.6 * before for before, s in zip([0, *sizes], sizes, strict=False)]
         labels = [f"\n{s:,d}" if low else f"{s:,d}" for s, low in zip(sizes, apart, strict=True)]
         ax.set_xticks(sizes, labels, minor=False)

@@ -1,11 +1,11 @@
-"""The league's peers: cross-validated, their whole search inside the clock.
+"""The peers of the league: cross-validated, with the whole search timed.
 
 Preparation is that of `_peers`. Every search has 5 folds; the winner is refitted. Kernel machines
 search on the first 6,000 (classification) or 4,000 (regression) rows of a seed-0 permutation and
-are refitted on these rows and, where that takes less than `_peers.PATIENCE` by quadratic
-extrapolation, on all rows ("all"): the harder peer, and the dearer. A search of more than ten
-minutes, judged by one fit, is not run: its seconds are those of that fit (C = 1, the default
-bandwidth) times the number of fits ("estimated").
+are refitted on these rows and, if that takes less than `_peers.PATIENCE` by quadratic
+extrapolation, on all rows ("all"), which is more accurate and more expensive. A search that would
+take more than ten minutes, estimated from one fit, is not run: its seconds are those of that fit (C
+= 1, the default bandwidth) times the number of fits ("estimated").
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Our estimators in the benchmark: the compile-time warm-up, the fits, the members, raw speed."""
+"""Our estimators in the benchmark: warm-up with compilation, fits, candidates, raw speed."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,17 +19,17 @@ def regressor(**options):
 
 
 def warm_up():
-    """Compile (or load from the cache) what the tables will run; return the CPU seconds."""
+    """Compile (or load from the cache) the kernels of the tables; return the CPU seconds."""
 
     def fits():
         rng = np.random.default_rng(0)
         X = rng.normal(size=(200, 40))
         sparse = sp.csr_matrix(X * (rng.random(X.shape) < 0.1))
-        # Mostly zeros are learned as sparse rows; an absurd entry takes its own path.
-        absurd = sparse.toarray()
-        absurd[0, 0] = 1e9
+        # Rows with mostly zeros are learned as sparse rows; an outlier takes another path.
+        outlier = sparse.toarray()
+        outlier[0, 0] = 1e9
         for y in (X[:, 0] > 0, np.digitize(X[:, 0], [-0.5, 0.5])):
-            for form in (X, sparse, absurd):
+            for form in (X, sparse, outlier):
                 classifier().fit(form, y)
             classifier().partial_fit(X, y, classes=np.unique(y))
         for options in ({}, {"loss": "absolute_error"}, {"shuffle": False}):
@@ -49,7 +49,7 @@ def classification(data):
 
 
 def alone(name, data):
-    """Test error of one member of the portfolio that makes all passes by itself."""
+    """Test error of one candidate of the portfolio that makes all passes alone."""
     from tunefree import PiSTOLClassifier
 
     class Member(PiSTOLClassifier):

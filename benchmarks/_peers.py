@@ -1,6 +1,6 @@
-"""The peers, with all of their tuning inside the clock, and the CPU seconds of each.
+"""The peers, with all of their tuning timed, and the CPU seconds of each.
 
-Preparation is what a careful user would do, and is timed: sparse data raw, pixels divided by 255,
+Preparation is that of a careful user, and is timed: sparse data raw, pixels divided by 255,
 tables that lie within [-1, 1] raw, every other dense table standardised on the training rows
 ("raw" in a peer's name marks the exceptions).
 Every clock is `time.process_time`: the CPU seconds of all threads, so Vowpal Wabbit's parser thread
@@ -22,15 +22,15 @@ from sklearn.svm import LinearSVC
 
 try:
     import vowpalwabbit
-except ImportError:  # no wheel for some platforms: its rows are left out
+except ImportError:  # no wheel for some platforms: its rows are skipped
     vowpalwabbit = None
 
 FOLDS = 5
 C_GRID = np.logspace(-2, 2, 5)  # decades around the default C = 1
 ALPHA_GRID = np.logspace(-6, -2, 5)  # decades around the default alpha = 1e-4
 # A search that would take longer than this is not run: its cost is that of one fit times its
-# number of fits on all rows (25 on four fifths of them and the refit). That flatters it, as fits
-# with a large C are slower.
+# number of fits on all rows (25 on four fifths of them and the refit). This is an advantage for the
+# peer, as fits with a large C are slower.
 PATIENCE = 180.0
 SEARCH_FITS = 25 * (1 - 1 / FOLDS) + 1
 
@@ -38,8 +38,8 @@ SEARCH_FITS = 25 * (1 - 1 / FOLDS) + 1
 def timed(call, repeats=7):
     """Return the call's result and its CPU seconds, all threads together.
 
-    Short calls are repeated, for a second in all and at most seven times, and the quickest counts:
-    ours and the peers' alike, as other work on the machine slows some of them down.
+    Short calls are repeated, for a second in all and at most seven times, and the fastest counts,
+    for ours and the peers alike: other work on the machine slows some calls down.
     """
     quickest, spent, done = np.inf, 0.0, 0
     while done < repeats and (done == 0 or spent + quickest < 1.0):
@@ -53,7 +53,7 @@ def timed(call, repeats=7):
 
 
 def prepared(model, data, raw=False):
-    """Put the preparation of a careful user in front of a model."""
+    """A pipeline of a careful user's preparation and a model."""
     scaler = None if raw else preparation(data.X_train)
     return make_pipeline(model) if scaler is None else make_pipeline(scaler, model)
 
@@ -87,7 +87,7 @@ def searched(model, data, grid, one_fit):
 def classification(data):
     """Yield (peer, row) for every classification peer, quick ones first.
 
-    Logistic regression is multinomial where the others are one against the rest, which alone gains
+    Logistic regression is multinomial, and the others are one against the rest; this alone gains
     several points on some sets; its max_iter is raised so that it converges.
     """
     models = {
@@ -110,14 +110,14 @@ class VowpalWabbit:
     """Vowpal Wabbit through its Python binding, which runs the same parser and learner.
 
     Timed: building the model and learning from a binary cache that already exists, so that text
-    parsing is not held against it. The rows are written once in a seed-0 random order.
+    parsing is not counted. The rows are written once in a seed-0 random order.
     Logistic loss; several classes by one against all; no hold-out, so that five passes are five.
     """
 
     def __init__(self, data, methods=("pistol", "coin")):
         self.data, self.methods = data, methods
         self.classes, self.codes = np.unique(data.y_train, return_inverse=True)
-        # One slot a feature and class, and one bit more so that the constant collides with none.
+        # One slot for each feature and class, and one more bit so that the constant has its own.
         models = len(self.classes) if len(self.classes) > 2 else 1
         bits = 1 + int(np.ceil(np.log2(data.X_train.shape[1] * models)))
         self.options = ["--quiet", "--holdout_off", "-b", str(max(bits, 18))]

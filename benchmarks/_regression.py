@@ -1,4 +1,4 @@
-"""The regression tables: clean targets, contaminated targets, invariance; ours beside the peers."""
+"""The regression tables: clean targets, contaminated targets, invariance; ours and the peers."""
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -18,7 +18,7 @@ def ridge():
 
 
 class ClippedRidge(RegressorMixin, BaseEstimator):
-    """Ridge with the recipe's clipping of columns and predictions, to tell the two gains apart."""
+    """Ridge with the recipe's clipping of columns and predictions, to separate the two gains."""
 
     def fit(self, X, y):
         centre = np.median(X, axis=0)
@@ -47,7 +47,7 @@ class SubsampledQuantile(QuantileRegressor):
 
 
 def peers(data):
-    """Yield (peer, row) on the clean targets, then with 1 % of the training targets absurd."""
+    """Yield (peer, row) on the clean targets, then with 1 % of the training targets outliers."""
     yield "RidgeCV", r2_row(ridge(), data)
     yield "ridge clipped", r2_row(ClippedRidge(), data)
     sgd = SGDRegressor(random_state=0)
@@ -84,7 +84,7 @@ def ours(data, make, passes=PASSES):
 def affine_shift(data, make):
     """Largest change of a prediction, in SDs of y, when y and every column change units.
 
-    The rows keep their order: a shuffle keyed to their content would change with the units.
+    The rows keep their order: a shuffle by their content would change with the units.
     """
     rng = np.random.default_rng(0)
     d = data.X_train.shape[1]

@@ -1,4 +1,4 @@
-"""Rows to separate, their exact margins, and what a learner did on them."""
+"""Rows to separate, their exact margins, and runs of learners on them."""
 
 import time
 
@@ -23,10 +23,10 @@ METHODS = {
 
 
 def play(learner, X, y, goal, max_passes=40_000, watch=None):
-    """Run a learner; its state, and what `watch(state)` said after each pass."""
+    """Run a learner; its state, and the values of `watch(state)` after each pass."""
     learner = learner._replace(goal=goal)
     start = learner.init(len(y)) if isinstance(learner, Optimistic) else learner.init()
-    seen = []
+    values = []
 
     class Watched:
         scan = staticmethod(learner.scan)
@@ -35,11 +35,11 @@ def play(learner, X, y, goal, max_passes=40_000, watch=None):
         def turn(state):
             state, done = learner.turn(state)
             if watch is not None:
-                seen.append(watch(state))
+                values.append(watch(state))
             return state, done
 
     source = Whole(X, y[:, None].astype(float), np.ones(len(y)))
-    return run(Watched, start, source, max_passes=max_passes).state, seen
+    return run(Watched, start, source, max_passes=max_passes).state, values
 
 
 def exact_margin(X, y):
@@ -114,7 +114,7 @@ TABLE = {
 
 
 def seconds(call, repeats=5):
-    """The least CPU seconds of a few calls, the result of the last."""
+    """The smallest CPU seconds of a few calls, and the result of the last."""
     least = np.inf
     for _ in range(repeats):
         start = time.process_time()

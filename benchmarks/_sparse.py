@@ -102,7 +102,7 @@ def _installed(name):
     return importlib.util.find_spec(name) is not None
 
 
-# What each learns from: (X, y) -> parameters, passes (or None).
+# Functions (X, y) -> parameters, passes (or None).
 PEERS = {"FISTA on the matching loss": cross_validated_path, "LogisticRegressionCV": logistic_cv}
 if _installed("celer"):
     PEERS["celer"] = lambda X, y: _chosen(X, y, _celer_path)

@@ -1,7 +1,7 @@
 """A stream in time order, prequentially: every block of 100 rows is predicted, then learned.
 
-The data drift and the labels are sticky, so "the same as the last label" is a hard baseline where
-each label is told before the next row ("each row"); told after each block it is a weak one.
+The data drift and labels repeat, so "the same as the last label" is a hard baseline if each label
+is known before the next row ("each row"); with labels after each block it is a weak one.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ def prequential(model, data):
 
 
 class Incremental:
-    """A scikit-learn estimator through ``partial_fit``, behind a running scaler if given."""
+    """A scikit-learn estimator through ``partial_fit``, after a running scaler if given."""
 
     def __init__(self, model, scaler=None):
         self.model, self.scaler = model, scaler

@@ -1,4 +1,4 @@
-"""What the benchmark prints, writes and draws from its rows."""
+"""Tables, files and figures of the benchmark."""
 
 import csv
 import platform
@@ -54,7 +54,7 @@ def verdict(rows, n_test):
 
 
 def classification(results):
-    """Print the summary, the errors and the CPU seconds of every method, and the members."""
+    """Print the summary, errors and CPU seconds of every method, and the candidates."""
     columns = ["data", "rows x columns", "ours %", "peer %", "best CV peer", "difference / SE"]
     columns += ["ours CPU s", "peer CPU s", "ratio", "regret %"]
     title = "Ours against the best cross-validated peer (regret: ours less the best member)"
@@ -66,7 +66,7 @@ def classification(results):
 
 
 def summary(results):
-    """Yield the lines of the summary: one a data set, then the middle and the worst."""
+    """Yield the lines of the summary: one for each data set, then median and worst."""
     z, ratio = [], []
     for name, found in results.items():
         rows, won = found["rows"], verdict(found["rows"], found["n_test"])
@@ -95,7 +95,7 @@ def summary(results):
 
 
 def portfolio(results):
-    """Print every member's progressive error beside its own test error."""
+    """Print the progressive error of every candidate, and its test error."""
     rows = [
         [name, member, f"{100 * progressive:.2f}", f"{100 * test:.2f}"]
         for name, found in results.items()
@@ -163,7 +163,7 @@ def mark(row):
 
 
 def footer(compiling, kept):
-    """Print how it was measured; ``kept`` names the data whose peers were measured earlier."""
+    """Print the method; ``kept`` names the data whose peers were measured earlier."""
     names = ("numpy", "scipy", "scikit-learn", "numba", "vowpalwabbit")
     versions = [f"tunefree {tunefree.__version__}"]
     for name in names:
@@ -219,7 +219,7 @@ def figure(path, results):
     above = {"xytext": (0, 5), "va": "bottom"}
     for i, (x, y, name) in enumerate(points):
         axes.plot(x, y, "o", color="C0")
-        # Names of neighbours would lie on each other.
+        # Names of neighbours would overlap.
         crowded = any(x < 1.2 * left and abs(y - low) < 0.15 for left, low, _ in points[:i])
         up = (y >= 0) != crowded
         side = above if up else {"xytext": (0, -5), "va": "top"}

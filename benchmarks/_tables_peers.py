@@ -1,8 +1,8 @@
-"""Peers on tables at their defaults, on one thread; kernel machines with their search inside.
+"""Peers on tables with defaults, on one thread; kernel machines with a timed search.
 
 Nothing is encoded or scaled for trees. Kernel machines get standardised columns, and C and gamma
-by 5-fold cross-validation of the league's grid. xRFM and RealMLP take part where pytabkit (and, for
-the first, xrfm) is installed.
+by 5-fold cross-validation over the grid of the league. xRFM and RealMLP are included if pytabkit
+(and, for the first, xrfm) is installed.
 """
 
 import json
@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from _league_peers import C_KERNEL, GAMMA, Standardised
 from _peers import FOLDS, timed
 
-# Probabilities do not count as less.
+# Lower probabilities count as this.
 LEAST = 1e-6
 
 
@@ -100,26 +100,26 @@ PEERS = {
 def measured(make, data):
     """Losses of every test row, their means, CPU seconds to fit and microseconds a row predicted.
 
-    Losses are mistakes or squared errors; log-losses stand beside where there are probabilities.
+    Losses are mistakes or squared errors; with probabilities also log-losses.
     """
     model, cpu = timed(lambda: make().fit(data.X_train, data.y_train), repeats=1)
     proba = getattr(model, "predict_proba", None)
     start = time.process_time()
-    told = (proba or model.predict)(data.X_test)
+    output = (proba or model.predict)(data.X_test)
     row = {"cpu": cpu, "predict": 1e6 * (time.process_time() - start) / len(data.y_test)}
     if proba:
-        shares = np.asarray(told, dtype=float)
-        known = np.asarray(model.classes_)
-        right = np.where(known == data.y_test[:, None], shares, 0.0).sum(axis=1)
+        shares = np.asarray(output, dtype=float)
+        classes = np.asarray(model.classes_)
+        right = np.where(classes == data.y_test[:, None], shares, 0.0).sum(axis=1)
         row["log_loss"] = float(-np.log(np.maximum(right / shares.sum(axis=1), LEAST)).mean())
-        told = known[shares.argmax(axis=1)]
-    told = np.ravel(told)
-    losses = (told - data.y_test) ** 2 if data.task == "Regressor" else 1.0 * (told != data.y_test)
+        output = classes[shares.argmax(axis=1)]
+    predicted, y = np.ravel(output), data.y_test
+    losses = (predicted - y) ** 2 if data.task == "Regressor" else 1.0 * (predicted != y)
     return {**row, "loss": float(losses.mean()), "losses": [float(f"{v:.5g}") for v in losses]}
 
 
 class Peers:
-    """The peers wanted, and their rows of earlier runs if a file keeps them."""
+    """The requested peers, and their rows of earlier runs if a file holds them."""
 
     def __init__(self, wanted, path):
         self.wanted, self.path, self.kept = list(wanted), Path(path) if path else None, set()
@@ -127,7 +127,7 @@ class Peers:
         self.rows = json.loads(self.path.read_text()) if found else {}
 
     def __call__(self, data):
-        """Yield (peer, row) of one table; what is not installed is left out."""
+        """Yield (peer, row) of one table; peers that are not installed are skipped."""
         known = self.rows.setdefault(data.name, {})
         for name in self.wanted:
             if name in known:

@@ -1,4 +1,4 @@
-"""Checks of fits that should hold on any data; each gives (ours, peers) in words."""
+"""Checks of fits that should hold on any data; each gives texts (ours, peers)."""
 
 import pickle
 import threading
@@ -14,7 +14,7 @@ import _data
 import tunefree
 from tunefree import OptimisticPerceptron
 
-# The parameters of an estimator in these checks, where they are not the defaults.
+# Parameters of estimators in these checks, if they are not the defaults.
 CHOSEN = {
     "ReflectronClassifier": {"max_iter": 100},
     "ReflectronRegressor": {"link": "identity", "max_iter": 100},
@@ -26,13 +26,13 @@ PEERS = {
     "Perceptron": lambda: Perceptron(random_state=0),
     "SVC": lambda: SVC(kernel="linear"),
 }
-# Learners of raw data that have nothing to choose.
+# Learners of raw data without choices.
 AUTOMATIC = [f"{family}{task}" for family in ("PiSTOL", "KernelPiSTOL", "Landmark", "TuneFree")
              for task in ("Classifier", "Regressor")] + ["RidgePathRegressor"]  # fmt: skip
 
 
 def ours(names=None):
-    """Makers of our public estimators of rows: all, or some by their names."""
+    """Functions that make our public estimators of rows: all, or those named."""
     if names is None:
         names = [n for n in tunefree.__all__ if hasattr(getattr(tunefree, n), "predict")]
         names.remove("DynamicsReflectron")  # learns trajectories
@@ -89,7 +89,7 @@ def repetition(seeds):
 
 
 def scales():
-    """The metric when columns change their units, against that in the given ones."""
+    """The metric after a change of units of the columns, relative to that before."""
     factors = [1e-8, 1e8, 10.0 ** np.linspace(-6, 6, 4)]
 
     def worst(name, make, factors):
@@ -145,7 +145,7 @@ def defaults(directory, seeds, names, peers=()):
                     finite = np.isfinite(np.asarray(decide(model, X[test]), float)).all()
                     score = model.score(X[test], y[test]) if finite else -np.inf
                     fits, broken = fits + 1, broken + (not finite)
-                    # A tie on few test rows is chance: half a percent counts.
+                    # Small differences on few test rows are chance: only half a percent counts.
                     if score < constant - 0.005:
                         worse.append(f"{cls.__name__} on {name}")
         named = f" ({', '.join(sorted(set(worse)))})" if 0 < len(set(worse)) < 4 else ""
@@ -159,7 +159,7 @@ def defaults(directory, seeds, names, peers=()):
 def bad_values():
     """NaN and infinity in X, y and weights: refused by name, the state unchanged.
 
-    To TuneFree a NaN in X is a missing value.
+    For TuneFree a NaN in X is a missing value.
     """
 
     def count(makers):
@@ -227,7 +227,7 @@ def threads():
 
 
 def separation(n):
-    """Rows that no plane separates: whether the fit ends, without a false certificate."""
+    """Inseparable rows: whether the fit ends, without a false certificate."""
     false = over = theirs = 0
     slowest = 0.0
     for seed in range(n):
@@ -248,7 +248,7 @@ def separation(n):
 
 
 def quietly(check, *arguments):
-    """Run a check without the warnings of fits that are meant to go wrong."""
+    """Run a check without the warnings of fits that should fail."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return check(*arguments)

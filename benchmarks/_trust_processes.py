@@ -1,4 +1,4 @@
-"""Processes that are killed, interrupted or out of disk; each gives (ours, peers) in words."""
+"""Processes that are killed, interrupted or have a full disk; each gives texts (ours, peers)."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tunefree.io.model import load_values, save_values
 
 
 def interrupts(quick):
-    """Ctrl-C in the middle of every learner's fit, in a process of its own."""
+    """Ctrl-C during the fit of every learner, each in its own process."""
     script = Path(__file__).with_name("_interrupt.py")
     names = ["PiSTOLClassifier", "RidgePathRegressor", "OptimisticPerceptron"] if quick else []
     done = subprocess.run([sys.executable, str(script), *names], capture_output=True, text=True)
@@ -53,7 +53,7 @@ def _killed(work, longest, rng):
 
 
 def killed(n):
-    """SIGKILL while a file is replaced again and again: the old or the new one is there."""
+    """SIGKILL while a file is replaced again and again: the old or the new one is complete."""
     broken, rng = 0, random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "file")
@@ -71,7 +71,7 @@ def killed(n):
 
 
 def resumed(n):
-    """SIGKILL of a run with checkpoints, resumed until it ends: the bytes of an unbroken one."""
+    """SIGKILL of a run with checkpoints, resumed until it ends: bytes of an uninterrupted one."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60_000, 8)) + 1.0
     y = X @ rng.normal(size=8) + 0.1 * rng.normal(size=len(X))
@@ -101,7 +101,7 @@ def resumed(n):
 
 
 def full(n):
-    """A disk that is full after so many bytes: the old model is kept, and nothing else is left."""
+    """A disk that is full after so many bytes: the old model is unchanged, without other files."""
     X = np.random.default_rng(0).normal(size=(200, 10))
     models = [PiSTOLClassifier(random_state=s).fit(X, X[:, s] > 0) for s in (0, 1)]
     kept, (soft, hard) = 0, resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -126,7 +126,7 @@ def full(n):
 
 
 def cluster(times):
-    """SIGKILL of one of four Dask workers in mid-fit."""
+    """SIGKILL of one of four Dask workers during a fit."""
     script = "import sys; sys.path.insert(0, sys.argv[1]); import _cluster_faults as c; "
     script += "c.kills(int(sys.argv[2]))"
     folder = str(Path(__file__).parent)

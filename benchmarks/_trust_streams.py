@@ -1,4 +1,4 @@
-"""Checks of streams, and of absurd rows; each gives (ours, peers) in words."""
+"""Checks of streams, and of outlier rows; each gives texts (ours, peers)."""
 
 import pickle
 import time
@@ -8,13 +8,13 @@ from scipy import sparse
 
 from _trust import AUTOMATIC, PEERS, decide, listed, maker, ours, problem
 
-# Learners of streams, and the learners in memory that guard themselves (not the papers' baselines).
+# Learners of streams, and learners in memory with an outlier filter (not the papers' baselines).
 STREAMS = [name for name, make in ours().items() if hasattr(make(), "partial_fit")]
 GUARDED = [*AUTOMATIC, "ReflectronClassifier", "ReflectronRegressor"]
 
 
 def stream_rows(seed, kind, task):
-    """800 rows with an absurd one after 600, and 600 clean test rows."""
+    """800 rows with an outlier after 600, and 600 clean test rows."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(1400, 10)) + 2.0
     y = (X - 2.0) @ rng.normal(size=10) + 0.3 * rng.normal(size=1400)
@@ -31,8 +31,8 @@ def stream_rows(seed, kind, task):
     return rows, labels, X[800:], y[800:]
 
 
-def left(learn, task, kinds, seeds):
-    """The least share of clean accuracy that is left, over kinds of absurd rows."""
+def accuracy_kept(learn, task, kinds, seeds):
+    """The smallest share of the clean accuracy that is kept, over kinds of outlier rows."""
     worst = np.inf
     for kind in kinds:
         clean = dirty = 0.0
@@ -44,7 +44,7 @@ def left(learn, task, kinds, seeds):
 
 
 def of(make, verb, as_sparse=False):
-    """A function that learns and scores; 0 where the rows are refused."""
+    """A function that learns and scores; 0 if the rows are refused."""
 
     def learn(X, y, X_test, y_test):
         X, model = sparse.csr_array(X) if as_sparse else X, make()
@@ -58,13 +58,13 @@ def of(make, verb, as_sparse=False):
     return learn
 
 
-def absurd(seeds, names, verb):
-    """The least share of clean accuracy that is left after an absurd row."""
+def outlier(seeds, names, verb):
+    """The smallest share of the clean accuracy that is kept after an outlier row."""
 
     def kept(name, make, as_sparse=False):
         real = "Regressor" in name
         kinds = ("x", "huge", "y") if real else ("x", "huge")
-        return left(of(make, verb, as_sparse), "real" if real else "class", kinds, seeds)
+        return accuracy_kept(of(make, verb, as_sparse), "real" if real else "class", kinds, seeds)
 
     shares = {
         f"{name}{' sparse' * as_sparse}": kept(name, make, as_sparse)
@@ -74,7 +74,7 @@ def absurd(seeds, names, verb):
     peers = {name: kept(name, PEERS[name]) for name in ("SGDClassifier", "SGDRegressor")}
     if verb == "partial_fit":
         for flags in ("", "--coin", "--pistol"):
-            peers[f"vw {flags}".strip()] = left(_vw(flags), "class", ("x", "huge"), seeds)
+            peers[f"vw {flags}".strip()] = accuracy_kept(_vw(flags), "class", ("x", "huge"), seeds)
     worst = min(shares, key=shares.get)
     low = [name for name, share in shares.items() if share < 0.95]
     return (f"{len(names)} estimators: {100 * shares[worst]:.1f} % kept at least ({worst})"
@@ -101,7 +101,7 @@ def _vw(flags):
         hits = [(workspace.predict(line(row)) > 0) == label
                 for row, label in zip(X_test, y_test, strict=True)]  # fmt: skip
         workspace.finish()
-        # As good as guessing is nothing kept.
+        # Guessing keeps nothing.
         return np.mean(hits)
 
     return learn
@@ -129,7 +129,7 @@ def chunks():
 
 
 def replay(counts):
-    """Many updates: the state does not grow, the weights stay, and the learner still learns."""
+    """Many updates: the state does not grow, weights are stable, and the learner still learns."""
     X, y = problem("PiSTOLClassifier", 0, n=100_000, d=2)
     out = []
     for name, rows in counts.items():
@@ -147,7 +147,7 @@ def replay(counts):
 
 
 def counters(rows):
-    """float32 rows beyond 2^24, where a counter in float32 stands still, against float64."""
+    """float32 rows beyond 2^24, where a counter in float32 stops, against float64."""
     X, y = problem("PiSTOLClassifier", 0, n=100_000, d=2)
     X = X.astype(np.float32)  # the same numbers in both precisions
     out = []

@@ -1,9 +1,9 @@
-"""Torch arrays beside NumPy's: the largest difference of predictions, and what fits take.
+"""Torch arrays against NumPy arrays: the largest difference of predictions, and seconds of fits.
 
 SCIPY_ARRAY_API=1 python benchmarks/arrays.py [--device cpu] [--rows 6000]
 
-Beyond 8,000 rows sums over kernels of NumPy's rows are made in single precision, those elsewhere in
-double, and steps in double follow: --rows 12000 shows by how much they differ then. Torch is no
+Above 8,000 rows kernel sums of NumPy rows are computed in single precision, with corrections in
+double, and those of other arrays in double: --rows 12000 shows the difference. Torch is not a
 dependency of the library: pip install torch --index-url https://download.pytorch.org/whl/cpu (or a
 build for your GPU).
 """
@@ -44,17 +44,17 @@ def main():
     b = np.sin(2.0 * A[:, 0]) + A[:, 1] + 0.1 * rng.normal(size=len(A))
     for name, setting in CASES:
         classify = "Classifier" in name
-        told = "decision_function" if classify else "predict"
+        method = "decision_function" if classify else "predict"
         for dtype in (np.float64, np.float32):
             X, y = A.astype(dtype), (b > 0).astype(int) if classify else b.astype(dtype)
             make = getattr(tunefree, name)
             local, alone = seconds(make(random_state=0, **setting).fit, X, y)
             # Single precision of NumPy shows the size of a kernel's coefficients.
-            expected = getattr(local, told)(X.astype(float))
+            expected = getattr(local, method)(X.astype(float))
             there = [torch.asarray(a, device=options.device) for a in (X, y)]
             with config_context(array_api_dispatch=True):
                 model, spent = seconds(make(random_state=0, **setting).fit, *there)
-                found = getattr(model, told)(there[0]).cpu().numpy()
+                found = getattr(model, method)(there[0]).cpu().numpy()
             gap = np.abs(found - expected).max() / np.abs(expected).max()
             rows.append(
                 (name, ", ".join(map(str, setting.values())), X.dtype.name, f"{alone:.1f}",

@@ -1,13 +1,13 @@
-"""An attack on every promise: tables, threads, chunks, files, kills and names made to break them.
+"""An attack on every promise, with hostile tables, threads, chunks, files, kills and names.
 
 python benchmarks/attack.py [--only CLASS ...] [--tries N] [--seed S] [--verbose]
 
 Classes: tables (a default fit of every public estimator on 40 hostile tables; a failure is a loss
-on rows not learned above 1.05 of the constant's, or an error that names nothing), threads (four of
-them on one learner), storage (dense and sparse chunks of one stream by turns), models (forged files
-under right checksums), readers (one text as a stream and in memory), kills (kill -9 while a model
-or a checkpoint is saved), names (columns and labels with markup, escape sequences and formulas).
-The last table: class | tries | failures.
+on test rows above 1.05 of that of a constant, or an error without a name), threads (four of
+them on one learner), storage (alternating dense and sparse chunks of a stream), models (forged
+files with valid checksums), readers (one text as a stream and in memory), kills (kill -9 while a
+model or a checkpoint is saved), names (columns and labels with markup, escape sequences and
+formulas). The last table: class | tries | failures.
 """
 
 import argparse

@@ -42,7 +42,7 @@ def split(X, y, share=0.3):
 
 
 def synthetic(n, d, noise=1.0):
-    """Return rows with standard deviations 1 / j in rotated axes; 5000 are for testing."""
+    """Return rows with standard deviations 1 / j along rotated axes; 5000 are test rows."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n + 5000, d)) / np.arange(1, d + 1)
     X = X @ np.linalg.qr(rng.normal(size=(d, d)))[0]
@@ -52,7 +52,7 @@ def synthetic(n, d, noise=1.0):
 
 
 def sets(directory):
-    """Yield the theory page's data sets."""
+    """Yield the data sets of the theory page."""
     yield "diabetes", split(*load_diabetes(return_X_y=True, scaled=False))
     X, y = load_digits(return_X_y=True)
     yield "digits == 8", split(X, (y == 8).astype(float))
@@ -94,7 +94,7 @@ def errors(directory):
 
 
 def automatic(directory):
-    """Print the default estimator and solver='sgd' beside RidgeCV and averaged SGDRegressor."""
+    """Print the default estimator, solver='sgd', RidgeCV and an averaged SGDRegressor."""
     rows, worst = [], 0.0
     names = ("protein", "bike", "elevators", "pol", "california", "kin40k", "pumadyn32nm")
     RidgePathRegressor(solver="sgd").fit(np.eye(9), np.arange(9.0))
@@ -121,7 +121,7 @@ def automatic(directory):
 
 
 def cost(directory):
-    """Print what 50 averages cost beside a plain pass and a plain product (d, n) (n, 50)."""
+    """Print the cost of 50 averages, of a plain pass, and of a plain product (d, n) (n, 50)."""
     X, y, _, _ = load("mnist", directory)[2:6]
     X = X / 255.0 - np.mean(X / 255.0, axis=0)
     y = (y % 2 == 0)[:, None] - 0.5
@@ -153,7 +153,7 @@ def cost(directory):
 
 
 def newsgroups(directory, n_ridge):
-    """Print errors and times on sparse text beside a path of Ridge and SGDRegressor."""
+    """Print errors and times on sparse text, and those of a path of Ridge and of SGDRegressor."""
     X, y, X_test, y_test = load("newsgroups", directory)[2:6]
     y = y.astype(float)
     sgd_ridge_path(X[:99], y[:99])
@@ -196,13 +196,13 @@ def newsgroups(directory, n_ridge):
 
 
 def spin(n=3_000_000):
-    """Count: what a worker that shares nothing does."""
+    """Count: the work of a worker that shares nothing."""
     for _ in range(n):
         pass
 
 
 def two_at_once():
-    """How much two processes that share nothing get done beside one: 2 on two idle cores."""
+    """The speed-up by two processes that share nothing: 2 on two idle cores."""
     pool = Parallel(n_jobs=2, prefer="processes")
     pool(delayed(spin)(1) for _ in range(2))
     one = min(timed(spin)[2] for _ in range(5))

@@ -1,15 +1,15 @@
-"""Budgets: whether a fit ends in time, within its memory, and what less time costs.
+"""Budgets: whether a fit ends in time and within its memory, and the cost of less time.
 
 python benchmarks/budget.py --data DIR [--only NAME ...]
 
 Every table is learned (at most 16,000 rows; 4,000 tested) by `TuneFree*` without a budget, then
-with wall times of 1/2, 1/4, ... of what that took, down to a second, and with an eighth of
-its memory (80 MB at least).
-Planned: what `plan_` counts on this machine, in seconds and MB beside the data. Wall: from the call
-on; where it exceeds the CPU seconds, other work had the machine. Peak: what NumPy allocated beside
-the data, measured in a second fit (tracemalloc) where no time is set. Loss: share
-of errors, or squared error over the targets' variance, on rows not learned. Limits: landmarks of
-Lk and Gk (Laplace and Gaussian kernel), rows of kP (kernel PiSTOL); - is left out.
+with 1/2, 1/4, ... of that wall time, down to a second, and with an eighth of its memory (80 MB at
+least).
+Planned: the estimate in `plan_` for this machine, in seconds and MB, without the data. Wall: from
+the call on; if it exceeds the CPU seconds, the machine was busy. Peak: memory allocated by NumPy,
+without the data, in a second fit (tracemalloc) without a time limit. Loss: share of errors, or
+squared error over the variance of the targets, on test rows. Limits: landmarks of Lk and Gk
+(Laplace and Gaussian kernel), rows of kP (kernel PiSTOL); - is skipped.
 """
 
 import argparse
@@ -73,10 +73,10 @@ def row(data, budget, memory):
         make(budget=model.plan_, random_state=0).fit(data.X_train, data.y_train)
         peak = f"{tracemalloc.get_traced_memory()[1] / 1e6:.0f}"
         tracemalloc.stop()
-    told = model.predict(data.X_test)
-    loss = np.mean(told != data.y_test)
+    predicted = model.predict(data.X_test)
+    loss = np.mean(predicted != data.y_test)
     if data.task == "Regressor":
-        loss = np.mean(np.square(told - data.y_test)) / np.var(data.y_test)
+        loss = np.mean(np.square(predicted - data.y_test)) / np.var(data.y_test)
     seconds, size = model.plan_.expected
     seconds *= model.plan_.speed / speed
     gone = [

@@ -1,12 +1,12 @@
-"""What a first fit costs where nothing is compiled yet.
+"""The cost of a first fit, when nothing is compiled yet.
 
 python benchmarks/coldstart.py [--rows 400] [--columns 20] [--only NAME ...] [--functions]
 
-For every public estimator a fresh process with an empty cache of compiled kernels: CPU seconds of
-importing it once scikit-learn is imported, then those of a default fit and prediction of a small
-synthetic table, of them those of the compiler and for how many signatures of kernels (Numba's
-compile events, those within others not counted again), and CPU seconds of the second fit.
-`--functions` adds the compiler's own seconds for each function.
+Every public estimator runs in a new process with an empty cache of compiled kernels. Printed are
+CPU seconds of its import after that of scikit-learn; of a default fit and prediction of a small
+synthetic table; of these, seconds of the compiler, and the number of compiled signatures (compile
+events of Numba; nested ones count once); and CPU seconds of the second fit. `--functions` adds the
+seconds of the compiler for each function.
 """
 
 import argparse

@@ -2,13 +2,13 @@
 
 python benchmarks/covered.py [--parts PART ...] [--draws N]
 
-Intervals of 90 % of every estimator that has them, on 1,000 new rows of each draw. Held out: rows
-that the interval's quantile is of. 1 %: the quantile of the coverages of all draws. Ideal: the same
-of an ideal conformal interval of as many held-out rows (a Beta law). Estimators that take more than
-.3 s a fit have a fifth of the draws. Groups: sixty groups of five rows with an effect of their own;
-new rows are of new groups. Exposures go from e^-2 to e^2; the least fifth is that of the rows
-in order of exposure whose mean coverage is least. Risks: how often `risk_interval_` (95 %) holds
-the mean squared error on 20,000 new rows.
+90 % intervals of every estimator that has them, on 1,000 new rows of each draw. Held out: rows from
+which the quantile of the interval is computed. 1 %: this quantile of the coverages of all draws.
+Ideal: the same for an ideal conformal interval with as many held-out rows (a Beta distribution).
+Estimators with fits of more than .3 s have a fifth of the draws. Groups: sixty groups of five rows
+with a random effect; new rows are from new groups. Exposures range from e^-2 to e^2; the least
+fifth is the fifth of the rows, in order of exposure, with the lowest mean coverage. Risks: how
+often `risk_interval_` (95 %) contains the mean squared error on 20,000 new rows.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def rare_amounts(rng, X):
 
 
 def amounts(rng, X):
-    """Amounts that follow a column, 0 by another."""
+    """Amounts that depend on one column, and are 0 by another."""
     size = np.exp(X[:, 0] + 0.5 * rng.normal(size=len(X)))
     return size * (rng.random(len(X)) < 1.0 / (1.0 + np.exp(1.0 - X[:, 1])))
 
@@ -66,7 +66,7 @@ FAMILIES = ("poisson", "negative_binomial", "gamma", "tweedie", "binomial")
 
 
 def within(model, X, y, **terms):
-    """Whether targets lie within their intervals, and how wide these are."""
+    """Whether targets lie within their intervals, and the widths of these."""
     low, high = model.predict_interval(X, ALPHA, **terms)[1][..., 0].T
     return (y >= low) & (y <= high), high - low
 

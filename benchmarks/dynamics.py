@@ -26,8 +26,9 @@ from tunefree.links import Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 
 RHO, HELD, TEST = 0.9, 60, 300
-# (d, r, n), passes. States share a mean, which limits every step, and saturated units say little:
-# at d = 200 all risks still fall after thousands of passes, so orders are read twice on the way.
+# (d, r, n), passes. States share a mean, which limits every step, and saturated units carry little
+# information: at d = 200 all risks still fall after thousands of passes, so the order of the
+# algorithms is read twice.
 SIZES = (((50, 1, 50), 1500), ((100, 2, 100), 2000), ((200, 4, 200), 2500))
 PATIENCE = 400
 BASE = "GLM-tron + nuclear"
@@ -35,7 +36,7 @@ ALGORITHMS = (BASE, "p-norm 1.1", "hypentropy 1e-4")
 
 
 def pairs(trajectories):
-    """States, and what the nonlinear part added to them."""
+    """States, and the nonlinear part added to them."""
     d = trajectories.shape[2]
     now = trajectories[:, :-1].reshape(-1, d)
     return now, trajectories[:, 1:].reshape(-1, d) - RHO * now
@@ -116,7 +117,7 @@ def excess_risks(state, X, mean):
 
 
 def steps(quick, *_):
-    """The spectral step at d = 1000 beside the full SVD, along a run."""
+    """The spectral step at d = 1000 and the full SVD, along a run."""
     d, r, n = (300, 6, 100) if quick else (1000, 20, 200)
     print(f"\nSpectral step at d = {d}: CPU milliseconds, all singular values / leading ones. "
           "'needs': how many\nsingular values cannot be replaced by a multiple of the matrix "
@@ -154,7 +155,7 @@ def steps(quick, *_):
 
 
 def needed(theta, dual, potential):
-    """How many singular values of a point differ from a multiple of the dual's, in all by 1e-6."""
+    """How many singular values of a point differ from a multiple of those of the dual by 1e-6."""
     base, counts = getattr(potential, "base", potential), []
     for slope in (0.0, float(base.metric_solve(np.zeros(1), np.ones(1))[0])):
         s = np.linalg.svd(theta - slope * dual, compute_uv=False)
@@ -195,5 +196,5 @@ def main():
 
 
 if __name__ == "__main__":
-    with one_blas_thread():  # as in a fit: some parts call the learner itself
+    with one_blas_thread():  # as in a fit: some parts call the learner directly
         main()

@@ -1,10 +1,11 @@
-"""The flow: integrators beside each other on the 2020 paper's data, and the shape of what is found.
+"""The flow: integrators compared on the data of the 2020 paper, and the shape of the solutions.
 
     python benchmarks/flow.py [--data DIR] [--only synthetic,shares,digits]
 
-DIR holds MNIST's training images and labels as IDX files. Times are the paper's: its potential
-||.||_q^2 has no 1/2 and its rate is 1 / (q - 1), so that its T is T / (2 (q - 1)) of ours, and for
-||.||_q^q T / (q - 1). The paper states neither its horizon nor how small its natural flow starts.
+DIR holds MNIST's training images and labels as IDX files. Times are those of the paper: its
+potential ||.||_q^2 has no 1/2 and its rate is 1 / (q - 1), so that its T is our T / (2 (q - 1)),
+and for ||.||_q^q our T / (q - 1). The paper states neither its horizon nor the size of the start of
+its natural flow.
 """
 
 import argparse
@@ -62,7 +63,7 @@ def agreement(title, horizon, X, y, X_val, y_val, blocks=False, **options):
 
 
 def synthetic(_):
-    """Figure 4B, and its like for the natural gradient."""
+    """Figure 4B, and the same for the natural gradient."""
     for seed in range(3):
         X, X_val, y, y_val, _ = make_cosine_glm(random_state=seed)
         data = (X, y, X_val, y_val)
@@ -83,7 +84,7 @@ def digits_of(folder):
 
 
 def shares(folder):
-    """Figures 2 and 3C: the share of parameters below 1e-3, beside the paper's."""
+    """Figures 2 and 3C: the share of parameters below 1e-3, and that of the paper."""
     X, y, X_val, y_val = digits_of(folder)
     print("\nMNIST 5000 / 10000: share of |theta| < 1e-3 (paper), test accuracy")
     # In the order of the paper's shares; (potential, natural, time per T, Ts, the paper's share)

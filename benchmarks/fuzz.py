@@ -3,10 +3,10 @@
 python benchmarks/fuzz.py libsvm|csv|mixed|model|all [--seconds N] [--corpus DIR]
 
 Needs atheris. Each target runs N seconds in a process of its own. Inputs that reach new lines of
-our Python are kept in DIR/TARGET (by default a temporary folder). Anything but the documented
-errors, a hang of ten seconds, a number that is not finite, or a reading that depends on where the
-bytes are cut stops a target and keeps the input in DIR/TARGET-failures. The last line of a target
-says how many inputs ran, in how many seconds, and what was reached; exit code 1 if anything failed.
+our Python are kept in DIR/TARGET (by default a temporary folder). A target stops at an undocumented
+error, a hang of ten seconds, a number that is not finite, or a result that depends on where the
+bytes are cut, and keeps the input in DIR/TARGET-failures. The last line of a target has the number
+of inputs, the seconds and the coverage; exit code 1 if anything failed.
 """
 
 import argparse
@@ -57,7 +57,7 @@ MODULES = (models, libsvm_reader, files, tables, mixed_reader)
 
 
 def instrument():
-    """Let atheris see which lines of our own Python are reached."""
+    """Let atheris trace which lines of our Python are reached."""
     for module in MODULES:
         for owner in (module, *(v for v in vars(module).values() if isinstance(v, type))):
             for name, item in list(vars(owner).items()):
@@ -71,7 +71,7 @@ def _table(data, format):
 
 
 def _reading(pieces, format):
-    """The bytes of what was read, or the place and text of the refusal."""
+    """The bytes of the result, or the position and text of the error."""
     try:
         found = read(pieces, format=format)
     except DataError as refusal:
@@ -92,9 +92,9 @@ def csv(data):
 
 
 def mixed(data):
-    """A csv file of anything is read to a table or refused, and bad rows are left out or refused.
+    """Any csv file is read to a table or refused, and bad rows are skipped or refused.
 
-    Its columns, read again as the kinds that were found, are the same.
+    Its columns, read again with the kinds that were found, are the same.
     """
     table = _mixed([data])
     assert table == _mixed([data[:7], data[7:]])
@@ -104,7 +104,7 @@ def mixed(data):
 
 
 def _mixed(pieces, **options):
-    """What `read_mixed` reads, in Python's own types, or the place and text of the refusal."""
+    """The result of `read_mixed` in types of Python, or the position and text of the error."""
     try:
         found = read_mixed(pieces, format="csv", **options)
     except DataError as refusal:
@@ -116,9 +116,9 @@ def _mixed(pieces, **options):
 
 
 def model(data):
-    """Any bytes, and any header under a right checksum, are loaded or refused.
+    """Any bytes, and any header with a valid checksum, are loaded or refused.
 
-    What was loaded may be nonsense, and say so, but asking it may not bring the process down.
+    A loaded model may be nonsense, and raise errors, but must not crash the process.
     """
     path = os.path.join(_FOLDER, "model")
     for content in (data, _sealed(data)):
@@ -133,9 +133,9 @@ def model(data):
 
 
 def _sealed(text):
-    """A file that says of its model what the input says; its length and checksum are right.
+    """A file whose model is that of the input, with the right length and checksum.
 
-    Entries of its tensors are the input's "arrays".
+    Entries of its tensors are the "arrays" of the input.
     """
     try:
         entries = json.dumps(json.loads(text)["arrays"])[1:-1]
@@ -156,7 +156,7 @@ ODD = [-1, 0, 1, 2, 7, 2**31, 2**63, -(2**63), 1e308, True, None, "", "F64", "BO
 
 
 def mutated(data, longest, seed):
-    """A header with some of its values exchanged; bytes that are no JSON, any way."""
+    """A header with some of its values exchanged; arbitrary bytes if it is not JSON."""
     rng = random.Random(seed)
     try:
         tree = json.loads(data)
@@ -191,7 +191,7 @@ def _places(node):
 
 
 def seeds(target):
-    """Inputs to start from."""
+    """The first inputs."""
     if target == "libsvm":
         return [b"1 1:0.5 3:2\n-1 2:1e-3 # c\n", b"+1 qid:3 1:1\r\n"]
     if target == "csv":
@@ -224,7 +224,7 @@ def fuzz(target, seconds, corpus):
     failures.mkdir(exist_ok=True)
     flags = [f"-max_total_time={seconds}", "-timeout=10", f"-max_len={LONGEST[target]}",
              "-print_final_stats=1", f"-artifact_prefix={failures}/",
-             # The fuzzer itself takes a kilobyte more with every input of a csv file; the reader
+             # The fuzzer itself uses a kilobyte more for every input of a csv file; the reader
              # alone does not.
              "-rss_limit_mb=0", str(corpus)]  # fmt: skip
     warnings.simplefilter("ignore")
@@ -235,7 +235,7 @@ def fuzz(target, seconds, corpus):
 
 
 def watch(target, seconds, corpus):
-    """Fuzz in a child, since libFuzzer ends its process; pass its words on and sum them up."""
+    """Fuzz in a child, since libFuzzer ends its process; print its output and a summary."""
     corpus.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, __file__, target, "--seconds", str(seconds), "--corpus",
                str(corpus.parent), "--here"]  # fmt: skip

@@ -1,22 +1,22 @@
-"""Generalized linear models beside glum, scikit-learn, statsmodels and skglm, in one process.
+"""Generalized linear models against glum, scikit-learn, statsmodels and skglm, in one process.
 
     python benchmarks/glm.py [tables] [simulation] [peers] [large] [quantiles]
                              [--seeds N] [--every N]
 
 tables      held-out deviance on real tables (`_glm_tables.py` has the rule that chose them): the
-            learned link and 'auto' beside the best, on the rows held out, of seven pairs of family
-            and link of glum with its ridge penalty by five-fold cross-validation.
-simulation  the same with a true link that is known: beside the fit with that link, and with a wrong
-            fixed one.
-peers       60,000 rows of 20 numbers, Poisson: defaults beside glum, scikit-learn, statsmodels and
-            skglm, each at the penalty of a grid that is best on the rows held out.
-large       600,000 rows, 39 numbers and a category of 300 levels, Poisson: defaults beside glum at
-            the penalty of its grid that is best on the rows held out, given the same data frame,
-            and given tabmat's split matrix, whose making is not counted.
-quantiles   pinball loss, coverage and CPU seconds beside scikit-learn's QuantileRegressor (HiGHS)
+            learned link and 'auto' against the best, on the held-out rows, of seven pairs of family
+            and link in glum, with a ridge penalty by five-fold cross-validation.
+simulation  the same with a known true link: against the fit with that link, and with a wrong fixed
+            one.
+peers       60,000 rows of 20 numbers, Poisson: defaults against glum, scikit-learn, statsmodels and
+            skglm, each with the penalty of a grid that is best on the held-out rows.
+large       600,000 rows, 39 numbers and a category of 300 levels, Poisson: defaults against glum
+            with the penalty of its grid that is best on the held-out rows, for the same data frame,
+            and for a split matrix of tabmat, whose construction is not counted.
+quantiles   pinball loss, coverage and CPU seconds against scikit-learn's QuantileRegressor (HiGHS)
             with alpha by five-fold cross-validation.
 
-Clocks are CPU seconds of all threads; ratios are ours by theirs.
+Times are CPU seconds of all threads; ratios are ours / theirs.
 """
 
 import argparse
@@ -35,21 +35,21 @@ from tunefree import ReflectronRegressor
 from tunefree.families import FAMILIES, Quantile
 from tunefree.links import LINKS
 
-# Of glum: name, family, link.
+# Pairs of glum: name, family, link.
 COUNTS = [("poisson", "log"), ("negative.binomial", "log"), ("negative.binomial (0.3)", "log"),
           ("tweedie (1.2)", "log"), ("tweedie (1.5)", "log"), ("normal", "log"),
           ("normal", "identity")]  # fmt: skip
 AMOUNTS = [("gamma", "log"), ("poisson", "log"), ("tweedie (1.5)", "log"),
            ("inverse.gaussian", "log"), ("negative.binomial", "log"), ("normal", "log"),
            ("normal", "identity")]  # fmt: skip
-# A pair of glum's that takes more CPU seconds for a table (it does not converge) is left out there,
-# and so are its seconds.
+# A pair of glum that takes more CPU seconds on a table (it does not converge) is skipped there,
+# with its seconds.
 PATIENCE, EVERY = 15, 1
 JUDGES = {"counts": FAMILIES["poisson"], "amounts": FAMILIES["gamma"]}
 
 
 def clocked(fit, *arguments):
-    """What a function gives, and its CPU seconds."""
+    """The result of a function, and its CPU seconds."""
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -58,19 +58,19 @@ def clocked(fit, *arguments):
 
 
 def deviance(judge, y, mean, least):
-    """The mean deviance of means, none below the least positive target learned from."""
+    """The mean deviance of means, which are at least the smallest positive training target."""
     return float(np.mean(judge.deviance(y, np.maximum(mean, least))))
 
 
 def halves(n, seed, share=0.25):
-    """Rows to learn from, and rows held out."""
+    """Training rows and held-out rows."""
     order = np.random.default_rng(seed).permutation(n)
     cut = int(n * (1 - share))
     return order[:cut], order[cut:]
 
 
 def glum_cv(X, y, family, link):
-    """Glum's ridge path, the penalty by cross-validation, as its documentation has it."""
+    """The ridge path of glum, with a penalty by cross-validation, as in its documentation."""
     from glum import GeneralizedLinearRegressorCV
 
     model = GeneralizedLinearRegressorCV(
@@ -89,7 +89,7 @@ def _enough(*_):
 
 
 def on_tables(seeds):
-    """Print, for every table, our deviances over the best of glum's pairs."""
+    """Print, for every table, our deviances over those of the best pair of glum."""
     print("Held-out deviance over the best of glum's seven pairs on the rows held out "
           f"(Poisson's for\ncounts, gamma's for amounts), mean of {seeds} splits; CPU seconds of "
           "one split.\n")  # fmt: skip
@@ -224,7 +224,7 @@ def on_peers(seeds, n=60_000):
 
 
 def _rate(model):
-    """The predictions of skglm's Poisson regression, which tells the index."""
+    """The mean of skglm's Poisson regression, which predicts the index."""
     return lambda Z: np.exp(Z @ model.coef_ + model.intercept_)
 
 

@@ -1,13 +1,13 @@
-"""Kernel PiSTOL with nothing tuned, beside LIBSVM whose tuning is paid for.
+"""Kernel PiSTOL without tuning, against LIBSVM with timed tuning.
 
     python benchmarks/kernel.py --data DIR [--only PART ...] [--peers FILE] [--figure FILE]
     python benchmarks/kernel.py --data DIR --crossover
 
 DIR holds the data sets of `_data.py`. The parts are the learning curves (a9a, mnist even/odd,
-newsgroups), the data sets with nothing set (satellite, letter, protein, pol, kin40k), mnist, costs
-and compression. Nearly all of the twenty minutes that a whole run takes on one core are the
-peers'; ``--peers FILE`` keeps their rows between runs while developing, and the run says which it
-did not measure. ``--crossover`` compares with random features instead.
+newsgroups), the data sets with defaults (satellite, letter, protein, pol, kin40k), mnist, costs
+and compression. Nearly all of the twenty minutes of a whole run on one core are spent by
+the peers; ``--peers FILE`` keeps their rows between runs during development, and the output names
+those that were not measured. ``--crossover`` compares with random features instead.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def curve(name, directory, kept):
 
 
 def nothing_set(name, directory, kept):
-    """Our fit with nothing set, and the peer's search."""
+    """Our fit with defaults, and the search of the peer."""
     found = problem(name, directory)
     row, model = ours.untuned(found)
     if name in ("letter", "kin40k"):
@@ -103,7 +103,7 @@ def mnist(directory, kept):
 
 
 def costs(directory):
-    """The fit beside its matrix products, and scoring."""
+    """The fit and its matrix products, and scoring."""
     for name, size in (("a9a", 32561), ("mnist", 15_000)):
         row = ours.products_alone(problem(name, directory), size)
         console.print(
@@ -130,7 +130,7 @@ class Peers:
         self.known, self.kept = set(self.rows), set()
 
     def __call__(self, key, measure):
-        """Return the row of a key, measured if it is not known."""
+        """Return the row of a key, measured if it is not in the file."""
         if key in self.known:
             self.kept.add(key)
         if key not in self.rows:

@@ -1,23 +1,23 @@
-"""Kernels on many rows: risk, cost and memory of fits in which everything is chosen.
+"""Kernels on many rows: risk, cost and memory of fits with defaults.
 
     python benchmarks/large.py --data DIR [--rows 100000] [--only PART ...] [--jobs 2]
 
 DIR holds the data sets of `_data.py`. The parts:
 
-risks    `KernelRidgeRegressor` on Friedman's first function of 13 columns (noise 1), kin40k and
-         protein, beside 1,000 landmarks and the same kernel on all rows run to convergence (steps
-         until the left-out risk falls by less than 0.01 % in four); risks over the variance of y
-classes  `KernelRidgeClassifier` by the squared error and by the log loss on a9a and magic04
-race     `TuneFreeRegressor`, everything chosen, on the same tables
-mnist    `KernelRidgeClassifier` on MNIST
-memory   fits on 20,000 rows of kin40k within limits of memory: megabytes beside the data, too
-compress predictions of fewer landmarks: microseconds of CPU a row, risks, what is said otherwise
+risks    `LandmarkRegressor` on Friedman's first function of 13 columns (noise 1), kin40k and
+         protein, against 1,000 landmarks and the same kernel on all rows run to convergence (steps
+         until the held-out risk falls by less than 0.01 % in four); risks over the variance of y
+classes  `LandmarkClassifier` by the squared error and by the log loss on a9a and magic04
+race     `TuneFreeRegressor` with defaults on the same tables
+mnist    `LandmarkClassifier` on MNIST
+memory   fits on 20,000 rows of kin40k with limits of memory: also megabytes without the data
+compress fewer landmarks: microseconds of CPU for a predicted row, risks, changes of predictions
 growth   fits on 1,000 to ten times --rows of 20 columns, and the exponent of the cost in the rows
-threads  wall seconds with one thread over those with two, the least of --times fits by turns, and
-         whether the bits are equal; --fits has some of the fits
+threads  wall seconds with one thread over those with two, the minimum of --times alternating fits,
+         and whether the bits are equal; --fits selects fits
 
-Each fit runs in a process of its own, whose peak memory is printed; compiling is not timed. A fit
-that two parts show runs once.
+Each fit runs in its own process, whose peak memory is printed; compilation is not timed. A fit that
+two parts need runs once.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def fit(
     folder, data, rows, jobs, estimator="KernelRidgeRegressor", converge=False, columns=13,
     trace=False, **more,
 ):  # fmt: skip
-    """Fit once small, for the compiler, and once; a dict of what is printed."""
+    """Fit few rows to compile, and then all; a dict of the results."""
     X, y, Z, t = load(folder, data, rows, columns)
     model = getattr(tunefree, estimator)(n_jobs=jobs, random_state=0, **more)
     few = slice(9000 if estimator.startswith("TuneFree") else 3000)
@@ -84,18 +84,18 @@ def fit(
     took = []
     for _ in range(3):
         start = time.process_time()
-        said = model.predict(Z)
+        predicted = model.predict(Z)
         took.append(1e6 * (time.process_time() - start) / len(Z))
     change = getattr(getattr(model, "compression_", None), "change", 0.0)
     classify = hasattr(model, "classes_")
-    risk = np.mean(said != t) if classify else np.mean(np.square(said - t)) / np.var(t)
+    risk = np.mean(predicted != t) if classify else np.mean(np.square(predicted - t)) / np.var(t)
     own = model.classes_ == t[:, None] if classify else None
     logs = float(-np.log(model.predict_proba(Z)[own]).mean()) if classify else None
     models = getattr(model, "models_", [model])
     marks = max(len(m.dual_coef_) if hasattr(m, "dual_coef_") else 0 for m in models)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    said = getattr(model, "decision_function", model.predict)(Z)
-    bits = hashlib.sha256(said.tobytes()).hexdigest()
+    scores = getattr(model, "decision_function", model.predict)(Z)
+    bits = hashlib.sha256(scores.tobytes()).hexdigest()
     return {"shape": X.shape, "marks": marks, "risk": risk, "cpu": cpu, "wall": wall, "mb": peak,
             "bits": bits, "log_loss": logs, "beside": beside, "micros": min(took),
             "change": change}  # fmt: skip
@@ -131,7 +131,7 @@ def load(folder, data, rows, columns):
 
 
 def apart(options, **what):
-    """`fit` in a process of its own, once."""
+    """`fit` in its own process, once."""
     what = {"rows": options.rows, "jobs": options.jobs} | what
     return _apart(options.data, json.dumps(what, sort_keys=True))
 
@@ -144,14 +144,14 @@ def _apart(folder, what):
 
 
 def line(name, found):
-    """What a fit took, as a row of a table."""
+    """The results of a fit, as a row of a table."""
     n, d = found["shape"]
     return (name, f"{n} x {d}", found["marks"], f"{found['risk']:.5f}", f"{found['cpu']:.1f}",
             f"{found['wall']:.1f}", f"{found['mb']:.0f}")  # fmt: skip
 
 
 def risks(options):
-    """Risk beside the same kernel run to convergence."""
+    """Risk against the same kernel run to convergence."""
     rows = []
     for data in TABLES:
         auto = apart(options, data=data)
@@ -163,7 +163,7 @@ def risks(options):
 
 
 def classes(options):
-    """The squared error beside the log loss."""
+    """Squared error against log loss."""
     rows = []
     for data in CLASSES:
         for loss in ("squared_error", "log_loss"):
@@ -174,7 +174,7 @@ def classes(options):
 
 
 def race(options):
-    """Everything chosen."""
+    """Fits of TuneFree with defaults."""
     found = {data: apart(options, data=data, estimator="TuneFreeRegressor") for data in TABLES}
     table("TuneFreeRegressor", COLUMNS, [line(*one) for one in found.items()])
 
@@ -186,7 +186,7 @@ def mnist(options):
 
 
 def memory(options):
-    """Limits, and what fits take beside the data."""
+    """Limits, and the memory of fits without the data."""
     rows = []
     for limit in ("60MB", "120MB", None):
         found = apart(options, data="kin40k", rows=20_000, max_memory=limit, trace=True)
@@ -204,8 +204,8 @@ def compress(options):
             )
             name, shape, marks, risk, *_ = line(f"{data}, compress={asked}", found)
             last = found["log_loss"]
-            told = "" if last is None else f"{last:.4f}"
-            rows.append((name, shape, marks, risk, told, f"{found['change']:.1e}",
+            shown = "" if last is None else f"{last:.4f}"
+            rows.append((name, shape, marks, risk, shown, f"{found['change']:.1e}",
                          f"{found['micros']:.1f}"))  # fmt: skip
     columns = [*COLUMNS[:4], "log loss", "change", "microseconds a row"]
     table("KernelRidge* with fewer landmarks", columns, rows)
@@ -224,7 +224,7 @@ def growth(options):
 
 
 def threads(options):
-    """One thread beside two."""
+    """One thread against two."""
     rows = []
     fits = {
         "1,000 landmarks": {"data": "friedman", "n_landmarks": 1000},

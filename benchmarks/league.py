@@ -1,12 +1,12 @@
-"""The league: one call without tuning, beside cross-validated linear and kernel machines.
+"""The league: one call without tuning, against cross-validated linear and kernel machines.
 
 python benchmarks/league.py --data DIR [--only NAME ...] [--peers FILE] [--rows FILE] [--ours]
                             [--csv FILE] [--figure FILE]
 
 Ours: `TuneFreeClassifier` and `TuneFreeRegressor` with defaults and random_state=0, on raw data and
 on standardised data. Peers: see `_league_peers.py`. Seconds are CPU seconds of all threads with all
-tuning inside. ``--peers FILE`` keeps the peers' rows between runs while developing, ``--rows FILE``
-all rows, so that a table can be made piece by piece; the table says so.
+tuning. ``--peers FILE`` keeps the rows of the peers between runs during development, ``--rows
+FILE`` all rows, so that a table can be made in parts; a note below the table mentions it.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def model(data):
 
 
 def warm_up():
-    """Compile, or load from the cache, what the table will run."""
+    """Compile the kernels of the table, or load them from the cache."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 4))
     for y, task in ((X[:, 0] * X[:, 1] > 0, "binary"), (np.digitize(X[:, 0] * X[:, 1], [-1, 1]),
@@ -105,7 +105,7 @@ def ours(data):
 
 
 def judged(data):
-    """Test loss, its standard error and CPU seconds of a fit, and what has most of the stack."""
+    """Test loss, its standard error, CPU seconds of a fit, and the largest share of the stack."""
     fitted, cpu = timed(lambda: model(data).fit(data.X_train, data.y_train), repeats=1)
     chosen = "{} {:.0%}".format(*max(fitted.chosen_.items(), key=lambda item: item[1]))
     predicted = fitted.predict(data.X_test)
@@ -127,7 +127,7 @@ def verdict(found):
     rows = found["rows"]
     mine, peers = rows["tunefree"], {k: r for k, r in rows.items() if k != "tunefree"}
     best = min(peers, key=lambda name: loss(peers[name]))
-    # The refit on all rows includes the seconds of the search; only one of the two is counted.
+    # The seconds of the refit on all rows include the search: only one of the two counts.
     searches = [r["cpu"] for name, r in peers.items() if f"{name}, all" not in peers]
     out = {
         "best": best,
@@ -146,7 +146,7 @@ def verdict(found):
 
 
 def families(rows):
-    """Loss of ours and of each peer's better form."""
+    """Our loss, and that of the better variant of each peer."""
     out = {}
     for name, row in rows.items():
         short = name.removesuffix(", all")
@@ -298,7 +298,7 @@ def figure(path, results):
 
 
 def labelled(axes, name, point, taken):
-    """Write a name beside its point, on the first side that is clear of the names before it."""
+    """Write a name at its point, on the first side that is free of earlier names."""
     text = axes.annotate(name, point, xytext=(6, 3), textcoords="offset points", size=8)
     for across, up in ((6, 3), (-6, 3), (6, -9), (-6, -9), (6, 12), (-6, 12), (6, -19), (-6, -19)):
         text.set(position=(across, up), ha="left" if across > 0 else "right")

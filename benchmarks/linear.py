@@ -1,10 +1,10 @@
-"""Linear PiSTOL with nothing tuned, beside peers whose tuning is paid for. Raw data throughout.
+"""Linear PiSTOL without tuning, against peers with timed tuning. All data are raw.
 
 python benchmarks/linear.py --data DIR [--only NAME ...] [--csv FILE] [--figure FILE]
 
 DIR holds the data sets of `_data.py`. The whole run takes about a quarter of an hour on one core,
-most of it the peers' cross-validation; ``--peers-cache FILE`` keeps the peers' numbers between runs
-while developing (they are then not of this run).
+most of it for cross-validation of the peers; ``--peers-cache FILE`` keeps the numbers of the peers
+between runs during development (they are then from an earlier run).
 """
 
 import argparse

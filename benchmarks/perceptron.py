@@ -1,9 +1,9 @@
-"""Separation: the targets beside what was measured, Figure 1 of the paper, and the peers.
+"""Separation: targets and measurements, Figure 1 of the paper, and the peers.
 
     python benchmarks/perceptron.py --data DIR [--quick] [--out DIR] [--only figure,table,...]
 
 DIR holds the public data sets (`usps.npz`, `news20like_binary.npz`); without it those parts are
-left out. Counts are exact and repeat on any machine; times are CPU seconds of this one.
+skipped. Counts are exact and equal on any machine; times are CPU seconds of this one.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.margins import Goal
 from tunefree.perceptrons import ClassicalPerceptron
 
-# What the theory page gives: rounds of Algorithm 1; iterations to separation / 1 % / 0.1 % gap.
+# Values of the theory page: rounds of Algorithm 1; iterations to separation / 1 % / 0.1 % gap.
 ROUNDS = {8: 489, 12: 9_642, 14: 41_667}
 OPERATIONS = {8: 109_230, 12: 39.1e6, 14: 716e6, 15: 3.04e9}
 EXPECTED = {
@@ -70,7 +70,7 @@ def heading(text):
 
 
 def iterations(name, state):
-    """Rounds a method needed (min-norm's first look at the rows counts as one)."""
+    """Rounds of a method (the first pass of min-norm over the rows counts as one)."""
     return state.n_updates + (name == "min-norm")
 
 
@@ -106,7 +106,7 @@ def draw(rows, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    # Okabe and Ito's colours differ for every kind of colour vision; markers repeat the message.
+    # Colours of Okabe and Ito for colour-blind readers; markers differ, too.
     curves = [
         (1, "Perceptron", "#D55E00", "o-"),
         (2, "Optimistic Perceptron (paper)", "#0072B2", "s-"),
@@ -303,7 +303,7 @@ def peers(args):
     }
     for name, (X, y) in sets.items():
         print(f"{name}: {X.shape[0]} x {X.shape[1]}")
-        separated = False  # by fewer epochs of scikit-learn's Perceptron
+        separated = False  # by fewer epochs of the Perceptron of scikit-learn
         for label, model in models.items():
             if separated and label.startswith("sklearn Perceptron"):
                 continue

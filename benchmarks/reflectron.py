@@ -1,8 +1,8 @@
-"""The Reflectron's targets beside what was measured, and beside peers.
+"""The Reflectron: targets, measurements and peers.
 
     python benchmarks/reflectron.py [--quick] [--only figure,large,recovery,projections]
 
-Counts (passes, coordinates) repeat on any machine; times are CPU seconds of this one. A pass is
+Counts (passes, coordinates) are equal on any machine; times are CPU seconds of this one. A pass is
 one product with the rows and one with their transpose.
 """
 
@@ -42,12 +42,12 @@ class Draw:
         return X, clean + 0.1 * rng.uniform(-1.0, 1.0, n), clean
 
     def blocks(self, epoch):
-        """Be a source: the rows to learn from, then those held out."""
+        """Act as a source: the training rows, then the held-out rows."""
         yield Batch(Dense(self.X), self.y[:, None], np.ones(len(self.y)))
         yield Batch(Dense(self.X_held), self.y_held[:, None], np.ones(len(self.y_held)), 0)
 
     def learned(self):
-        """The rows to learn from."""
+        """The training rows."""
         return self.X, self.y
 
     def error(self, theta):
@@ -70,7 +70,7 @@ def learn(draw, configurations, most, patience=60):
 
 
 def figure(quick):
-    """Figure 1d: what the two geometries find, d = n = 1000, s = 10."""
+    """Figure 1d: the solutions of the two geometries, d = n = 1000, s = 10."""
     print("\nFigure 1d: coordinates above 1e-3 and l1 error (paper: 971, 24.609 and 56, 0.421)")
     rows = []
     for seed in range(2 if quick else 5):
@@ -136,7 +136,7 @@ def pass_cost(draw):
 
 
 def recovery(quick):
-    """Sparse recovery from 200 rows and nothing else, beside l1 paths by cross-validation."""
+    """Sparse recovery from 200 rows, without validation rows, against cross-validated l1 paths."""
     print("\nd = 2000, n = 200, s = 20: excess risk (seconds; passes)")
     seeds = range(100, 102) if quick else range(100, 110)
     won, both = dict.fromkeys(PEERS, 0), dict.fromkeys(PEERS, 0)
@@ -166,14 +166,14 @@ def default_fit(X, y):
 
 
 def timed(function, *args):
-    """What a function gives, and its CPU seconds."""
+    """The result of a function, and its CPU seconds."""
     start = time.process_time()
     out = function(*args)
     return out, time.process_time() - start
 
 
 def projections(quick):
-    """Bregman projections onto l1 balls: seconds, and how far from optimal."""
+    """Bregman projections onto l1 balls: seconds, and the distance from the optimum."""
     d = 10**5 if quick else 10**6
     print(f"\nProjections onto l1 balls, d = {d}: worst seconds and optimality residual")
     rng = np.random.default_rng(0)

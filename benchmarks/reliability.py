@@ -1,12 +1,12 @@
-"""The reliability table: every row measured now, ours beside the peers.
+"""The reliability table: every row measured now, ours and the peers.
 
 python benchmarks/reliability.py [--data DIR] [--quick] [--only NAME ...] [--write STEM]
 
 Without --data five of the ten raw data sets are used. The whole takes about an hour of CPU time
 (the replay of 10^9 updates most of it), --quick some minutes. With --write each row is put into
 STEM.json as soon as it is measured, and STEM.md is the table of all rows there: the table of
-`docs/reliability.md`. `LIBSVM` and `LIBLINEAR` are their own packages (libsvm-official,
-liblinear-official), and left out where these are not installed, as is Vowpal Wabbit.
+`docs/reliability.md`. `LIBSVM` and `LIBLINEAR` are the original packages (libsvm-official,
+liblinear-official). They and Vowpal Wabbit are skipped if they are not installed.
 """
 
 import argparse
@@ -40,10 +40,10 @@ def rows(options):
         "more": ("raw data, default fits of kernel learners and TuneFree",
                  _trust.defaults, options.data, 1 if quick else 20, SLOW),
         "bad": ("NaN, inf in X, y, weight", _trust.bad_values),
-        "absurd": ("one absurd row in a stream, then 200 clean rows: accuracy kept",
-                   streams.absurd, 2 if quick else 5, streams.STREAMS, "partial_fit"),
-        "memory": ("one absurd row in memory: accuracy kept",
-                   streams.absurd, 2 if quick else 5, streams.GUARDED, "fit"),
+        "outlier": ("one outlier row in a stream, then 200 clean rows: accuracy kept",
+                   streams.outlier, 2 if quick else 5, streams.STREAMS, "partial_fit"),
+        "memory": ("one outlier row in memory: accuracy kept",
+                   streams.outlier, 2 if quick else 5, streams.GUARDED, "fit"),
         "malformed": ("malformed libsvm files", _hostile.malformed),
         "random": ("random libsvm files parse as load_svmlight_file does",
                    _hostile.random_files, 300 if quick else 10_000),
@@ -51,7 +51,7 @@ def rows(options):
                    200 if quick else 10_000, 10 if quick else 40),
         "hostile": ("hostile files: pickles, zip bombs, forged headers", _hostile.hostile),
         "kill": ("kill -9 while a file is written", processes.killed, 5 if quick else 50),
-        "resume": ("kill -9, resume: the bytes of an unbroken run",
+        "resume": ("kill -9, resume: the bytes of an uninterrupted run",
                    processes.resumed, 6 if quick else 100),
         "disk": ("a full disk", processes.full, 5 if quick else 50),
         "chunks": ("partial_fit in chunks of 1, 7, 64, all", streams.chunks),

@@ -1,17 +1,17 @@
-"""Data larger than memory: peak memory, reading speed, training beside peers, and kill -9.
+"""Data larger than memory: peak memory, reading speed, training against peers, and kill -9.
 
 python benchmarks/scale.py [--gigabytes 10] [--kills 100] [--folder DIR] [--cluster-rows N]
                            [--cluster-kills 20] [--data DIR] [--cluster]
 
-`--gigabytes 0`, `--kills 0` and `--cluster-rows 0` leave their parts out; `--cluster` leaves
-only the last one.
+`--gigabytes 0`, `--kills 0` and `--cluster-rows 0` skip their parts; `--cluster` runs only the
+last one.
 
 A libsvm file of the given size is made in DIR (a temporary folder by default) and deleted at the
 end. CPU seconds are those of the whole process and its threads; MB are 10^6 bytes of text. Reading
 is timed on the first gigabyte, the peers (scikit-learn, Vowpal Wabbit) on the first 200 MB.
 The kills interrupt a training on 40,000 rows of 2,000 columns at random moments, and resume it each
-time; it runs in a fork of a process that has all modules, so that it is learning that is hit.
-The last part (`_cluster.py`) is about Dask: speed-up, what a round costs, dying workers.
+time; it runs in a fork of a process that has loaded all modules, so that the kills hit the
+learning. The last part (`_cluster.py`) is about Dask: speed-up, the cost of a round, dying workers.
 """
 
 import argparse
@@ -31,16 +31,16 @@ import numpy as np
 from _tables import table
 
 COLUMNS, ENTRIES = 100_000, 40
-# At its end a process tells its CPU seconds since START and its own peak memory (what `wait4` calls
-# the peak of a child counts the parent's memory before it became the child).
+# At its end a process writes its CPU seconds since START and its own peak memory (that of `wait4`
+# includes memory of the parent before the fork).
 PROLOGUE = """
 import atexit, time
 START = 0.0
-def tell():
+def write():
     status = open("/proc/self/status").read()
     peak = status[status.index("VmHWM:"):].split()[1]
     open("measured", "w").write(f"{time.process_time() - START} {peak}")
-atexit.register(tell)
+atexit.register(write)
 """
 MAIN = [sys.executable, "-c", PROLOGUE + "from tunefree.cli import main; main()"]
 
@@ -96,7 +96,7 @@ def lines(rows, seed, columns=COLUMNS):
 
 
 def make(path, size):
-    """Repeat 64 MB of random rows, in another order each time, until the file is large enough."""
+    """Repeat 64 MB of random rows, each time in another order, until the file is large enough."""
     pool = lines(200_000, 0).splitlines(keepends=True)
     rng, written = np.random.default_rng(2), 0
     with open(path, "wb") as file:
@@ -110,7 +110,7 @@ def make(path, size):
 
 
 def apart(function, *arguments):
-    """Call a function in a process of its own, so that this one stays small."""
+    """Call a function in a new process, so that this one stays small."""
     process = multiprocessing.Process(target=function, args=arguments)
     process.start()
     process.join()
@@ -126,7 +126,7 @@ def cut(source, target, size):
 
 
 def warm_up(folder):
-    """Compile and cache every kernel that is used below."""
+    """Compile and cache all kernels that are used below."""
     (folder / "small.svm").write_bytes(lines(2000, 3))
     measured([*MAIN, "train", "small.svm", "small", "--checkpoint", "c"], folder)
 
@@ -170,7 +170,7 @@ print(load_svmlight_file(sys.argv[1])[0].shape)
 
 
 def reading(folder):
-    """MB/s of reading alone, without the start of the interpreter."""
+    """MB/s of reading, without the start of the interpreter."""
     rows = []
     for name, code, file in (
         ("tunefree parser", READ, "read.svm"),
@@ -223,7 +223,7 @@ def training(folder):
 
         jobs.append(("vw --pistol (Python binding)", python(WABBIT, "{}"), "peer.svm"))
     except ImportError:
-        print("vowpalwabbit is not installed: left out")
+        print("vowpalwabbit is not installed: skipped")
     rows = []
     for name, job, file in jobs:
         size = (folder / file).stat().st_size / 1e6
@@ -238,7 +238,7 @@ def training(folder):
 
 
 def killing(folder, kills):
-    """Kill -9 at random moments and resume, until so many kills; compare the models' bytes."""
+    """Kill -9 at random moments and resume, so many times; compare the bytes of the models."""
     (folder / "kill.svm").write_bytes(lines(40_000, 4, 2000))
     rng = np.random.default_rng(0)
     train(folder, "warm")
@@ -284,7 +284,7 @@ def train(folder, name):
 
 
 def fork_training(folder, name):
-    """`train` in a fork of this process; its number."""
+    """`train` in a fork of this process; returns its process id."""
     process = os.fork()
     if process == 0:
         code = 1

@@ -1,14 +1,14 @@
-"""Few rows: one call without tuning, beside cross-validated linear and kernel machines.
+"""Few rows: one call without tuning, against cross-validated linear and kernel machines.
 
 python benchmarks/small.py [--data DIR] [--draws N] [--only NAME ...]
 
 Ours: `TuneFreeClassifier` and `TuneFreeRegressor` with defaults and random_state=0. Peers: those of
-the league (`_league_peers.py`). Every draw takes 150 or 500 rows of a public set to learn from and
-at most 3,000 of its test rows; of the small sets that come with scikit-learn three fifths, and the
-rest to test. Losses are means over draws: errors in per cent, or squared errors over the variance
-of the targets, in per cent. The lines below are geometric means over sets of loss / loss, where an
-error counts as one mistake more than were made, and medians of CPU seconds / CPU seconds. The last
-table says where the time of one fit goes, as a profiler counts it.
+the league (`_league_peers.py`). Every draw has 150 or 500 training rows of a public set and at
+most 3,000 of its test rows; of the small sets in scikit-learn three fifths for training, and the
+rest for testing. Losses are means over draws: errors, or squared errors over the variance of the
+targets, in per cent. The lines below are geometric means over sets of ratios of losses, with one
+mistake added to each error, and medians of ratios of CPU seconds. The last table is a profile of
+one fit.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from league import loss, model, warm_up
 
 SIZES = 150, 500
 MOST_TESTED = 3000
-LEFT_OUT = "newsgroups", "mnist", "mushrooms"  # thousands of columns; nothing to err on
+EXCLUDED = "newsgroups", "mnist", "mushrooms"  # thousands of columns, or no errors
 BUNDLED = {"iris": "multiclass", "wine": "multiclass", "breast_cancer": "binary",
            "digits": "multiclass", "diabetes": "regression"}  # fmt: skip
 PROFILED = "magic04", "letter", "satellite", "protein", "pumadyn32nm"
-# Functions of the library, none of which calls another one here.
+# Functions of the library that do not call each other.
 PHASES = {"columns": ("coordinates", "show"), "search": ("search",), "solution": ("exact", "_many"),
           "effects": ("moves",), "joining": ("stack_classes", "stack_targets"),
           "calibration": ("calibrated",)}  # fmt: skip
@@ -81,7 +81,7 @@ def samples(options):
             X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
             whole = _data.Data(name, BUNDLED[name], X, y, X, y)
             yield name, 3 * len(y) // 5, [parted(whole, d) for d in range(options.draws)]
-        elif options.data and name not in LEFT_OUT:
+        elif options.data and name not in EXCLUDED:
             whole = _data.load(name, Path(options.data))
             for size in SIZES:
                 yield name, size, [drawn(whole, size, d) for d in range(options.draws)]

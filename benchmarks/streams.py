@@ -1,16 +1,16 @@
-"""Streams, each row predicted before it is learned: tunefree beside river, vw and no change.
+"""Streams, each row predicted before it is learned: tunefree, river, vw and the last label.
 
     python benchmarks/streams.py [--only METHOD ...] [--on STREAM ...] [--rows N] [--large N]
         [--out FILE]
 
-Accuracy and log loss of all rows but the first, wall and CPU microseconds for a row's question and
-answer through each library's own interface for single rows, everything at its defaults (river's
-linear models behind its running StandardScaler, as its guide has them). elec2 is the electricity
-market of New South Wales, with its calendar columns. The others come with river: SEA is its
-generator with the four published concepts one after the other and a tenth of the labels flipped;
-hyperplane, LED and random RBF are its generators with drift; phishing, segments and bananas are
-data it ships. "shuffled" is the same rows in random order: where nothing drifts, nothing may be
-lost. Results already in FILE (JSON) are kept; the table that is printed holds all of them.
+Accuracy and log loss of all rows but the first; wall and CPU microseconds to predict and learn a
+row through the interface of each library for single rows; all with defaults (linear models of river
+after its running StandardScaler, as in its guide). elec2 is the electricity market of New South
+Wales, with its calendar columns. The others are from river: SEA is its generator with the four
+published concepts one after the other and a tenth of the labels flipped; hyperplane, LED and random
+RBF are its generators with drift; phishing, segments and bananas are its data sets. "shuffled" has
+the same rows in random order: without drift nothing should be lost. Results already in FILE (JSON)
+are kept; the printed table holds all of them.
 """
 
 import argparse
@@ -75,11 +75,11 @@ class NoChange:
     last = None
 
     def predict_proba_one(self, x):
-        """Certain of it."""
+        """Probability 1 for the last label."""
         return {} if self.last is None else {self.last: 1.0}
 
     def learn_one(self, x, y):
-        """Remember it."""
+        """Store the label."""
         self.last = y
 
 
@@ -95,7 +95,7 @@ class Wabbit:
         return "| " + " ".join(f"{k}:{float(v):.9g}" for k, v in x.items())
 
     def predict_proba_one(self, x):
-        """The classes' links, which add up to 1 after division."""
+        """Probabilities of the classes, normalized to a sum of 1."""
         if not self.learners:
             return {}
         line = self._line(x)
@@ -104,7 +104,7 @@ class Wabbit:
         return {y: v / total for y, v in p.items()}
 
     def learn_one(self, x, y):
-        """Teach every class's model."""
+        """Update the model of every class."""
         if y not in self.learners:
             options = ["--quiet", "--coin", "--loss_function", "logistic", "--link", "logistic"]
             self.learners[y] = self.make(arg_list=options)
@@ -134,25 +134,25 @@ def methods(classes):
 
 
 def walk(model, rows):
-    """Accuracy, log loss and microseconds of a model that is asked before it is told."""
+    """Accuracy, log loss and microseconds of a model that predicts each row before its label."""
     right = loss = 0.0
     proba = True
     wall, cpu = time.perf_counter(), time.process_time()
     for t, (x, y) in enumerate(rows):
         if proba:
             try:
-                chances = model.predict_proba_one(x)
+                probabilities = model.predict_proba_one(x)
             except NotImplementedError:
                 proba = False
         if proba:
-            best = max(chances, key=chances.__getitem__) if chances else None
+            best = max(probabilities, key=probabilities.__getitem__) if probabilities else None
         else:
             best = model.predict_one(x)
         model.learn_one(x, y)
         if t:
             right += best == y
             if proba:
-                loss -= math.log(min(max(chances.get(y, 0.0), 1e-6), 1.0))
+                loss -= math.log(min(max(probabilities.get(y, 0.0), 1e-6), 1.0))
     n = len(rows)
     return {
         "accuracy": right / (n - 1),
@@ -164,7 +164,7 @@ def walk(model, rows):
 
 
 def chunked(rows):
-    """Microseconds a row of one call for all rows, and PiSTOL's progressive error beside ours."""
+    """Microseconds a row of one call for all rows, and progressive errors of PiSTOL and ours."""
     X = np.array([list(x.values()) for x, _ in rows], dtype=float)
     y = np.array([y for _, y in rows])
     out = {}
@@ -177,7 +177,7 @@ def chunked(rows):
         model.partial_fit(X, y, classes=np.unique(y))
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         if name == "PiSTOL":
-            error = model.progressive_risk()  # of its best member, known afterwards
+            error = model.progressive_risk()  # of its best candidate, in hindsight
         else:
             error = model.progressive_error_
         n = len(y)
@@ -189,7 +189,7 @@ def chunked(rows):
 
 
 def late(rows, delay):
-    """Answers to rows whose labels come late, beside those of members: one rate of forgetting."""
+    """Predictions with late labels, and those of single members: one rate of forgetting."""
     model, n = StreamClassifier(), len(rows)
     K = N_MEMBERS
     right, loss = np.zeros(K + 1), np.zeros(K + 1)
@@ -197,13 +197,13 @@ def late(rows, delay):
         if t < n and model._ready:
             x, y = rows[t]
             model.predict_proba_one(x, key=t)
-            said = model._waiting[t]
-            sure = np.append(
-                1.0 / (1.0 + np.exp(-said[0, :K])), model.mixture_.answer_of(said)[0, 0]
+            waiting = model._waiting[t]
+            p = np.append(
+                1.0 / (1.0 + np.exp(-waiting[0, :K])), model.mixture_.answer_of(waiting)[0, 0]
             )
             code = model._codes().get(y, 1)
-            right += (sure > 0.5) == code
-            loss -= np.log(np.maximum(sure if code else 1.0 - sure, 1e-6))
+            right += (p > 0.5) == code
+            loss -= np.log(np.maximum(p if code else 1.0 - p, 1e-6))
         if t >= delay:
             model.learn_one(*rows[t - delay], key=t - delay)
     rate = right / (n - delay)
@@ -223,12 +223,12 @@ def hostile(rows):
         X[i, rng.integers(X.shape[1])] = np.nan if rng.random() < 0.2 else value
     model = StreamClassifier().partial_fit(X, y)
     kept = (1.0 - model.progressive_error_) / clean
-    print(f"elec2, one row in 100 absurd: {100 * kept:.2f} % of the accuracy, "
+    print(f"elec2, one row in 100 an outlier: {100 * kept:.2f} % of the accuracy, "
           f"{model.n_outlier_rows_} outlier rows")  # fmt: skip
 
 
 def quickest(rows):
-    """Microseconds a row where nothing comes between: the quickest of many short calls."""
+    """Microseconds a row without interruptions: the fastest of many short calls."""
     X = np.array([list(x.values()) for x, _ in rows[:4000]])
     y = np.array([label for _, label in rows[:4000]])
     model, named = StreamClassifier().partial_fit(X, y), StreamClassifier()
@@ -262,19 +262,20 @@ def quickest(rows):
 
 def large(rows):
     """Memory over a long stream."""
-    model, rng, told = StreamClassifier(), np.random.default_rng(0), []
+    model, rng, peaks = StreamClassifier(), np.random.default_rng(0), []
     for i in range(rows // 25_000):
         X, angle = rng.normal(size=(25_000, 8)), i / 20
         y = X[:, 0] * np.cos(angle) + X[:, 1] * np.sin(angle) + 0.3 * rng.normal(size=25_000) > 0
         model.partial_fit(X, y)
-        told.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
     print(
-        f"{model.mixture_.rows:,} rows: {told[0]} MB at the first 25,000, {told[-1]} MB at the end"
+        f"{model.mixture_.rows:,} rows: {peaks[0]} MB at the first 25,000, "
+        f"{peaks[-1]} MB at the end"
     )
 
 
 def show(found):
-    """The table of all that is in the file."""
+    """Print all results in the file."""
     names = list(dict.fromkeys(name for row in found.values() for name in row))
     for stream, row in found.items():
         n = next(iter(row.values()))["rows"]
@@ -294,7 +295,7 @@ def main():
     parser.add_argument("--on", nargs="*", default=[])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument(
-        "--large", type=int, default=0, help="rows of a stream whose memory is told"
+        "--large", type=int, default=0, help="rows of a stream whose memory is printed"
     )
     parser.add_argument("--out", type=Path, default=HERE)
     options = parser.parse_args()

@@ -1,18 +1,18 @@
-"""Tables: one call beside boosted trees, forests and kernel machines, and what each step is worth.
+"""Tables: one call against boosted trees, forests and kernel machines, and the value of each step.
 
 python benchmarks/tables.py --data DIR [--only NAME ...] [--peers NAME ...] [--without STEP ...]
                             [--cache FILE]
 
 DIR has `tables/*.npz` and the public sets of `_data.py`, of which at most 3,000 rows are learned
-and 4,000 tested. One half of the tables was looked at while the rules were made ("choose"), the
-other only to check them ("validate"). Ours: `TuneFreeClassifier` and `TuneFreeRegressor` with
-defaults and random_state=0, on the numbers of the file; peers: `_tables_peers.py`, on the same, one
-thread. CPU seconds of all threads have all tuning inside. Ratios are geometric means over tables of
-loss / CatBoost's loss; half a mistake is added to both, so that none counts. SE: of the mean
-difference of losses row by row. Worst: the largest ratio on a table with 100 mistakes at least.
+and 4,000 tested. One half of the tables was used to make the rules ("choose"), the other only to
+check them ("validate"). Ours: `TuneFreeClassifier` and `TuneFreeRegressor` with defaults and
+random_state=0, on the numbers of the file; peers: `_tables_peers.py`, on the same, one thread. CPU
+seconds are those of all threads, with all tuning. Ratios are geometric means over tables of loss /
+loss of CatBoost, with half a mistake added to both, so that zeros are possible. SE: of the mean
+difference of losses over rows. Worst: the largest ratio on a table with at least 100 mistakes.
 
-``--without STEP`` (or all) switches a step of ours off; ``--cache FILE`` keeps the peers' rows
-between runs, and the last line says so. An interrupted run shows the tables that are done.
+``--without STEP`` (or all) switches off one of our steps; ``--cache FILE`` keeps the rows of the
+peers between runs, and the last line mentions it. An interrupted run shows the finished tables.
 """
 
 import argparse
@@ -42,7 +42,7 @@ HALVES = {
 }  # fmt: skip
 MOST_LEARNED, MOST_TESTED = 3000, 4000
 OURS, OFF, REFERENCE = "tunefree", "without", "CatBoost"
-# Ratios of fewer mistakes than this say little about the worst table.
+# The worst table is one with at least so many mistakes.
 MANY = 100
 
 
@@ -70,7 +70,7 @@ def main():
 
 
 def warm_up():
-    """Compile, or load from the cache, what the tables will run."""
+    """Compile the kernels of the tables, or load them from the cache."""
     X = np.random.default_rng(0).normal(size=(300, 3))
     z = X[:, 0] * X[:, 1]
     for y in (z > 0, np.digitize(z, [-1, 1]), z):
@@ -78,7 +78,7 @@ def warm_up():
 
 
 def load(name, folder):
-    """A table; its task is the ending of its estimators' names."""
+    """A table; its task is the ending of the names of its estimators."""
     file = Path(folder) / "tables" / f"{name}.npz"
     if file.exists():
         parts = np.load(file)
@@ -162,15 +162,15 @@ def summary(method, part, ranks):
     """One line: a method over the tables of a half."""
     pairs = [(found["task"], found["rows"][method], found["rows"][REFERENCE])
              for found in part.values() if method in found["rows"]]  # fmt: skip
-    told = [against(row, reference) for _, row, reference in pairs]
-    errors = [t[0] for t, (task, *_) in zip(told, pairs, strict=True) if task == "Classifier"]
-    squares = [t[0] for t, (task, *_) in zip(told, pairs, strict=True) if task == "Regressor"]
-    large = [t[0] for t, (task, row, _) in zip(told, pairs, strict=True)
+    ratios = [against(row, reference) for _, row, reference in pairs]
+    errors = [t[0] for t, (task, *_) in zip(ratios, pairs, strict=True) if task == "Classifier"]
+    squares = [t[0] for t, (task, *_) in zip(ratios, pairs, strict=True) if task == "Regressor"]
+    large = [t[0] for t, (task, row, _) in zip(ratios, pairs, strict=True)
              if task == "Classifier" and sum(row["losses"]) >= MANY]  # fmt: skip
     return [
-        method, geometric(errors), geometric([t[1] for t in told if t[1] == t[1]]),
+        method, geometric(errors), geometric([t[1] for t in ratios if t[1] == t[1]]),
         geometric(squares), f"{ranks[method]:.2f}" if method in ranks else "-",
-        f"{np.mean([t[2] <= 1.5 for t in told]):.0%}", f"{max(large):.2f}" if large else "-",
+        f"{np.mean([t[2] <= 1.5 for t in ratios]):.0%}", f"{max(large):.2f}" if large else "-",
         f"{np.median([row['cpu'] for _, row, _ in pairs]):.2f}",
         f"{np.median([row['cpu'] / reference['cpu'] for _, row, reference in pairs]):.2f}",
         f"{np.median([row['predict'] for _, row, _ in pairs]):.1f}",
@@ -178,7 +178,7 @@ def summary(method, part, ranks):
 
 
 def geometric(ratios, error=False):
-    """Geometric mean as text, with its standard error if asked for."""
+    """Geometric mean as text, with its standard error on request."""
     if not len(ratios):
         return "-"
     logs = np.log(ratios)
@@ -188,16 +188,16 @@ def geometric(ratios, error=False):
 
 
 def steps(half, part):
-    """What each step is worth: losses without it over those with it."""
+    """The value of each step: losses without it over those with it."""
     names = dict.fromkeys(n for f in part.values() for n in f["rows"] if n.startswith(OFF))
     lines = []
     for name in names:
-        told = [(f["task"], *against(f["rows"][name], f["rows"][OURS])) for f in part.values()]
-        classes = [t for t in told if t[0] == "Classifier"]
+        compared = [(f["task"], *against(f["rows"][name], f["rows"][OURS])) for f in part.values()]
+        classes = [t for t in compared if t[0] == "Classifier"]
         cpu = [f["rows"][name]["cpu"] / f["rows"][OURS]["cpu"] for f in part.values()]
-        squares = [t[1] for t in told if t[0] == "Regressor"]
+        squares = [t[1] for t in compared if t[0] == "Regressor"]
         ratios = [t[1] for t in classes], [t[2] for t in classes], squares
-        counts = (sum(t[3] > 1.5 for t in told), sum(t[3] < -1.5 for t in told))
+        counts = (sum(t[3] > 1.5 for t in compared), sum(t[3] < -1.5 for t in compared))
         lines.append([name, *(geometric(r, len(r) > 1) for r in ratios), *counts,
                       f"{np.median(cpu):.2f}"])  # fmt: skip
     if lines:
@@ -208,7 +208,7 @@ def steps(half, part):
 
 @contextlib.contextmanager
 def constants(*changes):
-    """Module constants changed: (module of tunefree, name, value)."""
+    """Change module constants: (module of tunefree, name, value)."""
     with contextlib.ExitStack() as stack:
         for module, name, value in changes:
             found = importlib.import_module(f"tunefree.{module}")
@@ -220,17 +220,17 @@ def without_kernel(name):
     """The stack without one of the candidates on the view."""
     from tunefree.estimators.auto import _KERNELS
 
-    rest = {kernel: told for kernel, told in _KERNELS.items() if kernel != name}
+    rest = {kernel: label for kernel, label in _KERNELS.items() if kernel != name}
     return constants(("estimators.auto", "_KERNELS", rest))
 
 
 def best_alone():
-    """The candidate of least left-out loss, at its best slope and offsets, in place of a stack."""
+    """The candidate of lowest held-out loss, with its best slope and offsets, without a stack."""
     from tunefree.select.stacking import Stack
 
     def best(fit, scores, weights):
         alone = [fit([F]) for F in scores]
-        i = int(np.argmin([weights @ told[-1] for told in alone]))
+        i = int(np.argmin([weights @ single[-1] for single in alone]))
         a, offsets, shares, losses = alone[i]
         one = np.eye(len(scores))[i]
         return Stack(a[0] * one, offsets, shares[0] * one, losses)
@@ -246,7 +246,7 @@ def additive_off():
     return constants(("learners.kernel.geometry", "_BOUNDS", none))
 
 
-# What `--without` switches off.
+# The steps of `--without`.
 STEPS = {
     "ranks": lambda: constants(("columns", "_ALIKE", -2.0)),
     "levels": lambda: constants(("columns", "_LEVELS", 0)),

@@ -1,13 +1,13 @@
-"""Does anything spin: CPU and wall seconds of every estimator's fit, and with one BLAS thread.
+"""Spinning threads: CPU and wall seconds of fits of every estimator, also with one BLAS thread.
 
 python benchmarks/threads.py [--rows 1000] [--columns 60] [--only NAME ...]
 
 Every public estimator with defaults and random_state=0 learns the same synthetic table (the first
-fit, which compiles, is not timed) in the environment of the user, and once more in a process of
-its own where BLAS has one thread from the start. A ratio of CPU to wall above the number of threads
-that an estimator shares its work over, or CPU seconds above those of one BLAS thread, is spinning.
-On a busy machine wall seconds are too long, and the ratio too low. The last row is scikit-learn's
-RidgeClassifierCV, to show what the threads of the environment do.
+fit, which compiles, is not timed) in the environment of the user, and again in a new process where
+BLAS has one thread from the start. Threads spin if the ratio of CPU to wall seconds is above the
+number of threads of the estimator, or if CPU seconds are above those with one BLAS thread. On a
+busy machine wall seconds are too long, and the ratio is too low. The last row is
+RidgeClassifierCV of scikit-learn, to show the effect of the threads of the environment.
 """
 
 import argparse

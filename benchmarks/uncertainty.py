@@ -1,18 +1,19 @@
-"""How sure: intervals, sets, risks and coefficients beside MAPIE, crepes and venn-abers.
+"""Uncertainty: intervals, sets, risks and coefficients against MAPIE, crepes and venn-abers.
 
 python benchmarks/uncertainty.py --data DIR [--only NAME ...] [--parts PART ...]
 
 The tables and halves of `tables.py`. All methods wrap the same model, `TuneFreeRegressor` or
 `TuneFreeClassifier` with random_state=0. alpha is .1. ours: `predict_interval` and `predict_set`
 of one fit. ours, copies: with cross_fit=5 (CV+). MAPIE split: a fifth of the rows held out. MAPIE
-CV+: five folds. crepes: on MAPIE's split, with kNN difficulties. Interval scores are ratios to
-MAPIE split's, CPU seconds of fit and prediction, one thread of BLAS. SE of a coverage: of the new
-rows and of the rows left out. Equal cover: mean sizes over MAPIE LAC's where each method's
-probabilities are cut so that 90 % of the new rows are covered. Log-losses: less that without
-calibration, in standard errors. Extra: CPU of keeping what was left out over that of the fit.
+CV+: five folds. crepes: on the split of MAPIE, with kNN difficulties. Interval scores are ratios to
+those of MAPIE split; CPU seconds are those of fit and prediction, with one thread of BLAS. SE of a
+coverage: from the new rows and the held-out rows. Equal cover: mean sizes over those of MAPIE LAC,
+with a threshold for the probabilities of each method so that 90 % of the new rows are covered.
+Log-losses: difference to that without calibration, in standard errors. Extra: CPU seconds for
+keeping held-out predictions, over those of the fit.
 
-Risks: 1,000 draws of 300 rows from five tables, the rest of each being the truth; beside an exact
-interval (Clopper-Pearson) of a fifth held out. Coefficients: 1,000 draws of each design.
+Risks: 1,000 draws of 300 rows from five tables, the rest of each is the truth; against an exact
+interval (Clopper-Pearson) from a fifth held out. Coefficients: 1,000 draws of each design.
 """
 
 import argparse
@@ -44,7 +45,7 @@ def main():
 
 
 class Clock:
-    """CPU seconds of what is done within."""
+    """CPU seconds of a block of code."""
 
     def __enter__(self):
         self.start = time.process_time()
@@ -61,7 +62,7 @@ def model(task, **more):
 
 
 def fitted(task, X, y, **more):
-    """A model, CPU seconds of its fit, and those of keeping what was left out."""
+    """A model, CPU seconds of its fit, and those of keeping held-out predictions."""
     made, spent = model(task, **more), []
     keep = type(made)._set_held_out
 
@@ -77,7 +78,7 @@ def fitted(task, X, y, **more):
 
 
 def split(data):
-    """Rows to learn and rows to conform on: a fifth."""
+    """Training rows, and rows for conformal prediction: a fifth."""
     order, n = np.random.default_rng(0).permutation(len(data.y_train)), len(data.y_train) // 5
     return order[n:], order[:n]
 
@@ -86,7 +87,7 @@ def split(data):
 
 
 def interval_methods(data):
-    """Yield (method, intervals (n, 2), CPU seconds, rows left out, extra)."""
+    """Yield (method, intervals (n, 2), CPU seconds, held-out rows, extra)."""
     from crepes import WrapRegressor
     from crepes.extras import DifficultyEstimator
     from mapie.regression import CrossConformalRegressor, SplitConformalRegressor
@@ -181,7 +182,7 @@ def ratio(rows, base, key):
 
 
 def set_methods(data, codes, new):
-    """Yield (method, sets, probabilities, CPU seconds, rows left out, extra) and the model."""
+    """Yield (method, sets, probabilities, CPU seconds, held-out rows, extra) and the model."""
     from mapie.classification import SplitConformalClassifier
 
     X, Z = data.X_train, data.X_test
@@ -215,20 +216,20 @@ def log_losses(p, codes):
 
 
 def venn_abers(data, codes, n_classes):
-    """Its probabilities, calibrated on a fifth; 0 for a class that the others lack."""
+    """Probabilities, calibrated on a fifth; 0 for a class that is not in all parts."""
     from venn_abers import VennAbersCalibrator
 
     learn, hold = split(data)
     made = model("Classifier").fit(data.X_train[learn], codes[learn])
-    both = np.intersect1d(made.classes_, codes[hold])  # it knows of no others
+    both = np.intersect1d(made.classes_, codes[hold])  # the calibrator has no other classes
     hold, place = hold[np.isin(codes[hold], both)], np.searchsorted(made.classes_, both)
-    told = [made.predict_proba(rows)[:, place] for rows in (data.X_train[hold], data.X_test)]
-    told = [p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300) for p in told]
+    parts = [made.predict_proba(rows)[:, place] for rows in (data.X_train[hold], data.X_test)]
+    parts = [p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300) for p in parts]
     out = np.zeros((len(data.y_test), n_classes))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         out[:, both] = VennAbersCalibrator().predict_proba(
-            p_cal=told[0], y_cal=np.searchsorted(both, codes[hold]), p_test=told[1]
+            p_cal=parts[0], y_cal=np.searchsorted(both, codes[hold]), p_test=parts[1]
         )
     return out
 
@@ -251,11 +252,11 @@ def sets(names, folder):
                 "se": np.sqrt(ALPHA * (1 - ALPHA) * (1 / len(new) + 1 / m)),
             }  # fmt: skip
             if method == "ours":
-                mended, steps = p, made.calibration_ is not None
+                calibrated, steps = p, made.calibration_ is not None
                 with patch.object(made, "calibration_", None):
                     raw = made.predict_proba(data.X_test)
-        told = venn_abers(data, codes, len(classes))
-        costs = [log_losses(q, new) for q in (raw, mended, told)]
+        other = venn_abers(data, codes, len(classes))
+        costs = [log_losses(q, new) for q in (raw, calibrated, other)]
         gap = costs[1] - costs[0]
         z = gap.mean() / max(gap.std() / np.sqrt(len(gap)), 1e-300) if gap.any() else 0.0
         losses.append([name[:24], half, *(f"{c.mean():.4f}" for c in costs),
@@ -308,21 +309,21 @@ def risks(names, folder):
         for name in DRAWN:
             data = load(name, folder)
             X = np.vstack([data.X_train, data.X_test])
-            y, told = np.concatenate([data.y_train, data.y_test]), []
+            y, outcomes = np.concatenate([data.y_train, data.y_test]), []
             for seed in range(draws):
                 order = np.random.default_rng(seed).permutation(len(y))
-                few, rest = order[:n], order[n:]
-                if len(np.unique(y[few])) < 2:
+                sample, rest = order[:n], order[n:]
+                if len(np.unique(y[sample])) < 2:
                     continue
-                made = model("Classifier").fit(X[few], y[few])
+                made = model("Classifier").fit(X[sample], y[sample])
                 truth = np.mean(made.predict(X[rest]) != y[rest])
                 low, high = made.risk_interval_
-                fifth = exact(round(truth * n / 5), n // 5)  # at the truth: its usual width
-                told.append((low <= truth <= high, high - low, fifth[1] - fifth[0]))
-            mean = np.mean(told, axis=0)
-            lines.append([name, n, len(told), f"{mean[0]:.3f}", f"{mean[1]:.3f}", f"{mean[2]:.3f}",
+                fifth = exact(round(truth * n / 5), n // 5)  # at the true risk: a typical width
+                outcomes.append((low <= truth <= high, high - low, fifth[1] - fifth[0]))
+            mean = np.mean(outcomes, axis=0)
+            lines.append([name, n, len(outcomes), *(f"{m:.3f}" for m in mean),
                           f"{mean[1] / mean[2]:.2f}"])  # fmt: skip
-            every.extend((n, *t) for t in told)
+            every.extend((n, *t) for t in outcomes)
         some = np.array([t[1:] for t in every if t[0] == n])
         mean = some.mean(axis=0)
         lines.append(["all", n, len(some), f"{mean[0]:.3f}", f"{mean[1]:.3f}", f"{mean[2]:.3f}",
@@ -378,7 +379,7 @@ def coefficients(names, folder):
     lines = []
     for n in (100, 400):
         for name, estimator, draw, scale in designs():
-            rng, told, refused = np.random.default_rng(0), [], 0
+            rng, covered, refused = np.random.default_rng(0), [], 0
             estimator.fit(*draw(rng, n))
             for _ in range(DRAWS):
                 try:
@@ -386,9 +387,9 @@ def coefficients(names, folder):
                 except ValueError:
                     refused += 1
                     continue
-                told.append((ends[:, 0] <= scale * TRUE) & (scale * TRUE <= ends[:, 1]))
-            each = np.mean(told, axis=0)
-            lines.append([name, n, len(told), refused, f"{each.mean():.3f}",
+                covered.append((ends[:, 0] <= scale * TRUE) & (scale * TRUE <= ends[:, 1]))
+            each = np.mean(covered, axis=0)
+            lines.append([name, n, len(covered), refused, f"{each.mean():.3f}",
                           " ".join(f"{c:.3f}" for c in each)])  # fmt: skip
     columns = ["design", "rows", "draws", "refused", "covered (aim .95)", "each coefficient"]
     table("coef_interval", columns, lines)
