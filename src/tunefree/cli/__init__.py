@@ -8,7 +8,7 @@ except a checkpoint if one was requested.
 """
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +24,12 @@ app = typer.Typer(
 # Panels of the help screens.
 _AUTO, _GLM = "Options of --estimator auto", "Options of --estimator reflectron"
 _LARGE = "Large files and interrupted runs"
+
+
+def _option(panel, metavar, help, *flags, min=None) -> Any:
+    """An option, in a panel of the help screen (None: the first one)."""
+    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, min=min)
+
 
 Task = StrEnum("Task", ["auto", "classification", "regression"])
 Estimator = StrEnum("Estimator", ["auto", "pistol", "kernel", "reflectron", "ridge", "separator"])
@@ -43,9 +49,8 @@ DataFile = Annotated[
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="the model file")]
 Target = Annotated[
     str | None,
-    typer.Option(
-        help="target column, by name or position (default: the last); not for libsvm",
-        metavar="COLUMN",
+    _option(
+        None, "COLUMN", "target column, by name or position (default: the last); not for libsvm"
     ),
 ]
 Header = Annotated[
@@ -65,37 +70,25 @@ Weight = Annotated[
 ]
 FormatOption = Annotated[
     Format | None,
-    typer.Option(
-        metavar="NAME",
-        help=f"file format: {', '.join(Format)} (default: detected from the suffix or line 1)",
+    _option(
+        None,
+        "NAME",
+        "file format: libsvm, csv, jsonl, parquet, arrow, npy, npz (default: detected from the "
+        "suffix or line 1)",
     ),
 ]
 Features = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="libsvm: number of features, if the file holds fewer"),
+    _option(None, "N", "libsvm: number of features, if the file holds fewer", min=1),
 ]
-Passes = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="passes over the data (default: chosen)")
-]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="the same seed gives the same model")]
+Passes = Annotated[int | None, _option(None, "N", "passes over the data (default: chosen)", min=1)]
+Seed = Annotated[int, _option(None, "N", "the same seed gives the same model", min=0)]
 CheckpointFile = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        help="save the state of the run to this file, at intervals and on Ctrl-C",
-        rich_help_panel=_LARGE,
-    ),
+    _option(_LARGE, "FILE", "save the state of the run to this file, at intervals and on Ctrl-C"),
 ]
-Every = Annotated[
-    int,
-    typer.Option(
-        min=1, metavar="ROWS", help="rows between two checkpoints", rich_help_panel=_LARGE
-    ),
-]
-Resume = Annotated[
-    bool,
-    typer.Option("--resume", help="continue from the checkpoint", rich_help_panel=_LARGE),
-]
+Every = Annotated[int, _option(_LARGE, "ROWS", "rows between two checkpoints", min=1)]
+Resume = Annotated[bool, _option(_LARGE, None, "continue from the checkpoint", "--resume")]
 OnBadRow = Annotated[BadRow, typer.Option(help="skip: skip malformed rows and count them")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object to stdout")]
 
@@ -148,103 +141,97 @@ def train(
     ] = Estimator.auto,
     link: Annotated[
         str | None,
-        typer.Option(
-            help="mean as a function of the linear score: identity, logistic, probit, ..., "
+        _option(
+            _GLM,
+            None,
+            "mean as a function of the linear score: identity, logistic, probit, ..., "
             "learned, auto (default: the family's; identity for regression, else logistic)",
-            rich_help_panel=_GLM,
         ),
     ] = None,
     family: Annotated[
         str | None,
-        typer.Option(
-            help="distribution of the target: poisson, gamma, tweedie, negative_binomial, "
+        _option(
+            _GLM,
+            None,
+            "distribution of the target: poisson, gamma, tweedie, negative_binomial, "
             "binomial, huber, quantile, ordinal, ..., auto (default: by the task)",
-            rich_help_panel=_GLM,
         ),
     ] = None,
     categories: Annotated[
         str | None,
-        typer.Option(
-            metavar="LOW,...,HIGH",
-            help="with --family ordinal: grades that are text, from lowest to highest",
-            rich_help_panel=_GLM,
+        _option(
+            _GLM,
+            "LOW,...,HIGH",
+            "with --family ordinal: grades that are text, from lowest to highest",
         ),
     ] = None,
     exposure: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="column of the time, area or number of units that each count or amount belongs "
+        _option(
+            _GLM,
+            "COLUMN",
+            "column of the time, area or number of units that each count or amount belongs "
             "to, by name or position; predict and eval read it, too",
-            rich_help_panel=_GLM,
         ),
     ] = None,
     offset: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="column that is added to the linear score; predict and eval read it, too",
-            rich_help_panel=_GLM,
+        _option(
+            _GLM,
+            "COLUMN",
+            "column that is added to the linear score; predict and eval read it, too",
         ),
     ] = None,
     potential: Annotated[
         str | None,
-        typer.Option(
-            help="geometry of the regularization: euclidean, hypentropy, p_norm, ... "
-            "(default: chosen)",
-            rich_help_panel=_GLM,
+        _option(
+            _GLM,
+            None,
+            "geometry of the regularization: euclidean, hypentropy, p_norm, ... (default: chosen)",
         ),
     ] = None,
     categorical: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="column of numbers that are categories, by name or position; may be repeated",
-            rich_help_panel=_AUTO,
+        _option(
+            _AUTO,
+            "COLUMN",
+            "column of numbers that are categories, by name or position; may be repeated",
         ),
     ] = None,
     compress: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="LANDMARKS",
-            help="at most this many landmarks in a kernel model, for faster predictions; the "
+        _option(
+            _AUTO,
+            "LANDMARKS",
+            "at most this many landmarks in a kernel model, for faster predictions; the "
             "cost in accuracy is printed",
-            rich_help_panel=_AUTO,
+            min=1,
         ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="time limit for comparing and fitting models, such as 30s or 5min",
-            rich_help_panel=_AUTO,
-        ),
+        _option(_AUTO, "TIME", "time limit for comparing and fitting models, such as 30s or 5min"),
     ] = None,
     max_memory: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="memory limit, not counting the data, such as 2GB",
-            rich_help_panel=_AUTO,
-        ),
+        _option(_AUTO, "SIZE", "memory limit, not counting the data, such as 2GB"),
     ] = None,
     scoring: Annotated[
         str | None,
-        typer.Option(
-            metavar="SCORER",
-            help="scikit-learn scorer that decides between the stack and a single model: "
+        _option(
+            _AUTO,
+            "SCORER",
+            "scikit-learn scorer that decides between the stack and a single model: "
             "roc_auc, balanced_accuracy, neg_mean_absolute_error, ...",
-            rich_help_panel=_AUTO,
         ),
     ] = None,
     groups: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="column of groups: all rows of a group are held out together; the column is not "
+        _option(
+            _AUTO,
+            "COLUMN",
+            "column of groups: all rows of a group are held out together; the column is not "
             "a feature",
-            rich_help_panel=_AUTO,
         ),
     ] = None,
     id_: Annotated[
@@ -259,22 +246,17 @@ def train(
     resume: Resume = False,
     hashed: Annotated[
         int | None,
-        typer.Option(
+        _option(
+            _LARGE,
+            "COLUMNS",
+            "csv, parquet, arrow: accept text; hash names and values into this many columns",
             "--hash",
             min=1,
-            metavar="COLUMNS",
-            help="csv, parquet, arrow: accept text; hash names and values into this many columns",
-            rich_help_panel=_LARGE,
         ),
     ] = None,
     window: Annotated[
         int,
-        typer.Option(
-            min=0,
-            metavar="ROWS",
-            help="shuffle within windows of this size",
-            rich_help_panel=_LARGE,
-        ),
+        _option(_LARGE, "ROWS", "shuffle within windows of this size", min=0),
     ] = 0,
     on_bad_row: OnBadRow = BadRow.error,
     format: FormatOption = None,
