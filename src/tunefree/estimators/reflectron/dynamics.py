@@ -293,7 +293,7 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         first = np.flatnonzero(whole & (number[: len(rows) - reach] == number[reach:]))
         if len(first) == 0:
             raise ValueError(
-                f"X has no {reach + 1} successive observed states: there is nothing to learn from."
+                f"X has no {reach + 1} successive states that were observed: give more states."
             )
         if self.dt is None:
             return rows[first], rows[first + 1].astype(np.float64), number[first]

@@ -180,7 +180,7 @@ def flow(
     if not set(until) <= {"rise", "stationary"}:
         raise ValueError(f"until={until!r} holds something other than 'rise' and 'stationary'.")
     if "rise" in until and X_val is None:
-        raise ValueError("until='rise' needs rows to measure the risk on: give X_val and y_val.")
+        raise ValueError("until='rise' needs rows to measure the risk on: give X_val, y_val.")
     if not (isinstance(horizon, int | float) and 0.0 < horizon < np.inf):
         raise ValueError(f"horizon={horizon!r} is not a positive number.")
     check_weight(weight, ())
