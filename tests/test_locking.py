@@ -94,7 +94,7 @@ def test_turns_are_no_part_of_a_model():
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(other.predict(X), model.predict(X))
     assert clone(model).get_params() == model.get_params()
-    assert not any("lock" in name or "turn" in name for name in vars(model))
+    assert not any("lock" in name or "access" in name for name in vars(model))
 
 
 def test_a_failed_refit_leaves_the_model_that_was():

@@ -73,7 +73,7 @@ def gemm(A, B, C):
     """Subtract A B'."""
     _call(
         "gemm", "N", "T", *C.shape, A.shape[1], -1.0, A, _stride(A), B, _stride(B), 1.0, C,
-        _stride(C),
+        _stride(C)
     )  # fmt: skip
 
 

@@ -287,7 +287,7 @@ class RepeatableSource:
                 pass
         if j not in self._cached_rows:
             marks: Any = self._marks
-            start, mark = [(row, mark) for row, mark in marks if row <= j][-1]
+            start, mark = [entry for entry in marks if entry[0] <= j][-1]
             X, _, _ = next(self._pieces(mark))
             self._cached_rows[j] = widened(X, self.width)[j - start : j - start + 1]
         return self._cached_rows[j]

@@ -31,7 +31,7 @@ _SMALL_SUPPORT = 300
 # Passes of the game for a predictor, where a dual method could not separate the rows.
 _GAME_PASSES = 500
 # Stored entries that the compiled loop of the classical Perceptron visits between two callbacks.
-_ENTRIES_PER_CALL = 50_000_000
+_CALL_ENTRIES = 50_000_000
 
 
 class MarginBounds(NamedTuple):
@@ -842,8 +842,7 @@ class ClassicalPerceptron(Hyperplanes):
             check_positive(intercept_scaling=self.intercept_scaling)
         problem = Problem.of(self, X, y)
         bias = self._bias(squared_norms(problem.X) if self.fit_intercept else 0.0)
-        cycles = _ENTRIES_PER_CALL // max(problem.X.size, 1)
-        cycles = int(np.clip(cycles, 1, max(self.max_iter - 1, 1)))
+        cycles = int(np.clip(_CALL_ENTRIES // max(problem.X.size, 1), 1, max(self.max_iter - 1, 1)))
         learner = Classical(bias, cycles)
         # The first call makes one pass, and the last one the rest.
         n_calls, n_rest = divmod(self.max_iter - 1, cycles)
