@@ -112,7 +112,7 @@ def storage(rng, options):
         for k in range(_tries(options, 10)):
             cuts = np.unique([0, 50, *rng.integers(51, len(X), rng.integers(1, 20)), len(X)])
             model, kind = getattr(tunefree, name)(), rng.integers(3)
-            if name in ("PiSTOLRegressor", "PiSTOLClassifier", "AveragedSGDRegressor"):
+            if name in ("PiSTOLRegressor", "PiSTOLClassifier", "RidgePathRegressor"):
                 kind = 0  # sparse rows are not centred: another learner, as documented
             for a, b in zip(cuts[:-1], cuts[1:], strict=True):
                 chunk = X[a:b]

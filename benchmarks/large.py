@@ -4,12 +4,12 @@
 
 DIR holds the data sets of `_data.py`. The parts:
 
-risks    `LandmarkRegressor` on Friedman's first function of 13 columns (noise 1), kin40k and
+risks    `KernelRidgeRegressor` on Friedman's first function of 13 columns (noise 1), kin40k and
          protein, against 1,000 landmarks and the same kernel on all rows run to convergence (steps
          until the held-out risk falls by less than 0.01 % in four); risks over the variance of y
-classes  `LandmarkClassifier` by the squared error and by the log loss on a9a and magic04
+classes  `KernelRidgeClassifier` by the squared error and by the log loss on a9a and magic04
 race     `TuneFreeRegressor` with defaults on the same tables
-mnist    `LandmarkClassifier` on MNIST
+mnist    `KernelRidgeClassifier` on MNIST
 memory   fits on 20,000 rows of kin40k with limits of memory: also megabytes without the data
 compress fewer landmarks: microseconds of CPU for a predicted row, risks, changes of predictions
 growth   fits on 1,000 to ten times --rows of 20 columns, and the exponent of the cost in the rows
