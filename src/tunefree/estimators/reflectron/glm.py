@@ -762,8 +762,9 @@ class Reflectron(
         columns = Columns.unchanged(rows.width)
         if self.standardize:
             columns = survey.moments.columns(self.fit_intercept)
+        start: Any = None
         if learns:
-            family, link, sample_start = self._law_of(survey.sample, columns)
+            family, link, start = self._law_of(survey.sample, columns)
         source = Surveyed(rows, columns, targets, lambda X: held[fold_of(X)])
         configurations = with_steps(
             in_units(configurations, columns), source, link, self.weight, self.fit_intercept,
