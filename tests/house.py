@@ -17,7 +17,7 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 # Words that the field has better words for, anywhere a reader meets them.
 BANNED = re.compile(
-    r"\b(told|tells?|heard|hears?|said|says?|saying|believed?|struck|absurd|dear(est)?|foretold"
+    r"(?<!\.)\b(told|tells?|heard|hears?|said|says?|saying|believed?|struck|absurd|dear(est)?|foretold"
     r"|speaks? for|(leave|leaves|left|leaving) out|bears? out|of late)\b",
     re.IGNORECASE,
 )

@@ -370,8 +370,8 @@ class LearnsByMixture(Threaded, BaseEstimator):
         """
         check_is_fitted(self, "mixture_")
         mixture, state = self.mixture_, self.mixture_.state
-        told = [mixture.answered, 0.0, state[ERRORS], state[LOSS]]
-        now = np.array([*told, *mixture.part(LOSSES)])
+        totals = [mixture.answered, 0.0, state[ERRORS], state[LOSS]]
+        now = np.array([*totals, *mixture.part(LOSSES)])
         table = np.vstack([np.zeros_like(now), mixture.trace[: int(state[POINTS])], now])
         stop = mixture.answered if stop is None else stop
         a, b = (int(np.abs(table[:, 0] - row).argmin()) for row in (start, stop))

@@ -208,7 +208,7 @@ def evaluate_candidates(
         for k, task in zip(numbers, side_by_side(tasks, n_jobs), strict=True):
             running[k] = pool.submit(task)
 
-    callbacks.expect(len(candidates) + 1)
+    callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
     earlier, running = entries, {}
     # With many rows the kernels on landmarks are evaluated in parallel.
     kernels = [

@@ -775,7 +775,7 @@ class Reflectron(
         # The start depends on the means of targets only: one row for each fold is enough.
         folds = Batch(None, means, survey.weight, held)
         law = family, link
-        start = sample_start if learns else self._start(law, columns, folds, learner.members)
+        start = start if learns else self._start(law, columns, folds, learner.members)
         if learner.family is not None:
             shape = rows.rows, rows.width
             learner = with_default_geometries(self, learner, shape, start[1], means.shape[1])
