@@ -177,9 +177,9 @@ for suffix in csv jsonl parquet; do
 done
 check "csv has a header" "^id,prediction" head -n 1 predictions.csv
 check "predict --proba" "^down,up" tunefree predict m1 kinds.test.csv --proba
-check "predict --set" "^prediction,down,up" tunefree predict m1 kinds.test.csv --set .9
-check "predict --interval" "^prediction,low,high" bash -c \
-  "tunefree train numbers.csv m3 2> train.txt && tunefree predict m3 numbers.csv --interval .9"
+check "predict --coverage of classes" "^prediction,down,up" tunefree predict m1 kinds.test.csv --coverage .9
+check "predict --coverage of numbers" "^prediction,low,high" bash -c \
+  "tunefree train numbers.csv m3 2> train.txt && tunefree predict m3 numbers.csv --coverage .9"
 check "eval" "error.*auc" tunefree eval m1 kinds.test.csv
 check "report" "" tunefree report m1 kinds.test.csv -o page.html
 check "inspect" "TuneFreeClassifier" tunefree inspect m1

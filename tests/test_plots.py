@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_breast_cancer
 
 from tunefree import (
-    KernelRidgeClassifier,
     KernelRidgeRegressor,
     OptimisticPerceptron,
     PiSTOLClassifier,
@@ -15,13 +14,9 @@ from tunefree import (
     TuneFreeRegressor,
 )
 from tunefree.plots import (
-    CoverageDisplay,
     DriftDisplay,
     IntervalDisplay,
     LeaderboardDisplay,
-    LinkDisplay,
-    MarginDisplay,
-    ReliabilityDisplay,
     RiskCurveDisplay,
     WeightsDisplay,
 )
@@ -73,31 +68,11 @@ def test_risk_curves_of_a_reflectron_show_both_risks(ax):
     assert solid.get_ydata()[-1] < solid.get_ydata()[0]
 
 
-def test_a_link_is_drawn_over_the_indices_of_rows(ax):
-    X = np.random.default_rng(0).normal(size=(80, 3))
-    model = ReflectronRegressor("tanh", random_state=0).fit(X, np.tanh(X[:, 0]))
-    display = LinkDisplay.from_estimator(model, X, np.tanh(X[:, 0]), ax=ax)
-    points, line = display.ax_.lines
-    assert (
-        np.allclose(line.get_ydata(), np.tanh(line.get_xdata())) and len(points.get_xdata()) == 80
-    )
-
-
 def test_the_leaderboard_marks_the_chosen(classifier, ax):
     display = LeaderboardDisplay.from_estimator(classifier, ax=ax)
     widths = [bar.get_width() for bar in display.bars_]
     assert widths == sorted(e["progressive_error"] for e in classifier.leaderboard_)
     assert display.chosen == [e["chosen"] for e in classifier.leaderboard_]
-
-
-def test_the_margin_of_every_row_respects_the_certificate(ax):
-    X, y = load_digits(return_X_y=True)
-    X, y = X[(y == 3) | (y == 8)], y[(y == 3) | (y == 8)]
-    model = OptimisticPerceptron().fit(X, y)
-    display = MarginDisplay.from_estimator(model, X, y, ax=ax)
-    assert display.margins.min() == pytest.approx(model.margin_bounds_.lower, rel=1e-9)
-    assert display.margins.min() <= model.margin_bounds_.upper
-    assert len(display.margins) == len(y)
 
 
 @pytest.mark.parametrize("kind", ["stem", "histogram"])
@@ -116,8 +91,6 @@ def test_error_curves_have_the_spread_of_their_repetitions(ax):
 
 def test_what_cannot_be_drawn_is_refused():
     X, y = np.arange(6.0)[:, None], np.array([0, 1, 2, 0, 1, 2])
-    with pytest.raises(ValueError, match="two classes"):
-        MarginDisplay.from_estimator(OptimisticPerceptron().fit(X, y), X, y)
     with pytest.raises(ValueError, match="trace_"):
         RiskCurveDisplay.from_estimator(RidgePathRegressor(solver="exact").fit(X, y))
     with pytest.raises(ValueError, match="leaderboard_"):
@@ -146,18 +119,6 @@ def test_how_sure_a_model_is_is_drawn(ax):
     inside, outside = ax.lines[1:]
     assert len(inside.get_xdata()) == np.sum((low <= y[100:]) & (y[100:] <= high))
     assert len(inside.get_xdata()) + len(outside.get_xdata()) == 200
-    shown = CoverageDisplay.from_estimator(model, X[100:], y[100:], slices=4, ax=ax)
-    assert shown.covered.sum() == len(inside.get_xdata()) and shown.rows.tolist() == [50] * 4
-    share = shown.covered / shown.rows
-    assert (shown.limits_[:, 0] < share).all() and (share <= shown.limits_[:, 1]).all()
-    classes = KernelRidgeClassifier(random_state=0).fit(X[:100], y[:100] > 0)
-    by = np.where(X[100:, 1] > 0, "high", "low")
-    slices = CoverageDisplay.from_estimator(classes, X[100:], y[100:] > 0, by=by)
-    assert slices.names == ["high", "low"] and slices.rows.sum() == 200
-    for rows in ((), (X[100:], y[100:] > 0)):
-        told = ReliabilityDisplay.from_estimator(classes, *rows, ax=ax)
-        assert (told.limits[:, 0] <= told.share).all() and (np.diff(told.predictions) >= 0).all()
-    assert (told.line_.get_ydata() == told.share).all()
 
 
 def test_of_one_call_columns_are_named_and_candidates_have_error_bars(ax):

@@ -187,19 +187,18 @@ def test_unseen_features_are_ignored_with_a_count_and_absent_ones_are_zero(here)
 def test_intervals_and_sets_come_with_predictions(here):
     run("train", "data.csv", "r", "--task", "regression")
     run("train", "kinds.csv", "c")
-    head, *lines = predictions("r", "data.csv", "--interval", ".8")
+    head, *lines = predictions("r", "data.csv", "--coverage", ".8")
     assert head == "prediction,low,high"
     for line, alone in zip(lines, predictions("r", "data.csv"), strict=True):
         said, low, high = map(float, line.split(","))
         assert low <= said <= high and said == pytest.approx(float(alone))
-    head, *lines = predictions("c", "kinds.csv", "--set", ".8")
+    head, *lines = predictions("c", "kinds.csv", "--coverage", ".8")
     assert head == "prediction,down,up"
     assert [line.split(",")[0] for line in lines] == predictions("c", "kinds.csv")
     for arguments, words in (
-        (["r", "data.csv", "--set", ".9"], "has no sets"),
-        (["c", "kinds.csv", "--interval", ".9"], "has no intervals"),
-        (["r", "data.csv", "--interval", "90"], "is not between 0 and 1"),
-        (["c", "kinds.csv", "--set", ".9", "--proba"], "one of"),
+        (["r", "data.csv", "--proba"], "has no probabilities"),
+        (["r", "data.csv", "--coverage", "90"], "is not between 0 and 1"),
+        (["c", "kinds.csv", "--coverage", ".9", "--proba"], "one of"),
     ):
         assert words in run("predict", *arguments, code=2).stderr
 
@@ -427,7 +426,7 @@ def test_exposures_are_a_column_that_is_no_feature(here):
     )
     run("train", "n.csv", "n", *chosen, "1", "--no-header")
     assert predictions("n", "n.csv") == predictions("m", "c.csv")
-    ends = run("predict", "m", "c.csv", "--interval", "0.8").stdout.splitlines()[1:]
+    ends = run("predict", "m", "c.csv", "--coverage", "0.8").stdout.splitlines()[1:]
     found = np.array([line.split(",") for line in ends], float)[:, 1:]
     one = model.predict_interval(np.c_[x, x**2], 0.2, exposure=e)[1][..., 0]
     np.testing.assert_allclose(found, one, rtol=1e-9)

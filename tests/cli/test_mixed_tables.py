@@ -278,7 +278,7 @@ def test_ids_and_groups_are_no_features_and_predictions_name_their_rows(here):
     assert (
         "is a feature of the model" in run("predict", "m", "t.csv", "--id", "city", code=2).stderr
     )
-    head = run("predict", "m", "t.csv", "--id", "id", "--interval", ".9").stdout.split("\n")[0]
+    head = run("predict", "m", "t.csv", "--id", "id", "--coverage", ".9").stdout.split("\n")[0]
     assert head == "id,prediction,low,high"
 
 

@@ -145,7 +145,7 @@ def test_faults_name_file_and_line(here):
         "data.csv:402: the line has 2 cells, but the first has 3" in run("data.csv", code=3).stderr
     )
     assert "skipped 1 malformed rows" in run("data.csv", "--on-bad-row", "skip").stderr
-    assert "alpha=0.07" in run("data.csv", "--alpha", "0.07", code=3).stderr
+    assert "--coverage 0.93 is none of 0.99" in run("data.csv", "--coverage", "0.93", code=2).stderr
     assert "--resume needs --checkpoint" in run("data.csv", "--resume", code=2).stderr
     assert "is not a number" in run("data.csv", "--task", "regression", code=3).stderr
     (here / "bad.jsonl").write_text('{"a": [1], "y": 2}\n')

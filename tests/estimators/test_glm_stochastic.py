@@ -123,7 +123,7 @@ def test_a_stream_goes_on_from_a_fit_and_from_a_prior():
     assert np.allclose(model.coef_, before.coef_, atol=1e-6)
     begun = _walk(step=1e-9, potential="euclidean", init=before.coef_).partial_fit(X, y)
     assert np.allclose(begun.coef_, before.coef_, atol=1e-6)
-    lone = _walk(step=1e-9, potential="euclidean", average=None).fit(X, y)
+    lone = _walk(step=1e-9, potential="euclidean", average="last").fit(X, y)
     assert lone.n_iter_ < 20
 
 
@@ -317,7 +317,7 @@ def test_without_units_of_columns_a_stream_is_learned_as_it_is():
     X, y, _ = _problem(300, 5)
     X, w, b, step = 0.1 * X, np.zeros(5), 0.0, 2.0
     model = ReflectronRegressor(
-        "logit", potential="euclidean", step=step, average=None, standardize=False
+        "logit", potential="euclidean", step=step, average="last", standardize=False
     ).partial_fit(X, y)
     for x, target in zip(X, y, strict=True):
         r = 1.0 / (1.0 + np.exp(-(w @ x + b))) - target

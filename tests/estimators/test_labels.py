@@ -65,7 +65,7 @@ def test_balanced_streams_treat_late_classes_as_announced_ones(cls):
     )
 
 
-@pytest.mark.parametrize("options", [{}, {"average": None}, {"batch_size": 3}, {"link": "tanh"}])
+@pytest.mark.parametrize("options", [{}, {"average": "last"}, {"batch_size": 3}, {"link": "tanh"}])
 @pytest.mark.parametrize("first", [(0, 2), (0, 1, 2)])
 def test_a_reflectrons_late_classes_are_as_if_announced(first, options):
     """Of two classes, too, whose one output becomes two."""

@@ -34,7 +34,8 @@ STEPS = [
     Step("predict classes", "predict kinds.model kinds.csv --id id -o kinds.out.csv",
          writes="kinds.out.csv"),
     Step("predict probabilities", "predict kinds.model kinds.csv --proba -o p.csv", writes="p.csv"),
-    Step("predict sets", "predict kinds.model kinds.csv --set .9 -o sets.csv", writes="sets.csv"),
+    Step("predict sets", "predict kinds.model kinds.csv --coverage .9 -o sets.csv",
+        writes="sets.csv"),
     Step("predict to the screen", "predict kinds.model few.csv"),
     Step("eval classes", "eval kinds.model kinds.csv"),
     Step("eval classes, json", "eval kinds.model kinds.csv --json"),
@@ -42,7 +43,7 @@ STEPS = [
     Step("inspect classes, json", "inspect kinds.model --json"),
     Step("report classes", "report kinds.model kinds.csv -o page.html", writes="page.html"),
     Step("train numbers", "train numbers.csv numbers.model --compress 50 --json"),
-    Step("predict intervals", "predict numbers.model numbers.csv --interval .9 -o between.csv",
+    Step("predict intervals", "predict numbers.model numbers.csv --coverage .9 -o between.csv",
          writes="between.csv"),
     Step("eval numbers, json", "eval numbers.model numbers.csv --json"),
     Step("train counts", "train counts.csv counts.model --target n --estimator reflectron"

@@ -333,21 +333,11 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="class probabilities, as csv; line 1 names the classes")
     ] = False,
-    interval: Annotated[
+    coverage: Annotated[
         float | None,
         typer.Option(
-            metavar="COVERAGE",
-            help="also prediction intervals that cover this share of targets, such as .9: csv with "
-            "both ends",
-        ),
-    ] = None,
-    set_: Annotated[
-        float | None,
-        typer.Option(
-            "--set",
-            metavar="COVERAGE",
-            help="also prediction sets that cover this share of labels, such as .9: csv, 1 for a "
-            "class in the set",
+            help="also what contains this share of targets, such as .9: csv with both ends of "
+            "intervals, or for classes with 1 for each class in the set",
         ),
     ] = None,
     header: Header = None,
@@ -361,7 +351,7 @@ def predict(
     with outcomes():
         from tunefree.cli.apply import run_predict
 
-        outputs = {"proba": proba, "interval": interval, "set": set_}
+        outputs = {"proba": proba, "coverage": coverage}
         options = {"header": header, "format": format and str(format)}
         run_predict(model, data, output, outputs, id_, **options)
 
@@ -492,9 +482,9 @@ def stream(
     model: Annotated[
         str | None, typer.Option(metavar="FILE", help="save the final model to this file")
     ] = None,
-    alpha: Annotated[
-        float, typer.Option(help="share of rows that intervals or sets may miss, from .01 to .5")
-    ] = 0.1,
+    coverage: Annotated[
+        float, typer.Option(help="share of targets that intervals or sets contain, .5 to .99")
+    ] = 0.9,
     delay: Annotated[
         int, typer.Option(min=0, metavar="ROWS", help="labels arrive this many rows late")
     ] = 0,
@@ -520,7 +510,7 @@ def stream(
             task=str(task),
             output=output,
             model=model,
-            alpha=alpha,
+            coverage=coverage,
             delay=delay,
             checkpoint=checkpoint,
             every=every,

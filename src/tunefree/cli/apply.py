@@ -197,20 +197,22 @@ def _parquet(names, columns):
 
 def _output(estimator, model, outputs):
     """The names of the columns, whether text begins with them, and rows to columns of values."""
-    words = {"proba": "probabilities", "interval": "intervals", "set": "sets"}
-    outputs = {name: value for name, value in outputs.items() if value not in (None, False)}
-    if len(outputs) > 1:
-        stop("give only one of --proba, --interval and --set", USAGE)
+    coverage = outputs["coverage"]
+    if outputs["proba"] and coverage is not None:
+        stop("give only one of --proba and --coverage", USAGE)
+    kind = "set" if hasattr(estimator, "classes_") else "interval"
     alpha = 0.0
-    for name, share in outputs.items():
-        if not hasattr(estimator, f"predict_{name}"):
-            stop(f"{model} has no {words[name]}", USAGE)
-        if name != "proba" and not 0.0 < share < 1.0:
-            stop(f"--{name} {share} is not between 0 and 1", USAGE)
-        alpha = round(1.0 - share, 12)
-        # Stop before any row is read.
-        if name != "proba" and getattr(estimator, "held_out_", 0) is None:
-            stop(f"{model} has no held-out predictions, hence no {words[name]}", USAGE)
+    # Stop before any row is read.
+    if outputs["proba"] and not hasattr(estimator, "predict_proba"):
+        stop(f"{model} has no probabilities", USAGE)
+    if coverage is not None:
+        if not hasattr(estimator, f"predict_{kind}"):
+            stop(f"{model} has no {kind}s", USAGE)
+        if not 0.0 < coverage < 1.0:
+            stop(f"--coverage {coverage} is not between 0 and 1", USAGE)
+        if getattr(estimator, "held_out_", 0) is None:
+            stop(f"{model} has no held-out predictions, hence no {kind}s", USAGE)
+        alpha = round(1.0 - coverage, 12)
     classes = [_plain(label) for label in getattr(estimator, "classes_", np.empty(0)).tolist()]
 
     def interval(X, **roles):
@@ -223,14 +225,14 @@ def _output(estimator, model, outputs):
         y, members = estimator.predict_set(X, alpha)
         return [y.tolist(), *members[:, :, 0].astype(int).T.tolist()]
 
-    if "proba" in outputs:
+    if outputs["proba"]:
         return classes, True, lambda X, **_: estimator.predict_proba(X).T.tolist()
-    if "interval" in outputs:
+    if coverage is not None and kind == "interval":
         head = ["prediction", "low", "high"]
         k = len(getattr(estimator, "held_out_", ()) or ()) if hasattr(estimator, "table_") else 1
         numbered = [f"{word} {j}" for j in range(k) for word in head]
         return head if k < 2 else numbered, True, interval
-    if "set" in outputs:
+    if coverage is not None:
         return ["prediction", *classes], True, sets
     return ["prediction"], False, lambda X, **roles: [estimator.predict(X, **roles).tolist()]
 

@@ -361,7 +361,7 @@ def _classification(estimator, rows):
     p = rows.probabilities
     if p is None:
         return out
-    from tunefree.plots import ReliabilityDisplay
+    from sklearn.calibration import CalibrationDisplay
 
     two = len(estimator.classes_) == 2
     correct = rows.y == estimator.classes_[1] if two else y == predicted
@@ -371,7 +371,9 @@ def _classification(estimator, rows):
     lines = [(float(probability[i].mean()), float(correct[i].mean()), len(i)) for i in bins]
     head = (f"predicted probability of {what}", "observed share", "rows")
     drawn = _svg(
-        lambda ax: ReliabilityDisplay.from_predictions(correct, probability, ax=ax),
+        lambda ax: CalibrationDisplay.from_predictions(
+            correct, probability, n_bins=10, strategy="quantile", ax=ax
+        ),
         f"Reliability: predicted probability of {what}, and its observed share",
     )
     out.append(("Reliability", _drawings(drawn, _grid(head, lines))))

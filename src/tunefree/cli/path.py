@@ -87,8 +87,11 @@ def _draw(model, path):
     """Draw the path without touching the state of pyplot."""
     from matplotlib.figure import Figure
 
-    from tunefree.plots import RidgePathDisplay
-
     figure = Figure(figsize=(7, 4.2), layout="constrained")
-    RidgePathDisplay.from_estimator(model, ax=figure.subplots())
+    ax = figure.subplots()
+    ax.plot(model.alphas_, model.coefs_.reshape(len(model.alphas_), -1), linewidth=1.0)
+    ax.set(xscale="log", xlabel="alpha (stronger to the left)", ylabel="coefficient")
+    ax.invert_xaxis()
+    if model.alpha_ is not None:
+        ax.axvline(model.alpha_, color="0.5", linestyle=":")
     figure.savefig(path, dpi=150, format="png")

@@ -29,6 +29,7 @@ from tunefree.io import Named, Skipped, format_of, sniff_text
 from tunefree.io.files import chunks, fingerprint
 from tunefree.io.model import ModelError, save_model
 from tunefree.io.records import records
+from tunefree.learners.mixture.betting import ALPHAS
 
 # The task is guessed from this many targets.
 _LOOK = 200
@@ -55,9 +56,10 @@ class _Run:
 
     epoch, width = 0, 1
 
-    def __init__(self, estimator, source, task, alpha, delay, out):
+    def __init__(self, estimator, source, task, coverage, delay, out):
         self.estimator, self.source, self.task = estimator, source, task
-        self.alpha, self.delay, self.out = alpha, delay, out
+        self.coverage, self.delay, self.out = coverage, delay, out
+        self.alpha = round(1.0 - coverage, 12)
         self.pending = []  # rows whose labels are delayed: number, values, label, whether covered
         self.mark, self.layout, self.covered, self.rows = Mark((0, 1)), [], 0, 0
 
@@ -69,13 +71,13 @@ class _Run:
             os.fsync(self.out.fileno())
         written = 0 if self.out is None else self.out.tell()
         waiting = vars(self.estimator).get("_waiting", {})
-        return {"task": self.task, "alpha": self.alpha, "delay": self.delay, "layout": self.layout,
-                "covered": self.covered, "rows": self.rows, "written": written,
-                "pending": self.pending, "waiting": [*waiting.items()]}  # fmt: skip
+        names = ("task", "coverage", "delay", "layout", "covered", "rows", "pending")
+        counts = {name: getattr(self, name) for name in names}
+        return counts | {"written": written, "waiting": [*waiting.items()]}
 
     def resume(self, estimator, mark, epoch, width, state):
         """Continue from a checkpoint; predictions after it are made again."""
-        for name in ("alpha", "delay"):
+        for name in ("coverage", "delay"):
             if state[name] != getattr(self, name):
                 raise ModelError(f"the checkpoint was written with --{name} {state[name]}")
         self.pending = state["pending"]
@@ -128,12 +130,15 @@ class _Run:
 
 
 def run_stream(
-    data, *, task, output, model, alpha, delay, checkpoint, every, resume, on_bad_row, as_json,
+    data, *, task, output, model, coverage, delay, checkpoint, every, resume, on_bad_row, as_json,
     format, **columns,
 ):  # fmt: skip
     """Carry out ``tunefree stream``."""
     if resume and checkpoint is None:
         stop("--resume needs --checkpoint FILE", USAGE)
+    choices = [round(1.0 - alpha, 12) for alpha in ALPHAS]
+    if coverage not in choices:
+        stop(f"--coverage {coverage} is none of {', '.join(map(str, choices))}", USAGE)
     for path, what in ((model, "model"), (checkpoint, "checkpoint")):
         if path is not None:
             check_output(path, what)
@@ -151,7 +156,7 @@ def run_stream(
         makes: Any = {"classification": StreamClassifier, "regression": StreamRegressor}
         if resuming and task == "auto":
             task = _task_of(checkpoint)
-        run = _Run(makes[task](), _Source(data, pieces), task, alpha, delay, out)
+        run = _Run(makes[task](), _Source(data, pieces), task, coverage, delay, out)
         skipped = Skipped() if on_bad_row == "skip" else None
         start = time.perf_counter()
         try:

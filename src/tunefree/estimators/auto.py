@@ -1218,8 +1218,8 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         scoring: Any = None,
         cv: Any = None,
         n_jobs: int | None = None,
-        random_state: Seed = None,
         class_weight: Any = None,
+        random_state: Seed = None,
     ):
         super().__init__(
             candidates, budget=budget, max_memory=max_memory,
@@ -1387,8 +1387,8 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         scoring: Any = None,
         cv: Any = None,
         n_jobs: int | None = None,
-        random_state: Seed = None,
         loss: Any = "squared_error",
+        random_state: Seed = None,
     ):
         super().__init__(
             candidates, budget=budget, max_memory=max_memory,

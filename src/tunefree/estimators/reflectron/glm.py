@@ -143,8 +143,8 @@ _PARAMETERS = """Parameters
         follows the mirror flow in continuous time, 'natural-flow' the natural-gradient flow (the
         same curve, from a small random start where it cannot leave 0); both without constraint or
         step.
-    average : None, 'uniform', 'polynomial', 'geometric' or scheme, default='uniform'
-        Which average of the stochastic iterates to read; None is the last one.
+    average : {'auto', 'uniform', 'polynomial', 'geometric', 'last'} or scheme, default='auto'
+        Which average of the stochastic iterates to read; 'auto' is 'uniform'.
     batch_size : int, default=1
         Rows a stochastic step. With 1, a step costs only the entries of its row, unless there is
         a constraint other than 'non_negative' or 'box'.
@@ -245,7 +245,7 @@ class Reflectron(
         weight: Any = None,
         feature_map: Any = None,
         solver: str = "batch",
-        average: str | Average | AverageWithin | None = "uniform",
+        average: str | Average | AverageWithin = "auto",
         batch_size: int = 1,
         init: Any = None,
         validation_fraction: float | str = "auto",
@@ -257,10 +257,10 @@ class Reflectron(
         standardize: bool = True,
         keep_path: bool = False,
         warm_start: bool = False,
-        random_state: Seed = None,
         per_output: bool = False,
         family: Any = "auto",
         n_jobs: int | None = None,
+        random_state: Seed = None,
     ):
         self.link = link
         self.potential = potential
@@ -1488,7 +1488,7 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         weight: Any = None,
         feature_map: Any = None,
         solver: str = "batch",
-        average: str | Average | AverageWithin | None = "uniform",
+        average: str | Average | AverageWithin = "auto",
         batch_size: int = 1,
         init: Any = None,
         validation_fraction: float | str = "auto",
@@ -1500,12 +1500,12 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         standardize: bool = True,
         keep_path: bool = False,
         warm_start: bool = False,
-        random_state: Seed = None,
         per_output: bool = False,
         class_weight: Any = None,
         family: Any = "auto",
         n_jobs: int | None = None,
         categories: ArrayLike | None = None,
+        random_state: Seed = None,
     ):
         super().__init__(
             link, potential, constraint, step=step, weight=weight, feature_map=feature_map,

@@ -201,10 +201,12 @@ def combinations(potential, constraint, step, per_output=False):
 
 
 def scheme_of(average):
-    """The averaging scheme of a name; None for None and 'last'."""
-    if average is None or (isinstance(average, str) and average == "last"):
+    """The averaging scheme of a name; None for 'last'."""
+    if isinstance(average, str) and average == "last":
         return None
-    return averaging.scheme_of(average, also=["last"], online=True)
+    if isinstance(average, str) and average == "auto":
+        average = "uniform"
+    return averaging.scheme_of(average, also=["auto", "last"], online=True)
 
 
 def _listed(value):
