@@ -31,7 +31,7 @@ class Moments(NamedTuple):
     mean, square, largest : ndarray of shape (d,)
         Mean, mean square about the mean (of sparse data: about 0), largest absolute value.
     product : ndarray of shape (d, d) or None
-        Mean products about the mean (the covariance), where asked for.
+        Mean products about the mean (the covariance), if it was computed.
     magnitude : float
         Root mean square of the entries that are not 0.
     """

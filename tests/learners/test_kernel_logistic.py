@@ -178,5 +178,5 @@ def test_what_it_refuses():
 def test_sums_over_a_source_do_not_tell_it(monkeypatch):
     monkeypatch.setattr("tunefree.estimators.kernel.ridge._ALL", 100)
     X = np.random.default_rng(0).normal(size=(200, 2))
-    with pytest.raises(ValueError, match="loss='log_loss' wants all rows in memory"):
+    with pytest.raises(ValueError, match="loss='log_loss' needs all rows in memory"):
         KernelRidgeClassifier(loss="log_loss", random_state=0).fit_source((X, X[:, 0] > 0))

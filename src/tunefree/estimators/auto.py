@@ -73,7 +73,7 @@ _FEW_COLUMNS, EXACT = 1000, 8000
 _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
 # Kernel PiSTOL is evaluated after learning at most so many rows: their kernel values are cached.
 MOST_ROWS = 16_384
-# With fewer rows a column, leave-one-out errors cannot judge rates chosen on the same rows.
+# With fewer rows a column, leave-one-out errors of rates chosen on the same rows are misleading.
 _RATED = 4
 # Landmarks to which a plan may limit a kernel; landmarks of kernels of many rows in the evaluation.
 _FEWER, _FIRST_LANDMARKS = (1000, 500, 250), 1000
@@ -323,7 +323,7 @@ def make_candidates(task, kinds, X, n_outputs, seed, grouped=False, column_group
                     linear = kernel == "linear"
                     cost = _columns_cost if linear else _landmark_cost
                     one_fit = not grouped or not linear and shape.n <= EXACT
-                    # So many rates fit noise: they must be judged on rows that did not choose them.
+                    # So many rates fit noise: they are evaluated on rows that did not choose them.
                     three_folds = not linear and shape.n < min(FEW_ROWS, _RATED * shape.d)
                     # Kernels on all rows can hold out whole groups exactly, landmarks cannot.
                     limits = () if linear or grouped else tuple(m for m in _FEWER if m < shape.n)
@@ -400,21 +400,19 @@ class Report(NamedTuple):
         """The interval of the stack's risk on new rows and its method, in sentences."""
         if self.risk_interval is None:
             return "The expected error on new rows is unknown: no row was held out."
-        if self.task == "classification":
-            low, high = (f"{100.0 * end:.3g} %" for end in self.risk_interval)
-        else:
-            low, high = (f"{end:.4g}" for end in self.risk_interval)
-        interval = f"Expected {self._loss_name()} on new rows: {low} to {high} (95 %)."
-        return f"{interval} Method: {self.risk_interval_kind}."
+        form = ".1%" if self.task == "classification" else ".4g"
+        interval = " to ".join(format(end, form) for end in self.risk_interval)
+        words = f"Expected {self._loss_name()} on new rows: {interval} (95%)."
+        return f"{words} Method: {self.risk_interval_kind}."
 
     def closing(self):
         """Time and memory, in sentences."""
-        cost, limitations = self.plan.expected, self.plan.limitations
-        words = [f"Planned: at most {cost.seconds:.2g} s and {amount(cost.bytes)}."]
+        cost = self.plan.expected
+        words = f"Planned: at most {cost.seconds:.2g} s and {amount(cost.bytes)}."
         if self.seconds is not None:
             refit = f"({self.refit_seconds:.2f} s for the last fit)"
-            words.insert(0, f"Took {self.seconds:.2f} s {refit}.")
-        return " ".join([*words, limitations] if limitations else words)
+            words = f"Took {self.seconds:.2f} s {refit}. {words}"
+        return f"{words} {self.plan.limitations}".strip()
 
     def _loss_name(self):
         if self.task == "classification":
@@ -444,12 +442,8 @@ class Report(NamedTuple):
         scores = ("log-loss",) if classify else ()
         has_score = any("score" in r for r in self.leaderboard)
         scores += ("score",) if has_score else ()
-        rows: list[tuple] = [
-            (
-                "candidate", f"held-out {self._loss_name()}", "standard error", *scores,
-                "seconds", "share",
-            )
-        ]  # fmt: skip
+        loss = f"held-out {self._loss_name()}"
+        rows: list[tuple] = [("candidate", loss, "standard error", *scores, "seconds", "share")]
         for r in self.leaderboard:
             cells = [_formatted(r["risk"], ".4g"), _formatted(r["risk_se"], ".2g")]
             cells += [_formatted(r["log_loss"], ".4g")] if classify else []
@@ -486,10 +480,9 @@ class Report(NamedTuple):
             for name, share in self.relevances.items()
         )
         if columns:
-            title = "Share of prediction variance:"
-            columns = f"<p>{title}</p><table><tbody>{columns}</tbody></table>"
-        lines = self._column_lines()[-1:] if self.importances else []
-        notes = "".join(f"<p>{escape(line)}</p>" for line in [*lines, *self._skipped_lines()])
+            columns = f"<p>Share of prediction variance:</p><table><tbody>{columns}</tbody></table>"
+        lines = [*self._column_lines()[bool(columns) :], *self._skipped_lines()]
+        notes = "".join(f"<p>{escape(line)}</p>" for line in lines)
         return (
             f"<p>{escape(self.heading())}</p><table><thead><tr>{cells}</tr></thead>"
             f"<tbody>{rows}</tbody></table><p>{escape(self.reason)}</p>"
@@ -770,12 +763,12 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             low, high = self.prediction_limits_
             ends = np.clip(sample.ends, 2.0 * low - high, 2.0 * high - low)
             self.prediction_limits_ = (ends[0] if (sample.ends[0] < 0.0).any() else low, ends[1])
-        words = [f"Chosen on a sample of {len(sample.y)} rows."]
+        words = f"{self.report_.reason} Chosen on a sample of {len(sample.y)} rows."
         if names[True]:
-            words.append(f"Fitted on all {rows.n_rows} rows: {', '.join(names[True])}.")
+            words += f" Fitted on all {rows.n_rows} rows: {', '.join(names[True])}."
         if names[False]:
-            words.append(f"Fitted on the sample only: {', '.join(names[False])}.")
-        self.report_ = self.report_._replace(reason=" ".join([self.report_.reason, *words]))
+            words += f" Fitted on the sample only: {', '.join(names[False])}."
+        self.report_ = self.report_._replace(reason=words)
 
     def _set_held_out(self, scores, X, y, weights, donor, score, groups):
         """Abstract: keep the stack's held-out predictions; returns their losses."""
@@ -845,7 +838,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
                 candidate, more = candidate.with_landmarks(most), {"held": held}
                 fitted = candidate.fit(X, y, weights, model, **more)
                 scores = score.pop_held_out(fitted)
-                losses, proper_losses = score.judge(scores, y[rows], weights[rows])
+                losses, proper_losses = score.evaluate(scores, y[rows], weights[rows])
                 permutation_effects = vars(fitted.model).pop("held_out_effects_")
                 entry = entry._replace(
                     fitted=fitted,
@@ -862,7 +855,7 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
         self.compression_ = Compression(most, old, new, error)
         return after, kept, (
             f"With at most {most} landmarks: {words} The loss was {old:.4g} and is now {new:.4g} "
-            f"(difference +- {error:.2g})."
+            f"(standard error of the difference {error:.2g})."
         )  # fmt: skip
 
     def _joined(self, X, score):
@@ -1068,7 +1061,7 @@ class Means(NamedTuple):
         mean = self.family.clipped(np.maximum(predicted[:, 0], self.least))
         return self.family.deviance(y, mean)
 
-    def judge(self, predicted, y, weights):
+    def evaluate(self, predicted, y, weights):
         """Deviances, twice."""
         cost = self.losses(predicted, y)
         return cost, cost

@@ -142,7 +142,7 @@ def total_cost(candidate, shape, splits=None):
 
 def evaluate_candidates(
     candidates, plan, X, y, weights, strata, score, callbacks, groups=None, splits=None
-):  # fmt: skip
+):
     """Evaluate candidates on held-out rows.
 
     Parameters
@@ -179,7 +179,7 @@ def evaluate_candidates(
         if callbacks.stopped:
             return "skipped: a callback stopped the fit"
         if step.reason:
-            return step.reason
+            return f"skipped: {step.reason}"
         if not comparable:
             first = all(before.reason for before in plan.steps[:i])
             return "finished" if first else "too few rows to compare"
@@ -189,9 +189,7 @@ def evaluate_candidates(
 
     def evaluate(candidate, earlier):
         if candidate.reuses_view:
-            ahead, candidate = _run_pilot(
-                candidate, earlier, X, y, weights, splits[0], strata, score
-            )
+            ahead, candidate = _pilot(candidate, earlier, X, y, weights, splits[0], strata, score)
             if not ahead:
                 rows = pilot_rows(len(y), candidate.most_rows)
                 reason = f"skipped: no better than the kernel on landmarks after {rows} rows"
@@ -211,9 +209,7 @@ def evaluate_candidates(
     callbacks.expect(2 * len(candidates))  # a refit on all rows is a task of its own
     earlier, running = entries, {}
     # With many rows the kernels on landmarks are evaluated in parallel.
-    kernels = [
-        k for k, c in enumerate(candidates) if c.provides_view and c.one_fit and c.kind == "kernel"
-    ]
+    kernels = [k for k, c in enumerate(candidates) if _is_parallel_kernel(c)]
     kernels = kernels if any(c.adds_landmarks for c in candidates) else []
     with ThreadPoolExecutor(2) as pool, ignore_outlier_warnings():
         for i, (candidate, step) in enumerate(zip(candidates, plan.steps, strict=True)):
@@ -242,11 +238,13 @@ def ignore_outlier_warnings():
         yield
 
 
+def _is_parallel_kernel(candidate):
+    return candidate.provides_view and candidate.one_fit and candidate.kind == "kernel"
+
+
 def _unscored(candidate, reason):
-    nothing, rows = np.empty(0), np.empty(0, dtype=np.int64)
-    return Entry(
-        candidate, nothing[:, None], nothing, nothing, rows, candidate.pilot_seconds, reason
-    )
+    empty, rows = np.empty(0), np.empty(0, dtype=np.int64)
+    return Entry(candidate, empty[:, None], empty, empty, rows, candidate.pilot_seconds, reason)
 
 
 def _learnable(strata, splits):
@@ -297,7 +295,7 @@ def pilot_rows(n, most=np.inf):
     return int(np.clip(min(n, most) // 3, *_PILOT_ROWS))
 
 
-def _run_pilot(candidate, entries, X, y, weights, split, strata, score):
+def _pilot(candidate, entries, X, y, weights, split, strata, score):
     """Whether a candidate beats the kernel on landmarks when both learn few rows.
 
     The candidate learns with the kernel's view of the columns and with its own. All are evaluated
@@ -307,7 +305,8 @@ def _run_pilot(candidate, entries, X, y, weights, split, strata, score):
     kernels = [e for e in kernels if e.fitted is not None][-1:]
     if not kernels or len(y) < 3 * _PILOT_ROWS[0]:
         return True, candidate
-    donor, small = kernels[0].fitted.model, kernels[0].candidate.with_landmarks(_PILOT_LANDMARKS)
+    kernel = kernels[0]
+    donor, small = kernel.fitted.model, kernel.candidate.with_landmarks(_PILOT_LANDMARKS)
     train, held = split
     train = train[: pilot_rows(len(y), candidate.most_rows)]
     if not _learnable(strata, [(train, held)]):
@@ -316,7 +315,7 @@ def _run_pilot(candidate, entries, X, y, weights, split, strata, score):
     for one, view in ((candidate, donor), (candidate, None), (small, donor)):
         fits.append(one.fit(X[train], y[train], weights[train], view))
         scores = score.scores_of(fits[-1], X[held])
-        losses = score.judge(scores, y[held], weights[held])[0]
+        losses = score.evaluate(scores, y[held], weights[held])[0]
         risks.append(weighted_mean(losses, weights[held])[0])
     own_view, seconds = bool(risks[1] < risks[0]), time.perf_counter() - start
     risk = min(risks[:2])
@@ -379,7 +378,7 @@ def _evaluate(candidate, X, y, weights, splits, strata, score, entries, groups=N
 
 
 def _entry(candidate, scores, rows, y, weights, score, start, whole=None):
-    losses, proper = score.judge(scores, y[rows], weights[rows])
+    losses, proper = score.evaluate(scores, y[rows], weights[rows])
     trace = None if whole is None else _trace(whole.model)
     seconds = time.perf_counter() - start
     return Entry(candidate, scores, losses, proper, rows, seconds, "finished", trace, whole)
@@ -411,7 +410,7 @@ def stack(entries, y, weights, score):
     best_risk, risk = (
         weighted_mean(v, weights[rows])[0] for v in (best.proper_losses, joined.losses)
     )
-    sentence = f"{shares}: held-out {score.kind} {risk:.4g}"
+    sentence = f"Chosen: {shares}. Held-out {score.kind}: {risk:.4g}"
     if len(order) > 1:
         sentence += f", {best_risk:.4g} for {best.candidate.name!r} alone"
     chosen = np.array(order)
@@ -506,7 +505,7 @@ class Classes(NamedTuple):
         out[:, model_classes] = scores
         return out
 
-    def judge(self, scores, y, weights):
+    def evaluate(self, scores, y, weights):
         """Mistakes, and log-losses with the best slope and offsets, of every row."""
         joined = stack_classes([scores], y, weights)
         log_odds = joined.join([scores])
@@ -543,7 +542,7 @@ class Targets(NamedTuple):
         """Squared errors."""
         return (np.square(predicted - y.reshape(len(y), -1)) / self.spread).sum(axis=1)
 
-    def judge(self, predicted, y, weights):
+    def evaluate(self, predicted, y, weights):
         """Squared errors, twice."""
         square = self.losses(predicted, y)
         return square, square

@@ -54,7 +54,7 @@ class Portfolio(NamedTuple):
     tail : float, default=0.5
         Average the iterates of this share of the passes, the last ones; 0 reads the last iterate.
     unseen : bool, default=False
-        The last output stands for classes that have not appeared: it is learned, but not scored.
+        The last output is for classes that have not appeared: it is learned, but not scored.
     rank : callable, optional
         (coef, intercept) -> risk, used in place of the progressive risk.
     """

@@ -637,14 +637,14 @@ class KernelPiSTOLClassifier(RiskIntervalMixin, PredictsSets, KernelClassifier):
         recipe, old = self._check(), getattr(self, "_stream", None)
         X, y = base.check_rows_and_targets(self, X, y, reset=old is None)
         weights = base.check_weights(sample_weight, X, stream=True)
-        known: Any = None if old is None else self.classes_
-        every, codes, weights, counts = base.stream_labels(self, y, weights, classes, known)
+        before: Any = None if old is None else self.classes_
+        classes, codes, weights, counts = base.stream_labels(self, y, weights, classes, before)
         stream = self._opened(recipe, X)
-        if old is not None and len(every) > len(known):
-            stream.outputs(*base.new_columns(known, every))
-        targets = np.hstack([base.signs(codes, len(every)), np.full((len(y), 1), -1.0)])
+        if old is not None and len(classes) > len(before):
+            stream.outputs(*base.new_columns(before, classes))
+        targets = np.hstack([base.signs(codes, len(classes)), np.full((len(y), 1), -1.0)])
         stream.learn(X, targets, weights, self.n_jobs)
-        self._stream, self.classes_, self.class_count_ = stream, every, counts
+        self._stream, self.classes_, self.class_count_ = stream, classes, counts
         self._forget_read()
         return self
 
@@ -926,9 +926,11 @@ class KernelPiSTOLRegressor(KernelRegressor):
         weights = base.check_weights(sample_weight, X, stream=True)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         stream = self._opened(recipe, X, partial(Standard.of, tails=self._tails))
-        known = stream.n_outputs()
-        if known not in (None, targets.shape[1]):
-            raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
+        n_outputs = stream.n_outputs()
+        if n_outputs not in (None, targets.shape[1]):
+            raise ValueError(
+                f"y has {targets.shape[1]} targets, but this model learns {n_outputs}."
+            )
         stream.learn(X, targets, weights, self.n_jobs)
         self._stream, self._flat, self._dtype = stream, np.ndim(y) == 1, X.dtype
         self._forget_read()

@@ -149,7 +149,7 @@ class Recipe(NamedTuple):
         return self._replace(kernel=self.kernel._replace(gamma=gamma), gamma=gamma)
 
     def with_bandwidths(self, gammas):
-        """A kernel for each bandwidth; None stands for a kernel without."""
+        """A kernel for each bandwidth; None is for a kernel without bandwidths."""
         return tuple(
             self.kernel if g is None else self.kernel._replace(gamma=float(g)) for g in gammas
         )
