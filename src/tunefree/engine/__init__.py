@@ -1,1 +1,1 @@
-"""The engine: sources of rows, the only loop, and what it leaves behind."""
+"""The engine: sources of rows, the only loop, and checkpoints."""

@@ -157,9 +157,9 @@ def _equal(X, targets, left, right):
 
 
 class Visits(NamedTuple):
-    """Which rows a pass visits, how heavy each visit is, and the keys that order them."""
+    """The rows that a pass visits, the weight of each visit, and the keys of their order."""
 
-    rows: np.ndarray  # a heavy row appears several times
+    rows: np.ndarray  # a row of large weight appears several times
     weights: np.ndarray
     keys: np.ndarray | None  # hashes; None keeps the given order
     repeats: np.ndarray  # how often a visit is repeated at once

@@ -290,7 +290,7 @@ class Reflectron(
         """The family and the link for targets `y`; None if there are no targets yet."""
         return Matching(), LINKS.find(self.link)
 
-    def _check(self, batch=True, y=None, law=None):
+    def _check(self, batch=True, y=None, family_link=None):
         share: Any = self.validation_fraction
         if share != "auto" and not (isinstance(share, int | float) and 0.0 <= share < 1.0):
             raise ValueError(f"validation_fraction={share!r} is neither 'auto' nor in [0, 1).")
@@ -304,7 +304,7 @@ class Reflectron(
             raise ValueError(
                 f"solver={self.solver!r} is none of batch, stochastic, {', '.join(SOLVERS)}."
             )
-        family, link = law or self._law(y)
+        family, link = family_link or self._law(y)
         if not batch and isinstance(self.link, str) and self.link in _LEARNED:
             raise ValueError(
                 f"link={self.link!r} is learned by fit with solver='batch': name a link."
@@ -331,15 +331,19 @@ class Reflectron(
 
     # ---------------------------------------------------------------- rows in memory
 
-    def _fit(self, X, targets, weights, strata, validation, offset=None, law=None, exposure=None):
+    def _fit(
+        self, X, targets, weights, strata, validation, offset=None, family_link=None, exposure=None
+    ):
         """Learn from checked rows; the same share of each of the `strata` is held out.
 
-        `offset` is added to the margins of rows; `law` has family and link, where these are known;
-        targets and weights are per unit of `exposure`, if it is not None.
+        `offset` is added to the margins of rows; `family_link` is (family, link), if known; targets
+        and weights are per unit of `exposure`, if it is not None.
         """
         self.held_out_ = None
         with workers(self.n_jobs if SPACE.get() is None else 1):
-            problem = self._problem(X, targets, weights, strata, validation, offset, law, exposure)
+            problem = self._problem(
+                X, targets, weights, strata, validation, offset, family_link, exposure
+            )
             if self.solver == "batch":
                 self._fit_batch(problem)
             elif self.solver == "stochastic":
@@ -347,8 +351,9 @@ class Reflectron(
             else:
                 self._fit_flow(problem)
 
-    def _problem(self, X, targets, weights, strata, validation, offset, law, exposure=None):
-        (family, link), configurations, scheme = self._check(self.solver == "batch", targets, law)
+    def _problem(self, X, targets, weights, strata, validation, offset, family_link, exposure=None):
+        is_batch = self.solver == "batch"
+        (family, link), configurations, scheme = self._check(is_batch, targets, family_link)
         if self.solver == "stochastic":
             link = _of_steps(link)
         if self.solver != "batch":
@@ -475,10 +480,10 @@ class Reflectron(
 
     def _inference_columns(self, X, weights):
         rows, names = super()._inference_columns(self._coded(X), weights)
-        known = vars(self).get("categories_")
-        if known is None:
+        categories = vars(self).get("categories_")
+        if categories is None:
             return rows, names
-        return with_indicators(rows, names, known, weights, self.fit_intercept)
+        return with_indicators(rows, names, categories, weights, self.fit_intercept)
 
     def _weight_of(self, family, link, offset=None):
         """The weight of residuals with which stochastic steps and flows learn a family."""
@@ -514,8 +519,8 @@ class Reflectron(
         centred = self.fit_intercept and not sparse.issparse(X)
         columns = self._units(X[rows], problem.weights, centred)
         batch = Batch(None, problem.targets[rows], problem.weights, problem.held)
-        law = problem.family, problem.link
-        theta, offset = self._start(law, columns, batch, problem.members)
+        family_link = problem.family, problem.link
+        theta, offset = self._start(family_link, columns, batch, problem.members)
         if offset is not None:
             offset = np.reshape(offset, (-1, k))[-1]  # of the member without held-out rows
         fitted = fit_passes(
@@ -547,8 +552,8 @@ class Reflectron(
 
     def _coded(self, X):
         """Rows with codes for the levels of `categories_`."""
-        known = vars(self).get("categories_")
-        return X if known is None else coded(X, known)[0]
+        categories = vars(self).get("categories_")
+        return X if categories is None else coded(X, categories)[0]
 
     def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
         """A batch of rows; `own` rows may be overwritten."""
@@ -565,8 +570,8 @@ class Reflectron(
         ]
         if problem.validation is not None:
             batches.append(self._batch(columns, *problem.validation, held=0))
-        law = problem.family, problem.link
-        return columns, batches, self._start(law, columns, batches[0], problem.members)
+        family_link = problem.family, problem.link
+        return columns, batches, self._start(family_link, columns, batches[0], problem.members)
 
     def _shares(self, n_rows, n_splits):
         """The number of folds of the rows, and how many of these are held out."""
@@ -593,9 +598,9 @@ class Reflectron(
         order[np.argsort(strata, kind="stable")] = np.arange(len(strata))
         return order
 
-    def _start(self, law, columns, batch, members):
+    def _start(self, family_link, columns, batch, members):
         """Parameters and intercepts to start from, in the units of the columns."""
-        family, link = law
+        family, link = family_link
         theta, offset, k, d = None, None, batch.targets.shape[1], len(columns.scale)
         warm = self.warm_start and hasattr(self, "coef_")
         start = self.coef_ if warm else self.init
@@ -626,9 +631,9 @@ class Reflectron(
 
     # ---------------------------------------------------------------- runs of the batch form
 
-    def _mirror(self, law, configurations, members, choosing):
+    def _mirror(self, family_link, configurations, members, choosing):
         """The batch learner."""
-        family, link = law
+        family, link = family_link
         return Mirror(
             link, configurations, self.weight, intercept=self.fit_intercept, members=members,
             patience=self.patience, behind=max(1, self.patience // _BEHIND), tol=self.tol,
@@ -1150,8 +1155,8 @@ class ReflectronRegressor(
         of_counts = isinstance(self.family, str) and self.family == "auto" and exposure is not None
         # Counts with an exposure are Poisson, even if all are 0 or 1.
         shown = targets + 1.0 if of_counts and np.all(targets == np.floor(targets)) else targets
-        law = family, link = self._law(shown)
-        self._check(self.solver == "batch", law=law)
+        family_link = family, link = self._law(shown)
+        self._check(self.solver == "batch", family_link=family_link)
         given = {"exposure": exposure, "offset": offset}
         self.row_terms_ = tuple(name for name, values in given.items() if values is not None)
         offset = _of_rows(offset, X, "offset")
@@ -1171,7 +1176,8 @@ class ReflectronRegressor(
             validation = X_val, family.targets(y_val), np.ones(X_val.shape[0])
         self._flat = np.ndim(y) == 1
         over = None if family.exposure != "rate" else _of_rows(exposure, X, "exposure")
-        self._fit(X, targets, weights, np.zeros(len(targets)), validation, offset, law, over)
+        strata = np.zeros(len(targets))
+        self._fit(X, targets, weights, strata, validation, offset, family_link, over)
         return self
 
     @available_if(_is_named)
@@ -1590,8 +1596,8 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
             y_val = self._targets(base.places_of(classes, y_val), classes)
             validation = X_val, y_val, np.ones(X_val.shape[0])
         self.classes_, self.class_count_ = classes, counts
-        targets, law = self._targets(codes, classes), self._law(classes)
-        self._fit(X, targets, weights, codes, validation, law=law)
+        targets, family_link = self._targets(codes, classes), self._law(classes)
+        self._fit(X, targets, weights, codes, validation, family_link=family_link)
         return self
 
     @available_if(_is_streamed)
@@ -1627,36 +1633,36 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         reset = "link_" not in vars(self)
         X, y = base.check_rows_and_targets(self, X, y, reset=reset)
         weights = base.check_weights(sample_weight, X, stream=True)
-        known: Any = None if reset else self.classes_
+        old_classes: Any = None if reset else self.classes_
         stream = None if reset else self._stream
         is_open = classes is None if reset else stream is not None and stream.is_open
-        every, codes, weights, counts = stream_labels(self, y, weights, classes, known)
-        closed: Any = None if is_open else np.unique(np.asarray(classes)) if reset else known
-        if closed is not None and not np.array_equal(every, closed):
+        all_classes, codes, weights, counts = stream_labels(self, y, weights, classes, old_classes)
+        closed: Any = None if is_open else np.unique(np.asarray(classes)) if reset else old_classes
+        if closed is not None and not np.array_equal(all_classes, closed):
             raise ValueError(
                 f"y or classes have labels beyond {closed}, those of the first call: to allow new "
                 "classes later, give no classes= in the first call of partial_fit."
             )
-        if not reset and len(every) > len(known):
-            self._stream = self._more_outputs(stream, known, every)
-        targets = self._one_hot(codes, len(every))
+        if not reset and len(all_classes) > len(old_classes):
+            self._stream = self._more_outputs(stream, old_classes, all_classes)
+        targets = self._one_hot(codes, len(all_classes))
         if is_open:
             targets = np.hstack([targets, np.full((len(y), 1), self._ends()[0])])
         self._learn(X, targets, weights, False, is_open)
-        self.classes_, self.class_count_ = every, counts
+        self.classes_, self.class_count_ = all_classes, counts
         return self
 
     def _source_targets(self, survey, classes, rows):
-        known = survey.classes if classes is None else np.union1d(survey.classes, classes)
+        all_classes = survey.classes if classes is None else np.union1d(survey.classes, classes)
         if len(survey.classes) < 2:
             raise ValueError(
                 f"{rows.source.name} has only one class ({survey.classes[0]}): a classifier needs "
                 "rows of at least two."
             )
-        self.classes_ = known = self._in_order(known)
-        each = self._targets(np.arange(len(known)), known)
-        sums = survey.sums @ each[base.places_of(known, survey.classes)]
-        return lambda y: each[base.places_of(known, y)], sums
+        self.classes_ = all_classes = self._in_order(all_classes)
+        each = self._targets(np.arange(len(all_classes)), all_classes)
+        sums = survey.sums @ each[base.places_of(all_classes, survey.classes)]
+        return lambda y: each[base.places_of(all_classes, y)], sums
 
     def _in_order(self, classes, grades=None):
         """Sorted classes; with family='ordinal' in the order of `categories`, or else `grades`."""
@@ -1683,9 +1689,9 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
                 raise ValueError(f"categories={grades.tolist()} lacks {grade!r}, which y has.")
         return classes[np.argsort([ranks[grade] for grade in classes.tolist()])]
 
-    def _more_outputs(self, stream, known, every):
+    def _more_outputs(self, stream, old_classes, new_classes):
         """Outputs for new classes, from the spare output, which has learned none of their rows."""
-        (index, sign), ends = new_columns(known, every), sum(self._ends())
+        (index, sign), ends = new_columns(old_classes, new_classes), sum(self._ends())
         link, s = stream.runs[0].learner.link, np.array([0.3, 1.0, 3.0])
         mirrored = np.allclose(link.mean(s) + link.mean(-s), ends) and all(
             is_odd(c.potential) and c.constraint is None
@@ -1693,8 +1699,8 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         )
         if min(sign) < 0.0 and not mirrored:
             raise ValueError(
-                f"The one output of the classes {known} cannot be split into two here: announce "
-                "all classes in the first call of partial_fit (classes=)."
+                f"The one output of the classes {old_classes} cannot be split into two here: "
+                "announce all classes in the first call of partial_fit (classes=)."
             )
         return stream.outputs(index, sign, ends)
 

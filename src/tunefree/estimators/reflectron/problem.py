@@ -383,11 +383,11 @@ def coded(frame, categories=None):
     found, columns = [], {}
     for j, name in enumerate(frame.columns):
         column = frame[name]
-        known = None if categories is None else categories[j]  # levels
+        own_levels = None if categories is None else categories[j]
         if categories is None and not _is_text(column):
             found.append(None)
             continue
-        if categories is not None and known is None:
+        if categories is not None and own_levels is None:
             continue
         if str(column.dtype) == "category" and hasattr(column, "cat"):  # pandas has the codes
             levels = np.asarray(column.cat.categories).astype(str)
@@ -397,14 +397,14 @@ def coded(frame, categories=None):
             is_missing = np.array([v is None or v != v for v in values])  # noqa: PLR0124
             levels, codes = np.unique(values.astype(str), return_inverse=True)
             codes = np.where(is_missing, -1, codes)
-        if known is None:
+        if own_levels is None:
             is_used = np.bincount(codes[codes >= 0], minlength=len(levels)) > 0
-            known = levels[is_used].astype(object)
-            found.append(known)
-        order = np.argsort(known.astype(str), kind="stable")
-        code = np.searchsorted(known[order].astype(str), levels)
-        code = order[np.minimum(code, len(known) - 1)]
-        code = np.where(known[code].astype(str) == levels, code, -1)
+            own_levels = levels[is_used].astype(object)
+            found.append(own_levels)
+        order = np.argsort(own_levels.astype(str), kind="stable")
+        code = np.searchsorted(own_levels[order].astype(str), levels)
+        code = order[np.minimum(code, len(own_levels) - 1)]
+        code = np.where(own_levels[code].astype(str) == levels, code, -1)
         columns[name] = np.append(code, -1)[codes].astype(np.float64)
     if not columns:
         return frame, None

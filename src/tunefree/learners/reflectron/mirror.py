@@ -405,12 +405,12 @@ class Mirror(NamedTuple):
             passes=state.passes + 1,
             chain=chain,
         )
-        ended |= self._tired(state)
+        ended |= self._without_progress(state)
         if self.behind is not None and self.family is not None:
             doubled = accept & (at & (at + 1) == 0)
             ended |= doubled & self._hopeless(state)
             state = state._replace(half=noted("half", doubled, state.score[live]))
-        return self._set_out(state, ~ended)
+        return self._next_trials(state, ~ended)
 
     def _pace(self, state, accept, moved, move, curvature):
         """The time of accepted trials, the next steps, and the next `Chain`."""
@@ -450,15 +450,15 @@ class Mirror(NamedTuple):
         """Whether the matching loss is proved to fall."""
         return curvature <= move
 
-    def _tired(self, state):
+    def _without_progress(self, state):
         """Which running configurations have been without progress for too long."""
         at = state.mark_at[state.live]
         waited = state.accepted[state.live] - at
-        tired = waited > np.maximum(state.patience[state.live], at // 2)
+        has_ended = waited > np.maximum(state.patience[state.live], at // 2)
         if self.behind is not None and len(self.configurations) > 1:
             lagging = (at > 0) & (state.score[state.live] > state.score.min())
-            tired |= lagging & (waited > self.behind)
-        return tired
+            has_ended |= lagging & (waited > self.behind)
+        return has_ended
 
     def _hopeless(self, state):
         """Which running configurations would not beat the best even if they fell as far again."""
@@ -470,39 +470,41 @@ class Mirror(NamedTuple):
         old = (state.accepted[live] >= state.patience[live]) & (score > best)
         return old & (expected > best - worth)
 
-    def _set_out(self, state, goes):
+    def _next_trials(self, state, continues):
         """Make the next trial points; a step to infinity is shortened at once."""
         step, score = state.step.copy(), state.score.copy()
         duals, thetas = np.empty_like(state.now.dual), np.empty_like(state.now.theta)
         plain = np.zeros(len(state.live), dtype=bool)
-        onward, offsets = self._onward(state, step[state.live], plain)
-        for i in np.flatnonzero(goes):
+        duals_next, offsets = self._next_points(state, step[state.live], plain)
+        for i in np.flatnonzero(continues):
             c = state.live[i]
             configuration = self.configurations[c]
             for _ in range(_MOST_SHRINKAGES):
                 with np.errstate(invalid="ignore", over="ignore"):
-                    thetas[i], duals[i] = configuration.place(onward[i], state.now.theta[i])
-                goes[i] = np.isfinite(thetas[i]).all() and np.isfinite(duals[i]).all()
-                if goes[i] or configuration.step is not None:
+                    thetas[i], duals[i] = configuration.place(duals_next[i], state.now.theta[i])
+                continues[i] = np.isfinite(thetas[i]).all() and np.isfinite(duals[i]).all()
+                if continues[i] or configuration.step is not None:
                     break
                 step[c] *= _SHRINKAGE
                 plain[i] = True
-                onward, offsets = self._onward(state, step[state.live], plain)
-            if not goes[i] and state.accepted[c] <= 1:
+                duals_next, offsets = self._next_points(state, step[state.live], plain)
+            if not continues[i] and state.accepted[c] <= 1:
                 score[c] = np.inf  # no step from the start was finite
         if not self.intercept:
             offsets = state.now.offset
-        state = self._begun_anew(state, plain)
+        state = self._restarted(state, plain)
         state = state._replace(step=step, score=score, trial=Point(duals, thetas, offsets))
-        if not goes.all():
+        if not continues.all():
             state = state._replace(
-                live=state.live[goes], now=state.now.take(goes), trial=state.trial.take(goes),
-                gradient=state.gradient[goes], offset_gradient=state.offset_gradient[goes],
-                chain=None if state.chain is None else state.chain.take(goes),
+                live=state.live[continues],
+                now=state.now.take(continues), trial=state.trial.take(continues),
+                gradient=state.gradient[continues],
+                offset_gradient=state.offset_gradient[continues],
+                chain=None if state.chain is None else state.chain.take(continues),
             )  # fmt: skip
         return state, len(state.live) == 0
 
-    def _onward(self, state, step, plain):
+    def _next_points(self, state, step, plain):
         """The next duals and intercepts; `plain` ones follow a step to infinity."""
         now, step = state.now, step[:, None, None]
         with np.errstate(invalid="ignore", over="ignore"):
@@ -514,7 +516,7 @@ class Mirror(NamedTuple):
         """The weight of half the squared intercept, relative to the potential."""
         return np.array([getattr(self.configurations[c].potential, "unit", 1.0) for c in live])
 
-    def _begun_anew(self, state, plain):
+    def _restarted(self, state, plain):
         """The state after steps to infinity were shortened."""
         return state
 
@@ -613,19 +615,19 @@ class Chained(Mirror):
         shrunk = np.where((j > 1) & (stiffness <= _STIFFNESS), 1.0, shrunk)
         longer = 0.5 * step * (j + 1) * (j + 2)
         full = (j >= _MOST_STEPS) | (longer > _LONGEST_TIME * np.maximum(chain.since, step))
-        anew = ~moved | full | ~automatic
+        restarts = ~moved | full | ~automatic
         factor = np.where(accept, np.where(moved & full, grown, 1.0), shrunk)
         now = state.trial.where(accept, state.now)
         chain = Chain(
             before=state.now.where(accept, chain.before),
-            origin=now.where(anew, chain.origin),
-            number=np.where(anew, 1, j + 1),
-            since=np.where(anew, state.time[live] + advance, chain.since),
-            worst=np.where(anew, 0.0, worst),
+            origin=now.where(restarts, chain.origin),
+            number=np.where(restarts, 1, j + 1),
+            since=np.where(restarts, state.time[live] + advance, chain.since),
+            worst=np.where(restarts, 0.0, worst),
         )
         return advance, np.where(automatic, step * factor, step), chain
 
-    def _onward(self, state, step, plain):
+    def _next_points(self, state, step, plain):
         now, before, j = state.now, state.chain.before, np.where(plain, 1, state.chain.number)
         keep, length = (a[:, None, None] for a in (1.0 - 1.0 / j, (2.0 - 1.0 / j) * step))
         with np.errstate(invalid="ignore", over="ignore"):
@@ -635,7 +637,7 @@ class Chained(Mirror):
             length /= self._units(state.live)[:, None, None]
             return dual, offset - length * state.offset_gradient
 
-    def _begun_anew(self, state, plain):
+    def _restarted(self, state, plain):
         chain = state.chain
         time = state.time[state.live]
         chain = chain._replace(

@@ -129,7 +129,7 @@ def _seeker(dual, near):
     w, last = narrowed(dual), narrowed(near)
 
     def seek(size, left=None, right=None):
-        """So many more left directions, beside those found already."""
+        """More left directions, `size` and a few random ones, beyond those in `left`."""
         x = last.T @ rng.standard_normal((len(last), size), dtype=single)
         fresh = rng.standard_normal((len(x), _GUARDS), dtype=single)
         if right is not None:
