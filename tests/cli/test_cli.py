@@ -447,7 +447,7 @@ def test_the_reflectrons_link_and_potential_are_options(here):
     run("train", "data.csv", "h", "--estimator", "reflectron", "--family", "huber")
     assert "deviance" in json.loads(run("eval", "h", "data.csv", "--json").stdout)
     for wrong, message in (
-        (("--estimator", "reflectron", "--link", "logit"), "not one of identity, logistic"),
+        (("--estimator", "reflectron", "--link", "logistic"), "not one of identity, logit"),
         (("--estimator", "reflectron", "--potential", "l1"), "not one of auto, euclidean"),
         (("--link", "probit"), "is for --estimator reflectron"),
         (("--estimator", "reflectron", "--family", "poison"), "not one of auto, matching"),

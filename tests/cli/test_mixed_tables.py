@@ -259,7 +259,7 @@ def test_ids_and_groups_are_no_features_and_predictions_name_their_rows(here):
     assert result.stderr.index("task: regression") < result.stderr.index(
         "Gaussian kernel: held-out loss"
     )
-    assert "4 features" in result.stderr and "By r2 on rows left out" in result.stderr
+    assert "4 features" in result.stderr and "Best r2 on held-out rows" in result.stderr
     assert load_model("m").feature_names_in_.tolist() == ["city", "rooms", "sold on", "garage"]
     plain = [float(v) for v in run("predict", "m", "t.csv").stdout.split()]
     for name in ("p.csv", "p.jsonl", "p.parquet"):

@@ -145,13 +145,13 @@ def steep(monkeypatch):
     """Rows whose classes are small squares of a board, and a race that judges on 3,000 of them."""
     monkeypatch.setattr(auto, "MOST_ROWS", 3000)
     # The kernel on more rows would be ahead.
-    found = auto.candidates
+    found = auto.make_candidates
 
     def without_more_landmarks(*given):
         out, skipped = found(*given)
         return [c for c in out if not c.adds_landmarks], skipped
 
-    monkeypatch.setattr(auto, "candidates", without_more_landmarks)
+    monkeypatch.setattr(auto, "make_candidates", without_more_landmarks)
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(11_000, 2))
     turned = X @ [[0.8, -0.6], [0.6, 0.8]]  # Laplace kernels like edges along the axes
@@ -338,7 +338,7 @@ def test_the_family_and_the_budget_bound_what_is_tried():
     for budget in (0, -1, "soon", True, "0s", float("nan")):
         with pytest.raises(ValueError, match="budget="):
             TuneFreeClassifier(budget=budget).fit(X, y > 0)
-    with pytest.raises(ValueError, match="family='trees' is none of"):
+    with pytest.raises(ValueError, match="candidates='trees' is neither"):
         TuneFreeClassifier("trees").fit(X, y > 0)
 
 

@@ -12,7 +12,7 @@ from tunefree import (
 )
 from tunefree.estimators import auto
 from tunefree.estimators.from_source import Sample
-from tunefree.estimators.kernel import landmarks
+from tunefree.estimators.kernel import ridge
 from tunefree.learners.kernel.nystroem import accumulate, make_landmarks, solve
 
 RNG = np.random.default_rng(0)
@@ -28,7 +28,7 @@ def pieces_of(X, y, size=170):
 @pytest.fixture
 def few(monkeypatch):
     """Samples of 300 rows."""
-    monkeypatch.setattr(landmarks, "_ALL", 300)
+    monkeypatch.setattr(ridge, "_ALL", 300)
     monkeypatch.setattr(auto, "EXACT", 300)
 
 

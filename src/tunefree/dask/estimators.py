@@ -22,7 +22,7 @@ from tunefree.dask.cluster import Batches, Cluster, added, joined
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import auto, base, least_squares, perceptron, pistol, ridge
 from tunefree.estimators.from_source import Sample
-from tunefree.estimators.kernel import landmarks
+from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, Problem, Run, UniqueRows, penalties
 from tunefree.estimators.reflectron import glm
 from tunefree.estimators.reflectron.problem import Columns, Moments
@@ -716,7 +716,7 @@ class _Sampled(Distributed):
         vars(self).update(vars(local))
 
 
-class KernelRidgeRegressor(_Sampled, landmarks.KernelRidgeRegressor):
+class KernelRidgeRegressor(_Sampled, kernel_ridge.KernelRidgeRegressor):
     """`tunefree.KernelRidgeRegressor` on rows of a Dask cluster.
 
     Two rounds. The first draws 8,000 distinct rows evenly, by their hash; the client chooses view,
@@ -726,7 +726,7 @@ class KernelRidgeRegressor(_Sampled, landmarks.KernelRidgeRegressor):
     """
 
 
-class KernelRidgeClassifier(_Sampled, DistributedClassifier, landmarks.KernelRidgeClassifier):
+class KernelRidgeClassifier(_Sampled, DistributedClassifier, kernel_ridge.KernelRidgeClassifier):
     """`tunefree.KernelRidgeClassifier` on rows of a Dask cluster; see `KernelRidgeRegressor`."""
 
 
