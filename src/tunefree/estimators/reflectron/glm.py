@@ -352,8 +352,9 @@ class Reflectron(
                 self._fit_flow(problem)
 
     def _problem(self, X, targets, weights, strata, validation, offset, family_link, exposure=None):
-        is_batch = self.solver == "batch"
-        (family, link), configurations, scheme = self._check(is_batch, targets, family_link)
+        (family, link), configurations, scheme = self._check(
+            self.solver == "batch", targets, family_link
+        )
         if self.solver == "stochastic":
             link = _of_steps(link)
         if self.solver != "batch":
@@ -779,8 +780,8 @@ class Reflectron(
         means = sums / np.maximum(survey.weight, np.finfo(float).tiny)[:, None]
         # The start depends on the means of targets only: one row for each fold is enough.
         folds = Batch(None, means, survey.weight, held)
-        law = family, link
-        start = start if learns else self._start(law, columns, folds, learner.members)
+        if not learns:
+            start = self._start((family, link), columns, folds, learner.members)
         if learner.family is not None:
             shape = rows.rows, rows.width
             learner = with_default_geometries(self, learner, shape, start[1], means.shape[1])
@@ -1176,8 +1177,9 @@ class ReflectronRegressor(
             validation = X_val, family.targets(y_val), np.ones(X_val.shape[0])
         self._flat = np.ndim(y) == 1
         over = None if family.exposure != "rate" else _of_rows(exposure, X, "exposure")
-        strata = np.zeros(len(targets))
-        self._fit(X, targets, weights, strata, validation, offset, family_link, over)
+        self._fit(
+            X, targets, weights, np.zeros(len(targets)), validation, offset, family_link, over
+        )
         return self
 
     @available_if(_is_named)
@@ -1767,8 +1769,9 @@ class ReflectronClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisio
         free = self.fit_intercept and not tied and vars(self).get("constraint_") is None
         if free and hasattr(self.link_, "inverse"):
             null = target_margin(self.link_, mean)
-            p_null = self._probabilities(null[None])[0]
-            share = shrinkage_factor_of_classes(p, p_null, codes, weights)
+            share = shrinkage_factor_of_classes(
+                p, self._probabilities(null[None])[0], codes, weights
+            )
             if share < 1.0:
                 signs = base.signs(codes, len(self.classes_))
                 share *= min(temperature(s - null, signs, weights), 1.0)

@@ -485,9 +485,8 @@ class Levels(NamedTuple):
 
     def groups(self, n_columns):
         """The group of every column of the design: the levels of a column are a group."""
-        n_numbers = n_columns - len(self.codes)
-        of_levels = np.repeat(np.arange(n_numbers, n_columns), self.sizes)
-        return (*range(n_numbers), *of_levels.tolist())
+        first = n_columns - len(self.codes)  # of the categorical columns
+        return (*range(first), *np.repeat(np.arange(first, n_columns), self.sizes).tolist())
 
 
 def with_indicators(X, names, categories, weights, intercept):
