@@ -35,3 +35,31 @@ def test_an_example_runs(example, tmp_path, monkeypatch):
 
 def test_there_are_examples():
     assert EXAMPLES
+
+
+def _anchors(text):
+    """What headings of a page are linked to by: lower case, without punctuation, with hyphens."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
+def _broken(page):
+    """Links of a page to files or headings that do not exist."""
+    text = page.read_text()
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+        name, _, anchor = link.partition("#")
+        if "://" in link or link.startswith("mailto:") or MADE & {*Path(name).parts}:
+            continue
+        target = page.parent / name if name else page
+        if not target.exists():
+            yield link
+        elif anchor and target.suffix == ".md" and anchor not in _anchors(target.read_text()):
+            yield link
+
+
+@pytest.mark.parametrize(
+    "page", [*sorted(ROOT.glob("*.md")), *WRITTEN], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_links_lead_to_files_and_headings(page):
+    assert list(_broken(page)) == []
