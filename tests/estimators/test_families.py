@@ -41,7 +41,7 @@ X = RNG.normal(size=(1500, 4))
 ETA = X @ THETA + 0.4
 MU = np.exp(ETA)
 Y = {
-    "normal": ETA + 0.5 * RNG.normal(size=1500),
+    "gaussian": ETA + 0.5 * RNG.normal(size=1500),
     "poisson": RNG.poisson(MU) * 1.0,
     "negative_binomial": RNG.poisson(RNG.gamma(2.0, MU / 2.0)) * 1.0,
     "gamma": RNG.gamma(2.0, MU / 2.0),
@@ -116,7 +116,7 @@ def test_every_family_finds_its_coefficients(name):
 
 
 def test_the_targets_tell_the_family():
-    for name in ("normal", "poisson", "gamma", "tweedie", "binomial"):
+    for name in ("gaussian", "poisson", "gamma", "tweedie", "binomial"):
         assert family_of(Y[name]) == FAMILIES[name]
     assert type(glm(max_iter=2).fit(X, Y["tweedie"]).family_) is Tweedie
     assert family_of(np.full(9, 3.0)) == FAMILIES["gaussian"]
@@ -189,11 +189,11 @@ def test_a_link_is_learned_and_kept(tmp_path):
     rng = np.random.default_rng(5)
     s = 2.0 * X[:, 0] - X[:, 1]
     y = np.tanh(s) + 0.5 * np.tanh(4.0 * s - 4.0) + 0.2 * rng.normal(size=1500)
-    straight, learned = glm("normal").fit(X, y), glm("normal", "learned").fit(X, y)
+    straight, learned = glm("gaussian").fit(X, y), glm("gaussian", "learned").fit(X, y)
     assert learned.score(X, y) > straight.score(X, y) + 0.05
     assert (
         isinstance(learned.link_, Learned)
-        and glm("normal", "auto").fit(X, y).link_ != (LINKS["identity"])
+        and glm("gaussian", "auto").fit(X, y).link_ != (LINKS["identity"])
     )
     direction = learned.coef_ / np.abs(learned.coef_).max()
     assert np.abs(direction - [1.0, -0.5, 0.0, 0.0]).max() < 0.08
@@ -223,7 +223,7 @@ def test_links_that_jump_or_are_smooth_are_learned(name):
         rows, theta = rng.normal(size=(6000, 8)), rng.normal(size=8)
         mean = shape(rows @ theta / np.linalg.norm(theta))
         y = mean[:2000] + 0.05 * mean.std() * rng.normal(size=2000)
-        told = glm("normal", "learned").fit(rows[:2000], y).predict(rows[2000:])
+        told = glm("gaussian", "learned").fit(rows[:2000], y).predict(rows[2000:])
         risks.append(np.mean((told - mean[2000:]) ** 2) / mean.var())
     assert np.mean(risks) < missed
 
@@ -240,7 +240,7 @@ def test_no_correction_is_tried_beyond_one_that_held_out_rows_do_not_confirm(mon
 
     monkeypatch.setattr(family_selection.FamilySelection, "_tried", watched)
     monkeypatch.setattr(family_selection, "_LINKS", 20)
-    model = glm("normal", "learned").fit(X, y)
+    model = glm("gaussian", "learned").fit(X, y)
     assert np.mean((model.predict(X) - (X[:, 0] > 0.0)) ** 2) < 0.02
     assert 1 < max(most) < 20
 
@@ -384,7 +384,7 @@ def test_the_race_judges_by_the_deviance_that_it_is_told():
     assert p.min() > 0.0 and model.score(rows, y) == pytest.approx(
         metrics.d2_tweedie_score(y, p, power=1)
     )
-    for loss in ("normal", "hinge"):
+    for loss in ("gaussian", "hinge"):
         with pytest.raises(ValueError, match="loss|family"):
             TuneFreeRegressor(loss=loss).fit(rows, y)
 

@@ -235,7 +235,7 @@ def test_the_path_is_kept_on_request():
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        ({"link": "logit"}, "is none of identity, logistic"),
+        ({"link": "logistic"}, "is none of identity, logit"),
         ({"potential": "l1"}, "is none of auto, euclidean"),
         ({"potential": [Euclidean(), 3]}, "has no inverse"),
         ({"constraint": "l3"}, "is none of l1, l2"),
