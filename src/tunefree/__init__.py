@@ -31,6 +31,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not run `__getat
         PiSTOLClassifier as PiSTOLClassifier, PiSTOLRegressor as PiSTOLRegressor,
     )
     from tunefree.estimators.reflectron.glm import (
+        GLMClassifier as GLMClassifier, GLMRegressor as GLMRegressor,
+    )
+    from tunefree.estimators.reflectron.reflectron import (
         ReflectronClassifier as ReflectronClassifier, ReflectronRegressor as ReflectronRegressor,
     )
     from tunefree.estimators.ridge import (

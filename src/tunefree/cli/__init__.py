@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 # Panels of the help screens.
-_AUTO, _GLM = "Options of --estimator auto", "Options of --estimator reflectron"
+_AUTO, _GLM = "Options of --estimator auto", "Options of --estimator glm"
 _LARGE = "Large files and interrupted runs"
 
 
@@ -32,7 +32,9 @@ def _option(panel, metavar, help, *flags, min=None) -> Any:
 
 
 Task = StrEnum("Task", ["auto", "classification", "regression"])
-Estimator = StrEnum("Estimator", ["auto", "pistol", "kernel", "reflectron", "ridge", "separator"])
+Estimator = StrEnum(
+    "Estimator", ["auto", "pistol", "kernel", "glm", "reflectron", "ridge", "separator"]
+)
 Solver = StrEnum("Solver", ["auto", "sgd", "exact"])
 Format = StrEnum("Format", ["libsvm", "csv", "jsonl", "parquet", "arrow", "npy", "npz"])
 RowFormat = StrEnum("RowFormat", ["libsvm", "csv", "jsonl"])
@@ -135,8 +137,9 @@ def train(
         typer.Option(
             metavar="NAME",
             help="auto: compares linear and kernel models on held-out rows; pistol: linear; "
-            "kernel: nonlinear; reflectron: generalized linear, sparse; ridge: least squares "
-            "with a chosen penalty; separator: a hyperplane with a certified margin",
+            "kernel: nonlinear; glm: generalized linear, sparse; reflectron: the same for a link "
+            "without a distribution; ridge: least squares with a chosen penalty; separator: a "
+            "hyperplane with a certified margin",
         ),
     ] = Estimator.auto,
     link: Annotated[
@@ -144,8 +147,8 @@ def train(
         _option(
             _GLM,
             None,
-            "mean as a function of the linear score: identity, logistic, probit, ..., "
-            "learned, auto (default: the family's; identity for regression, else logistic)",
+            "mean as a function of the linear score: identity, logit, probit, ..., learned, auto "
+            "(default: the family's)",
         ),
     ] = None,
     family: Annotated[
@@ -154,7 +157,7 @@ def train(
             _GLM,
             None,
             "distribution of the target: poisson, gamma, tweedie, negative_binomial, "
-            "binomial, huber, quantile, ordinal, ..., auto (default: by the task)",
+            "binomial, huber, quantile, ordinal, ..., auto (default: by the target)",
         ),
     ] = None,
     categories: Annotated[

@@ -142,17 +142,25 @@ def _choose_task(task, y):
 
 
 def _choices():
-    """Options of one estimator: that estimator, and the values allowed (empty: any)."""
+    """Options of some estimators: these estimators, and the values allowed (empty: any)."""
     from tunefree.families import FAMILIES
     from tunefree.links import LINKS
     from tunefree.potentials import POTENTIALS
 
     return {
-        "link": ("reflectron", [*LINKS.names(), "auto", "learned"]),
-        "family": ("reflectron", ["auto", *FAMILIES.names()]),
-        "potential": ("reflectron", ["auto", *POTENTIALS.names()]),
-        "categories": ("reflectron", []),
+        "link": (("glm", "reflectron"), [*LINKS.names(), "auto", "learned"]),
+        "family": (("glm",), ["auto", *FAMILIES.names()]),
+        "potential": (("glm", "reflectron"), ["auto", *POTENTIALS.names()]),
+        "categories": (("glm",), []),
     }
+
+
+_CLASSES = {
+    "glm": "GLM",
+    "kernel": "KernelPiSTOL",
+    "pistol": "PiSTOL",
+    "reflectron": "Reflectron",
+}
 
 
 class EstimatorSpec(NamedTuple):
@@ -181,9 +189,9 @@ class EstimatorSpec(NamedTuple):
             stop(f"--estimator {name} is for {only}, but the task is {task}", USAGE)
         parts = {option: value for option, value in self.parts.items() if value is not None}
         for option, value in parts.items():
-            owner, allowed = _choices()[option]
-            if name != owner:
-                stop(f"--{option} is for --estimator {owner}", USAGE)
+            owners, allowed = _choices()[option]
+            if name not in owners:
+                stop(f"--{option} is for --estimator {' or '.join(owners)}", USAGE)
             if allowed and value not in allowed:
                 stop(f"--{option} {value} is not one of {', '.join(allowed)}", USAGE)
         if "categories" in parts:
@@ -193,8 +201,8 @@ class EstimatorSpec(NamedTuple):
         if "groups" in self.role_columns and name != "auto":
             stop("--groups is for --estimator auto", USAGE)
         for option in self.needed_to_predict:
-            if name != "reflectron" or task != "regression":
-                stop(f"--{option} is for --estimator reflectron --task regression", USAGE)
+            if name != "glm" or task != "regression":
+                stop(f"--{option} is for --estimator glm --task regression", USAGE)
         passes: dict[str, Any] = {} if self.passes is None else {"max_iter": self.passes}
         options: dict[str, Any] = {"random_state": self.seed} | passes
         if name == "auto":
@@ -212,11 +220,9 @@ class EstimatorSpec(NamedTuple):
             return estimator_class("OptimisticPerceptron")("auto", stop="margin", **passes)
         if name == "ridge":
             return estimator_class("RidgePathRegressor")(**options)
-        chosen = {"family", "link"} & set(parts) or self.needed_to_predict
-        if name == "reflectron" and task == "regression" and not chosen:
-            parts = {"link": "identity"} | parts
-        prefix = {"kernel": "KernelPiSTOL", "pistol": "PiSTOL", "reflectron": "Reflectron"}[name]
-        return estimator_class(prefix + kind)(**options | parts)
+        if name == "glm" and task == "regression" and table is None:  # rows come in chunks
+            parts = {"family": "gaussian"} | parts
+        return estimator_class(_CLASSES[name] + kind)(**options | parts)
 
 
 def _positions(columns, table, option="categorical"):
@@ -354,21 +360,20 @@ def _implied(run, stream, format):
 
 
 def _streamed(spec, why, repeatable):
-    """The estimator for rows that are learned while they are read, and its solver.
+    """The estimator for rows that are learned while they are read.
 
     `repeatable`: whether the data can be read several times.
     """
     if spec.name == "auto":
         note(f"{why} implies --estimator pistol")
-        return spec._replace(name="pistol"), {}
+        return spec._replace(name="pistol")
     if spec.name == "kernel":
         stop(f"{why} implies --estimator pistol: kernel needs all rows in memory", USAGE)
     if spec.name == "separator" and not repeatable:
         stop(f"{why} implies --estimator pistol: separator makes many passes over a file", USAGE)
-    if spec.name == "reflectron" and not repeatable:
+    if spec.name in ("glm", "reflectron") and not repeatable:
         note(f"{why}: one pass of stochastic steps instead of several passes")
-        return spec, {"solver": "stochastic"}
-    return spec, {}
+    return spec
 
 
 def _first_targets(data, options):
@@ -398,7 +403,7 @@ def _from_source(data, name, why, task, spec, run, options):
     """Learn rows while they are read, because of `why`; `name` is that of the data."""
     if options["hashed"] and not isinstance(data, str):
         stop("--hash needs a file, not standard input", USAGE)
-    spec, solver = _streamed(spec, why, repeatable=isinstance(data, str))
+    spec = _streamed(spec, why, repeatable=isinstance(data, str))
     hint = "rows that are learned as they are read must be numbers: --hash 262144 accepts text"
     if why.startswith("--"):
         hint += f", and so does --estimator auto without {why}"
@@ -414,7 +419,7 @@ def _from_source(data, name, why, task, spec, run, options):
         if classes is not None and len(classes) < 2:
             classes = None
         source = open_source(data, **options)
-        estimator = spec(task).set_params(**solver)
+        estimator = spec(task)
         _print_task(task, reason, y)
         start = time.perf_counter()
         with _compilation_noted():

@@ -4,10 +4,10 @@ Rows come as Dask arrays or frames, also of unknown chunk sizes; fitted attribut
 arrays; predictions are lazy and of the same kind as the rows; ``to_local()`` gives the estimator
 without Dask.
 
-- *Batch learners* (`ReflectronRegressor`, `ReflectronClassifier`, `OptimisticPerceptron`, and
-  `RidgePathRegressor` with its exact solver) pass over the partitions in rounds: tasks compute
-  sums on the workers that hold the partitions, sums are merged in a tree, and the client takes the
-  step. The result is that of the local fit, up to the order of the sums.
+- *Batch learners* (`GLMRegressor`, `GLMClassifier`, `ReflectronRegressor`, `ReflectronClassifier`,
+  `OptimisticPerceptron`, and `RidgePathRegressor` with its exact solver) pass over the partitions
+  in rounds: tasks compute sums on the workers that hold the partitions, sums are merged in a tree,
+  and the client takes the step. The result is that of the local fit, up to the order of the sums.
 - *Online learners* (`PiSTOLClassifier`, `PiSTOLRegressor`, other cases of `RidgePathRegressor`)
   learn each partition independently, and the predictors are averaged by the weights of the
   partitions. This is not the sequential predictor; the documentation has the measured difference.
@@ -34,6 +34,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # type checkers do not run `__getattr__`
     from tunefree.dask.estimators import (
+        GLMClassifier,
+        GLMRegressor,
         KernelRidgeClassifier,
         KernelRidgeRegressor,
         OptimisticPerceptron,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:  # type checkers do not run `__getattr__`
     )
 
 __all__ = [
+    "GLMClassifier",
+    "GLMRegressor",
     "RidgePathRegressor",
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",

@@ -24,7 +24,7 @@ from tunefree.estimators import auto, base, least_squares, perceptron, pistol, r
 from tunefree.estimators.from_source import Sample
 from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, Problem, Run, UniqueRows, penalties
-from tunefree.estimators.reflectron import glm
+from tunefree.estimators.reflectron import glm, reflectron
 from tunefree.estimators.reflectron.problem import Columns, Moments
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
@@ -188,7 +188,7 @@ class Distributed:
         rows = [y] if sample_weight is None else [y, sample_weight]
         predicted, y, *weights = compute(self.predict(X), *rows)
         measure = accuracy_score if is_classifier(self) else r2_score
-        if isinstance(self, glm.ReflectronRegressor):
+        if isinstance(self, glm.GLMRegressor):
             return self._d2(y, predicted, *weights)
         return float(measure(y, predicted, sample_weight=weights[0] if weights else None))
 
@@ -280,12 +280,12 @@ def _held_weight(batches):
     return float(sum(s.weights[s.held > NONE].sum() for s in batches))
 
 
-def _fit_glm(self, cluster):
-    """The fit of both Reflectrons."""
-    (family, link), configurations, _ = self._check()
-    if self.solver != "batch" or self.feature_map is not None:
+def _fit_by_descent(self, cluster):
+    """The fit of generalized linear models and Reflectrons."""
+    family, link, configurations, _ = self._setup(self._law())
+    if self.solver == "stochastic" or self.feature_map is not None:
         raise ValueError("On a cluster solver='batch' and feature_map=None are needed.")
-    if getattr(self, "class_weight", None) is not None:
+    if self.class_weight is not None:
         raise ValueError("On a cluster give sample_weight in place of class_weight.")
     self.feature_map_ = self._stream = None
     if any(isinstance(c.step, str) for c in configurations):
@@ -332,8 +332,8 @@ def _fit_glm(self, cluster):
     self._descend(learner, source, columns, (theta, offset), len(m.target), cluster.dtype)
 
 
-class ReflectronRegressor(Distributed, glm.ReflectronRegressor):
-    """`tunefree.ReflectronRegressor` on rows of a Dask cluster.
+class GLMRegressor(Distributed, glm.GLMRegressor):
+    """`tunefree.GLMRegressor` on rows of a Dask cluster.
 
     Each pass is one round; sums are merged in a tree and the client takes the step. With the same
     held-out rows the result is the local one up to the order of the sums. The same share of every
@@ -344,14 +344,31 @@ class ReflectronRegressor(Distributed, glm.ReflectronRegressor):
 
     def _fit_on(self, cluster):
         self._flat = not cluster.facts[0].n_outputs
-        _fit_glm(self, cluster)
+        _fit_by_descent(self, cluster)
 
 
-class ReflectronClassifier(DistributedClassifier, glm.ReflectronClassifier):
-    """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `ReflectronRegressor`."""
+class GLMClassifier(DistributedClassifier, glm.GLMClassifier):
+    """`tunefree.GLMClassifier` on rows of a Dask cluster; see `GLMRegressor`."""
 
     _GUARDED = True
-    _fit_on = _fit_glm
+    _fit_on = _fit_by_descent
+
+
+class ReflectronRegressor(Distributed, reflectron.ReflectronRegressor):
+    """`tunefree.ReflectronRegressor` on rows of a Dask cluster; see `GLMRegressor`."""
+
+    _GUARDED = True
+
+    def _fit_on(self, cluster):
+        self._flat = not cluster.facts[0].n_outputs
+        _fit_by_descent(self, cluster)
+
+
+class ReflectronClassifier(DistributedClassifier, reflectron.ReflectronClassifier):
+    """`tunefree.ReflectronClassifier` on rows of a Dask cluster; see `GLMRegressor`."""
+
+    _GUARDED = True
+    _fit_on = _fit_by_descent
 
 
 def _signed(part, classes, k):

@@ -68,7 +68,7 @@ _KERNELS = {"linear": "ridge on ranks and levels", "laplacian": "Laplace kernel"
 # Ridge regression on the view is a candidate up to so many columns. Up to so many rows kernels are
 # solved exactly; up to half as many no other candidate is needed.
 _FEW_COLUMNS, EXACT = 1000, 8000
-# The Reflectron, which finds sparse weights, is a candidate for so many columns, and if there are
+# The GLM, which finds sparse weights, is a candidate for so many columns, and if there are
 # fewer rows a column than this.
 _WIDE, _WIDEST, _NARROW = 100, 10_000, 20
 # Kernel PiSTOL is evaluated after learning at most so many rows: their kernel values are cached.
@@ -237,7 +237,7 @@ def _ridge_cost(shape, candidate):
     return Cost(0.01 + work / 2e10, 90 * shape.entries + 50 * min(shape.d, 1000) ** 2)
 
 
-def _reflectron_cost(shape, candidate):
+def _glm_cost(shape, candidate):
     # Five folds and all rows, four potentials, some hundred steps of two sweeps each.
     return Cost(0.1 + 6 * 4 * 200 * shape.entries * shape.k / 5e8, 1e7 + 40 * shape.entries)
 
@@ -307,11 +307,11 @@ def make_candidates(task, kinds, X, n_outputs, seed, grouped=False, column_group
             and shape.n < _NARROW * shape.d
             and (kind[0] == "C" or shape.k == 1)
         ):
-            link = "logit" if task == "classification" else "identity"
-            make = estimator_class(f"Reflectron{kind}")(link=link, random_state=seed)
-            out.append(Candidate("Reflectron", "linear", make, _reflectron_cost))
+            family = "auto" if task == "classification" else "gaussian"
+            make = estimator_class(f"GLM{kind}")(family=family, random_state=seed)
+            out.append(Candidate("GLM", "linear", make, _glm_cost))
         else:
-            skipped["Reflectron"] = "many rows for each column, or too few or too many columns"
+            skipped["GLM"] = "many rows for each column, or too few or too many columns"
     if "kernel" in kinds:
         make = estimator_class(f"KernelRidge{kind}")
         if fits:
@@ -646,11 +646,9 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             if "kernel PiSTOL" in skipped:
                 skipped["kernel PiSTOL"] = "with cv= it would be fitted fold by fold"
         if hasattr(score, "family"):
-            one = estimator_class("ReflectronRegressor")(family=score.family, random_state=seed)
-            name = f"Reflectron, {type(score.family).__name__}"
-            tried.append(
-                Candidate(name, "linear", one, _reflectron_cost, column_groups=column_groups)
-            )
+            one = estimator_class("GLMRegressor")(family=score.family, random_state=seed)
+            name = f"GLM, {type(score.family).__name__}"
+            tried.append(Candidate(name, "linear", one, _glm_cost, column_groups=column_groups))
         if not tried:
             raise ValueError(
                 f"candidates={self.candidates!r} leave none for {shape.d} columns: " +
@@ -1325,7 +1323,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
         Seed of the hash that orders rows.
     loss : {'squared_error', 'poisson', 'gamma', 'tweedie'} or family, default='squared_error'
         The loss for evaluation and stacking: squared error, or the deviance of a family of positive
-        means. With a family the Reflectron of this family is one more candidate, and `score` is D2.
+        means. With a family the GLM of this family is one more candidate, and `score` is D2.
 
     Attributes
     ----------

@@ -323,7 +323,7 @@ class CoefficientInferenceMixin:
         """`_estimand` of rows with an exposure or an offset, for estimators that take these."""
         if exposure is not None or offset is not None:
             raise ValueError(
-                f"{type(self).__name__} takes no exposure= or offset=: use ReflectronRegressor."
+                f"{type(self).__name__} takes no exposure= or offset=: use GLMRegressor."
             )
         return self._estimand(y)
 

@@ -151,7 +151,7 @@ class Limits:
             raise MemoryError(
                 f"max_memory={amount(self.bytes)} is too little: {step.candidate!r}, the cheapest "
                 f"candidate, takes about {amount(step.bytes)} in addition to the data. Give fewer "
-                "columns, or learn from a file with fit_source (PiSTOL, Reflectron)."
+                "columns, or learn from a file with fit_source (PiSTOL, GLM)."
             )
         cheapest = min(
             (i for i, s in enumerate(planned) if not s.reason), key=lambda i: options[i][-1].seconds

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tunefree._parameters import seed_of
 from tunefree._process import product
 from tunefree.estimators.base import FLOATS, CallbackSupport, report_progress
-from tunefree.estimators.reflectron.glm import Reflectron
+from tunefree.estimators.reflectron.descent import MirrorDescent, Training
 from tunefree.learners.reflectron.mirror import Chained
 from tunefree.potentials import Euclidean, Hypentropy, PNorm, Spectral
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
@@ -32,9 +32,10 @@ _RANK_SHARE = 0.99
 # When to stop is chosen by 10-fold cross-validation over trajectories, with twice the patience: the
 # risk of few trajectories may fall again after a first minimum.
 _SHARE, _N_SPLITS, _PATIENCE = 0.1, 10, 2
+_MOST_PASSES = 1000  # of max_iter='auto'
 
 
-class _OfPairs(Reflectron):
+class _OfPairs(MirrorDescent):
     def _fold_order(self, strata):
         """The number of each pair's trajectory, if there are several, in order of their pairs."""
         several = strata.min() < strata.max()
@@ -62,8 +63,9 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
     rho : float or None, default=None
         The linear part. None estimates it: the value with the lowest hold-out risk, within 1 of the
         slope of the regression of the next state on the last.
-    link : str or link, default='logit'
+    link : str, link or None, default=None
         The nondecreasing u, acting on each coordinate, from `tunefree.links.LINKS` or your own.
+        None is 'logit'.
     potential : str, potential or list, default='auto'
         The geometry; 'auto' is the Euclidean, and the spectral p-norm 1.1 and hypentropies of beta
         1e-2, 1e-4 and 1e-6.
@@ -78,19 +80,17 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         'auto' chains steps (`tunefree.learners.reflectron.mirror`), in half (20 units) to an
         eighth (100) of the passes of 'plain', the automatic step of the plain iteration. A number
         is fixed, as in the paper.
-    init : array-like of shape (n_features, n_features), optional
-        The Theta to start from.
     validation_fraction : float in [0, 1) or 'auto', default='auto'
         Share of the pairs held out; 'auto' is a fifth and, with several trajectories, 10-fold
         cross-validation over these to choose when to stop.
-    n_splits : int or 'auto', default=1
-        How many disjoint shares are held out, one after another.
+    n_splits : int or 'auto', default='auto'
+        How many disjoint shares are held out, one after another; 'auto' is 1.
     patience : int, default=50
         Steps without progress of the hold-out risk before a configuration ends.
     tol : float, default=1e-3
         Fall of the risk that counts as progress.
-    max_iter : int, default=1000
-        Most passes of a fit for one value of rho.
+    max_iter : int or 'auto', default='auto'
+        Most passes of a fit for one value of rho; 'auto' is 1000.
     random_state : int, RandomState or None, default=None
         Seed of the hash by which pairs are held out.
 
@@ -149,19 +149,18 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
     def __init__(
         self,
         rho: float | None = None,
-        link: str | Link = "logit",
+        link: str | Link | None = None,
         potential: Any = "auto",
         constraint: Any = None,
         *,
         dt: float | None = None,
         fit_intercept: bool = False,
         step: Any = "auto",
-        init: Any = None,
         validation_fraction: float | str = "auto",
-        n_splits: int | str = 1,
+        n_splits: int | str = "auto",
         patience: int = 50,
         tol: float = 1e-3,
-        max_iter: int = 1000,
+        max_iter: int | str = "auto",
         random_state: Seed = None,
     ):
         self.rho = rho
@@ -171,7 +170,6 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
         self.dt = dt
         self.fit_intercept = fit_intercept
         self.step = step
-        self.init = init
         self.validation_fraction = validation_fraction
         self.n_splits = n_splits
         self.patience = patience
@@ -205,22 +203,33 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
             raise ValueError(f"dt={self.dt!r} is not positive.")
         now, after, trajectory = self._pairs(X, mask)
         seed, passes = seed_of(self.random_state), 0
+        most = _MOST_PASSES if self.max_iter == "auto" else self.max_iter
         potential = list(AUTO) if _is_auto(self.potential) else self.potential
 
         def learn(rho, potential, most, groups=None, **other):
             plain = isinstance(self.step, str) and self.step == "plain"
-            inner = (_OfPairs if plain else _Chained)(
-                self.link, potential, self.constraint, step="auto" if plain else self.step,
-                init=self.init,
-                validation_fraction=self.validation_fraction, n_splits=self.n_splits,
-                patience=self.patience, tol=self.tol, max_iter=most,
-                fit_intercept=self.fit_intercept, standardize=False, random_state=seed,
-            ).set_params(**other)  # fmt: skip
+            kind: Any = _OfPairs if plain else _Chained
+            settings = {
+                "link": "logit" if self.link is None else self.link,
+                "potential": potential,
+                "constraint": self.constraint,
+                "step": "auto" if plain else self.step,
+                "validation_fraction": self.validation_fraction,
+                "n_splits": 1 if self.n_splits == "auto" else self.n_splits,
+                "patience": self.patience,
+                "tol": self.tol,
+                "max_iter": most,
+                "fit_intercept": self.fit_intercept,
+                "standardize": False,
+                "random_state": seed,
+            }
+            inner = kind.with_settings(**settings | other)
             n = len(now)
             groups = np.zeros(n) if groups is None else groups
             centre = self._centre(now)
+            pairs = Training(now - centre, after - rho * now, np.ones(n), groups)
             with np.errstate(over="ignore", invalid="ignore"):  # rejected trials
-                inner._fit(now - centre, after - rho * now, np.ones(n), groups, None)
+                inner._fit(inner._setup(inner._law()), pairs)
             inner.intercept_ = inner.intercept_ - inner.coef_ @ centre
             nonlocal passes
             passes += inner.n_iter_
@@ -228,22 +237,22 @@ class DynamicsReflectron(CallbackSupport, BaseEstimator):
 
         rho = self.rho
         if rho is None:
-            first, most = _regression(now, after), min(self.max_iter, _RHO_PASSES)
+            first, few = _regression(now, after), min(most, _RHO_PASSES)
             search = RHO_POTENTIAL if _is_auto(self.potential) else self.potential
             rho = minimize_scalar(
-                lambda rho: learn(rho, search, most).leaderboard_[0]["risk"], method="bounded",
+                lambda rho: learn(rho, search, few).leaderboard_[0]["risk"], method="bounded",
                 bounds=(first - _RHO_WITHIN, first + _RHO_WITHIN), options={"xatol": _RHO_TOL},
             ).x  # fmt: skip
         self.rho_ = float(rho)
-        inner = learn(self.rho_, potential, self.max_iter)
+        inner = learn(self.rho_, potential, most)
         if self.validation_fraction != 0.0:
-            _warn_unsettled(inner.trace_["held_risk"], self.max_iter, self.patience, self.tol)
+            _warn_unsettled(inner.trace_["held_risk"], most, self.patience, self.tol)
         board = inner.leaderboard_
         if self.validation_fraction == "auto" and trajectory.min() < trajectory.max():
             inner = learn(
                 self.rho_,
                 inner.potential_,
-                self.max_iter,
+                most,
                 trajectory,
                 constraint=inner.constraint_,
                 validation_fraction=_SHARE,

@@ -244,7 +244,7 @@ class FamilySelection:
         n_pilot = max(_PILOT, _PILOT_A_COLUMN * d)
         pilot = batch
         is_large = n * d > _LARGE and n > 2 * n_pilot and problem.validation is None
-        if is_large and natural and not model.keep_path:
+        if is_large and natural:
             rows = problem.rows[:n_pilot]
             pilot = model._batch(
                 self.columns, problem.X[rows], batch.targets[:n_pilot],
@@ -420,10 +420,7 @@ class FamilySelection:
 
         trace = {name: joined([(f.trace[name], own) for f, own in self.courses])
                  for name in first.trace}  # fmt: skip
-        path = first.path
-        if len(path):
-            path = joined([(f.path, own) for f, own in self.courses])
         passes = sum(f.n_iter for f, _ in self.courses)
         return first._replace(
-            theta=theta, offset=offset, board=self.board, trace=trace, n_iter=passes, path=path
+            theta=theta, offset=offset, board=self.board, trace=trace, n_iter=passes
         )

@@ -1,6 +1,6 @@
-"""The Reflectron's differential equation: `flow` integrates it; estimators choose the time."""
+"""The Reflectron's differential equation, integrated."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,17 +12,10 @@ from sklearn.utils import check_array, check_consistent_length
 from tunefree._parameters import seed_of
 from tunefree._process import one_blas_thread
 from tunefree.designs import CSR, Dense, Shared
-from tunefree.estimators.reflectron.problem import Fitted, check_weight
 from tunefree.learners.reflectron import flow as flows
 from tunefree.links import LINKS, check_increasing
 from tunefree.potentials import POTENTIALS
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
-
-SOLVERS = ("flow", "natural-flow")
-_FIRST_TIME = 1.0  # a flow is followed to this time, then to twice the time, and so on
-_WITHIN = 16  # times in between at which the hold-out risk is measured
-# Larger than for a trajectory: a coordinate of the natural flow that reaches 0 must cross it.
-_RTOL, _ATOL = 1e-5, 1e-9
 
 
 class Trajectory:
@@ -123,7 +116,8 @@ def flow(
         with other rounding. Where it cannot leave 0, it starts from normal random numbers with
         standard deviation 1e-3.
     weight : None, 'slope' or callable, default=None
-        Weight of the residuals, as in `ReflectronRegressor`.
+        Weight of the residuals: 1 (GLM-tron), the link's slope (mirror descent on the squared
+        error), or a function of the margins.
     horizon : float, default=100.0
         The last time. A step of length lambda of the batch iteration is the time lambda.
     method : str or `scipy.integrate.OdeSolver`, default='DOP853'
@@ -183,7 +177,8 @@ def flow(
         raise ValueError("until='rise' needs rows to measure the risk on: give X_val, y_val.")
     if not (isinstance(horizon, int | float) and 0.0 < horizon < np.inf):
         raise ValueError(f"horizon={horizon!r} is not a positive number.")
-    check_weight(weight, ())
+    if weight not in (None, "slope") and not callable(weight):
+        raise ValueError(f"weight={weight!r} is none of None, 'slope', a function.")
     link = LINKS.find(link)
     check_increasing(link)
     potential = POTENTIALS.find(potential)
@@ -215,107 +210,3 @@ def _sample(X, y, name, y_name):
     check_consistent_length(X, y)
     design = CSR.from_scipy(sparse.csr_array(X)) if sparse.issparse(X) else Dense(X)
     return flows.Sample(design, y.reshape(len(y), -1), np.ones(len(y)))
-
-
-class _Course(NamedTuple):
-    """The hold-out risk along a configuration's flow, and its minimum."""
-
-    times: np.ndarray
-    risk: np.ndarray
-    held_risk: np.ndarray
-    evaluations: int
-
-    @property
-    def best(self):
-        """The index of the time with the lowest risk."""
-        return int(np.argmin(self.held_risk))
-
-
-def fit_flows(problem, batches, start, *, weight, natural, intercept, most):
-    """Follow the flow of every potential to the time that held-out rows choose.
-
-    Each configuration's flow is followed on the training rows of every fold, to a time that doubles
-    until the lowest mean hold-out risk lies in its first half; then on all rows to the time of that
-    lowest risk. Without held-out rows, it is followed until it is stationary. `batches` are the
-    rows and, if given, the validation rows.
-    """
-    (design, targets, weights, held, _), *validation = batches
-    (theta, offset), shape = start, (problem.members, targets.shape[1])
-    offset = np.broadcast_to(0.0 if offset is None else offset, shape)
-
-    def begun(potential, member):
-        sample = flows.Sample(design, targets, np.where(held == member, 0.0, weights))
-        made = flows.Flow(sample, problem.link, potential, weight, natural, intercept)
-        return made, made.start(theta, offset[member], np.random.default_rng(problem.seed))
-
-    if validation:
-        folds = [(0, flows.Sample(*validation[0][:3]))]
-    else:
-        folds = [
-            (m, flows.Sample(design, targets, np.where(held == m, weights, 0.0)))
-            for m in range(1, problem.members)
-        ]
-    choosing, configurations = len(folds) > 0, problem.configurations
-    folds = folds or [(0, None)]
-    courses = [
-        _course([(*begun(c.potential, m), sample) for m, sample in folds], most)
-        for c in configurations
-    ]
-    order = np.argsort([c.held_risk.min() for c in courses], kind="stable")
-    best = courses[order[0]]
-    end = best.times[best.best] if choosing else best.times[-1]
-    made, unknowns = begun(configurations[order[0]].potential, 0)
-    piece = flows.follow(made, 0.0, float(end), unknowns, rtol=_RTOL, atol=_ATOL)
-    board = [
-        (float(courses[c].held_risk.min()), float(courses[c].times[courses[c].best]),
-         configurations[c]) for c in order
-    ]  # fmt: skip
-    calls = piece.n_evaluations + sum(c.evaluations for c in courses)
-    return Fitted(*made.point(piece.states[-1]), board, _trace(courses), calls)
-
-
-def _course(runs, most):
-    """Follow several flows, to times that double, until their mean risk has begun to rise."""
-    states = [unknowns for _, unknowns, _ in runs]
-    times, risks, held_risks, calls = [], [], [], 0
-    start, stop = 0.0, _FIRST_TIME
-    still = [False] * len(runs)
-    while True:
-        grid = np.linspace(start, stop, _WITHIN + 1)[bool(times) :]
-        measured = np.zeros((2, len(grid)))
-        for i, (flow, _, sample) in enumerate(runs):
-            piece = None
-            if not still[i]:
-                piece = flows.follow(
-                    flow, start, stop, states[i], rtol=_RTOL, atol=_ATOL, until=("stationary",)
-                )
-                calls += piece.n_evaluations
-                states[i], still[i] = piece.states[-1], piece.ended == "stationary"
-            for j, t in enumerate(grid):
-                inside = piece if piece is not None and t <= piece.times[-1] else None
-                point = flow.point(states[i] if inside is None else inside.between(t))
-                risk = flow.sample.risk(flow.link, *point)
-                held = risk if sample is None else sample.risk(flow.link, *point)
-                measured[:, j] += np.array([risk, held]) / len(runs)
-        times.append(grid)
-        risks.append(measured[0])
-        held_risks.append(measured[1])
-        course = _Course(*map(np.concatenate, (times, risks, held_risks)), evaluations=calls)
-        turned = runs[0][2] is not None and course.times[course.best] < 0.5 * stop
-        if turned or all(still) or calls >= most * len(runs):
-            return course
-        start, stop = stop, 2.0 * stop
-
-
-def _trace(courses):
-    """Risks of all configurations; a shorter course repeats its last value."""
-    longest = max(len(c.times) for c in courses)
-
-    def column(values):
-        return np.concatenate([values, np.full(longest - len(values), values[-1])])
-
-    fields = {"time": "times", "risk": "risk", "held_risk": "held_risk"}
-    return {
-        name: np.stack([column(getattr(c, field)) for c in courses], axis=1)
-        for name, field in fields.items()
-    }

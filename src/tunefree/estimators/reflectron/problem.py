@@ -145,7 +145,6 @@ class Fitted(NamedTuple):
     board: list  # (risk, time, configuration) of all configurations, the best first
     trace: dict
     n_iter: int
-    path: np.ndarray | None = None
 
 
 def link_range(link, unknown=(-np.inf, np.inf)):
@@ -213,27 +212,11 @@ def _listed(value):
     return list(value) if isinstance(value, list) or type(value) is tuple else [value]
 
 
-def check_weight(weight, steps=()):
-    """Refuse an invalid weight, or one that needs a number as step."""
-    if weight is None:
-        return
-    if weight != "slope" and not callable(weight):
-        raise ValueError(f"weight={weight!r} is none of None, 'slope', a function.")
-    if any(s is None for s in steps):
-        raise ValueError(
-            "step='auto' needs weight=None, whose pseudogradient is that of a convex "
-            "function: give a number as step, or solver='stochastic'."
-        )
-
-
-def check_theorems(steps, weight, link):
+def check_theorems(steps, link):
     """Refuse steps of theorems where these do not apply."""
     named = [s for s in steps if isinstance(s, str)]
-    if named and (callable(weight) or not hasattr(link, "bound")):
-        raise ValueError(
-            f"step={named[0]!r} needs a link with a bound and weight=None or 'slope': give a "
-            "number as step."
-        )
+    if named and not hasattr(link, "bound"):
+        raise ValueError(f"step={named[0]!r} needs a link with a bound: give a number as step.")
 
 
 def _geometry(configuration, d, k=1) -> tuple[Any, float]:
@@ -255,7 +238,7 @@ def _geometry(configuration, d, k=1) -> tuple[Any, float]:
     return sigma, np.inf if p == 1.0 else p / (p - 1.0)
 
 
-def with_steps(configurations, design, link, weight, intercept, rounds, k):
+def with_steps(configurations, design, link, intercept, rounds, k):
     """The configurations, with the names of theorems replaced by their steps on these rows.
 
     `rounds` is T of Theorem 5.1, `k` counts outputs.
@@ -267,8 +250,8 @@ def with_steps(configurations, design, link, weight, intercept, rounds, k):
         if intercept:  # one more column of ones, with the Euclidean potential
             norm, sigma = np.hypot(norm, 1.0), min(sigma, 1.0)
         return reflectron_step(
-            norm, link.bound(), convexity=sigma, weight=1.0 if weight is None else link.bound(),
-            theorem=THEOREMS[configuration.step], rounds=rounds,
+            norm, link.bound(), convexity=sigma, theorem=THEOREMS[configuration.step],
+            rounds=rounds,
         )  # fmt: skip
 
     return tuple(

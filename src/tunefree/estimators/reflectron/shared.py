@@ -12,8 +12,9 @@ from tunefree._process import product
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
-from tunefree.estimators.reflectron.glm import ReflectronRegressor
+from tunefree.estimators.reflectron.descent import MirrorDescent, Training
 from tunefree.estimators.reflectron.problem import Columns, link_range
+from tunefree.estimators.reflectron.regression import share_outside, warn_outside
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 
@@ -34,26 +35,23 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         A(x): takes a row of X as an array (n_features,), returns a matrix (k, p), dense or sparse.
         With None X holds the matrices themselves; if X has rows in place of matrices, all outputs
         have the same row.
-    link : str or link, default='logit'
-        The nondecreasing u, from `tunefree.links.LINKS` or your own.
+    link : str, link or None, default=None
+        The nondecreasing u, from `tunefree.links.LINKS` or your own. None is 'logit'.
     potential : str, potential or list, default='auto'
         As in `ReflectronRegressor`.
     constraint : str, constraint, None or list, default=None
         A set to project onto, from `tunefree.constraints`.
     step : 'auto', float > 0 or list, default='auto'
-    solver : {'batch', 'flow', 'natural-flow'}, default='batch'
-        The iteration, or the flow in continuous time (without constraint or step).
-    init : array-like of shape (p,), optional
-        The parameters to start from.
     validation_fraction : float in [0, 1) or 'auto', default='auto'
         Share of the samples held out, as in `ReflectronRegressor`.
     n_splits : int or 'auto', default='auto'
     patience : int, default=50
     tol : float, default=1e-3
-    max_iter : int, default=1000
-    standardize : bool, default=True
+    max_iter : int or 'auto', default='auto'
+        Most passes; 'auto' is 1000.
+    standardize : bool or 'auto', default='auto'
         Divide each parameter's column by its root mean square, so that a potential means the same
-        for all; constraints then hold in these units.
+        for all; constraints then hold in these units. 'auto' is True.
     random_state : int, RandomState or None, default=None
         Seed of the hash by which samples are held out.
 
@@ -100,19 +98,17 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
     def __init__(
         self,
         matrices: Any = None,
-        link: str | Link = "logit",
+        link: str | Link | None = None,
         potential: Any = "auto",
         constraint: Any = None,
         *,
         step: Any = "auto",
-        solver: str = "batch",
-        init: Any = None,
         validation_fraction: float | str = "auto",
         n_splits: int | str = "auto",
         patience: int = 50,
         tol: float = 1e-3,
-        max_iter: int = 1000,
-        standardize: bool = True,
+        max_iter: int | str = "auto",
+        standardize: bool | str = "auto",
         random_state: Seed = None,
     ):
         self.matrices = matrices
@@ -120,8 +116,6 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         self.potential = potential
         self.constraint = constraint
         self.step = step
-        self.solver = solver
-        self.init = init
         self.validation_fraction = validation_fraction
         self.n_splits = n_splits
         self.patience = patience
@@ -146,8 +140,6 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         -------
         self
         """
-        if self.solver not in ("batch", "flow", "natural-flow"):
-            raise ValueError(f"solver={self.solver!r} is none of batch, flow, natural-flow.")
         if y is None:
             raise ValueError(
                 "This SharedReflectron requires y to be passed, but the target y is None."
@@ -163,17 +155,24 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
                 f"y has {targets.shape[1]} targets a sample, and the matrices {k} rows."
             )
         weights = base.check_weights(sample_weight, samples)
-        inner = _Equations(
-            self.link, self.potential, self.constraint, step=self.step, solver=self.solver,
-            init=self.init, validation_fraction=self.validation_fraction, n_splits=self.n_splits,
-            patience=self.patience, tol=self.tol, max_iter=self.max_iter,
-            standardize=self.standardize, fit_intercept=False, random_state=self.random_state,
-        )  # fmt: skip
+        inner = _Equations.with_settings(
+            link=self._link(),
+            potential=self.potential,
+            constraint=self.constraint,
+            step=self.step,
+            validation_fraction=self.validation_fraction,
+            n_splits=self.n_splits,
+            patience=self.patience,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            standardize=self.standardize,
+            fit_intercept=False,
+            random_state=self.random_state,
+        )
         inner.n_outputs = k
-        inner._check()
-        low, high = link_range(self.link)
-        inner._warn_outside(np.mean((targets < low) | (targets > high)))
-        inner._fit(samples, targets, weights, np.zeros(len(targets)), None)
+        setup = inner._setup(inner._law())
+        warn_outside(share_outside(targets, setup.link), setup.link)
+        inner._fit(setup, Training(samples, targets, weights, np.zeros(len(targets))))
         self.coef_, self.n_outputs_ = inner.coef_[0], k
         for name in ("potential_", "constraint_", "link_", "leaderboard_", "trace_", "n_iter_"):
             setattr(self, name, getattr(inner, name))
@@ -191,6 +190,9 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
         margins = product(_rows(samples, k), self.coef_).reshape(-1, k)
         mean = np.asarray(self.link_.mean(margins)).astype(self.coef_.dtype, copy=False)
         return mean[:, 0] if k == 1 else mean
+
+    def _link(self):
+        return "logit" if self.link is None else self.link
 
     def _samples(self, X, n_targets, *, reset=False):
         """One row of k p entries a sample, and k."""
@@ -218,11 +220,11 @@ class SharedReflectron(RegressorMixin, MultiOutputMixin, CallbackSupport, BaseEs
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.regressor_tags.poor_score = bool(np.isfinite(link_range(self.link)).any())
+        tags.regressor_tags.poor_score = bool(np.isfinite(link_range(self._link())).any())
         return tags
 
 
-class _Equations(ReflectronRegressor):
+class _Equations(MirrorDescent):
     """The Reflectron on samples of several equations: rows are held out and merged by sample."""
 
     n_outputs: int

@@ -135,24 +135,22 @@ class Epochs:
     best: dict  # the `Best` of each run
     marks: dict  # risk and pass of the last progress of each run
     curves: list  # risks after every pass, NaN after a run's end
-    path: list  # parameters after every pass
 
 
 class Passes(NamedTuple):
     """Parallel runs until the hold-out risk stops falling; half of them end at passes 1, 2, 4, ...
 
     Without `measure`, (theta, offset) -> risk, all passes are made. Without `choosing` the last
-    pass is read. `keep_path` stores the parameters after every pass.
+    pass is read.
     """
 
     measure: Any = None
     tol: float = 0.0
     choosing: bool = True
-    keep_path: bool = False
 
     def init(self, halving):
         """The state before the first pass."""
-        return Epochs(halving, list(range(len(halving.runs))), {}, {}, [], [])
+        return Epochs(halving, list(range(len(halving.runs))), {}, {}, [])
 
     def scan(self, state, block):
         """Learn a block; the state is consumed."""
@@ -165,19 +163,16 @@ class Passes(NamedTuple):
         if self.measure is None:
             return state, False
         alive, best, marks = state.alive, state.best, state.marks
-        epoch, points = len(state.curves) + 1, []
+        epoch = len(state.curves) + 1
         curve = np.full(len(state.curves[0] if state.curves else alive), np.nan)
         for c, each in zip(alive, state.halving.runs, strict=True):
             theta, offset = each.read()
-            points.append((c, theta))
             curve[c] = self.measure(theta, offset) if np.isfinite(each.risk()) else np.inf
             if c not in best or curve[c] < best[c].risk or not self.choosing:
                 best[c] = Best(float(curve[c]), epoch, theta, offset)
             if c not in marks or curve[c] < (1.0 - self.tol) * marks[c][0]:
                 marks[c] = float(curve[c]), epoch
         state.curves.append(curve)
-        if self.keep_path:
-            state.path.append(points)
         latest = max(marks[c][1] for c in alive)
         done = epoch - latest >= max(_PATIENCE, latest)
         if not done and len(alive) > 1 and epoch & (epoch - 1) == 0:
@@ -186,7 +181,7 @@ class Passes(NamedTuple):
         return state, done
 
 
-def fit_passes(problem, rule, columns, start, *, most, tol, keep_path, watch):
+def fit_passes(problem, rule, columns, start, *, most, tol, watch):
     """Learn from some rows until the risk on the others stops falling; then again from all rows.
 
     `columns` are the units, `start` is (theta, offset) in these, `most` the largest number of
@@ -208,7 +203,7 @@ def fit_passes(problem, rule, columns, start, *, most, tol, keep_path, watch):
 
     learns = np.zeros(len(targets), bool)
     learns[rows[held == NONE]] = True
-    learner = Passes(measure, tol, choosing, keep_path)
+    learner = Passes(measure, tol, choosing)
     begun = Halving.begin(runs, d, k, start)
     hopeless = HOPELESS * measure(*begun.runs[0].read())
     state = learner.init(begun)
@@ -231,12 +226,8 @@ def fit_passes(problem, rule, columns, start, *, most, tol, keep_path, watch):
         last = run(again, fresh, source, max_passes=chosen.epoch, **watch)
         n_passes += last.n_passes
         theta, offset = last.state.halving.runs[0].read()
-    path = np.full((len(state.path), len(runs), k, d), np.nan)
-    for epoch, points in enumerate(state.path):
-        for c, point in points:
-            path[epoch, c] = point / columns.scale
     board = [(state.best[c].risk, state.best[c].epoch, runs[c].configuration) for c in order]
-    return Fitted(theta, offset, board, {"held_risk": np.array(state.curves)}, n_passes, path)
+    return Fitted(theta, offset, board, {"held_risk": np.array(state.curves)}, n_passes)
 
 
 def _only(visits, learns):
