@@ -60,8 +60,8 @@ MODELS = {
     "targets": lambda: tunefree.PiSTOLRegressor(random_state=0).fit(X, np.c_[Y, -Y]),
     "ridge": lambda: tunefree.RidgePathRegressor(random_state=0).fit(X, Y),
     "separator": lambda: tunefree.OptimisticPerceptron(margin=0.3).fit(Z, THREE),
-    "glm": lambda: tunefree.ReflectronClassifier(random_state=0, max_iter=50).fit(X, BINARY),
-    "glm classes": lambda: tunefree.ReflectronClassifier(random_state=0, max_iter=50).fit(X, THREE),
+    "glm": lambda: tunefree.GLMClassifier(random_state=0, max_iter=50).fit(X, BINARY),
+    "glm classes": lambda: tunefree.GLMClassifier(random_state=0, max_iter=50).fit(X, THREE),
     "kernel": lambda: tunefree.KernelPiSTOLClassifier(random_state=0, max_iter=1).fit(X, THREE),
     "kernel regression": lambda: tunefree.KernelPiSTOLRegressor(random_state=0, max_iter=1).fit(
         X, Y

@@ -105,10 +105,10 @@ def test_a_function_cannot_enter_a_file_and_is_named(tmp_path):
         return np.asarray(A @ B.T)
 
     refused = {
-        "ReflectronRegressor.weight": tunefree.ReflectronRegressor(
-            "logit", weight=weight, step=0.1, tol=1
+        "ReflectronRegressor.weight": tunefree.ReflectronRegressor.with_settings(
+            link="logit", weight=weight, step=0.1, tol=1
         ),
-        "ReflectronRegressor.link": tunefree.ReflectronRegressor(Bent(), tol=1),
+        "ReflectronRegressor.link": tunefree.ReflectronRegressor.with_settings(link=Bent(), tol=1),
         "KernelPiSTOLClassifier.kernel": tunefree.KernelPiSTOLClassifier(kernel),
         "KernelOptimisticPerceptron.kernel": tunefree.perceptrons.KernelOptimisticPerceptron(
             kernel

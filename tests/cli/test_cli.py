@@ -397,8 +397,9 @@ def test_a_separator_says_what_it_has_proven(here):
     "name, data, kind",
     [
         ("ridge", "data.csv", tunefree.RidgePathRegressor),
+        ("glm", "data.csv", tunefree.GLMRegressor),
+        ("glm", "kinds.csv", tunefree.GLMClassifier),
         ("reflectron", "data.csv", tunefree.ReflectronRegressor),
-        ("reflectron", "kinds.csv", tunefree.ReflectronClassifier),
         ("kernel", "data.csv", tunefree.KernelPiSTOLRegressor),
         ("kernel", "kinds.csv", tunefree.KernelPiSTOLClassifier),
     ],
@@ -417,7 +418,7 @@ def test_exposures_are_a_column_that_is_no_feature(here):
     columns = {"x": x, "months": e, "z": x**2, "claims": y}
     (here / "c.csv").write_text(csv_text(columns))
     (here / "n.csv").write_text(csv_text(columns).split("\n", 1)[1])
-    chosen = ("--estimator", "reflectron", "--exposure")
+    chosen = ("--estimator", "glm", "--exposure")
     run("train", "c.csv", "m", *chosen, "months")
     model = load_model("m")
     expected = model.predict(np.c_[x, x**2], exposure=e)
@@ -433,7 +434,7 @@ def test_exposures_are_a_column_that_is_no_feature(here):
     assert json.loads(run("eval", "m", "c.csv", "--json").stdout)["r2"] > 0.3
     for wrong, message in (
         ((*chosen, "years"), "there is no such"),
-        (("--exposure", "months"), "is for --estimator reflectron"),
+        (("--exposure", "months"), "is for --estimator glm"),
         ((*chosen, "months", "--window", "9"), "is not available with --window"),
     ):
         assert message in run("train", "c.csv", "o", *wrong, code=2).stderr
@@ -444,13 +445,13 @@ def test_the_reflectrons_link_and_potential_are_options(here):
     run("train", "kinds.csv", "m", "--estimator", "reflectron", *shape)
     assert load_model("m").link_ == LINKS["probit"]
     assert load_model("m").potential_ == POTENTIALS["p_norm"]
-    run("train", "data.csv", "h", "--estimator", "reflectron", "--family", "huber")
+    run("train", "data.csv", "h", "--estimator", "glm", "--family", "huber")
     assert "deviance" in json.loads(run("eval", "h", "data.csv", "--json").stdout)
     for wrong, message in (
         (("--estimator", "reflectron", "--link", "logistic"), "not one of identity, logit"),
         (("--estimator", "reflectron", "--potential", "l1"), "not one of auto, euclidean"),
-        (("--link", "probit"), "is for --estimator reflectron"),
-        (("--estimator", "reflectron", "--family", "poison"), "not one of auto, matching"),
+        (("--link", "probit"), "is for --estimator glm"),
+        (("--estimator", "glm", "--family", "poison"), "not one of auto, matching"),
     ):
         result = run("train", "kinds.csv", "m", *wrong, code=2)
         assert message in result.stderr
@@ -460,7 +461,7 @@ def test_grades_of_text_have_the_order_that_they_are_given(here):
     grades = ["low", "mid", "high"]
     y = np.array(grades)[np.digitize(VALUES, [2.0, 4.0])]
     (here / "grades.csv").write_text(csv_text(frame(grade=y)))
-    chosen = ("--estimator", "reflectron", "--family", "ordinal", "--passes", 40)
+    chosen = ("--estimator", "glm", "--family", "ordinal", "--passes", 40)
     order = ("--categories", "low, mid,high")
     run("train", "grades.csv", "m", *chosen, *order)
     assert load_model("m").classes_.tolist() == grades

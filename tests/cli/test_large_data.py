@@ -128,7 +128,7 @@ def test_windows_change_the_order_and_not_the_rows(tmp_path, monkeypatch):
     assert models[0] == models[1] != models[2]
 
 
-@pytest.mark.parametrize("name", ["reflectron", "separator", "ridge"])
+@pytest.mark.parametrize("name", ["glm", "separator", "ridge"])
 def test_other_learners_of_a_large_file(name, tmp_path, monkeypatch, large):
     monkeypatch.chdir(tmp_path)
     targets = SCORES.round(3).tolist() if name == "ridge" else np.where(X[:, 0] > 0, 1, -1).tolist()
@@ -149,7 +149,7 @@ def test_other_learners_of_a_large_file(name, tmp_path, monkeypatch, large):
     result = run(
         "train", "-", "m2", "--estimator", name, "--checkpoint", "c2", stdin=libsvm(targets)
     )
-    assert ("stochastic steps" in result.stderr) == (name == "reflectron")
+    assert ("stochastic steps" in result.stderr) == (name == "glm")
     if name == "ridge":
         run("train", "d.svm", "m", "--estimator", name, "--checkpoint", "c", "--every", 500)
         assert load_model("m").coef_.tobytes() == load_model("m2").coef_.tobytes()

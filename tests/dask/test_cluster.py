@@ -170,8 +170,8 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(client, monkeypatch):
     """The worker dies as it is asked for its part of a pass."""
     X, y = rows(2000)
     arrays = da.from_array(X, chunks=(250, 12)), da.from_array(y, chunks=250)
-    model = tfd.ReflectronRegressor(
-        "logit", validation_fraction=0.0, potential="euclidean", max_iter=15, random_state=0
+    model = tfd.ReflectronRegressor.with_settings(
+        link="logit", validation_fraction=0.0, potential="euclidean", max_iter=15, random_state=0
     )
     calm, dealt = model.fit(*arrays).coef_.copy(), []
     pid = client.submit(os.getpid, pure=False).result()
@@ -198,7 +198,7 @@ def test_what_workers_ask_of_others_adds_up(client, monkeypatch):
     """Asking one worker only, the client asks that, which asks the other."""
     X, y = rows(400)
     arrays = da.from_array(X, chunks=(100, 12)), da.from_array(y, chunks=100)
-    model = tfd.ReflectronRegressor("logit", validation_fraction=0.0, max_iter=5)
+    model = tfd.ReflectronRegressor.with_settings(link="logit", validation_fraction=0.0, max_iter=5)
     model.potential = "euclidean"
     wide = model.fit(*arrays).coef_
     monkeypatch.setattr("tunefree.dask.cluster._ASKED", 1)

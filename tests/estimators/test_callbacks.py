@@ -36,11 +36,11 @@ SHOWN = {
     "PiSTOL, Huber": (tunefree.PiSTOLRegressor(loss="huber", random_state=0), REAL),
     "PiSTOL, two targets": (tunefree.PiSTOLRegressor(random_state=0), np.c_[REAL, -REAL]),
     "SGD": (tunefree.RidgePathRegressor(solver="sgd", max_iter=5, random_state=0), REAL),
-    "Reflectron": (tunefree.ReflectronClassifier(random_state=0), SIGNS),
+    "Reflectron": (tunefree.GLMClassifier(random_state=0), SIGNS),
     "Reflectron, mean": (tunefree.ReflectronRegressor("logit", random_state=0), MEAN),
     "Reflectron, last": (
-        tunefree.ReflectronRegressor(
-            "logit", potential="euclidean", validation_fraction=0, max_iter=30, random_state=0
+        tunefree.ReflectronRegressor.with_settings(
+            link="logit", potential="euclidean", validation_fraction=0, max_iter=30, random_state=0
         ),
         MEAN,
     ),

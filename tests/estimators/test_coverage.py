@@ -110,7 +110,7 @@ def test_intervals_of_counts_follow_the_exposure(family):
         rng = np.random.default_rng(seed)
         X, exposure = rng.normal(size=(n + 3000, 4)), np.exp(rng.uniform(-2, 2, n + 3000))
         y = counts(rng, exposure, np.exp(0.5 * X[:, 0] + 1.0), family)
-        model = tunefree.ReflectronRegressor(family=family, random_state=0)
+        model = tunefree.GLMRegressor(family=family, random_state=0)
         model.fit(X[:n], y[:n], exposure=exposure[:n])
         order = n + np.argsort(exposure[n:])
         parts = np.array_split(order, 5)
@@ -126,7 +126,7 @@ def test_intervals_of_rows_with_terms_are_in_the_targets_units(tmp_path):
     trials = rng.integers(1, 20, 500)
     y = rng.binomial(trials, 1.0 / (1.0 + np.exp(-X[:, 0] - offset)))
     terms = {"exposure": trials, "offset": offset}
-    model = tunefree.ReflectronRegressor(family="binomial", random_state=0).fit(X, y, **terms)
+    model = tunefree.GLMRegressor(family="binomial", random_state=0).fit(X, y, **terms)
     said, ends = model.predict_interval(X, **terms)
     np.testing.assert_array_equal(said, model.predict(X, **terms))
     assert (ends[:, 0] >= 0.0).all() and (ends[:, 1, 0] <= trials).all()
@@ -138,7 +138,7 @@ def test_intervals_of_rows_with_terms_are_in_the_targets_units(tmp_path):
     # Rows of weight 2 are two rows, and their order is none of our business.
     weights = np.tile([1.0, 2.0], 250)
     twice = np.repeat(np.arange(500), weights.astype(int))[::-1]
-    make = tunefree.ReflectronRegressor(family="poisson", random_state=0)
+    make = tunefree.GLMRegressor(family="poisson", random_state=0)
     one = make.fit(X, y, weights, exposure=trials).predict_interval(X, exposure=trials)[1]
     make.fit(X[twice], y[twice], exposure=trials[twice])
     other = make.predict_interval(X, exposure=trials)[1]

@@ -167,7 +167,7 @@ def test_means_of_counts_have_intervals_from_zero_on():
     X = rng.normal(size=(300, 2))
     y = rng.poisson(np.exp(0.5 * X[:, 0])).astype(float)
     one = tunefree.TuneFreeRegressor(loss="poisson", random_state=0).fit(X, y)
-    two = tunefree.ReflectronRegressor(family="poisson", random_state=0).fit(X, y)
+    two = tunefree.GLMRegressor(family="poisson", random_state=0).fit(X, y)
     for model in (one, two):
         ends = model.predict_interval(X)[1]
         assert ends.min() == 0.0 and (ends[:, 1] > ends[:, 0]).all()
@@ -180,7 +180,7 @@ def test_few_rows_have_no_limit_and_say_so():
         assert np.isinf(model.predict_interval(X)[1]).all()
     assert model.risk_interval_ is None and "is unknown" in str(model.report_)
     with pytest.raises(ValueError, match="has no held-out predictions"):
-        tunefree.ReflectronRegressor(
+        tunefree.ReflectronRegressor.with_settings(
             link="identity", validation_fraction=0.0, potential="euclidean"
         ).fit(X, y).predict_interval(X)
 
@@ -285,4 +285,4 @@ def test_what_is_unsound_is_refused_in_a_sentence():
         tunefree.ReflectronRegressor(link="identity", constraint="l1").fit(X, y).summary(X, y)
     with pytest.raises(ValueError, match="Multinomial"):
         three = np.digitize(y, [-1, 1])
-        tunefree.ReflectronClassifier().fit(X, three).coef_interval(X, three)
+        tunefree.GLMClassifier().fit(X, three).coef_interval(X, three)

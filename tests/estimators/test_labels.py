@@ -5,6 +5,7 @@ import pytest
 from sklearn.utils.class_weight import compute_class_weight
 
 from tunefree import (
+    GLMClassifier,
     KernelPiSTOLClassifier,
     KernelRidgeClassifier,
     PiSTOLClassifier,
@@ -15,7 +16,7 @@ from tunefree.constraints import NonNegative
 from tunefree.estimators.base import stream_labels
 from tunefree.perceptrons import KernelOptimisticPerceptron
 
-STREAMS = [KernelPiSTOLClassifier, PiSTOLClassifier, ReflectronClassifier]
+STREAMS = [GLMClassifier, KernelPiSTOLClassifier, PiSTOLClassifier]
 
 
 def example(n=400, n_classes=3, seed=0):
@@ -93,18 +94,18 @@ def test_a_reflectron_learns_a_source_whose_classes_nobody_announced():
     X, y = example()
     source = open_source(lambda: ((X[i : i + 50], y[i : i + 50]) for i in range(0, 400, 50)))
     model = ReflectronClassifier(solver="stochastic").fit_source(source)
-    np.testing.assert_array_equal(model.coef_, ReflectronClassifier().partial_fit(X, y).coef_)
+    np.testing.assert_array_equal(model.coef_, GLMClassifier().partial_fit(X, y).coef_)
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
     with pytest.raises(ValueError, match="class_weight needs rows in memory"):
-        ReflectronClassifier(class_weight="balanced").fit_source(source)
+        GLMClassifier(class_weight="balanced").fit_source(source)
 
 
-def test_a_reflectrons_class_weights_are_weights_of_rows():
+def test_a_glms_class_weights_are_weights_of_rows():
     X, y = example()
     each = compute_class_weight("balanced", classes=np.arange(3), y=y)
-    balanced = ReflectronClassifier(class_weight="balanced", random_state=0).fit(X, y)
-    spelt = ReflectronClassifier(class_weight=dict(enumerate(each)), random_state=0).fit(X, y)
-    weighted = ReflectronClassifier(random_state=0).fit(X, y, sample_weight=each[y])
+    balanced = GLMClassifier(class_weight="balanced", random_state=0).fit(X, y)
+    spelt = GLMClassifier(class_weight=dict(enumerate(each)), random_state=0).fit(X, y)
+    weighted = GLMClassifier(random_state=0).fit(X, y, sample_weight=each[y])
     np.testing.assert_allclose(balanced.coef_, weighted.coef_, rtol=1e-12)
     np.testing.assert_allclose(spelt.coef_, weighted.coef_, rtol=1e-12)
 

@@ -23,7 +23,7 @@ KINDS = {
     # One geometry: where two have the same risk, rounding chooses between them.
     "Reflectron": tunefree.ReflectronClassifier(potential="euclidean", max_iter=20, **SEEDED),
     "Reflectron, regression": tunefree.ReflectronRegressor(
-        "identity", "euclidean", max_iter=20, **SEEDED
+        "identity", potential="euclidean", max_iter=20, **SEEDED
     ),
     "Perceptron": tunefree.OptimisticPerceptron(max_iter=30),
     "kernel Perceptron with a proof": tunefree.perceptrons.KernelOptimisticPerceptron(max_iter=30),

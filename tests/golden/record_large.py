@@ -362,61 +362,61 @@ CASES = {
     ),
     "PiSTOLRegressor/quantile": Case({"loss": Pinball(0.8)}, numbers, 6000),
     "PiSTOLRegressor/file": Case({}, numbers, learn=from_file, reads=("predict_interval",)),
-    "ReflectronClassifier/three classes": Case(
+    "GLMClassifier/three classes": Case(
         {}, several, 6000, WEIGHTS, reads=("predict_set",), callbacks=True
     ),
-    "ReflectronClassifier/file": Case({}, several, learn=from_file),
-    "ReflectronClassifier/two classes": Case({}, classes, reads=("predict_set", "summary")),
-    "ReflectronClassifier/grades": Case(
+    "GLMClassifier/file": Case({}, several, learn=from_file),
+    "GLMClassifier/two classes": Case({}, classes, reads=("predict_set", "summary")),
+    "GLMClassifier/grades": Case(
         {"family": "ordinal", "categories": ["low", "mid", "high"]}, grades,
         reads=("predict_set",),
     ),
-    "ReflectronClassifier/ordered grades": Case(
+    "GLMClassifier/ordered grades": Case(
         {"family": "ordinal"}, ordered_grades, beside=WEIGHTS
     ),
-    "ReflectronRegressor/auto, exposure and offset": Case(
+    "GLMRegressor/auto, exposure and offset": Case(
         {}, counts, 3000, EXPOSURE + OFFSET, EXPOSURE + OFFSET,
         ("predict_over_terms", "score", "predict_interval"),
     ),
-    "ReflectronRegressor/poisson, exposure": Case(
+    "GLMRegressor/poisson, exposure": Case(
         {"family": "poisson"}, counts, 6000, EXPOSURE, EXPOSURE,
         ("predict_over_terms", "score", "predict_interval", *TABLE_OF_COEFFICIENTS),
     ),
-    "ReflectronRegressor/categories, exposure": Case(
+    "GLMRegressor/categories, exposure": Case(
         {"family": "poisson"}, frame_of_counts, 3000, EXPOSURE, EXPOSURE,
         ("predict_over_terms", "predict_interval", *TABLE_OF_COEFFICIENTS),
     ),
-    "ReflectronRegressor/gamma, weights": Case(
+    "GLMRegressor/gamma, weights": Case(
         {"family": "gamma"}, amounts, beside=WEIGHTS,
         reads=("score", "predict_interval", "summary"),
     ),
-    "ReflectronRegressor/tweedie, exposure": Case(
+    "GLMRegressor/tweedie, exposure": Case(
         {"family": "tweedie"}, claims, 3000, EXPOSURE, EXPOSURE,
         ("predict_over_terms", "score", "predict_interval", "summary"),
     ),
-    "ReflectronRegressor/negative binomial, offset": Case(
+    "GLMRegressor/negative binomial, offset": Case(
         {"family": "negative_binomial"}, scattered_counts, 3000, OFFSET, OFFSET,
         ("predict_over_terms", "score", "predict_interval", "summary"),
     ),
-    "ReflectronRegressor/negative binomial, exposure": Case(
+    "GLMRegressor/negative binomial, exposure": Case(
         {"family": FAMILIES["negative_binomial"]}, counts, 3000, EXPOSURE, EXPOSURE,
         ("predict_over_terms",),
     ),
-    "ReflectronRegressor/binomial counts": Case(
+    "GLMRegressor/binomial counts": Case(
         {"family": "binomial"}, trials, 3000, EXPOSURE, EXPOSURE,
         ("predict_over_terms", "score", "predict_interval", "summary"),
     ),
-    "ReflectronRegressor/quantiles": Case(
+    "GLMRegressor/quantiles": Case(
         {"family": Quantile((0.1, 0.5, 0.9))}, numbers, reads=("score",)
     ),
-    "ReflectronRegressor/learned link": Case(
+    "GLMRegressor/learned link": Case(
         {"family": "poisson", "link": "learned"}, counts, reads=("predict_interval",)
     ),
-    "ReflectronRegressor/constraint": Case(
-        {"family": "normal", "constraint": ["non_negative", None]}, numbers, callbacks=True
+    "GLMRegressor/constraint": Case(
+        {"family": "gaussian", "constraint": ["non_negative", None]}, numbers, callbacks=True
     ),
     "ReflectronRegressor/stochastic": Case(
-        {"family": "poisson", "solver": "stochastic", "max_iter": 5, "batch_size": 10}, counts
+        {"link": "exp", "solver": "stochastic", "max_iter": 5, "batch_size": 10}, counts
     ),
     "StreamClassifier/sets": Case(
         {}, several, beside=WEIGHTS, reads=("stream_set", "excess"), learn=in_chunks

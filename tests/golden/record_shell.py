@@ -46,13 +46,13 @@ STEPS = [
     Step("predict intervals", "predict numbers.model numbers.csv --coverage .9 -o between.csv",
          writes="between.csv"),
     Step("eval numbers, json", "eval numbers.model numbers.csv --json"),
-    Step("train counts", "train counts.csv counts.model --target n --estimator reflectron"
+    Step("train counts", "train counts.csv counts.model --target n --estimator glm"
          " --family poisson --exposure years"),
     Step("predict counts", "predict counts.model counts.csv -o counts.out.csv",
          writes="counts.out.csv"),
     Step("eval counts, json", "eval counts.model counts.csv --json"),
     Step("inspect counts", "inspect counts.model"),
-    Step("train grades", "train grades.csv grades.model --target grade --estimator reflectron"
+    Step("train grades", "train grades.csv grades.model --target grade --estimator glm"
          " --family ordinal --categories low,mid,high"),
     Step("train with a checkpoint", "train numbers.csv linear.model --checkpoint run.state"
          " --every 100 --json"),

@@ -10,8 +10,8 @@ import pytest
 
 from tunefree import (
     Checkpoint,
+    GLMClassifier,
     OptimisticPerceptron,
-    ReflectronClassifier,
     ReflectronRegressor,
     save_model,
 )
@@ -26,7 +26,7 @@ FAR = np.abs(SCORES) > 0.5
 
 LEARNERS = {
     "reflectron": (ReflectronRegressor("logit", random_state=0), X, 1 / (1 + np.exp(-SCORES))),
-    "reflectron of classes": (ReflectronClassifier(random_state=0, max_iter=25), X, KINDS),
+    "reflectron of classes": (GLMClassifier(random_state=0, max_iter=25), X, KINDS),
     "perceptron": (OptimisticPerceptron(max_iter=30), X, KINDS),
     "auto": (OptimisticPerceptron("auto", stop="margin"), X[FAR], SCORES[FAR] > 0),
     "accelerated": (OptimisticPerceptron("accelerated", max_iter=15), X, KINDS),

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tunefree import OptimisticPerceptron, ReflectronClassifier, ReflectronRegressor, open_source
+from tunefree import (
+    GLMClassifier,
+    OptimisticPerceptron,
+    ReflectronClassifier,
+    ReflectronRegressor,
+    open_source,
+)
 from tunefree.constraints import L1Ball
 from tunefree.engine.order import hashed_visits, row_hash
 from tunefree.learners.reflectron.mirror import NONE
@@ -113,7 +119,7 @@ def test_what_a_batch_learner_cannot_learn_from_is_said():
     with pytest.raises(ValueError, match="solver='flow' needs all rows in memory"):
         ReflectronRegressor("logit", solver="flow").fit_source((DENSE, MEANS))
     with pytest.raises(ValueError, match="only one class"):
-        ReflectronClassifier().fit_source((DENSE, np.zeros(ROWS)))
+        GLMClassifier().fit_source((DENSE, np.zeros(ROWS)))
     with pytest.raises(ValueError, match="no row with a positive weight"):
         ReflectronRegressor("logit").fit_source((DENSE, MEANS, np.zeros(ROWS)))
 

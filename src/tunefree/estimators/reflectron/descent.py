@@ -22,12 +22,6 @@ from tunefree.engine.sources import open_source
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, runner
 from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
-from tunefree.estimators.reflectron.family_selection import (
-    MOST_COLUMNS,
-    FamilySelection,
-    held_out,
-    with_default_geometries,
-)
 from tunefree.estimators.reflectron.problem import (
     Among,
     Columns,
@@ -38,7 +32,6 @@ from tunefree.estimators.reflectron.problem import (
     Survey,
     Surveyed,
     Terms,
-    bound,
     check_theorems,
     coded,
     combinations,
@@ -52,11 +45,20 @@ from tunefree.estimators.reflectron.problem import (
 )
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
 from tunefree.families import Family, Matching
-from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror
+from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror, bound
 from tunefree.links import LINKS, check_increasing, target_margin
 from tunefree.potentials import Euclidean
 from tunefree.protocols import Average, AverageWithin, Link, Seed
 from tunefree.robust import drop_outliers, within_limits
+from tunefree.select.families import (
+    MOST_COLUMNS,
+    Task,
+    held_out,
+    n_pilot_rows,
+    select_family,
+    with_default_geometries,
+    with_first_step,
+)
 
 # Of fewer distinct rows none are held out.
 _FEWEST_ROWS = 2
@@ -331,20 +333,62 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
                 for b in batches
             ]  # fmt: skip
         if learner.family is not None:
-            made = FamilySelection(self, problem, columns, batches, start, learner).fitted()
-            fitted, learner, state = made
+            learner, task = self._selection(problem, learner, columns, batches, start)
+            fitted, learner, state = select_family(learner, task)
         else:
-            k, source = batches[0].targets.shape[1], Batches(tuple(batches))
+            source, k = Batches(tuple(batches)), problem.targets.shape[1]
             fitted, state = self._descended(learner, source, columns, start, k, problem.X.dtype)
         self.link_, self.family_ = learner.link, learner.family or Matching()
         # Of held-out rows, or of validation rows, which no member learned.
         batch = batches[-1]
         held = np.flatnonzero(np.broadcast_to(batch.held, len(batch.targets)) != NONE)
+        now = batch.design.apply(np.ascontiguousarray(fitted.theta.T)) + fitted.offset
+        self._check_indices(now, batch)
         if len(held) and not np.ndim(getattr(self.family_, "levels", 0)):
             s = held_out(learner, state, batch)[held]
-            now = batch.design.apply(np.ascontiguousarray(fitted.theta.T)) + fitted.offset
             fitted, self.held_out_ = self._evaluated(fitted, s, batch, held, now, problem.terms)
         return columns, fitted
+
+    def _selection(self, problem, learner, columns, batches, start):
+        """The learner with all geometries that compete, and the `Task` of choosing."""
+        batch, shape = batches[0], (batches[0].design.shape[0], problem.width)
+        learner = self._with_geometries(learner, shape)
+        n_pilot = n_pilot_rows(learner, shape) if problem.validation is None else 0
+        pilot = None
+        if n_pilot:
+            rows = problem.rows[:n_pilot]
+            pilot = self._batch(
+                columns, problem.X[rows], batch.targets[:n_pilot], batch.weights[:n_pilot],
+                batch.held[:n_pilot], None if batch.offset is None else batch.offset[:n_pilot],
+            )  # fmt: skip
+
+        def start_with(link):
+            if link is learner.link:
+                return start
+            return self._start((problem.family, link), columns, batch, problem.members)
+
+        def descend(learner, start, batches, most):
+            source, k = Batches(tuple(batches)), problem.targets.shape[1]
+            return self._descended(
+                learner, source, columns, start, k, problem.X.dtype, most=most
+            )  # fmt: skip
+
+        link = self.link if self._learns_link() else None
+        return learner, Task(batches, pilot, link, start_with, descend)
+
+    def _with_geometries(self, learner, shape):
+        """The learner with the default geometries, unless these are named."""
+        named = not isinstance(self.potential, str) or self.potential != "auto"
+        if named or self.per_output:
+            return learner
+        return with_default_geometries(learner, shape)
+
+    def _learns_link(self):
+        """Whether the link is chosen or learned."""
+        return False
+
+    def _check_indices(self, s, batch):
+        """Warn if the fitted indices of rows show that there is no best model."""
 
     def _evaluated(self, fitted, s, batch, held, now, terms):
         """The result, shrunk if that is better for held-out rows, and held-out predictions.
@@ -601,8 +645,8 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         if not learns:
             start = self._start((family, link), columns, folds, learner.members)
         if learner.family is not None:
-            shape = rows.rows, rows.width
-            learner = with_default_geometries(self, learner, shape, start[1], means.shape[1])
+            learner = self._with_geometries(learner, (rows.rows, rows.width))
+            learner = with_first_step(learner, start[1], means.shape[1])
             learner = learner._replace(configurations=bound(
                 learner.configurations, source, None, float(survey.weight.sum())
             ))  # fmt: skip

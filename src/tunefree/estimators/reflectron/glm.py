@@ -1,5 +1,6 @@
 """Generalized linear models: families, links, exposures, inference."""
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from tunefree.estimators.reflectron.descent import (
 from tunefree.estimators.reflectron.problem import coded, link_range, with_indicators
 from tunefree.estimators.reflectron.regression import MirrorRegressor
 from tunefree.estimators.uncertainty_mixins import CoefficientInferenceMixin
-from tunefree.families import FAMILIES, OF_CLASSES, Family, Matching, Ordinal, family_of
+from tunefree.families import FAMILIES, OF_CLASSES, Binomial, Family, Matching, Ordinal, family_of
 from tunefree.links import LINKS, Exp, target_margin
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
 from tunefree.robust import limits_of_columns, limits_of_predictions, shrinkage_factor
@@ -360,6 +361,22 @@ class GLMRegressor(_Inference, MirrorRegressor):
         predictions, y = exposure * predictions[at], exposure * y[at]
         unit = self._deviation(predictions, exposure)
         return fitted, base.held_out_predictions(predictions, y, w, unit=unit)
+
+    def _check_indices(self, s, batch):
+        """Warn if all successes lie above all failures along the fitted coefficients."""
+        y = batch.targets[:, 0]
+        free = isinstance(self.family_, Binomial) and self.constraint is None
+        if not free or not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
+            return
+        s = s[:, 0] if batch.offset is None else s[:, 0] + batch.offset
+        gap = s[y == 1.0].min() - s[y == 0.0].max()
+        if gap > 0.0:
+            warnings.warn(
+                "The rows are separable: along coef_ every success lies above every failure, by "
+                f"{gap:.3g}. The likelihood has no maximum, and the size of coef_ depends on when "
+                "held-out rows stopped the fit: give constraint=LpBall(2, radius) to bound it.",
+                UserWarning, stacklevel=7,
+            )  # fmt: skip
 
     def _deviation(self, mean, exposure):
         """The standard deviation of targets with these means, up to a factor: Pearson's unit."""

@@ -272,19 +272,6 @@ def in_units(configurations, columns):
     return tuple(out)
 
 
-def bound(configurations, design, weights, total=None):
-    """The configurations; potentials with a metric get that of these rows, of `total` weight."""
-    unbound = [c.potential for c in configurations if hasattr(c.potential, "bound")]
-    if not unbound:
-        return configurations
-    moments = np.asarray(design.gram(weights), dtype=np.float64)
-    first = unbound[0].bound(moments, float(weights.sum()) if total is None else total)
-    return tuple(
-        c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
-        for c in configurations
-    )
-
-
 def _beta(potential):
     """The beta of a hypentropy of entries, groups or singular values; 0 of other potentials."""
     of = getattr(potential, "of", getattr(potential, "base", potential))

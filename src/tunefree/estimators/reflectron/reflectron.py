@@ -174,7 +174,8 @@ class ReflectronRegressor(_Settings, MirrorRegressor):
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Expected targets, shape (n_samples,) or (n_samples, n_targets)."""
-        mean = np.asarray(self.link_.mean(self._margins(X)))
+        margins = self._margins(X)
+        mean = np.asarray(self.link_.mean(margins))
         mean = mean.astype(self.coef_.dtype, copy=False)
         return mean[:, 0] if self.coef_.ndim == 1 else mean
 

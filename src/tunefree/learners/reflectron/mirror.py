@@ -121,6 +121,19 @@ def of_singular_values(potential, constraint):
     return ball and isinstance(potential, Euclidean)
 
 
+def bound(configurations, design, weights, total=None):
+    """The configurations; potentials with a metric get that of these rows, of `total` weight."""
+    unbound = [c.potential for c in configurations if hasattr(c.potential, "bound")]
+    if not unbound:
+        return configurations
+    moments = np.asarray(design.gram(weights), dtype=np.float64)
+    first = unbound[0].bound(moments, float(weights.sum()) if total is None else total)
+    return tuple(
+        c._replace(potential=c.potential.like(first)) if hasattr(c.potential, "bound") else c
+        for c in configurations
+    )
+
+
 class Batch(NamedTuple):
     """A block of rows, targets of shape (n, k) and weights for batch learners.
 

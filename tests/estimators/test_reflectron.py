@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tunefree import ReflectronClassifier, ReflectronRegressor
+from tunefree import GLMClassifier, GLMRegressor, ReflectronClassifier, ReflectronRegressor
 from tunefree.constraints import Box, L1Ball, NonNegative, NuclearBall
 from tunefree.estimators.reflectron.problem import Columns
 from tunefree.learners.reflectron.mirror import Mirror
@@ -18,7 +18,7 @@ from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy, Spectral
 
 
 @pytest.mark.filterwarnings("default")
-@parametrize_with_checks([ReflectronRegressor(link="identity", max_iter=200)])
+@parametrize_with_checks([ReflectronRegressor(max_iter=200), GLMRegressor(max_iter=200)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -33,7 +33,8 @@ def _sparse_problem(n=200, d=40, seed=0, outputs=1):
 
 
 def _logit(**parameters):
-    return ReflectronRegressor(**{"link": "logit", "random_state": 0} | parameters)
+    settings = {"link": "logit", "random_state": 0} | parameters
+    return ReflectronRegressor.with_settings(**settings)
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -90,9 +91,11 @@ def test_the_fit_is_the_priors_projection_onto_the_interpolating_predictors():
     y = np.clip(y, 0.05, 0.95)
     prior = np.random.default_rng(2).uniform(-0.5, 0.5, 40)
     model = _logit(
-        potential="euclidean", init=prior, fit_intercept=False, standardize=False,
+        potential="euclidean", fit_intercept=False, standardize=False, warm_start=True,
         validation_fraction=0.0, patience=10**6, max_iter=3000,
-    ).fit(X, y)  # fmt: skip
+    )  # fmt: skip
+    model.coef_, model.intercept_ = prior, 0.0
+    model.fit(X, y)
     margins = np.log(y / (1.0 - y))
     expected = prior + np.linalg.pinv(X) @ (margins - X @ prior)
     assert np.allclose(model.coef_, expected, rtol=1e-6, atol=1e-8)
@@ -186,7 +189,7 @@ def test_classification_of_raw_data(load, least):
     order = np.random.default_rng(0).permutation(len(y))
     X, y, cut = X[order], y[order], int(0.7 * len(y))
     names = np.array(["a", "b", "c"])[y]
-    model = ReflectronClassifier(random_state=0).fit(X[:cut], names[:cut])
+    model = GLMClassifier(random_state=0).fit(X[:cut], names[:cut])
     assert model.score(X[cut:], names[cut:]) >= least
     p = model.predict_proba(X[cut:])
     assert np.allclose(p.sum(axis=1), 1.0) and (p >= 0.0).all()
@@ -210,26 +213,15 @@ def test_regression_of_raw_data():
     assert model.score(X[300:], y[300:]) > 0.45
 
 
-def test_warm_start_goes_on_and_init_is_where_it_starts():
+def test_warm_start_goes_on_from_the_last_coefficients():
     X, y, _ = _sparse_problem()
     parameters = {"potential": "euclidean", "validation_fraction": 0.0, "patience": 1000}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        long = _logit(max_iter=300, **parameters).fit(X, y)
-        short = _logit(max_iter=30, warm_start=True, **parameters).fit(X, y)
-        first = short.trace_["risk"][-1, 0]
-        short.fit(X, y)
-        begun = _logit(max_iter=1, init=long.coef_, **parameters).fit(X, y)
-    assert short.trace_["risk"][0, 0] == pytest.approx(first, rel=1e-9)
-    assert np.allclose(begun.coef_, long.coef_, rtol=1e-9)
-
-
-def test_the_path_is_kept_on_request():
-    X, y, _ = _sparse_problem()
-    model = _logit(keep_path=True, max_iter=20).fit(X, y)
-    passes, configurations = model.trace_["risk"].shape
-    assert model.coef_path_.shape == (passes, configurations, 1, 40)
-    assert not hasattr(_logit(max_iter=20).fit(X, y), "coef_path_")
+        model = _logit(max_iter=30, warm_start=True, **parameters).fit(X, y)
+        first = model.trace_["risk"][-1, 0]
+        model.fit(X, y)
+    assert model.trace_["risk"][0, 0] == pytest.approx(first, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -240,18 +232,12 @@ def test_the_path_is_kept_on_request():
         ({"potential": [Euclidean(), 3]}, "has no inverse"),
         ({"constraint": "l3"}, "is none of l1, l2"),
         ({"step": 0.0}, "neither 'auto' nor a positive number"),
-        ({"weight": "slope"}, "give a number as step"),
-        ({"weight": 2, "step": 0.1}, "none of None, 'slope', a function"),
         ({"validation_fraction": 1.0}, r"nor in \[0, 1\)"),
         ({"validation_fraction": 0.0}, "needs rows held out"),
         ({"max_iter": 0}, "not a positive integer"),
         ({"patience": 1.5}, "not a positive integer"),
         ({"potential": "entropy", "constraint": "l1"}, "There is no rule"),
         ({"potential": "entropy", "constraint": Box()}, "There is no rule"),
-        (
-            {"potential": "euclidean", "init": np.zeros((2, 40))},
-            "init has 80 numbers",
-        ),
     ],
 )
 def test_bad_parameters_are_refused_in_one_sentence(parameters, message):
@@ -284,15 +270,17 @@ def test_hypentropy_comes_up_from_a_tiny_beta(beta, constraint):
     rng, theta = np.random.default_rng(5), np.array([2.0, -1.0, 1.5, 1.0] + 16 * [0.0])
     X = rng.uniform(-1.0, 1.0, (500, 20))
     y = 1.0 / (1.0 + np.exp(-X @ theta))
-    model = ReflectronRegressor("logit", Hypentropy(beta), constraint).fit(X, y)
+    model = ReflectronRegressor("logit", potential=Hypentropy(beta), constraint=constraint).fit(
+        X, y
+    )
     assert np.abs(model.coef_ - theta).max() < 1e-5
 
 
 _WIDE_FITS = [
-    (ReflectronClassifier(), 2),
-    (ReflectronClassifier(), 3),
-    (ReflectronRegressor(potential=Hypentropy(1e-4), keep_path=True), 2),
-    (ReflectronRegressor(family="poisson", standardize=False), 4),
+    (GLMClassifier(), 2),
+    (GLMClassifier(), 3),
+    (GLMRegressor(potential=Hypentropy(1e-4)), 2),
+    (GLMRegressor(family="poisson", standardize=False), 4),
 ]
 
 
@@ -326,20 +314,18 @@ def test_columns_without_an_entry_cost_nothing_and_change_nothing(model, levels,
     np.testing.assert_allclose(fitted.intercept_, whole.intercept_, **close)
     assert np.abs(fitted.coef_).max() > 0.0
     assert not np.delete(fitted.coef_, places, axis=-1).any()
-    if model.keep_path:
-        np.testing.assert_allclose(fitted.coef_path_, whole.coef_path_, **close)
 
 
 @pytest.mark.parametrize(
     "parameters",
     [
         {"potential": "entropy"},
-        {"init": np.full(3000, 0.1)},
+        {"warm_start": True},
         {"constraint": L1Ball(1.0)},
         {"step": "theorem-5.2"},
     ],
 )
 def test_columns_without_an_entry_are_learned_where_their_coefficients_may_move(parameters):
     X, margin, _ = _wide()
-    model = ReflectronClassifier(**({"potential": "euclidean"} | parameters))
-    assert model._among(X, model._check()[1]) is None
+    model = ReflectronClassifier.with_settings(**({"potential": "euclidean"} | parameters))
+    assert model._among(X, model._setup(model._law()).configurations) is None

@@ -1,4 +1,4 @@
-"""The Reflectron learns a family in rounds: coefficients, then parameters of the family or a link.
+"""The family, the link and the geometry of a generalized linear model, chosen in rounds.
 
 First several geometries compete, with the family's own link. Their indices (linear predictors) of
 held-out rows determine unknown parameters of the family (a power, a scale), or a link; then the
@@ -12,17 +12,15 @@ Source: Kakade, Kalai, Kanade and Shamir 2011 (Isotron and SLISOTRON: a monotone
 index alternates with the step); the rest is this library's.
 """
 
-import warnings
+from collections.abc import Callable
 from itertools import islice, product
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.isotonic import isotonic_regression
 
-from tunefree.engine.run import Batches
-from tunefree.estimators.reflectron.problem import bound, is_kernel
-from tunefree.families import Binomial, Family
-from tunefree.learners.reflectron.mirror import Configuration
+from tunefree.families import Family
+from tunefree.learners.reflectron.mirror import Configuration, bound
 from tunefree.links import Learned
 from tunefree.potentials import Whitened
 
@@ -122,28 +120,38 @@ def monotone(base, family, points, n_knots, by_rise=False):
         values = _increasing(values + (wanted - found), sums)
 
 
-def with_default_geometries(model, learner, shape, offset, k):
-    """The learner of a family with all competing geometries, and the first step.
+def with_default_geometries(learner, shape):
+    """The learner with the geometries that compete by default.
 
-    `shape` counts rows and columns, and `offset` has the intercepts of the start, if any. With many
-    rows a column sparsity makes no difference, and `Whitened` alone competes. The step is the
-    inverse of the mean curvature at the start.
+    `shape` counts rows and columns. With many rows a column sparsity makes no difference, and
+    `Whitened` alone competes.
     """
-    configurations, (n, d) = list(learner.configurations), shape
-    named = isinstance(model.potential, str) and model.potential == "auto"
+    configurations, (n, d) = learner.configurations, shape
     plain = all(c.constraint is None and c.step is None for c in configurations)
-    natural = named and plain and d <= MOST_COLUMNS and not is_kernel(model.feature_map)
-    if natural and not model.per_output:
-        more = [Configuration(p) for p in NATURAL]
-        is_small = learner.last or n < _MANY * d
-        configurations = configurations + more if is_small else more
+    if not plain or d > MOST_COLUMNS:
+        return learner
+    whitened = tuple(Configuration(p) for p in NATURAL)
+    is_small = learner.last or n < _MANY * d
+    return learner._replace(configurations=configurations + whitened if is_small else whitened)
+
+
+def n_pilot_rows(learner, shape):
+    """How many rows geometries compete on first; 0 if on all rows."""
+    n, d = shape
+    n_pilot = max(_PILOT, _PILOT_A_COLUMN * d)
+    natural = learner.configurations[-1].potential == NATURAL[-1]
+    return n_pilot if natural and n * d > _LARGE and n > 2 * n_pilot else 0
+
+
+def with_first_step(learner, offset, k):
+    """The learner with the inverse of the mean curvature at the start as its first step.
+
+    `offset` has the intercepts of the start, if any, and k counts outputs.
+    """
     s = np.zeros((1, k)) if offset is None else np.reshape(offset, (-1, k))
     with np.errstate(all="ignore"):
         mean = float(np.mean(learner.family.curvature(learner.link, s)))
-    return learner._replace(
-        configurations=tuple(configurations),
-        first_step=1.0 / mean if 0.0 < mean < np.inf else 1.0,
-    )
+    return learner._replace(first_step=1.0 / mean if 0.0 < mean < np.inf else 1.0)
 
 
 def margins(learner, state, batches):
@@ -171,19 +179,47 @@ def _is_better(costs, others, weights):
     return mean > np.sqrt(np.square(weights) @ np.square(gain - mean)) / weights.sum()
 
 
-class FamilySelection:
-    """One fit; `model` is the estimator, `learner` its batch learner."""
+class Selected(NamedTuple):
+    """What was chosen: the `Fitted` result, the learner that found it, and its last state."""
 
-    def __init__(self, model, problem, columns, batches, start, learner):
-        self.model, self.problem, self.columns = model, problem, columns
-        self.batches, self.start, self.learner = batches, start, learner
-        self.k = batches[0].targets.shape[1]
-        learned = isinstance(model.link, str) and model.link in ("learned", "auto")
-        self.link = model.link if learned else None
+    fitted: Any
+    learner: Any
+    state: Any
+
+
+class Task(NamedTuple):
+    """What there is to choose from, and how to learn.
+
+    `batches` are the rows and, if given, the validation rows; `pilot` are some of many rows, or
+    None. `descend` is a function of (learner, start, batches, most passes), which returns a
+    `Fitted` result and the last state; `start_with` is a function of a link, which returns
+    coefficients and intercepts to start from.
+    """
+
+    batches: list
+    pilot: Any
+    link: str | None  # 'learned' or 'auto'; None keeps the learner's
+    start_with: Callable
+    descend: Callable
+
+
+def select_family(learner, task):
+    """The `Selected` family, link and geometry.
+
+    `learner` has a family with a link, and the geometries that compete.
+    """
+    return _Selection(learner, task).selected()
+
+
+class _Selection:
+    """The rounds of one selection."""
+
+    def __init__(self, learner, task):
+        self.learner, self.task, self.batches = learner, task, task.batches
         self.board, self.courses = [], []
 
-    def fitted(self):
-        """The `Fitted` result, the learner that found it, and its last state."""
+    def selected(self):
+        """The result after all rounds."""
         y, w = self.batches[0].targets, self.batches[0].weights
         family = self.learner.family
         learns = type(family).learned is not Family.learned
@@ -194,68 +230,35 @@ class FamilySelection:
         for _ in range(_ROUNDS if learns else 0):
             mean = self.learner.family.clipped(self.learner.link.mean(self._held_out(state)))
             state = self._go_on(state, family=family.learned(y, mean, w))
-        if self.link is not None:
+        if self.task.link is not None:
             state = self._linked(state)
         fitted = self._joined(state)
-        if isinstance(family, Binomial) and not is_classifier(self.model):
-            self._warn_separable(state)
         if hasattr(family, "levels"):  # corrects the shift due to smoothing
             s = self._held_out(state)
             fitted = fitted._replace(offset=fitted.offset + family.start(y - s, w))
-        return fitted, self.learner, state
-
-    def _warn_separable(self, state):
-        """Warn if all successes lie above all failures along the fitted coefficients."""
-        learner, y = self.learner, self.batches[0].targets[:, 0]
-        bounded = learner.configurations[learner.chosen(state)].constraint is not None
-        if bounded or not np.isin(y, (0.0, 1.0)).all() or y.min() == y.max():
-            return
-        s = self._margins(learner, state)[0][:, 0, 0]
-        gap = s[y == 1.0].min() - s[y == 0.0].max()
-        if gap > 0.0:
-            warnings.warn(
-                "The rows are separable: along coef_ every success lies above every failure, by "
-                f"{gap:.3g}. The likelihood has no maximum, and the size of coef_ depends on when "
-                "held-out rows stopped the fit: give constraint=LpBall(2, radius) to bound it.",
-                UserWarning, stacklevel=8,
-            )  # fmt: skip
+        return Selected(fitted, self.learner, state)
 
     # ---------------------------------------------------------------- runs of the batch learner
 
     def _course(self, learner, start, batches=None, most=None):
         """Learn from a start; the last state."""
         batches = self.batches if batches is None else batches
-        fitted, state = self.model._descended(
-            learner, Batches(tuple(batches)), self.columns, start, self.k, self.problem.X.dtype,
-            most=most,
-        )  # fmt: skip
+        fitted, state = self.task.descend(learner, start, batches, most)
         self.courses.append((fitted, [c.potential for c in learner.configurations]))
         self.learner = learner
         return state
 
     def _race(self):
         """The state after geometries have competed, with many rows on some of them first."""
-        model, problem, batch = self.model, self.problem, self.batches[0]
-        n, d = batch.design.shape
-        learner = with_default_geometries(
-            model, self.learner, (n, problem.width), self.start[1], self.k
-        )
-        natural = learner.configurations[-1].potential == NATURAL[-1]
-        n_pilot = max(_PILOT, _PILOT_A_COLUMN * d)
-        pilot = batch
-        is_large = n * d > _LARGE and n > 2 * n_pilot and problem.validation is None
-        if is_large and natural:
-            rows = problem.rows[:n_pilot]
-            pilot = model._batch(
-                self.columns, problem.X[rows], batch.targets[:n_pilot],
-                batch.weights[:n_pilot], batch.held[:n_pilot],
-                None if batch.offset is None else batch.offset[:n_pilot],
-            )  # fmt: skip
+        task, batch = self.task, self.batches[0]
+        start, k = task.start_with(self.learner.link), batch.targets.shape[1]
+        learner = with_first_step(self.learner, start[1], k)
+        pilot = batch if task.pilot is None else task.pilot
         learner = learner._replace(
             configurations=bound(learner.configurations, pilot.design, pilot.weights)
         )
         if pilot is batch:
-            state = self._course(learner, self.start)
+            state = self._course(learner, start)
             self.board = self.courses[-1][0].board
             return state
         # The first step is one of Fisher scoring, although columns of levels vary little.
@@ -263,7 +266,7 @@ class FamilySelection:
             patience=min(learner.patience, _FIRST_PATIENCE),
             first_step=learner.first_step * learner.configurations[-1].potential.unit,
         )
-        state = self._course(learner._replace(tol=_COARSE * learner.tol), self.start, [pilot])
+        state = self._course(learner._replace(tol=_COARSE * learner.tol), start, [pilot])
         self.board = self.courses[-1][0].board
         c = learner.chosen(state)
         margins = self._margins(learner, state, [pilot])[0][:, 0]
@@ -367,12 +370,9 @@ class FamilySelection:
             folds := self._folds(self.learner, state), [self.learner.link] * len(folds)
         )
         closed = self.learner, state, costs
-        if self.link == "auto":
-            family = self.learner.family
-            for link in family.others:
-                start = self.model._start(
-                    (family, link), self.columns, self.batches[0], self.problem.members
-                )
+        if self.task.link == "auto":
+            for link in self.learner.family.others:
+                start = self.task.start_with(link)
                 c = closed[0].chosen(closed[1])
                 learner = closed[0]._replace(
                     link=link, configurations=(closed[0].configurations[c],)
@@ -396,7 +396,7 @@ class FamilySelection:
             if not worth:
                 break
         learner, state, link, _, found = best
-        if link is not None and self.link == "auto":
+        if link is not None and self.task.link == "auto":
             if not _is_better(found, closed[2], weights):
                 learner, state, link = closed[0], closed[1], None
         self.learner = learner if link is None else learner._replace(link=link)
