@@ -675,7 +675,12 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
 
     def _stream_rule(self):
         """The rule of `partial_fit`."""
-        return self._rule(self._setup(self._law(), stochastic=True), self._most_passes())
+        setup = self._setup(self._stream_law(), stochastic=True)
+        return self._rule(setup, self._most_passes())
+
+    def _stream_law(self):
+        """The family and the link of `partial_fit`."""
+        return self._law()
 
     def _learn(self, X, targets, weights, flat, is_open=False):
         """Learn from the next rows of a stream; an open stream has one more output."""
@@ -806,7 +811,7 @@ def stochastic_weight(family, link):
 def is_streamed(estimator):
     """Whether rows may come in chunks; an AttributeError says why not."""
     try:
-        stochastic_weight(*estimator._law())
+        stochastic_weight(*estimator._stream_law())
     except ValueError as refusal:
         raise AttributeError(str(refusal)) from None
     return True

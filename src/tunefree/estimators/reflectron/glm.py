@@ -237,6 +237,11 @@ class GLMRegressor(_Inference, MirrorRegressor):
         _check_link(link, family, self.link)
         return family, link
 
+    def _stream_law(self):
+        if self._learns_link():
+            raise ValueError(f"link={self.link!r} is learned by fit: name a link for a stream.")
+        return self._law()
+
     @report_progress
     def fit(
         self,
