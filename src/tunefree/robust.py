@@ -335,21 +335,20 @@ def drop_outliers(X, targets, rows, given, *, learned=False):
     out = []
     for part, user_array, name in zip((X, targets), given, ("X", "y"), strict=True):
         filtered = clip_outliers(part, rows, far=FAR)
-        if filtered is not part:
-            _warn(part, filtered, user_array, learned, name)
+        warn_of_changes(part, filtered, user_array, name, learned)
         out.append(part if learned else filtered)
     return out
 
 
-def _warn(part, filtered, user_array, learned, name):
-    """Warn of the entries that a filter has changed."""
-    odd = odd_entries(part, filtered, name)
+def warn_of_changes(part, filtered, user_array, name, learned=False, level=8):
+    """Warn of the entries that a filter has changed; `user_array` has the row's number."""
+    odd = None if filtered is part else odd_entries(part, filtered, name)
     if odd is None:
         return
     column = user_array[:, [odd.column]]
     column = column.toarray() if sparse.issparse(user_array) else column
     row = int(np.flatnonzero(column[:, 0] == odd.value)[0])
-    warn_of([odd], f"row {row} and column {odd.column}, counted from 0", learned)
+    warn_of([odd], f"row {row} and column {odd.column}, counted from 0", learned, level)
 
 
 class Odd(NamedTuple):

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_diabetes
 
 from tunefree import (
     KernelPiSTOLClassifier,
@@ -16,6 +17,7 @@ from tunefree import (
     PiSTOLRegressor,
     ReflectronRegressor,
     RidgePathRegressor,
+    TuneFreeRegressor,
     robust,
 )
 from tunefree.robust import OutlierFilter, clip_outliers
@@ -127,6 +129,37 @@ def test_an_absurd_row_costs_learners_of_dense_rows_at_most_a_twentieth(estimato
     clean = estimator(random_state=0).fit(X, y).score(X_test, y_test)
     model = estimator(random_state=0).fit(np.insert(X, 5, odd, axis=0), np.insert(y, 5, label))
     assert model.score(X_test, y_test) >= 0.95 * clean
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("value", [1e30, -1e30, 1e12])
+def test_an_extreme_target_costs_the_stack_a_twentieth_at_most(value, n_outputs, weighted):
+    X, targets = load_diabetes(return_X_y=True, scaled=False)
+    targets = np.column_stack([targets, X[:, 2] + 0.1 * targets])[:, :n_outputs]
+    X, targets, X_test, targets_test = X[:300], targets[:300], X[300:], targets[300:]
+    weights = np.random.default_rng(0).integers(1, 4, 301) if weighted else np.ones(301)
+    model = TuneFreeRegressor(random_state=0).fit(X, targets, weights[:300])
+    clean = model.score(X_test, targets_test)
+    odd = np.vstack([targets, targets[:1]])
+    odd[300, 0] = value
+    with pytest.warns(UserWarning, match="row 300 and column 0") as found:
+        model.fit(np.vstack([X, X[:1]]), odd, weights)
+    assert [warning.filename for warning in found] == [__file__]
+    assert model.score(X_test, targets_test) >= 0.95 * clean
+    assert np.isfinite(model.risk_interval_).all()
+
+
+def test_an_extreme_count_costs_the_stack_of_deviances_a_twentieth_at_most():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = rng.poisson(np.exp(0.5 * X[:, 0] + 1.0)).astype(float)
+    model = TuneFreeRegressor(("linear",), loss="poisson", random_state=0).fit(X[:300], y[:300])
+    clean = model.score(X[300:], y[300:])
+    y[7] = 1e30
+    with pytest.warns(UserWarning, match="row 7 and column 0"):
+        model.fit(X[:300], y[:300])
+    assert model.score(X[300:], y[300:]) >= 0.95 * clean
 
 
 def test_a_solver_by_its_name_learns_what_it_is_given():

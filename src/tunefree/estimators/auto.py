@@ -36,6 +36,7 @@ from tunefree.learners.kernel.geometry import n_permuted_rows
 from tunefree.links import LINKS
 from tunefree.preprocessing import TablePreprocessor
 from tunefree.protocols import MatrixLike, Seed, TargetLike
+from tunefree.robust import EXTREME, clip_outliers, warn_of_changes
 from tunefree.select.bandwidths import PRESELECTION
 from tunefree.select.candidates import (
     FEW_ROWS,
@@ -513,6 +514,14 @@ def _parts_of(estimator, y, groups):
     return parts
 
 
+class Distinct(NamedTuple):
+    """Distinct rows in random order, with their total weights, and the seed of the order."""
+
+    rows: np.ndarray
+    totals: np.ndarray
+    seed: int
+
+
 class ToModelRows(NamedTuple):
     """Transforms the user's rows to those of a model of the stack."""
 
@@ -619,14 +628,17 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
             return limits, table, Z, y, weights, blocks
         return limits, table, Z[kept], y[kept], weights[kept], blocks
 
-    def _fit_stack(self, limits, table, X, y, labels, weights, groups, strata, score, n_outputs):
-        """Evaluate the candidates, stack them, and fit those in the stack on all rows."""
-        start, seed = time.perf_counter(), seed_of(self.random_state)
-        scorer = None if self.scoring is None else check_scoring(self, self.scoring)
-        affine = not sparse.issparse(X)
+    def _distinct_rows(self, X, labels, weights, groups):
+        """The `Distinct` rows of X, their labels and their groups."""
+        affine, seed = not sparse.issparse(X), seed_of(self.random_state)
         if groups is not None:
             labels = np.column_stack([labels, groups])
-        rows, totals = hashed_visits(X, labels, weights, seed, affine=affine).unique()
+        return Distinct(*hashed_visits(X, labels, weights, seed, affine=affine).unique(), seed)
+
+    def _fit_stack(self, limits, table, X, y, distinct, groups, strata, score, n_outputs):
+        """Evaluate the candidates, stack them, and fit those in the stack on all rows."""
+        start, (rows, totals, seed) = time.perf_counter(), distinct
+        scorer = None if self.scoring is None else check_scoring(self, self.scoring)
         X, y, strata = X[rows], y[rows], strata[rows]
         groups, splits = None if groups is None else groups[rows], None
         if self.cv is not None and groups is not None:
@@ -791,10 +803,11 @@ class _TuneFree(FitsSums, CallbackSupport, BaseEstimator):
                 one.set_params(budget=None)
             if getattr(self, "class_weight", None) is not None:  # the totals include it
                 one.set_params(class_weight=None)
-            one.fit(
-                _safe_indexing(X, rows[train]), _safe_indexing(y, rows[train]), totals[train],
-                groups=None if groups is None else groups[train],
-            )  # fmt: skip
+            with ignore_outlier_warnings():
+                one.fit(
+                    _safe_indexing(X, rows[train]), _safe_indexing(y, rows[train]), totals[train],
+                    groups=None if groups is None else groups[train],
+                )  # fmt: skip
             held = _safe_indexing(X, rows[out]), _safe_indexing(y, rows[out])
             self.copies_.append((one, self._copy_held_out(one, *held, totals[out])))
 
@@ -1255,7 +1268,8 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
         weights = base.balanced(self.class_weight, self.classes_, codes, weights)
         k, labels = len(self.classes_), codes[:, None].astype(float)
         score, outputs = Classes(k), 1 if k == 2 else k
-        self._fit_stack(limits, table, Z, codes, labels, weights, groups, codes, score, outputs)
+        distinct = self._distinct_rows(Z, labels, weights, groups)
+        self._fit_stack(limits, table, Z, codes, distinct, groups, codes, score, outputs)
         self._cross_fit(X, y, sample_weight)
         return self
 
@@ -1352,6 +1366,11 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
     ValueError
         For infinite values, missing targets, weights that are all zero.
 
+    Warns
+    -----
+    UserWarning
+        For a target 10,000 times as far from the middle as any other: the median replaces it.
+
     References
     ----------
     The rule is in docs/selection.md.
@@ -1435,8 +1454,12 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
             X, y, sample_weight, groups, multi_output=True, numeric=True
         )
         y_kept = np.asarray(y_kept, dtype=np.float64)
-        targets = y_kept.reshape(len(y_kept), -1)
-        spread = np.ones(1)
+        given = y_kept.reshape(len(y_kept), -1)
+        distinct = self._distinct_rows(Z, given, weights, groups)
+        targets = clip_outliers(given, distinct.rows, EXTREME)
+        every = np.asarray(y, dtype=np.float64).reshape(-1, given.shape[1])
+        warn_of_changes(given, targets, every, "y", level=5)
+        y_kept, spread = targets.reshape(y_kept.shape), np.ones(1)
         if targets.shape[1] > 1:
             variance = np.average(np.square(targets - targets.mean(axis=0)), axis=0)
             spread = np.where(variance > 0.0, variance, 1.0) * targets.shape[1]
@@ -1450,7 +1473,7 @@ class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _Tu
             y_kept, low = targets[:, 0], np.array([score.least])
         self.prediction_limits_ = low, high
         outputs = targets.shape[1]
-        self._fit_stack(limits, table, Z, y_kept, targets, weights, groups, strata, score, outputs)
+        self._fit_stack(limits, table, Z, y_kept, distinct, groups, strata, score, outputs)
         self._cross_fit(X, y, sample_weight)
         return self
 
