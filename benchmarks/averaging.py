@@ -168,9 +168,9 @@ def newsgroups(directory, n_ridge):
     del coefs
     for n_passes in (1, 3, 10, "auto"):
         for scheme in ("tail", "last", "auto"):
-            model = RidgePathRegressor(scheme, max_iter=n_passes, scaling=False, random_state=0)
+            model = RidgePathRegressor(scheme, max_iter=n_passes, standardize=False, random_state=0)
             _, cpu, wall = timed(partial(model.fit, X, y))
-            name = f"RidgePathRegressor({scheme!r}, scaling=False), {n_passes} passes"
+            name = f"RidgePathRegressor({scheme!r}, standardize=False), {n_passes} passes"
             rows.append([name, f"{error(model.predict(X_test)):.2f}", f"{cpu:.2f}", f"{wall:.2f}"])
     model = RidgePathRegressor(random_state=0)
     _, ours, wall = timed(partial(model.fit, X, y))

@@ -33,7 +33,7 @@ def cut(values, size=250):
 SETTINGS = [
     {},
     {"fit_intercept": False},
-    {"scaling": False, "alphas": [1e3, 1.0]},
+    {"standardize": False, "alphas": [1e3, 1.0]},
 ]
 
 

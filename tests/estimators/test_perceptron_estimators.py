@@ -321,6 +321,7 @@ def test_precomputed_kernel_is_the_named_one():
         ("potential", "cubic"),
         ("step", -1.0),
         ("step", "long"),
+        ("step", "adaptive"),
         ("tol", 0.0),
         ("margin", -1.0),
         ("max_iter", 0),
@@ -347,7 +348,7 @@ def test_gamma_means_what_it_means_to_support_vector_machines(data):
     assert scaled.gamma_ == pytest.approx(1.0 / (X.shape[1] * X.var()))
     given = KernelOptimisticPerceptron(gamma=scaled.gamma_, max_iter=50).fit(X, y)
     np.testing.assert_array_equal(given.decision_function(X), scaled.decision_function(X))
-    for wrong in (None, "median", 0.0):
+    for wrong in (None, "scale", "median", 0.0):
         with pytest.raises(ValueError, match="gamma"):
             KernelOptimisticPerceptron(gamma=wrong).fit(X, y)
 
@@ -360,3 +361,13 @@ def test_a_potential_is_its_part(data, potential):
     np.testing.assert_array_equal(part.coef_, named.coef_)
     with pytest.raises(ValueError, match="potential"):
         OptimisticPerceptron(potential="simplex").fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("separator", [OptimisticPerceptron, KernelOptimisticPerceptron,
+                                       ClassicalPerceptron])  # fmt: skip
+def test_auto_is_ten_thousand_passes(separator):
+    X, y = np.array([[1.0], [1.0], [2.0]]), [0, 1, 1]
+    auto, named = (separator(**limit).fit(X, y) for limit in ({}, {"max_iter": 10_000}))
+    np.testing.assert_array_equal(auto.decision_function(X), named.decision_function(X))
+    assert auto.n_iter_ == named.n_iter_

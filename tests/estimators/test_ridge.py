@@ -56,7 +56,7 @@ def test_the_exact_path_is_ridge(n_targets, shape, intercept):
     X, y = rows(*shape, n_targets)
     weights = np.random.default_rng(1).integers(1, 4, len(y))
     alphas, coefs, intercepts = sgd_ridge_path(
-        X, y, alphas=ALPHAS, sample_weight=weights, solver="exact", scaling=False,
+        X, y, alphas=ALPHAS, sample_weight=weights, solver="exact", standardize=False,
         fit_intercept=intercept,
     )  # fmt: skip
     for k, alpha in enumerate(alphas):
@@ -69,7 +69,7 @@ def test_the_exact_path_is_ridge(n_targets, shape, intercept):
 def test_exact_scores_are_leave_one_out(shape):
     X, y = rows(*shape)
     weights = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
-    model = RidgePathRegressor(solver="exact", alphas=ALPHAS, scaling=False)
+    model = RidgePathRegressor(solver="exact", alphas=ALPHAS, standardize=False)
     model.fit(X, y, weights)
     squares = np.zeros((len(ALPHAS), len(y)))
     for i in range(len(y)):
@@ -89,7 +89,7 @@ def test_alphas_mean_what_they_mean_to_ridge(alpha):
     X = rng.uniform(-1, 1, size=(20_000, 3)) * [1.0, 0.5, 0.2]
     y = X @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=len(X))
     _, coefs, intercepts = sgd_ridge_path(
-        X, y, alphas=[alpha], max_iter=3, scaling=False, random_state=0
+        X, y, alphas=[alpha], max_iter=3, standardize=False, random_state=0
     )
     ridge = Ridge(alpha).fit(X, y)
     np.testing.assert_allclose(coefs[:, 0], ridge.coef_, rtol=0.05, atol=0.03)
@@ -117,7 +117,7 @@ def test_weights_are_repetitions_and_the_order_of_rows_is_nothing(solver, kind):
 def test_storage_makes_no_difference(solver):
     X, y = rows()
     found = [
-        RidgePathRegressor(solver=solver, scaling=True, max_iter=3, random_state=0)
+        RidgePathRegressor(solver=solver, standardize=True, max_iter=3, random_state=0)
         .fit(as_stored(X, kind), y)
         .predict(as_stored(X, kind))
         for kind in ("dense", "int32", "int64", "matrix")
@@ -137,7 +137,7 @@ def test_float32_in_float32_out_summed_in_float64(solver):
         if solver == "stream":
             models.append(RidgePathRegressor().partial_fit(data, y.astype(dtype)))
         else:
-            model = RidgePathRegressor(solver=solver, scaling=True, random_state=0)
+            model = RidgePathRegressor(solver=solver, standardize=True, random_state=0)
             models.append(model.fit(data, y.astype(dtype)))
     single, double = models
     assert single.coef_.dtype == single.predict(X.astype(np.float32)).dtype == np.float32
@@ -269,7 +269,7 @@ def test_a_hint_names_the_cheaper_solver():
         ({"alphas": [0.0]}, "alphas"),
         ({"alphas": []}, "alphas"),
         ({"max_iter": 0}, "max_iter"),
-        ({"scaling": "no"}, "scaling"),
+        ({"standardize": "no"}, "standardize"),
     ],
 )
 def test_parameters_that_mean_nothing_are_named(parameters, word):

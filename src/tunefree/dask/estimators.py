@@ -103,8 +103,9 @@ class Distributed:
             return self._fit_cluster(X, y, sample_weight, client, timeout)
 
     def _fit_cluster(self, X, y, sample_weight, client, timeout):
-        named = getattr(self, "solver", "auto") in ("exact", "sgd")
-        as_given = named or not getattr(self, "standardize", True)
+        solver = getattr(self, "solver", "auto")
+        raw = solver == "batch" and not getattr(self, "standardize", True)
+        as_given = solver in ("exact", "sgd") or raw
         guard = self._GUARDED and not as_given
         cluster = Rows(
             X, y, sample_weight, classify=is_classifier(self), client=client, timeout=timeout,
@@ -676,7 +677,7 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         fit(cluster.even() if exact else cluster, extent.columns(self.fit_intercept), extent.weight)
 
     def _exactly(self, cluster, view, total):
-        view = view if self.scaling else view.unscaled()
+        view = view if self.standardize else view.unscaled()
         listed = cluster.each("rows", _listed, seed_of(self.random_state))
         gram, products = cluster.total("products", _products, view, merge=added, parts=listed)
         self.alphas_ = penalties(self.alphas, float(np.trace(gram)))
@@ -690,7 +691,7 @@ class RidgePathRegressor(Distributed, ridge.RidgePathRegressor):
         self._choose_exact(view, model, sums / total)
 
     def _by_runs(self, cluster, view, total):
-        seed, scaling = seed_of(self.random_state), self.scaling
+        seed, scaling = seed_of(self.random_state), self.standardize
         if scaling == "auto":
             scaling = True
             if any(f.sparse for f in cluster.facts):

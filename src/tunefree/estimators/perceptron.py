@@ -12,14 +12,14 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import is_number
+from tunefree._parameters import check_passes, is_number
 from tunefree._process import one_blas_thread, product
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress, runner
 from tunefree.estimators.from_source import RepeatableSource, run_log
-from tunefree.kernels import check_gram, make_kernel, resolve_gamma
+from tunefree.kernels import check_gamma, check_gram, make_kernel, resolve_gamma
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm
 from tunefree.learners.perceptron.margins import Goal, Gram, Linear, certify
@@ -30,6 +30,8 @@ from tunefree.protocols import Kernel, MatrixLike, Numbers, Source, TargetLike
 _SMALL_SUPPORT = 300
 # Passes of the game for a predictor, where a dual method could not separate the rows.
 _GAME_PASSES = 500
+# Most passes for max_iter='auto'.
+_MOST_PASSES = 10_000
 # Stored entries that the compiled loop of the classical Perceptron visits between two callbacks.
 _CALL_ENTRIES = 50_000_000
 
@@ -151,6 +153,7 @@ class Hyperplanes(base.LabelsByDecisions, CallbackSupport, BaseEstimator):
 
     fit_intercept: bool
     intercept_scaling: float | str
+    max_iter: int | str
     intercept_: np.ndarray
 
     def _scores(self, X):
@@ -173,6 +176,11 @@ class Hyperplanes(base.LabelsByDecisions, CallbackSupport, BaseEstimator):
         X = base.check_rows(self, X)
         scores = np.asarray(self._scores(X) + self.intercept_).astype(X.dtype)
         return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    @property
+    def _most_passes(self):
+        """The limit that `max_iter` means."""
+        return _MOST_PASSES if self.max_iter == "auto" else int(self.max_iter)
 
     def _bias(self, squared_norms):
         """Value of the constant coordinate.
@@ -204,12 +212,12 @@ class Separator(Hyperplanes):
         self,
         method: str = "optimistic",
         *,
-        step: float | str = "adaptive",
+        step: float | str = "auto",
         potential: Any = "entropy",
         stop: str = "separated",
         tol: float = 1e-2,
         margin: float | None = None,
-        max_iter: int = 10_000,
+        max_iter: int | str = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | str = "auto",
     ):
@@ -233,8 +241,9 @@ class Separator(Hyperplanes):
             if getattr(self, name) not in allowed:
                 listed = ", ".join(allowed)
                 raise ValueError(f"{name}={getattr(self, name)!r} is none of {listed}.")
-        numbers = {"tol": self.tol, "max_iter": self.max_iter}
-        if self.step not in ("adaptive", "paper"):
+        check_passes(self.max_iter)
+        numbers: dict[str, Any] = {"tol": self.tol}
+        if self.step not in ("auto", "paper"):
             numbers["step"] = self.step
         if self.intercept_scaling != "auto":
             numbers["intercept_scaling"] = self.intercept_scaling
@@ -244,13 +253,13 @@ class Separator(Hyperplanes):
         return Goal(self.stop == "margin", self.tol, self.margin)
 
     def _game(self, space, goal):
-        named: dict[Any, Any] = {"adaptive": None, "paper": 1.0}
+        named: dict[Any, Any] = {"auto": None, "paper": 1.0}
         step = named.get(self.step, self.step)
         return Optimistic(space, goal, PLAYERS.find(self.potential), step)
 
     def _passes(self, n_classes):
         """Callbacks around each pass of the runs for all classes against the rest."""
-        return self._progress.passes(n_classes * (self.max_iter + 1 + _GAME_PASSES))
+        return self._progress.passes(n_classes * (self._most_passes + 1 + _GAME_PASSES))
 
     def _run(self, space, goal, source, watch):
         """Run the method and its follow-ups; the last result has the final predictor."""
@@ -259,13 +268,13 @@ class Separator(Hyperplanes):
         if self.method == "optimistic":
             # One more pass: the first only measures the data.
             game = self._game(space, goal)
-            return [run(game, game.init(n), source, max_passes=self.max_iter + 1, **watch)]
+            return [run(game, game.init(n), source, max_passes=self._most_passes + 1, **watch)]
         if self.method == "accelerated":
             first = Accelerated(space, goal)
         else:
             first = MinNorm(space, goal, _SMALL_SUPPORT if self.method == "auto" else n)
-        results = [run(first, first.init(), source, max_passes=self.max_iter, **watch)]
-        remaining = self.max_iter - results[0].n_passes
+        results = [run(first, first.init(), source, max_passes=self._most_passes, **watch)]
+        remaining = self._most_passes - results[0].n_passes
         if self.method == "auto" and remaining > 0 and results[0].state.stalled:
             second, p = Accelerated(space, goal), np.zeros(n)
             p[results[0].state.support] = results[0].state.p
@@ -318,7 +327,7 @@ class Separator(Hyperplanes):
             if not f.certified:
                 warnings.warn(
                     f"Stopped after {f.n_iter} passes: {f.status}. The largest margin lies in "
-                    f"[{f.lower:.6g}, {f.upper:.6g}]. Raise max_iter={self.max_iter}, or try "
+                    f"[{f.lower:.6g}, {f.upper:.6g}]. Raise max_iter={self._most_passes}, or try "
                     "method='auto'.",
                     ConvergenceWarning,
                     stacklevel=4,
@@ -345,8 +354,8 @@ class OptimisticPerceptron(Separator):
         dual problem; 'min-norm' (Wolfe) ends after finitely many rounds and is the fastest while
         few rows support the margin; 'auto' starts with it and continues with 'accelerated' beyond
         300 support rows. All stop by the same bounds.
-    step : {'adaptive', 'paper'} or float, default='adaptive'
-        The data player's step: 'paper' is 1 / r^2, a float a multiple of it. 'adaptive' is the
+    step : {'auto', 'paper'} or float, default='auto'
+        The data player's step: 'paper' is 1 / r^2, a float a multiple of it. 'auto' is the
         longest step for which the proof of the guarantee holds; the guaranteed number of rounds T
         is that of the paper, and 2 + log2(T) more at most. For method='optimistic'.
     potential : {'entropy', 'euclidean'} or part, default='entropy'
@@ -360,8 +369,8 @@ class OptimisticPerceptron(Separator):
         see `intercept_scaling`). The fit ends as soon as no separator can have it: when the upper
         bound is below, or at the round at which Theorem 3 guarantees a separator. By default 1e-4
         of the longest row, by the upper bound only; 0 has no such end.
-    max_iter : int, default=10000
-        Most rounds; each takes two products with the rows.
+    max_iter : int or 'auto', default='auto'
+        Most rounds; each takes two products with the rows. 'auto' is 10,000.
     fit_intercept : bool, default=True
         Learn an intercept, as the weight of one more, constant coordinate.
     intercept_scaling : 'auto' or float, default='auto'
@@ -466,7 +475,7 @@ class OptimisticPerceptron(Separator):
         bias, goal, fits = self._bias(largest), self._goal(), []
         game = self._game(Linear(bias), goal)
         for k in range(len(self.classes_)) if len(self.classes_) > 2 else [1]:
-            result = runner(self)(game, game.init(), source_of(k), max_passes=self.max_iter + 1)
+            result = runner(self)(game, game.init(), source_of(k), max_passes=self._most_passes + 1)
             s, c = result.state, result.state.certificate
             w = s.w if c.w is None else c.w
             w = w / (game.space.norm(w) or 1.0)
@@ -618,9 +627,9 @@ class KernelOptimisticPerceptron(Separator):
     kernel : str or callable, default='rbf'
         A kernel of `tunefree.kernels` or of `sklearn.metrics.pairwise`, by name; a function of two
         matrices or of two rows; or 'precomputed': X is the matrix.
-    gamma : 'scale' or float, default='scale'
-        Of the 'rbf', 'polynomial', 'sigmoid', 'laplacian' and 'chi2' kernels; 'scale' is
-        1 / (n_features * variance of all entries), as in `sklearn.svm.SVC`.
+    gamma : 'auto' or float, default='auto'
+        Of the 'rbf', 'polynomial', 'sigmoid', 'laplacian' and 'chi2' kernels; 'auto' is
+        1 / (n_features * variance of all entries): `sklearn.svm.SVC` calls this 'scale'.
     degree : float, default=3
         Of the 'polynomial' kernel.
     coef0 : float, default=1
@@ -629,8 +638,8 @@ class KernelOptimisticPerceptron(Separator):
         As in `OptimisticPerceptron`.
     margin : float, optional
         The smallest margin of interest; by default 1e-4 of the longest row in feature space.
-    max_iter : int, default=10000
-        Most rounds; each takes one product with the kernel matrix.
+    max_iter : int or 'auto', default='auto'
+        Most rounds; each takes one product with the kernel matrix. 'auto' is 10,000.
     fit_intercept : bool, default=True
         Learn an intercept: a constant is added to the kernel.
     intercept_scaling : 'auto' or float, default='auto'
@@ -680,16 +689,16 @@ class KernelOptimisticPerceptron(Separator):
         self,
         kernel: str | Callable | Kernel = "rbf",
         *,
-        gamma: float | str = "scale",
+        gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 1,
         method: str = "optimistic",
-        step: float | str = "adaptive",
+        step: float | str = "auto",
         potential: Any = "entropy",
         stop: str = "separated",
         tol: float = 1e-2,
         margin: float | None = None,
-        max_iter: int = 10_000,
+        max_iter: int | str = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | str = "auto",
     ):
@@ -698,6 +707,10 @@ class KernelOptimisticPerceptron(Separator):
             method, step=step, potential=potential, stop=stop, tol=tol, margin=margin,
             max_iter=max_iter, fit_intercept=fit_intercept, intercept_scaling=intercept_scaling,
         )  # fmt: skip
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_gamma(self.gamma, "auto")
 
     def _kernel(self):
         return make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
@@ -727,7 +740,8 @@ class KernelOptimisticPerceptron(Separator):
             gram = X[:, problem.rows]
             gram = gram.toarray() if sparse.issparse(gram) else np.ascontiguousarray(gram)
         else:
-            self.gamma_ = resolve_gamma(self.gamma, X, problem.weights)
+            gamma = "scale" if self.gamma == "auto" else self.gamma
+            self.gamma_ = resolve_gamma(gamma, X, problem.weights)
             gram = self._kernel().gram(X, X)
             check_gram(gram, f"kernel={self.kernel!r}")
         bias = self._bias(np.diag(gram))
@@ -773,8 +787,8 @@ class ClassicalPerceptron(Hyperplanes):
 
     Parameters
     ----------
-    max_iter : int, default=1000
-        Most passes over the rows.
+    max_iter : int or 'auto', default='auto'
+        Most passes over the rows; 'auto' is 10,000.
     fit_intercept : bool, default=True
         Learn an intercept, as the weight of one more, constant coordinate.
     intercept_scaling : 'auto' or float, default='auto'
@@ -816,7 +830,7 @@ class ClassicalPerceptron(Hyperplanes):
     def __init__(
         self,
         *,
-        max_iter: int = 1000,
+        max_iter: int | str = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | str = "auto",
     ):
@@ -837,15 +851,15 @@ class ClassicalPerceptron(Hyperplanes):
         -------
         self
         """
-        check_positive(max_iter=self.max_iter)
+        check_passes(self.max_iter)
         if self.intercept_scaling != "auto":
             check_positive(intercept_scaling=self.intercept_scaling)
-        problem = Problem.of(self, X, y)
+        problem, most = Problem.of(self, X, y), self._most_passes
         bias = self._bias(squared_norms(problem.X) if self.fit_intercept else 0.0)
-        cycles = int(np.clip(_CALL_ENTRIES // max(problem.X.size, 1), 1, max(self.max_iter - 1, 1)))
+        cycles = int(np.clip(_CALL_ENTRIES // max(problem.X.size, 1), 1, max(most - 1, 1)))
         learner = Classical(bias, cycles)
         # The first call makes one pass, and the last one the rest.
-        n_calls, n_rest = divmod(self.max_iter - 1, cycles)
+        n_calls, n_rest = divmod(most - 1, cycles)
         results, watch = [], self._progress.passes(problem.signs.shape[1] * (n_calls + 2))
         for source in problem.sources():
             start = learner.init(problem.X.shape[1])
@@ -863,7 +877,7 @@ class ClassicalPerceptron(Hyperplanes):
         self.n_iter_ = -(-products // problem.n_rows)
         if not (all(separated) or any(r.stopped for r in results)):
             warnings.warn(
-                f"max_iter={self.max_iter} passes did not separate the rows.",
+                f"max_iter={most} passes did not separate the rows.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

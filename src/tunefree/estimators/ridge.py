@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import seed_of
+from tunefree._parameters import check_passes, seed_of
 from tunefree._process import one_blas_thread, product
 from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.engine.order import given_visits
@@ -94,7 +94,7 @@ class RidgePathRegressor(
         values on the scale of the rows by default.
     max_iter : int or 'auto', default='auto'
         Passes of SGD; 'auto' is 1.5e5 visits, but 3 to 20 passes.
-    scaling : bool or 'auto', default='auto'
+    standardize : bool or 'auto', default='auto'
         Divide columns by their largest deviation from the mean; 'auto' does so on dense data, and
         on sparse data if that has the lower risk in a pass over 2000 rows.
     fit_intercept : bool, default=True
@@ -178,7 +178,7 @@ class RidgePathRegressor(
         solver: str = "auto",
         alphas: ArrayLike | None = None,
         max_iter: int | str = "auto",
-        scaling: bool | str = "auto",
+        standardize: bool | str = "auto",
         fit_intercept: bool = True,
         random_state: Seed = None,
     ):
@@ -186,7 +186,7 @@ class RidgePathRegressor(
         self.solver = solver
         self.alphas = alphas
         self.max_iter = max_iter
-        self.scaling = scaling
+        self.standardize = standardize
         self.fit_intercept = fit_intercept
         self.random_state = random_state
 
@@ -228,11 +228,9 @@ class RidgePathRegressor(
         self._grid()
         if self.solver not in ("auto", "sgd", "exact"):
             raise ValueError(f"solver={self.solver!r} is none of auto, sgd, exact.")
-        if self.scaling not in (True, False, "auto"):
-            raise ValueError(f"scaling={self.scaling!r} is neither a bool nor 'auto'.")
-        n = self.max_iter
-        if n != "auto" and (not isinstance(n, int | np.integer) or n < 1):
-            raise ValueError(f"max_iter={n!r} is neither 'auto' nor a positive integer.")
+        if self.standardize not in (True, False, "auto"):
+            raise ValueError(f"standardize={self.standardize!r} is neither a bool nor 'auto'.")
+        check_passes(self.max_iter)
 
     def _choose_solver(self, shape):
         """Set the solver for rows of this shape, and a hint if the other one is cheaper."""
@@ -261,7 +259,9 @@ class RidgePathRegressor(
         if self.solver_ == "exact" and sparse.issparse(X):
             X = X.toarray()
         # Dense columns are always scaled.
-        scaling = True if self.scaling == "auto" and not sparse.issparse(X) else self.scaling
+        is_scaled = self.standardize
+        if is_scaled == "auto" and not sparse.issparse(X):
+            is_scaled = True
         rows = UniqueRows.of(X, targets, weights, seed_of(self.random_state))
         all_rows, learned = np.arange(rows.X.shape[0]), self.solver != "auto"
         X, targets = drop_outliers(rows.X, rows.targets, all_rows, as_given, learned=learned)
@@ -271,7 +271,7 @@ class RidgePathRegressor(
             self.prediction_limits_ = self._widest = np.stack([2.0 * low - high, 2.0 * high - low])
             self.input_limits_ = limits_of_columns(X)
         rows = rows._replace(X=X, targets=targets)
-        return rows.pose(intercept=self.fit_intercept, scaling=scaling)
+        return rows.pose(intercept=self.fit_intercept, scaling=is_scaled)
 
     def _fit_exact(self, problem, validation):
         model, held_out = exact_path(problem, self.alphas_, self.fit_intercept)
@@ -530,7 +530,7 @@ def sgd_ridge_path(
     sample_weight: ArrayLike | None = None,
     solver: str = "sgd",
     max_iter: int | str = "auto",
-    scaling: bool | str = "auto",
+    standardize: bool | str = "auto",
     fit_intercept: bool = True,
     random_state: Seed = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -548,7 +548,7 @@ def sgd_ridge_path(
     sample_weight : array-like of shape (n_samples,), optional
     solver : {'sgd', 'exact'}, default='sgd'
     max_iter : int or 'auto', default='auto'
-    scaling : bool or 'auto', default='auto'
+    standardize : bool or 'auto', default='auto'
         'auto' scales dense columns only.
     fit_intercept : bool, default=True
     random_state : int, RandomState or None, default=None
@@ -573,9 +573,10 @@ def sgd_ridge_path(
     """
     if solver not in ("sgd", "exact"):
         raise ValueError(f"solver={solver!r} is none of sgd, exact.")
-    scaling = not sparse.issparse(X) if scaling == "auto" else scaling
+    if standardize == "auto":
+        standardize = not sparse.issparse(X)
     model = RidgePathRegressor(
-        "geometric", solver=solver, alphas=alphas, max_iter=max_iter, scaling=scaling,
+        "geometric", solver=solver, alphas=alphas, max_iter=max_iter, standardize=standardize,
         fit_intercept=fit_intercept, random_state=random_state,
     )  # fmt: skip
     model._check()
