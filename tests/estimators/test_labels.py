@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.utils.class_weight import compute_class_weight
 
 from tunefree import (
@@ -108,6 +109,27 @@ def test_a_glms_class_weights_are_weights_of_rows():
     weighted = GLMClassifier(random_state=0).fit(X, y, sample_weight=each[y])
     np.testing.assert_allclose(balanced.coef_, weighted.coef_, rtol=1e-12)
     np.testing.assert_allclose(spelt.coef_, weighted.coef_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+@pytest.mark.parametrize("n", [30, 200])  # 30 rows are shrunk by folds
+def test_class_weights_of_kernel_ridge_are_weights_of_rows(n, loss):
+    X, y = example(n)
+    given = np.random.default_rng(1).integers(1, 4, n)
+    totals = np.bincount(y, given)
+    each = given.sum() / (3 * totals)
+    model = KernelRidgeClassifier(loss=loss, compress=20, random_state=0)
+    weighted = model.fit(X, y, given * each[y]).predict_proba(X)
+    for class_weight in ("balanced", dict(enumerate(each))):
+        named = clone(model).set_params(class_weight=class_weight)
+        for fit in (named.fit, lambda *rows, named=named: named.fit_source(rows)):
+            assert fit(X, y, given).predict_proba(X).tobytes() == weighted.tobytes()
+
+
+def test_class_weights_of_kernel_ridge_need_rows_in_memory():
+    X, y = example(8100)
+    with pytest.raises(ValueError, match="class_weight needs all rows in memory"):
+        KernelRidgeClassifier(class_weight="balanced").fit_source((X, y))
 
 
 @pytest.mark.parametrize("cls", [*STREAMS, KernelRidgeClassifier])

@@ -157,6 +157,7 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes
     _logistic = False  # whether the log loss is minimized
+    class_weight = None  # of subclasses without the parameter
     classes_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: Any
@@ -201,11 +202,19 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         -------
         self
         """
-        compression = asked_of(self.compress)
+        compression, sample_weight = asked_of(self.compress), self._weigh(X, y, sample_weight)
         self._learn(X, y, sample_weight)
         self._shrink_by_folds(X, y, sample_weight)
         self._compress(compression, X, y, sample_weight)
         return self
+
+    def _weigh(self, X, y, sample_weight):
+        """Weights of rows times those of their classes."""
+        if self.class_weight is None:
+            return sample_weight
+        X, y = base.check_rows_and_targets(self, X, y)
+        weights = base.check_weights(sample_weight, X)
+        return base.balanced(self.class_weight, *base.encode_labels(y), weights)
 
     def _compress(self, compression, X, y, sample_weight):
         """Project the predictor onto fewer landmarks, as `asked_of(compress)` requires."""
@@ -255,7 +264,12 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
                 "loss='log_loss' needs all rows in memory: its solution cannot be computed from "
                 "sums over the rows. Use loss='squared_error', or fit on a part of the rows."
             )
-        sampled = sample.X, sample.y, sample.weights
+        if self.class_weight is not None and not sample.whole:
+            raise ValueError(
+                "class_weight needs all rows in memory: give weights of rows in place of it, or "
+                "fit on a part of the rows."
+            )
+        sampled = sample.X, sample.y, self._weigh(sample.X, sample.y, sample.weights)
         self._learn(*sampled, like, stream=None if sample.whole else (rows, sample.ends))
         self._shrink_by_folds(*sampled)
         self._compress(compression, *sampled)
@@ -946,6 +960,8 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
     max_memory : float, str or None, default=None
     n_jobs : int or None, default=None
         See `KernelRidgeRegressor`.
+    class_weight : dict, 'balanced' or None, default=None
+        Weights of the classes, which multiply those of rows. They need all rows in memory.
     random_state : int, RandomState or None, default=None
         Seed of the hash that picks the landmarks.
 
@@ -990,6 +1006,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         compress: bool | float | None = None,
         max_memory: float | str | None = None,
         n_jobs: int | None = None,
+        class_weight: Any = None,
         random_state: Seed = None,
     ):
         super().__init__(
@@ -997,6 +1014,7 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
             n_jobs=n_jobs, random_state=random_state,
         )  # fmt: skip
         self.loss = loss
+        self.class_weight = class_weight
 
     @property
     def _logistic(self):
