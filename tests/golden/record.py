@@ -61,7 +61,7 @@ from tunefree import links, potentials
 from tunefree._registry import estimator_class
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from papers import baselines  # noqa: E402
+from papers import baselines
 
 STORED = Path(__file__).with_name("record.json")
 ROWS, COLUMNS = 160, 6

@@ -9,11 +9,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import record  # noqa: E402
-from record_compare import Renames, compare  # noqa: E402
-from record_values import as_json, digest  # noqa: E402
+import record
+from record_compare import Renames, compare
+from record_values import as_json, digest
 
-from tunefree._registry import ESTIMATORS  # noqa: E402
+from tunefree._registry import ESTIMATORS
 
 STORED = record.Stored.read()
 SAME_ENVIRONMENT = STORED.environment == record.environment()

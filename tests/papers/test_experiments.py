@@ -11,8 +11,8 @@ from papers import EXPERIMENTS, load
 from papers.runner import _numbers_of, missing, reproduce, store_of
 
 pytest.importorskip("matplotlib")
-from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 # Their quick runs take most of a minute together: here one cell of each is computed.
 LONG = {

@@ -381,11 +381,11 @@ class Report(NamedTuple):
     plan: Plan
     seconds: float | None  # None in a model from a file, which keeps no times
     refit_seconds: float | None
-    relevances: dict = {}  # noqa: RUF012  # the columns of most influence, at most ten
-    importances: dict = {}  # noqa: RUF012  # how much the held-out loss grows without their order
+    relevances: dict = {}  # the columns of most influence, at most ten
+    importances: dict = {}  # how much the held-out loss grows without their order
     risk_interval: tuple | None = None  # of the stack's risk on new rows (95 %)
     risk_interval_kind: str = ""  # the method of this interval
-    dropped: list = []  # noqa: RUF012  # text columns with hardly any repeated value
+    dropped: list = []  # text columns with hardly any repeated value
 
     def timeless(self):
         """The report without measured times, as model files keep it."""
@@ -1082,7 +1082,7 @@ class Means(NamedTuple):
         return stack_means(scores, y[:, None], weights, self.family)
 
 
-class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
+class TuneFreeClassifier(PredictsSets, base.LabelsByDecisions, _TuneFree):
     r"""Classification in one call: a stack of models that are compared on held-out rows.
 
     It takes any table: raw numbers of any scale, sparse matrices, pandas, polars and pyarrow
@@ -1296,21 +1296,11 @@ class TuneFreeClassifier(PredictsSets, ClassifierMixin, _TuneFree):
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second class, or of every class; shape (n,) or (n, n_classes)."""
-        scores = self._log_odds(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """The most likely class of every row, shape (n_samples,)."""
-        scores = self._log_odds(X)
-        return self.classes_[base.chosen(scores)]
+        return base.squeezed(self._log_odds(X))
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Calibrated probabilities of the classes, shape (n_samples, n_classes)."""
         return base.probabilities(self._log_odds(X), joint=True)
-
-    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
-        """Logarithms of `predict_proba`."""
-        return np.log(self.predict_proba(X))
 
 
 class TuneFreeRegressor(PredictsIntervals, RegressorMixin, MultiOutputMixin, _TuneFree):

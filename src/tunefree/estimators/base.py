@@ -314,7 +314,7 @@ def _wrapped(name, method):
 
 
 class TakesArrays:
-    """An estimator whose fits and predictions take arrays of any namespace."""
+    """An estimator whose fits and predictions take arrays of any namespace, and sparse rows."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -331,7 +331,7 @@ class TakesArrays:
     def __sklearn_tags__(self):
         parent: Any = super()
         tags = parent.__sklearn_tags__()
-        tags.array_api_support = True
+        tags.array_api_support = tags.input_tags.sparse = True
         return tags
 
 
@@ -602,6 +602,16 @@ def stored(X, views):
     """X as an array if a view needs that."""
     dense = any(view.dense for view in views.values())
     return X.toarray() if dense and sparse.issparse(X) else X
+
+
+def squeezed(scores):
+    """Decisions, of shape (n,) where there is one output."""
+    return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def of_targets(flat, *arrays):
+    """Arrays whose first axis is that of the targets; where y was flat, the entry of its target."""
+    return tuple(array[0] if flat else array for array in arrays)
 
 
 def chosen(scores):

@@ -175,7 +175,7 @@ class Hyperplanes(base.LabelsByDecisions, CallbackSupport, BaseEstimator):
         check_is_fitted(self)
         X = base.check_rows(self, X)
         scores = np.asarray(self._scores(X) + self.intercept_).astype(X.dtype)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return base.squeezed(scores)
 
     @property
     def _most_passes(self):

@@ -545,11 +545,6 @@ class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstim
             raise ValueError("This model has no intercept: give a competitor with intercept=0.")
         return run_regret(regret, np.hypot(np.linalg.norm(slopes, axis=1), level))
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def _has_probabilities(estimator):
     if estimator.setting == "auto" or getattr(estimator._loss(), "probabilities", False):
@@ -896,7 +891,7 @@ class PiSTOLClassifier(
         check_is_fitted(self, "coef_")
         X = base.check_rows(self, X)
         scores = product(X, self.coef_.T) + self.intercept_
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return base.squeezed(scores)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
@@ -975,11 +970,8 @@ class PiSTOLRegressor(
     leaderboard_ : list of dict
         Progressive errors are mean squared errors in robust standard deviations of the target.
     trace_ : dict
-    regret_ : tuple or str
-        What `regret_bound` needs, or why nothing is proved.
-    held_out_ : part
-        Held-out predictions: the basis of `risk_interval_`, intervals and sets
-        (docs/guide/sure.md).
+    regret_, held_out_
+        See `PiSTOLClassifier`.
     n_features_in_ : int
 
     Raises
@@ -1096,8 +1088,8 @@ class PiSTOLRegressor(
         if (factor < 1.0).any():
             dtype, coef = self.coef_.dtype, np.atleast_2d(self.coef_) * factor[:, None]
             intercept = mean + factor * (np.atleast_1d(self.intercept_) - mean)
-            self.coef_ = (coef[0] if self._flat else coef).astype(dtype)
-            self.intercept_ = (intercept[0] if self._flat else intercept).astype(dtype)
+            coef, intercept = coef.astype(dtype), intercept.astype(dtype)
+            self.coef_, self.intercept_ = base.of_targets(self._flat, coef, intercept)
         self.held_out_ = base.held_out_predictions(
             mean + factor * (predictions - mean), y[rows], totals, self.prediction_limits_
         )
@@ -1222,9 +1214,9 @@ class PiSTOLRegressor(
 
     def _publish_line(self, line, scale):
         coef, intercept = (line[0] * scale.s).T, line[1] * scale.s + scale.m
-        dtype, flat = np.dtype(self._dtype), self._flat
-        self.coef_ = np.ascontiguousarray(coef[0] if flat else coef, dtype=dtype)
-        self.intercept_ = dtype.type(intercept[0]) if flat else intercept.astype(dtype)
+        dtype = np.dtype(self._dtype)
+        coef, intercept = np.ascontiguousarray(coef, dtype=dtype), intercept.astype(dtype)
+        self.coef_, self.intercept_ = base.of_targets(self._flat, coef, intercept)
         limits, most = scale.limits(), np.finfo(dtype).max  # ten times the range may overflow
         self.input_limits_ = None if limits is None else np.clip(limits, -most, most).astype(dtype)
         self.prediction_limits_ = np.clip(scale.range(), -most, most).astype(dtype)

@@ -450,8 +450,7 @@ class RidgePathRegressor(
     def _publish(self, coef, intercept):
         coef, intercept = (a.astype(self._dtype, copy=False) for a in (coef, intercept))
         coef, intercept = coef[:, :, 0], intercept[:, 0]
-        self.coef_ = coef[0] if self._flat else coef
-        self.intercept_ = intercept[0] if self._flat else intercept
+        self.coef_, self.intercept_ = base.of_targets(self._flat, coef, intercept)
 
     @property
     def coefs_(self) -> np.ndarray:
@@ -467,8 +466,8 @@ class RidgePathRegressor(
         if self.__dict__.get("_path") is None:
             raise AttributeError("This model has no path: sgd_ridge_path returns one, of any size.")
         view, model = self._path
-        coef, intercept = model.fold(view, stop=len(self.alphas_), dtype=self._dtype)
-        return (coef[0], intercept[0]) if self._flat else (coef, intercept)
+        folded = model.fold(view, stop=len(self.alphas_), dtype=self._dtype)
+        return base.of_targets(self._flat, *folded)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predicted targets, shape (n_samples,) or (n_samples, n_targets)."""
@@ -483,11 +482,6 @@ class RidgePathRegressor(
             self.prediction_limits_ if y.ndim == 2 else self.prediction_limits_[:, 0]
         ).astype(y.dtype)
         return np.clip(y, low, high)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def exact_path(problem, alphas, intercept):
@@ -587,6 +581,6 @@ def sgd_ridge_path(
     else:
         n_passes = passes(max_iter, int(problem.visits.repeats.sum()))
         path = read(problem, descend(problem, n_passes), problem.schemes(alphas))
-    coef, intercept = path.fold(problem.columns, dtype=model._dtype)
-    coef, intercept = (coef[0], intercept[0]) if model._flat else (coef, intercept)
+    folded = path.fold(problem.columns, dtype=model._dtype)
+    coef, intercept = base.of_targets(model._flat, *folded)
     return alphas, coef, intercept

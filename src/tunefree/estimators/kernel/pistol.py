@@ -377,7 +377,7 @@ class KernelClassifier(base.LabelsByDecisions, KernelEstimator):
         """
         scores = self._values(X)
         scores += np.asarray(getattr(self, "intercept_", 0.0), dtype=scores.dtype)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return base.squeezed(scores)
 
 
 def _regret(engine):
@@ -742,7 +742,7 @@ class KernelRegressor(
     def _set_units(self, standard, ends, dtype):
         m, s = standard
         self.scale_, self.prediction_limits_ = s.astype(dtype), np.array(ends, dtype=dtype)
-        self.intercept_ = dtype.type(m[0]) if self._flat else m.astype(dtype)
+        (self.intercept_,) = base.of_targets(self._flat, m.astype(dtype))
 
     def _held_out_predictions(self, outcome, factor):
         if "_held_out_scores" in vars(self):
