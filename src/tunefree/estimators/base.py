@@ -604,6 +604,12 @@ def stored(X, views):
     return X.toarray() if dense and sparse.issparse(X) else X
 
 
+def check_n_targets(targets, known):
+    """Refuse targets of another number than a model learns; None: it has learned none."""
+    if known not in (None, targets.shape[1]):
+        raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
+
+
 def squeezed(scores):
     """Decisions, of shape (n,) where there is one output."""
     return scores[:, 0] if scores.shape[1] == 1 else scores

@@ -1155,11 +1155,7 @@ class PiSTOLRegressor(
         stream = self._going_on()
         X, targets, weights = self._rows(X, y, sample_weight, stream is None, stream=True)
         stream = stream or self._open_stream(X)
-        n_targets = stream.n_outputs()
-        if n_targets not in (None, targets.shape[1]):
-            raise ValueError(
-                f"y has {targets.shape[1]} targets, but this model learns {n_targets}."
-            )
+        base.check_n_targets(targets, stream.n_outputs())
         self._stream = stream.learn(X, targets, weights)
         self._forget_read()
         self._trust()

@@ -411,9 +411,7 @@ class RidgePathRegressor(
             stream = learner.init(X.shape[1], start, self.fit_intercept, coef, origin)
             if fitted and vars(self).get("_widest") is not None:
                 stream.guards[1].know(np.abs(self._widest - start).max(axis=0) / _WIDENED)
-        known = stream.weights.shape[1]
-        if targets.shape[1] != known:
-            raise ValueError(f"y has {targets.shape[1]} targets, but this model learns {known}.")
+        base.check_n_targets(targets, stream.weights.shape[1])
         # As a single block, of which nothing is copied.
         chunk = Rows(X, targets, given_visits(weights), most_rows=lambda: X.shape[0])
         self._stream = run(learner, stream, chunk, max_passes=1).state

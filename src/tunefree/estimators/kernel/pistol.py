@@ -926,11 +926,7 @@ class KernelPiSTOLRegressor(KernelRegressor):
         weights = base.check_weights(sample_weight, X, stream=True)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         stream = self._opened(recipe, X, partial(Standard.of, tails=self._tails))
-        n_outputs = stream.n_outputs()
-        if n_outputs not in (None, targets.shape[1]):
-            raise ValueError(
-                f"y has {targets.shape[1]} targets, but this model learns {n_outputs}."
-            )
+        base.check_n_targets(targets, stream.n_outputs())
         stream.learn(X, targets, weights, self.n_jobs)
         self._stream, self._flat, self._dtype = stream, np.ndim(y) == 1, X.dtype
         self._forget_read()
