@@ -94,9 +94,6 @@ def test_skops_asks_to_trust_nothing_but_this_package(fitted, name):
 
 
 def test_a_function_cannot_enter_a_file_and_is_named(tmp_path):
-    def weight(margins):
-        return np.ones_like(margins)
-
     class Bent:
         def mean(self, s):
             return np.tanh(s)
@@ -105,10 +102,7 @@ def test_a_function_cannot_enter_a_file_and_is_named(tmp_path):
         return np.asarray(A @ B.T)
 
     refused = {
-        "ReflectronRegressor.weight": tunefree.ReflectronRegressor.with_settings(
-            link="logit", weight=weight, step=0.1, tol=1
-        ),
-        "ReflectronRegressor.link": tunefree.ReflectronRegressor.with_settings(link=Bent(), tol=1),
+        "ReflectronRegressor.link": tunefree.ReflectronRegressor(link=Bent()),
         "KernelPiSTOLClassifier.kernel": tunefree.KernelPiSTOLClassifier(kernel),
         "KernelOptimisticPerceptron.kernel": tunefree.perceptrons.KernelOptimisticPerceptron(
             kernel

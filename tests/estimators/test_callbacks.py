@@ -71,7 +71,6 @@ COUNTED = SHOWN | {
 WHOLE = {
     "exact ridge": (tunefree.RidgePathRegressor(random_state=0), REAL),
     "landmarks": (tunefree.KernelRidgeClassifier(random_state=0), SIGNS),
-    "flow": (tunefree.ReflectronRegressor("logit", solver="flow", random_state=0), MEAN),
     "shared": (tunefree.dynamics.SharedReflectron(random_state=0), np.c_[MEAN, 1.0 - MEAN]),
 }
 EVERY = COUNTED | WHOLE

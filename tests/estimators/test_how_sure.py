@@ -282,7 +282,7 @@ def test_what_is_unsound_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match=r"separable.* \+1 x0|\+1 x0 .*without a mistake"):
         tunefree.PiSTOLClassifier().fit(X, separable).coef_interval(X, separable)
     with pytest.raises(ValueError, match="constraint="):
-        tunefree.ReflectronRegressor(link="identity", constraint="l1").fit(X, y).summary(X, y)
+        tunefree.GLMRegressor("gaussian", constraint="l1").fit(X, y).summary(X, y)
     with pytest.raises(ValueError, match="Multinomial"):
         three = np.digitize(y, [-1, 1])
         tunefree.GLMClassifier().fit(X, three).coef_interval(X, three)

@@ -1,4 +1,4 @@
-"""SharedReflectron: forms of A(x), the unshared case, hold-out by sample, both kinds of solver."""
+"""SharedReflectron: forms of A(x), the unshared case, hold-out by sample."""
 
 import numpy as np
 import pytest
@@ -8,10 +8,9 @@ from scipy.optimize import minimize
 import tunefree
 from tunefree import ReflectronRegressor
 from tunefree.dynamics import SharedReflectron, flow
+from tunefree.estimators.reflectron.descent import Training
 from tunefree.links import Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
-
-SOLVERS = ["batch", "flow", "natural-flow"]
 
 
 def windows(x, width=6):
@@ -26,12 +25,10 @@ def _signals(n=120, d=20, noise=0.05, seed=0):
     return X, mean + noise * rng.uniform(-1, 1, mean.shape), taps, mean
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_a_filter_is_found_by_every_solver(solver):
+def test_a_filter_is_found():
     X, y, taps, mean = _signals()
     potential = [Euclidean(), Hypentropy(1e-2)]
-    model = SharedReflectron(windows, potential=potential, solver=solver, random_state=0,
-                             n_splits=1)  # fmt: skip
+    model = SharedReflectron(windows, potential=potential, random_state=0, n_splits=1)
     model.fit(X[:80], y[:80])
     assert model.coef_.shape == (6,) and model.n_outputs_ == 15
     assert np.abs(model.coef_ - taps).max() < 0.08
@@ -39,12 +36,10 @@ def test_a_filter_is_found_by_every_solver(solver):
     assert {"risk", "potential"} <= model.leaderboard_[0].keys()
 
 
-@pytest.mark.parametrize("solver", SOLVERS[:2])
-def test_all_forms_of_the_matrices_give_the_same_fit(solver):
+def test_all_forms_of_the_matrices_give_the_same_fit():
     X, y, _, _ = _signals(40)
     A = np.array([windows(x) for x in X])
-    options = {"potential": Hypentropy(1e-2), "solver": solver, "random_state": 0, "n_splits": 1,
-               "max_iter": 200}  # fmt: skip
+    options = {"potential": Hypentropy(1e-2), "random_state": 0, "n_splits": 1, "max_iter": 200}
     models = [
         SharedReflectron(windows, **options).fit(X, y),
         SharedReflectron(windows, **options).fit(sparse.csr_array(X), y),
@@ -64,12 +59,12 @@ def test_without_rows_held_out_it_minimises_the_matching_loss():
     A = np.array([windows(x) for x in X])
     options = {"potential": "euclidean", "validation_fraction": 0.0, "max_iter": 5000}
     batch = SharedReflectron(tol=1e-12, patience=500, **options).fit(A, y)
-    follow = SharedReflectron(solver="flow", **options).fit(A, y)
+    follow = flow(A, y, potential="euclidean", horizon=1e5, until="stationary")
     loss = minimize(
         lambda t: np.mean(np.sum(Logit().matching(A @ t) - y * (A @ t), axis=1)), np.zeros(6)
     )
     assert np.allclose(batch.coef_, loss.x, atol=1e-4)
-    assert np.allclose(follow.coef_, loss.x, atol=1e-4)
+    assert np.allclose(follow.at(follow.times[-1])[0][0], loss.x, atol=1e-4)
 
 
 @pytest.mark.parametrize("potential", [PNorm(1.5), Hypentropy(0.1)], ids=repr)
@@ -106,7 +101,8 @@ def test_block_diagonal_matrices_are_the_unshared_model():
     options = {"potential": Hypentropy(0.1), "random_state": 0, "standardize": False, "step": 0.5,
                "max_iter": 60, "validation_fraction": 0.0}  # fmt: skip
     with pytest.warns(UserWarning, match="passes were not enough"):
-        apart = ReflectronRegressor(fit_intercept=False, **{"link": "logit", **options}).fit(X, Y)
+        apart = ReflectronRegressor.with_settings(link="logit", fit_intercept=False, **options)
+        apart.fit(X, Y)
     with pytest.warns(UserWarning, match="passes were not enough"):
         shared = SharedReflectron(lambda x: np.kron(np.eye(3), x), **options).fit(X, Y)
     assert np.allclose(shared.coef_.reshape(3, 5), apart.coef_, rtol=1e-9)
@@ -116,14 +112,14 @@ def test_block_diagonal_matrices_are_the_unshared_model():
 def test_samples_are_held_out_whole():
     """Copies of one equation in every sample would otherwise be seen and measured."""
     X, y, _, _ = _signals(60)
-    inner = tunefree.estimators.reflectron.shared._Equations(
-        potential="euclidean", random_state=0, fit_intercept=False, max_iter=3
+    inner = tunefree.estimators.reflectron.shared._Equations.with_settings(
+        link="logit", potential="euclidean", random_state=0, fit_intercept=False, max_iter=3
     )
     inner.n_outputs, batches = 15, []
     make = inner._batch
     inner._batch = lambda *args, **more: batches.append(make(*args, **more)) or batches[-1]
     A = np.array([windows(x) for x in X]).reshape(60, -1)
-    inner._fit(A, y, np.ones(60), np.zeros(60), None)
+    inner._fit(inner._setup(inner._law()), Training(A, y, np.ones(60), np.zeros(60)))
     held = batches[0].held.reshape(60, 15)
     assert (held == held[:, :1]).all() and len(np.unique(held)) > 2
 
@@ -147,7 +143,6 @@ def test_weights_are_repetitions_and_float32_stays():
         ({}, np.full((4, 3, 2), np.nan), np.ones((4, 3)), "NaN"),
         ({"matrices": 3}, np.ones((4, 3)), np.ones(4), "neither None nor a function"),
         ({"matrices": lambda x: x}, np.ones((4, 3)), np.ones(4), "function of a row"),
-        ({"solver": "stochastic"}, np.ones((4, 3)), np.ones(4), "none of batch, flow"),
         ({}, np.ones((4, 3, 2)), np.ones((3, 3)), "inconsistent numbers of samples"),
     ],
 )

@@ -6,8 +6,8 @@ from scipy import sparse
 
 from tunefree import (
     GLMClassifier,
+    GLMRegressor,
     OptimisticPerceptron,
-    ReflectronClassifier,
     ReflectronRegressor,
     open_source,
 )
@@ -46,11 +46,11 @@ def holding_out_the_same(estimator, X, seed):
             turn = (row_hash(self.rows, seed) % np.uint64(every)).astype(int)
             return np.where(turn < n_splits, turn + 1, NONE)
 
-        def _fit(self, X, targets, weights, strata, validation, *more, **law):
-            kept = weights > 0.0
-            order, _ = hashed_visits(X[kept], targets[kept], weights[kept], seed).unique()
-            self.rows = X[kept][order]
-            super()._fit(X, targets, weights, strata, validation, *more, **law)
+        def _fit(self, setup, training):
+            rows = training.positive()
+            order = hashed_visits(rows.X, rows.targets, rows.weights, seed).unique()[0]
+            self.rows = rows.X[order]
+            super()._fit(setup, training)
 
     return Same
 
@@ -66,8 +66,8 @@ CASES = {
     "sparse": (ReflectronRegressor, SPARSE, SHARES, None, {}),
     "weights": (ReflectronRegressor, DENSE, MEANS, WEIGHTS, {}),
     "two outputs": (ReflectronRegressor, DENSE, np.stack([MEANS, 1 - MEANS], axis=1), None, {}),
-    "classes": (ReflectronClassifier, DENSE, LABELS, WEIGHTS, {"n_splits": 1}),
-    "few rows": (ReflectronClassifier, DENSE[:400], LABELS[:400], None, {}),
+    "classes": (GLMClassifier, DENSE, LABELS, WEIGHTS, {"n_splits": 1}),
+    "few rows": (GLMClassifier, DENSE[:400], LABELS[:400], None, {}),
     "own units": (ReflectronRegressor, SPARSE, SHARES, None, {"standardize": False}),
     "constraint": (
         ReflectronRegressor, SPARSE, SHARES, None,
@@ -75,8 +75,7 @@ CASES = {
     ),
     "theorem": (ReflectronRegressor, DENSE, MEANS, None,
                 {"step": "theorem-5.2", "potential": "euclidean", "max_iter": 100}),
-    "counts": (ReflectronRegressor, DENSE, COUNTS, None,
-               {"family": "poisson", "link": None, "n_splits": 1}),
+    "counts": (GLMRegressor, DENSE, COUNTS, None, {"family": "poisson", "n_splits": 1}),
     "nothing held out": (ReflectronRegressor, DENSE, MEANS, None,
                          {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 60}),
 }  # fmt: skip
@@ -88,11 +87,12 @@ def test_the_batch_reflectron_finds_what_it_finds_in_memory(name):
     estimator, X, y, weights, options = CASES[name]
     link = {"link": "logit"} if estimator is ReflectronRegressor else {}
     options = {"random_state": 3, "max_iter": 150} | link | options
-    expected = holding_out_the_same(estimator, X, 3)(**options).fit(X, y, sample_weight=weights)
-    model = estimator(**options).fit_source(pieces_of(X, y, weights))
+    expected = holding_out_the_same(estimator, X, 3).with_settings(**options)
+    expected.fit(X, y, sample_weight=weights)
+    model = estimator.with_settings(**options).fit_source(pieces_of(X, y, weights))
     close(model, expected)
     assert model.coef_.shape == expected.coef_.shape
-    again = estimator(**options).fit_source(pieces_of(X, y, weights, size=ROWS))
+    again = estimator.with_settings(**options).fit_source(pieces_of(X, y, weights, size=ROWS))
     assert again.coef_.tobytes() == model.coef_.tobytes()
 
 
@@ -115,9 +115,7 @@ def test_the_batch_reflectron_reads_a_file_whose_columns_grow(tmp_path):
 
 def test_what_a_batch_learner_cannot_learn_from_is_said():
     with pytest.raises(ValueError, match="solver='batch' needs many passes"):
-        ReflectronRegressor("logit").fit_source(iter([(DENSE, MEANS)]))
-    with pytest.raises(ValueError, match="solver='flow' needs all rows in memory"):
-        ReflectronRegressor("logit", solver="flow").fit_source((DENSE, MEANS))
+        ReflectronRegressor("logit", solver="batch").fit_source(iter([(DENSE, MEANS)]))
     with pytest.raises(ValueError, match="only one class"):
         GLMClassifier().fit_source((DENSE, np.zeros(ROWS)))
     with pytest.raises(ValueError, match="no row with a positive weight"):

@@ -141,14 +141,15 @@ def _choose_task(task, y):
     return task, reason + (f"; use --task {other} to change this" if y.dtype.kind in "biuf" else "")
 
 
-def _choices():
+def _choices(name):
     """Options of some estimators: these estimators, and the values allowed (empty: any)."""
     from tunefree.families import FAMILIES
     from tunefree.links import LINKS
     from tunefree.potentials import POTENTIALS
 
+    learned = ("auto", "learned") if name == "glm" else ()
     return {
-        "link": (("glm", "reflectron"), [*LINKS.names(), "auto", "learned"]),
+        "link": (("glm", "reflectron"), [*LINKS.names(), *learned]),
         "family": (("glm",), ["auto", *FAMILIES.names()]),
         "potential": (("glm", "reflectron"), ["auto", *POTENTIALS.names()]),
         "categories": (("glm",), []),
@@ -189,7 +190,7 @@ class EstimatorSpec(NamedTuple):
             stop(f"--estimator {name} is for {only}, but the task is {task}", USAGE)
         parts = {option: value for option, value in self.parts.items() if value is not None}
         for option, value in parts.items():
-            owners, allowed = _choices()[option]
+            owners, allowed = _choices(name)[option]
             if name not in owners:
                 stop(f"--{option} is for --estimator {' or '.join(owners)}", USAGE)
             if allowed and value not in allowed:

@@ -198,6 +198,8 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         """An estimator with some of the settings above."""
         estimator = cls()
         for name, value in settings.items():
+            if not hasattr(cls, name) and not hasattr(estimator, name):
+                raise TypeError(f"{cls.__name__} has no setting {name!r}.")
             setattr(estimator, name, value)
         return estimator
 
@@ -217,6 +219,8 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         share: Any = self.validation_fraction
         if share != "auto" and not (isinstance(share, int | float) and 0.0 <= share < 1.0):
             raise ValueError(f"validation_fraction={share!r} is neither 'auto' nor in [0, 1).")
+        if self.standardize not in (True, False, "auto"):
+            raise ValueError(f"standardize={self.standardize!r} is neither a bool nor 'auto'.")
         for name in ("max_iter", "patience", "n_splits", "batch_size"):
             value = getattr(self, name)
             if name in ("max_iter", "n_splits") and value == "auto":
@@ -809,7 +813,7 @@ def stochastic_weight(family, link):
 
 
 def is_streamed(estimator):
-    """Whether rows may come in chunks; an AttributeError says why not."""
+    """Whether rows may come in chunks; or else an AttributeError with the reason."""
     try:
         stochastic_weight(*estimator._stream_law())
     except ValueError as refusal:
