@@ -142,7 +142,7 @@ def _watched(before):
 
 
 def settings(passes, potential="euclidean"):
-    """Settings of a Reflectron with so many passes."""
+    """Settings of a Reflectron that makes so many passes; some are no parameters."""
     return {
         "link": "logit", "potential": potential, "tol": 1e-300, "patience": 10_000,
         "validation_fraction": 0.0 if potential == "euclidean" else 0.2,
@@ -154,7 +154,7 @@ def fit_seconds(X, y, passes, before=lambda epoch: None, potential="euclidean", 
     """Wall seconds of a fit of so many passes, and its coefficients."""
     from tunefree.dask import ReflectronRegressor
 
-    model = ReflectronRegressor(**settings(passes, potential))
+    model = ReflectronRegressor.with_settings(**settings(passes, potential))
     start = time.perf_counter()
     with _watched(before):
         model.fit(X, y, **options)
@@ -228,7 +228,8 @@ def _fits(pipe, X, y, potential):
         return blocks(self, epoch)
 
     Batches.blocks = watched
-    tunefree.ReflectronRegressor(**settings(100_000, potential), n_jobs=1).fit(X, y)
+    chosen = settings(100_000, potential) | {"n_jobs": 1}
+    tunefree.ReflectronRegressor.with_settings(**chosen).fit(X, y)
 
 
 def tables(data, rounds=8, passes=4):

@@ -14,16 +14,15 @@ import warnings
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-import tunefree
+from tunefree._registry import estimator_class
 
-# Estimator, parameters, rows and columns: each fit takes some seconds or more.
+# Estimator, settings, rows and columns: each fit takes some seconds or more.
 CASES = {
     "PiSTOLClassifier": ({"max_iter": 50}, 60_000, 40, "fit"),
     "PiSTOLClassifier.partial_fit": ({}, 400_000, 20, "partial_fit"),
     "PiSTOLRegressor": ({"max_iter": 50}, 60_000, 40, "fit"),
     "RidgePathRegressor": ({"solver": "sgd", "max_iter": 200}, 60_000, 40, "fit"),
-    "ReflectronRegressor": ({"link": "identity", "tol": 0.0, "patience": 10**6,
-                             "max_iter": 10**5}, 20_000, 40, "fit"),
+    "ReflectronRegressor": ({"tol": 0.0, "patience": 10**6, "max_iter": 10**5}, 20_000, 40, "fit"),
     "ReflectronClassifier": ({"tol": 0.0, "patience": 10**6, "max_iter": 10**5}, 20_000, 40, "fit"),
     "OptimisticPerceptron": ({"margin": 0.0, "max_iter": 10**6}, 20_000, 40, "fit"),
     "ClassicalPerceptron": ({"max_iter": 10**7}, 20_000, 40, "fit"),
@@ -44,20 +43,26 @@ def data(name, n, d):
     return X, y if "Regressor" in name else (y > 0).astype(int)
 
 
+def made(name, settings):
+    """An estimator with some settings, and a fixed seed."""
+    model = estimator_class(name.partition(".")[0])()
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    vars(model).update(settings)  # some, such as a Reflectron's patience, are no parameters
+    return model
+
+
 def interrupted(name, after=0.4, scale=1.0):
     """Send this process SIGINT while it fits; None if the fit was over before."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-    parameters, n, d, verb = CASES[name]
-    make = getattr(tunefree, name.partition(".")[0])
+    settings, n, d, verb = CASES[name]
     X, y = data(name, int(n * scale), d)
     warnings.simplefilter("ignore")
     known = {"classes": [0, 1]} if verb == "partial_fit" else {}
-    few = {"max_iter": 2} if "max_iter" in parameters else {}
-    if "random_state" in make().get_params():
-        parameters = parameters | {"random_state": 0}
-    reference = make(**parameters).set_params(**few)
+    few = {"max_iter": 2} if "max_iter" in settings else {}
+    reference = made(name, settings | few)
     getattr(reference, verb)(X[:200], y[:200], **known)  # compiles
-    model, sent = make(**parameters), []
+    model, sent = made(name, settings), []
 
     def send():
         sent.append(time.perf_counter())

@@ -6,11 +6,10 @@ import time
 import numpy as np
 from scipy import sparse
 
-from _trust import AUTOMATIC, PEERS, decide, listed, maker, ours, problem
+from _trust import PEERS, decide, listed, maker, ours, problem
 
-# Learners of streams, and learners in memory with an outlier filter (not the papers' baselines).
+# Learners of streams.
 STREAMS = [name for name, make in ours().items() if hasattr(make(), "partial_fit")]
-GUARDED = [*AUTOMATIC, "ReflectronClassifier", "ReflectronRegressor"]
 
 
 def stream_rows(seed, kind, task):

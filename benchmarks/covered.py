@@ -22,7 +22,7 @@ from _tables import console, table
 
 ALPHA, NEW = 0.1, 1000
 ESTIMATORS = (
-    "RidgePathRegressor", "ReflectronRegressor", "PiSTOLRegressor", "KernelPiSTOLRegressor",
+    "RidgePathRegressor", "GLMRegressor", "PiSTOLRegressor", "KernelPiSTOLRegressor",
     "KernelRidgeRegressor", "TuneFreeRegressor",
 )  # fmt: skip
 SLOW = ("TuneFreeRegressor",)
@@ -148,7 +148,7 @@ def exposure_draw(family, n, seed):
     if family == "binomial":
         exposure = np.ceil(3.0 * exposure)
     y = exposed(rng, family, exposure, np.exp(0.5 * X[:, 0] + 1.0))
-    model = tunefree.ReflectronRegressor(family=family, random_state=0)
+    model = tunefree.GLMRegressor(family=family, random_state=0)
     model.fit(X[:n], y[:n], exposure=exposure[:n])
     inside, _ = within(model, X[n:], y[n:], exposure=exposure[n:])
     return [part.mean() for part in np.array_split(inside[np.argsort(exposure[n:])], 5)]

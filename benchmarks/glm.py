@@ -31,7 +31,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait do not 
 import numpy as np
 
 from _glm_tables import tables
-from tunefree import ReflectronRegressor
+from tunefree import GLMRegressor
 from tunefree.families import FAMILIES, Quantile
 from tunefree.links import LINKS
 
@@ -118,10 +118,9 @@ def on_tables(seeds):
                 found = deviance(judge, table.y[held], mean, least)
                 theirs[seed, i] = found if np.isfinite(found) else np.inf
             for i, name in enumerate(names):
-                model = ReflectronRegressor(
-                    None if name == "default" else name, random_state=seed,
-                    family="poisson" if table.kind == "counts" else "gamma",
-                )  # fmt: skip
+                family = "poisson" if table.kind == "counts" else "gamma"
+                link = None if name == "default" else name
+                model = GLMRegressor(family, link, random_state=seed)
                 model, spent[seed, 1 + i] = clocked(model.fit, X, y)
                 with np.errstate(all="ignore"):
                     mean = model.predict(table.X[held])
@@ -167,7 +166,7 @@ def on_simulations(seeds):
             else:
                 y = mean + 0.3 * rng.normal(size=len(mean))
             for i, link in enumerate((true, "learned", "auto", wrong)):
-                model = ReflectronRegressor(link, family=family, random_state=seed)
+                model = GLMRegressor(family, link, random_state=seed)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     model.fit(X[:2000], y[:2000])
@@ -206,7 +205,7 @@ def on_peers(seeds, n=60_000):
         "statsmodels": ((0.0,), of_statsmodels),
         "skglm": (grid, lambda a: _rate(GeneralizedLinearEstimator(
             Poisson(), L1(a), ProxNewton()).fit(X[learn], y[learn]))),
-        "tunefree": ((None,), lambda _: ReflectronRegressor(
+        "tunefree": ((None,), lambda _: GLMRegressor(
             family="poisson", random_state=0).fit(X[learn], y[learn]).predict),
     }  # fmt: skip
     print("\n60000 rows x 20 numbers, Poisson: 50,000 to learn from; the best penalty of each\n")
@@ -258,7 +257,7 @@ def on_large(seeds, n=600_000):
     best, alpha = min(found)
 
     def ours():
-        model = ReflectronRegressor(family="poisson", random_state=0)
+        model = GLMRegressor(family="poisson", random_state=0)
         return model.fit(frame[learn], y[learn])
 
     spent = np.array([[clocked(theirs, alpha, frame)[1], clocked(theirs, alpha, matrix)[1],
@@ -283,7 +282,7 @@ def on_quantiles(seeds):
         "loss over that\nof QuantileRegressor (alpha of 6 by CV), coverage of .9, CPU seconds\n"
     )
     print(f"{'table':30} {'loss':>6} {'ours .9':>8} {'theirs':>7} {'s ours':>7} {'s theirs':>8}")
-    ReflectronRegressor(family=Quantile(0.5)).fit(np.eye(2000, 40), np.arange(2000.0))  # loads
+    GLMRegressor(family=Quantile(0.5)).fit(np.eye(2000, 40), np.arange(2000.0))  # loads
     rows, levels, grid = [], (0.1, 0.5, 0.9), {"alpha": [0.0, *np.logspace(-4, -0, 5)]}
     for table in tables():
         if table.kind != "amounts" or len(table.y) > 1000:
@@ -295,7 +294,7 @@ def on_quantiles(seeds):
             X, y, target = table.X[learn], table.y[learn] / unit, table.y[held] / unit
             middle, scale = X.mean(axis=0), X.std(axis=0)
             scale = np.where(scale > 0, scale, 1.0)
-            model = ReflectronRegressor(family=Quantile(levels), random_state=seed)
+            model = GLMRegressor(family=Quantile(levels), random_state=seed)
             model, seconds = clocked(model.fit, X, y)
             q, mine = model.predict(table.X[held]), np.empty((len(held), 3))
             spent[0] += seconds

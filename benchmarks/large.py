@@ -230,8 +230,8 @@ def threads(options):
         "1,000 landmarks": {"data": "friedman", "n_landmarks": 1000},
         "all rows": {"data": "kin40k", "n_landmarks": "all"},
         "race": {"data": "kin40k", "estimator": "TuneFreeRegressor"},
-        "Reflectron": {
-            "data": "signs", "estimator": "ReflectronClassifier", "rows": 100_000, "columns": 100,
+        "GLM": {
+            "data": "signs", "estimator": "GLMClassifier", "rows": 100_000, "columns": 100,
         },
     }  # fmt: skip
     for name in options.fits or fits:

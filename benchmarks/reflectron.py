@@ -13,10 +13,10 @@ import numpy as np
 from scipy.special import expit
 
 from _sparse import PEERS
+from tunefree import ReflectronRegressor
 from tunefree.constraints import L1Ball
 from tunefree.designs import Dense
 from tunefree.engine.run import run
-from tunefree.estimators.reflectron.glm import ReflectronRegressor
 from tunefree.learners.reflectron.mirror import Batch, Configuration, Mirror
 from tunefree.links import Logit
 from tunefree.potentials import Euclidean, Hypentropy, PNorm
@@ -103,7 +103,7 @@ def large(quick):
     print(f"  automatic    {draw.error(thetas[0]):.5f} @ {at[0]}, {passes} passes, {seconds:.1f} s")
     pass_cost(draw)
     start = time.process_time()
-    model = ReflectronRegressor("logit", random_state=0).fit(draw.X, draw.y)
+    model = ReflectronRegressor(link="logit", random_state=0).fit(draw.X, draw.y)
     seconds = time.process_time() - start
     error = np.mean((model.predict(draw.X_test) - draw.y_test) ** 2)
     print(
@@ -161,7 +161,7 @@ def recovery(quick):
 
 def default_fit(X, y):
     """Ours, with its defaults: parameters and passes."""
-    model = ReflectronRegressor("logit", fit_intercept=False, random_state=0).fit(X, y)
+    model = ReflectronRegressor(link="logit", fit_intercept=False, random_state=0).fit(X, y)
     return model.coef_, model.n_iter_
 
 

@@ -43,7 +43,7 @@ def rows(options):
         "outlier": ("one outlier row in a stream, then 200 clean rows: accuracy kept",
                    streams.outlier, 2 if quick else 5, streams.STREAMS, "partial_fit"),
         "memory": ("one outlier row in memory: accuracy kept",
-                   streams.outlier, 2 if quick else 5, streams.GUARDED, "fit"),
+                   streams.outlier, 2 if quick else 5, _trust.GUARDED, "fit"),
         "malformed": ("malformed libsvm files", _hostile.malformed),
         "random": ("random libsvm files parse as load_svmlight_file does",
                    _hostile.random_files, 300 if quick else 10_000),

@@ -364,7 +364,7 @@ def designs():
         X, s = rows(rng, n)
         return X, rng.poisson(np.exp(0.5 * s))
 
-    glm = tunefree.ReflectronRegressor(family="poisson", random_state=0)
+    glm = tunefree.GLMRegressor(family="poisson", random_state=0)
     yield "normal noise", tunefree.RidgePathRegressor(), normal, 1.0
     yield "unequal noise", tunefree.RidgePathRegressor(), uneven, 1.0
     yield "t2 noise", tunefree.PiSTOLRegressor(), heavy, 1.0

@@ -75,7 +75,7 @@ GROUPS = {
         "PiSTOLClassifier", "PiSTOLRegressor", "RidgePathRegressor", "sgd_ridge_path",
     ],
     "Generalized linear models: counts, amounts, shares, quantiles": [
-        "ReflectronRegressor", "ReflectronClassifier",
+        "GLMRegressor", "GLMClassifier", "ReflectronRegressor", "ReflectronClassifier",
     ],
     "Kernel methods": [
         "KernelRidgeClassifier", "KernelRidgeRegressor", "KernelPiSTOLClassifier",

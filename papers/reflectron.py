@@ -45,10 +45,17 @@ class SparseProblem:
 
         The automatic step's patience is long: the Euclidean risk has an early false minimum.
         """
-        model = ReflectronRegressor(
-            "logit", potential, constraint=constraint, step=step, fit_intercept=False,
-            standardize=False, max_iter=max_iter, patience=patience or max_iter, random_state=0,
-        )  # fmt: skip
+        model = ReflectronRegressor.with_settings(
+            link="logit",
+            potential=potential,
+            constraint=constraint,
+            step=step,
+            fit_intercept=False,
+            standardize=False,
+            max_iter=max_iter,
+            patience=patience or max_iter,
+            random_state=0,
+        )
         return model.fit(self.X, self.y, X_val=self.X_held, y_val=self.y_held)
 
     def test_error(self, model):

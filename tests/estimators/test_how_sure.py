@@ -17,16 +17,18 @@ REGRESSORS = {
     "PiSTOLRegressor": {"random_state": 0},
     "KernelPiSTOLRegressor": {"random_state": 0, "gamma": 0.2},
     "RidgePathRegressor": {"random_state": 0},
-    "ReflectronRegressor": {"random_state": 0, "link": "identity"},
+    "GLMRegressor": {"random_state": 0, "family": "gaussian"},
+    "ReflectronRegressor": {"random_state": 0},
 }
 CLASSIFIERS = {
     "TuneFreeClassifier": {"random_state": 0},
     "KernelRidgeClassifier": {"random_state": 0},
     "PiSTOLClassifier": {"random_state": 0},
     "KernelPiSTOLClassifier": {"random_state": 0, "gamma": 0.2},
+    "GLMClassifier": {"random_state": 0},
     "ReflectronClassifier": {"random_state": 0},
 }
-LINEAR = [n for n in (*REGRESSORS, *CLASSIFIERS) if n[:6] in ("PiSTOL", "Averag", "Reflec")]
+LINEAR = [n for n in (*REGRESSORS, *CLASSIFIERS) if n.startswith(("PiSTOL", "RidgePath", "GLM"))]
 
 
 def rows(n, seed=0, k=2):
