@@ -41,6 +41,16 @@ def rows(n=1200, d=12, seed=0):
     return X, y
 
 
+def near(**settings):
+    """A Reflectron with the link 'logit' and some settings."""
+    return tunefree.ReflectronRegressor.with_settings(link="logit", **settings)
+
+
+def far(**settings):
+    """The same on a cluster."""
+    return tfd.ReflectronRegressor.with_settings(link="logit", **settings)
+
+
 SETTINGS = [
     {"validation_fraction": 0.0, "potential": "euclidean"},
     {"validation_fraction": 0.0, "potential": Hypentropy(1e-4), "constraint": L1Ball(3.0)},
@@ -52,10 +62,8 @@ SETTINGS = [
 def test_a_batch_learner_equals_its_local_run(client, setting):
     X, y = rows()
     setting = {**setting, "max_iter": 15, "random_state": 0}
-    local = tunefree.ReflectronRegressor("logit", **setting).fit(X, y)
-    there = tfd.ReflectronRegressor("logit", **setting).fit(
-        da.from_array(X, chunks=(300, 12)), da.from_array(y, chunks=300)
-    )
+    local = near(**setting).fit(X, y)
+    there = far(**setting).fit(da.from_array(X, chunks=(300, 12)), da.from_array(y, chunks=300))
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(there.intercept_, local.intercept_, rtol=1e-10, atol=1e-10)
     assert there.n_iter_ == local.n_iter_
@@ -77,12 +85,10 @@ def test_weights_are_repetitions_over_partitions_of_any_size(client):
     weights = np.random.default_rng(1).integers(0, 3, 600).astype(float)
     repeated = np.repeat(np.arange(600), weights.astype(int))
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 10}
-    a = tfd.ReflectronRegressor("logit", **setting).fit(
+    a = far(**setting).fit(
         *(da.from_array(v, chunks=130) for v in (X, y)), da.from_array(weights, chunks=130)
     )
-    b = tfd.ReflectronRegressor("logit", **setting).fit(
-        *(da.from_array(v[repeated], chunks=97) for v in (X, y))
-    )
+    b = far(**setting).fit(*(da.from_array(v[repeated], chunks=97) for v in (X, y)))
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9, atol=1e-11)
 
 
@@ -109,15 +115,13 @@ def test_frames_and_unknown_chunks(client):
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=y)
     frame = dd.from_pandas(frame, npartitions=3)
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 8}
-    from_frame = tfd.ReflectronRegressor("logit", **setting).fit(frame[["a", "b", "c"]], frame["y"])
+    from_frame = far(**setting).fit(frame[["a", "b", "c"]], frame["y"])
     assert from_frame.feature_names_in_.tolist() == ["a", "b", "c"]
     lazy = from_frame.predict(frame[["a", "b", "c"]])
     assert isinstance(lazy, dd.Series)
     unknown = frame[["a", "b", "c"]].to_dask_array()
     assert np.isnan(unknown.chunks[0]).all()
-    from_array = tfd.ReflectronRegressor("logit", **setting).fit(
-        unknown, frame["y"].to_dask_array()
-    )
+    from_array = far(**setting).fit(unknown, frame["y"].to_dask_array())
     np.testing.assert_allclose(from_array.coef_, from_frame.coef_, rtol=1e-12)
     np.testing.assert_allclose(
         lazy.compute().to_numpy(), from_array.predict(unknown).compute(), rtol=1e-12
@@ -134,8 +138,8 @@ def test_sparse_partitions(client):
         [da.from_delayed(delayed(b), shape=b.shape, dtype=float, meta=b[:0]) for b in blocks]
     )
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 10}
-    there = tfd.ReflectronRegressor("logit", **setting).fit(stacked, da.from_array(y, chunks=100))
-    local = tunefree.ReflectronRegressor("logit", **setting).fit(sparse.csr_array(X), y)
+    there = far(**setting).fit(stacked, da.from_array(y, chunks=100))
+    local = near(**setting).fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-9, atol=1e-10)
 
 
@@ -158,10 +162,8 @@ def test_wide_sparse_rows_travel_as_the_columns_that_a_worker_has(client, monkey
     setting = {"validation_fraction": 0.0, "potential": "euclidean", "max_iter": 4}
     parts = [da.from_delayed(delayed(A[i : i + 200]), (200, 200_000), float, meta=A[:0])
              for i in (0, 200)]  # fmt: skip
-    there = tfd.ReflectronRegressor("logit", **setting).fit(
-        da.concatenate(parts), da.from_array(y, chunks=200)
-    )
-    local = tunefree.ReflectronRegressor("logit", **setting).fit(A, y)
+    there = far(**setting).fit(da.concatenate(parts), da.from_array(y, chunks=200))
+    local = near(**setting).fit(A, y)
     np.testing.assert_allclose(there.coef_, local.coef_, rtol=1e-8, atol=1e-11)
     assert asked and max(asked) < 10_000
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -291,7 +291,7 @@ def _fit_by_descent(self, cluster):
     self.feature_map_ = self._stream = None
     if any(isinstance(c.step, str) for c in configurations):
         raise ValueError("A theorem's step needs all rows in memory: give step='auto' or a number.")
-    worker = clone(self)
+    worker = self.unfitted()
     if is_classifier(self):
         worker.classes_ = self.classes_
         family, link = self._law(self.classes_)

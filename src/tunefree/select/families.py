@@ -180,7 +180,7 @@ def _is_better(costs, others, weights):
 
 
 class Selected(NamedTuple):
-    """What was chosen: the `Fitted` result, the learner that found it, and its last state."""
+    """What was chosen: the `DescentResult`, the learner that found it, and its last state."""
 
     fitted: Any
     learner: Any
@@ -192,7 +192,7 @@ class Task(NamedTuple):
 
     `batches` are the rows and, if given, the validation rows; `pilot` are some of many rows, or
     None. `descend` is a function of (learner, start, batches, most passes), which returns a
-    `Fitted` result and the last state; `start_with` is a function of a link, which returns
+    `DescentResult` and the last state; `start_with` is a function of a link, which returns
     coefficients and intercepts to start from.
     """
 

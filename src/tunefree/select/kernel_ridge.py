@@ -1,5 +1,7 @@
 """Choices of kernel ridge regression: the view of the columns, the geometry, and the solver."""
 
+from typing import Any
+
 import numpy as np
 
 from tunefree.columns import Coordinates, components, coordinates
@@ -42,7 +44,7 @@ def rates_optimism(view, n):
     return 0.5 * len(np.unique(view.rate)) / n
 
 
-def choose_geometry(problem, like=None):
+def choose_geometry(problem, like: Any = None):
     """The problem in the units of a kernel: those of `like`, or those of most evidence.
 
     `like` is the `KernelTransform` of another fit. If its kernel is another one, its view is used.
@@ -53,8 +55,8 @@ def choose_geometry(problem, like=None):
     wide = p.options.kernel == "rbf" and X.shape[1] >= _WIDE
     # If there are several views, they are compared on a part of the rows.
     part = slice(ridge.EXACT_ROWS if wide else n)
-    given = like is not None and isinstance(like.view, Coordinates)
-    view = like.view if given else coordinates(X[part], p.weights[part])
+    given: Any = like is not None and isinstance(like.view, Coordinates)
+    view: Any = like.view if given else coordinates(X[part], p.weights[part])
     if p.options.kernel == "linear":
         return p.transformed(KernelTransform(view, None), view.show(X))
     m, views = _search_rows(p), [view]
@@ -97,7 +99,7 @@ def choose_solution(problem):
 
     Solvers are tried from cheap to expensive while the risk falls.
     """
-    best = None
+    best: Any = None
     for solver in solvers(problem):
         found, before = solver.solve(problem), best
         if before is None or found.risk < before.risk:

@@ -19,7 +19,7 @@ from tunefree.estimators.reflectron.descent import (
 from tunefree.estimators.reflectron.problem import link_range
 from tunefree.estimators.uncertainty_mixins import PredictsSets, RiskIntervalMixin
 from tunefree.links import LINKS, target_margin
-from tunefree.protocols import MatrixLike
+from tunefree.protocols import MatrixLike, TargetLike
 from tunefree.robust import shrinkage_factor_of_classes
 from tunefree.select.progressive_risk import temperature
 
@@ -67,7 +67,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
     def partial_fit(
         self,
         X: MatrixLike,
-        y: ArrayLike,
+        y: TargetLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
@@ -109,7 +109,7 @@ class MirrorClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, 
             self._stream = self._more_outputs(stream, old_classes, all_classes)
         targets = self._one_hot(codes, len(all_classes))
         if is_open:
-            targets = np.hstack([targets, np.full((len(y), 1), self._ends()[0])])
+            targets = np.hstack([targets, np.full((len(codes), 1), self._ends()[0])])
         self._learn(X, targets, weights, False, is_open)
         self.classes_, self.class_count_ = all_classes, counts
         return self

@@ -25,7 +25,7 @@ from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_lo
 from tunefree.estimators.reflectron.problem import (
     Among,
     Columns,
-    Fitted,
+    DescentResult,
     Levels,
     Problem,
     Score,
@@ -146,10 +146,11 @@ class Training(NamedTuple):
         used = self.weights > 0.0
         if used.all():
             return self
-        of_rows = self._replace(validation=None)
-        return Training(*(None if a is None else a[used] for a in of_rows))._replace(
-            validation=self.validation
-        )
+        offset, exposure = (None if a is None else a[used] for a in (self.offset, self.exposure))
+        return self._replace(
+            X=self.X[used], targets=self.targets[used], weights=self.weights[used],
+            strata=self.strata[used], offset=offset, exposure=exposure,
+        )  # fmt: skip
 
 
 class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
@@ -194,7 +195,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         return super().__getattr__(name)
 
     @classmethod
-    def with_settings(cls, **settings):
+    def with_settings(cls, **settings: Any) -> Self:
         """An estimator with some of the settings above."""
         estimator = cls()
         for name, value in settings.items():
@@ -202,6 +203,11 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
                 raise TypeError(f"{cls.__name__} has no setting {name!r}.")
             setattr(estimator, name, value)
         return estimator
+
+    def unfitted(self) -> Self:
+        """A copy with the same settings, without what was learned."""
+        names = [n for n in vars(self) if not n.startswith("_") and not n.endswith("_")]
+        return type(self).with_settings(**{name: getattr(self, name) for name in names})
 
     def _law(self, y=None):
         """The family and the link for targets `y`; without targets those of a stream."""
@@ -211,8 +217,8 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         """A function from a source's y to targets, and the targets' weighted sums in every fold."""
         raise NotImplementedError(f"{type(self).__name__} learns from no source.")
 
-    def _most_passes(self):
-        return _MOST_PASSES if self.max_iter == "auto" else self.max_iter
+    def _most_passes(self) -> int:
+        return _MOST_PASSES if isinstance(self.max_iter, str) else self.max_iter
 
     def _setup(self, law, stochastic=False):
         """The checked settings, for the family and the link of `law`."""
@@ -340,7 +346,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             learner, task = self._selection(problem, learner, columns, batches, start)
             fitted, learner, state = select_family(learner, task)
         else:
-            source, k = Batches(tuple(batches)), problem.targets.shape[1]
+            source, k = Batches(tuple(batches)), batches[0].targets.shape[1]
             fitted, state = self._descended(learner, source, columns, start, k, problem.X.dtype)
         self.link_, self.family_ = learner.link, learner.family or Matching()
         # Of held-out rows, or of validation rows, which no member learned.
@@ -372,12 +378,11 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             return self._start((problem.family, link), columns, batch, problem.members)
 
         def descend(learner, start, batches, most):
-            source, k = Batches(tuple(batches)), problem.targets.shape[1]
-            return self._descended(
-                learner, source, columns, start, k, problem.X.dtype, most=most
-            )  # fmt: skip
+            source, k = Batches(tuple(batches)), batches[0].targets.shape[1]
+            dtype = problem.X.dtype
+            return self._descended(learner, source, columns, start, k, dtype, most=most)
 
-        link = self.link if self._learns_link() else None
+        link: Any = self.link if self._learns_link() else None
         return learner, Task(batches, pilot, link, start_with, descend)
 
     def _with_geometries(self, learner, shape):
@@ -525,7 +530,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         self._publish(fitted, columns, dtype)
 
     def _descended(self, learner, source, columns, start, k, dtype, on_block=None, most=None):
-        """Pass over a source, `most` times at most: the `Fitted` result and the last state."""
+        """Pass over a source, `most` times at most: the `DescentResult` and the last state."""
         state = learner.init(len(columns.scale), k, *start)
         limit = self._most_passes()
         most = limit if most is None else min(most, limit)
@@ -551,7 +556,8 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             for c in np.argsort(state.score, kind="stable")
         ]
         trace = {name: np.array([t[name] for t in result.trace]) for name in result.trace[0]}
-        return Fitted(*learner.read(state), board, trace, result.n_passes), state
+        theta, offset = learner.read(state)
+        return DescentResult(theta, offset, board, trace, result.n_passes), state
 
     # ---------------------------------------------------------------- sources and streams
 

@@ -137,7 +137,7 @@ class Terms(NamedTuple):
         return rows, at[rows]
 
 
-class Fitted(NamedTuple):
+class DescentResult(NamedTuple):
     """The result of a fit."""
 
     theta: np.ndarray

@@ -8,7 +8,7 @@ import numpy as np
 from tunefree.constraints.rules import is_separable
 from tunefree.engine.order import Visits
 from tunefree.engine.run import Rows, run
-from tunefree.estimators.reflectron.problem import Fitted, intercept_step, paced
+from tunefree.estimators.reflectron.problem import DescentResult, intercept_step, paced
 from tunefree.estimators.state_checks import require, same_form
 from tunefree.learners.reflectron.mirror import NONE
 from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, stochastic
@@ -227,7 +227,7 @@ def fit_passes(problem, rule, columns, start, *, most, tol, watch):
         n_passes += last.n_passes
         theta, offset = last.state.halving.runs[0].read()
     board = [(state.best[c].risk, state.best[c].epoch, runs[c].configuration) for c in order]
-    return Fitted(theta, offset, board, {"held_risk": np.array(state.curves)}, n_passes)
+    return DescentResult(theta, offset, board, {"held_risk": np.array(state.curves)}, n_passes)
 
 
 def _only(visits, learns):
