@@ -18,7 +18,7 @@ from tunefree import (
     save_model,
 )
 from tunefree.constraints import Bounds, Monotone
-from tunefree.estimators.reflectron.problem import Sample
+from tunefree.estimators.from_source import Sample
 from tunefree.families import (
     FAMILIES,
     Multinomial,

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tunefree import GLMClassifier, GLMRegressor, ReflectronClassifier, ReflectronRegressor
 from tunefree.constraints import Box, L1Ball, NonNegative, NuclearBall
-from tunefree.estimators.reflectron.problem import Columns
+from tunefree.data.units import Units
 from tunefree.learners.reflectron.mirror import Mirror
 from tunefree.links import LINKS
 from tunefree.potentials import POTENTIALS, Euclidean, Hypentropy, Spectral
@@ -80,7 +80,7 @@ def test_float32_in_float32_out():
 def test_float32_rows_are_swept_over_as_float32():
     X, _, _ = _sparse_problem()
     for rows in (X.astype(np.float32), sparse.csr_array(X.astype(np.float32))):
-        design = Columns.of(rows, np.ones(len(X)), not sparse.issparse(rows), True).design(rows)
+        design = Units.of(rows, np.ones(len(X)), not sparse.issparse(rows), True).design(rows)
         assert design.apply(np.ones((40, 2))).dtype == np.float32
         assert design.adjoint(np.ones((200, 2))).dtype == np.float32
 

@@ -19,13 +19,13 @@ from sklearn.utils.validation import check_is_fitted
 from tunefree._parameters import seed_of
 from tunefree.averaging import Geometric
 from tunefree.dask.cluster import Batches, Cluster, added, joined
+from tunefree.data.units import RowMoments, Units
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import auto, base, least_squares, perceptron, pistol, ridge
 from tunefree.estimators.from_source import Sample
 from tunefree.estimators.kernel import ridge as kernel_ridge
 from tunefree.estimators.least_squares import Folded, Problem, Run, UniqueRows, penalties
 from tunefree.estimators.reflectron import glm, reflectron
-from tunefree.estimators.reflectron.problem import Columns, Moments
 from tunefree.learners.reflectron.mirror import NONE, Batch
 from tunefree.learners.sgd.coordinates import spanned
 from tunefree.learners.sgd.path import Spectrum
@@ -247,7 +247,7 @@ def _numbers(part, estimator):
 
 def _moments(part, estimator):
     part = part.positive()
-    return Moments.of(part.X, _numbers(part, estimator)[0], part.weights)
+    return RowMoments.of(part.X, _numbers(part, estimator)[0], part.weights)
 
 
 def _sampled(part, estimator, seed):
@@ -300,7 +300,7 @@ def _fit_by_descent(self, cluster):
     if self._learns_law(family):
         seed = seed_of(self.random_state) + 1
         sample = cluster.total("sample", _sampled, worker, seed, merge=joined)
-    columns = Columns.unchanged(cluster.n_columns)
+    columns = Units.unchanged(cluster.n_columns)
     if self.standardize:
         columns = m.columns(self.fit_intercept)
     units, centre = columns, None

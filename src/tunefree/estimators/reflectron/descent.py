@@ -15,6 +15,8 @@ from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product
 from tunefree._threads import workers
+from tunefree.data.levels import Levels, coded
+from tunefree.data.units import Among, Units, taken
 from tunefree.designs import Dense
 from tunefree.engine.order import given_visits, hashed_visits, row_hash
 from tunefree.engine.run import Batches, Rows, run
@@ -22,28 +24,24 @@ from tunefree.engine.sources import open_source
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, runner
 from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
-from tunefree.estimators.reflectron.problem import (
-    Among,
-    Columns,
-    DescentResult,
-    Levels,
-    Problem,
-    Score,
-    Survey,
-    Surveyed,
-    Terms,
+from tunefree.estimators.reflectron.feature_maps import fitted_map, is_kernel
+from tunefree.estimators.reflectron.geometries import (
     check_theorems,
-    coded,
     combinations,
-    family_range,
-    fitted_map,
     in_units,
-    is_kernel,
+    keeps_zeros,
     scheme_of,
-    taken,
     with_steps,
 )
+from tunefree.estimators.reflectron.problem import (
+    DescentResult,
+    Problem,
+    Score,
+    Terms,
+    family_range,
+)
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
+from tunefree.estimators.reflectron.surveys import Survey, Surveyed
 from tunefree.families import Family, Matching
 from tunefree.learners.reflectron.mirror import NONE, Batch, Mirror, bound
 from tunefree.links import LINKS, check_increasing, target_margin
@@ -318,7 +316,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         """The columns that have an entry, if it is enough to learn these; else None."""
         plain = self.solver != "stochastic" and self.feature_map is None and not self.warm_start
         is_wide = X.shape[1] > MOST_COLUMNS  # with fewer, the metric includes empty columns
-        return Among.of(X, configurations) if plain and is_wide else None
+        return Among.of(X) if plain and is_wide and keeps_zeros(configurations) else None
 
     def _set_limits(self, X, targets, offset):
         """Set limits of columns and predictions, for subclasses that have them."""
@@ -438,7 +436,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
     def _units(self, X, weights, centred):
         scaled = self.standardize and not is_kernel(self.feature_map)
         levels = Levels.of(vars(self).get("categories_"))
-        return Columns.of(X, weights, centred, scaled, levels)
+        return Units.of(X, weights, centred, scaled, levels)
 
     def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
         """A batch of rows; `own` rows may be overwritten."""
@@ -637,7 +635,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         if not choosing:
             held[:] = NONE
         self._check_choice(choosing, rows.rows, configurations)
-        columns = Columns.unchanged(rows.width)
+        columns = Units.unchanged(rows.width)
         if self.standardize:
             columns = survey.moments.columns(self.fit_intercept)
         start: Any = None
@@ -740,7 +738,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             )  # fmt: skip
         if self._stream.is_open:
             theta, offset = theta[:-1], offset[:-1]
-        self._predict_with(theta, offset, Columns.unchanged(self.n_features_in_), self._dtype)
+        self._predict_with(theta, offset, Units.unchanged(self.n_features_in_), self._dtype)
 
     # ---------------------------------------------------------------- the model
 

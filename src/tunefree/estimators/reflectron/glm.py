@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 
+from tunefree.data.levels import coded, with_indicators
 from tunefree.estimators import base
 from tunefree.estimators.base import report_progress
 from tunefree.estimators.reflectron.classification import MirrorClassifier
@@ -19,7 +20,7 @@ from tunefree.estimators.reflectron.descent import (
     documented,
     shrunk,
 )
-from tunefree.estimators.reflectron.problem import coded, link_range, with_indicators
+from tunefree.estimators.reflectron.problem import link_range
 from tunefree.estimators.reflectron.regression import MirrorRegressor
 from tunefree.estimators.uncertainty_mixins import CoefficientInferenceMixin
 from tunefree.families import FAMILIES, OF_CLASSES, Binomial, Family, Matching, Ordinal, family_of

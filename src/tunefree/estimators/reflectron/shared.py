@@ -9,11 +9,12 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from tunefree._process import product
+from tunefree.data.units import Units
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.descent import MirrorDescent, Training
-from tunefree.estimators.reflectron.problem import Columns, link_range
+from tunefree.estimators.reflectron.problem import link_range
 from tunefree.estimators.reflectron.regression import share_outside, warn_outside
 from tunefree.learners.reflectron.mirror import Batch
 from tunefree.protocols import Link, MatrixLike, Seed, TargetLike
@@ -231,7 +232,7 @@ class _Equations(MirrorDescent):
 
     def _units(self, X, weights, centred):
         k = self.n_outputs
-        return Columns.of(_rows(X, k), np.repeat(weights, k), centred, self.standardize)
+        return Units.of(_rows(X, k), np.repeat(weights, k), centred, self.standardize)
 
     def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
         k = self.n_outputs

@@ -1,0 +1,164 @@
+"""Columns of text and categories: codes, levels and indicators."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tunefree._array import check_frame
+from tunefree.designs import Categorical, Dense, Split
+
+
+def coded(frame, categories=None):
+    """A data frame with codes for the levels of its columns of text and categories.
+
+    `categories` are the levels of every column, None for a column of numbers; by default they are
+    those of the frame. Other values have the code -1. An array, or a frame of numbers, is returned
+    as it is, without categories.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> coded(pd.DataFrame({"a": ["u", "v", "u"], "b": [1.0, 2.0, 3.0]}))[1]
+    [array(['u', 'v'], dtype=object), None]
+    """
+    check_frame(frame)
+    if not (hasattr(frame, "columns") and hasattr(frame, "dtypes")):
+        return frame, None
+    found, columns = [], {}
+    for j, name in enumerate(frame.columns):
+        column = frame[name]
+        own_levels = None if categories is None else categories[j]
+        if categories is None and not _is_text(column):
+            found.append(None)
+            continue
+        if categories is not None and own_levels is None:
+            continue
+        if str(column.dtype) == "category" and hasattr(column, "cat"):  # pandas has the codes
+            levels = np.asarray(column.cat.categories).astype(str)
+            codes = np.asarray(column.cat.codes)
+        else:
+            values = np.asarray(column, dtype=object)
+            is_missing = np.array([v is None or v != v for v in values])  # noqa: PLR0124
+            levels, codes = np.unique(values.astype(str), return_inverse=True)
+            codes = np.where(is_missing, -1, codes)
+        if own_levels is None:
+            is_used = np.bincount(codes[codes >= 0], minlength=len(levels)) > 0
+            own_levels = levels[is_used].astype(object)
+            found.append(own_levels)
+        order = np.argsort(own_levels.astype(str), kind="stable")
+        code = np.searchsorted(own_levels[order].astype(str), levels)
+        code = order[np.minimum(code, len(own_levels) - 1)]
+        code = np.where(own_levels[code].astype(str) == levels, code, -1)
+        columns[name] = np.append(code, -1)[codes].astype(np.float64)
+    if not columns:
+        return frame, None
+    if hasattr(frame, "assign"):
+        frame = _assigned(frame, columns)
+    else:
+        frame = frame.with_columns([type(frame[n])(n, c) for n, c in columns.items()])
+    return frame, found if categories is None else categories
+
+
+def _assigned(frame, columns):
+    """A pandas frame with some columns replaced; numbers are copied once, into one array."""
+    coded = np.array([name in columns for name in frame.columns])
+    places = np.flatnonzero(~coded)
+    n_numbers = len(places)
+    in_front = n_numbers > 0 and places[-1] == n_numbers - 1
+    numbers = frame.iloc[:, :n_numbers] if in_front else frame.iloc[:, places]
+    if any(getattr(t, "kind", "O") not in "biuf" for t in numbers.dtypes):
+        return frame.assign(**columns)
+    out = np.empty(frame.shape)
+    out[:, slice(n_numbers) if in_front else places] = numbers.to_numpy()
+    for j in np.flatnonzero(coded):
+        out[:, j] = columns[frame.columns[j]]
+    return type(frame)(out, index=frame.index, columns=frame.columns, copy=False)
+
+
+def _is_text(column):
+    kind = str(column.dtype).lower()
+    if kind.startswith(("category", "categorical", "enum", "str", "object", "utf8")):
+        return not (kind == "object" and isinstance(column.iloc[0], int | float | np.number))
+    return False
+
+
+class Levels(NamedTuple):
+    """Columns that hold the codes of levels; in a design their indicators follow the numbers.
+
+    `codes` are the positions of these columns and `sizes` their numbers of levels.
+
+    Examples
+    --------
+    >>> Levels((0,), (2,)).design(np.array([[1.0, 5.0], [0.0, 6.0]])).apply(np.array([1.0, 7, 9]))
+    array([14., 13.])
+    """
+
+    codes: tuple
+    sizes: tuple
+
+    @classmethod
+    def of(cls, categories):
+        """The columns that have categories; None if there are none."""
+        if categories is None:
+            return None
+        places = [j for j, levels in enumerate(categories) if levels is not None]
+        return cls(tuple(places), tuple(len(categories[j]) for j in places))
+
+    def numbers(self, X):
+        """The columns of numbers."""
+        n_numbers = X.shape[1] - len(self.codes)
+        if self.codes == tuple(range(n_numbers, X.shape[1])):
+            return X[:, :n_numbers]
+        return np.delete(X, self.codes, axis=1)
+
+    def design(self, X, columns=None, own=False):
+        """The rows as a design, with numbers in the units of `columns`."""
+        numbers = self.numbers(X)
+        if columns is not None:
+            n = numbers.shape[1]
+            numbers = columns._replace(centre=columns.centre[:n], scale=columns.scale[:n],
+                                       levels=None).rows(numbers, own)  # fmt: skip
+        return Split((Dense(numbers), *self.indicators(X)))
+
+    def indicators(self, X):
+        """The levels of each column as a design."""
+        return [
+            Categorical(X[:, j].astype(np.int32), n)
+            for j, n in zip(self.codes, self.sizes, strict=True)
+        ]
+
+    def groups(self, n_columns):
+        """The group of every column of the design: the levels of a column are a group."""
+        first = n_columns - len(self.codes)  # of the categorical columns
+        return (*range(first), *np.repeat(np.arange(first, n_columns), self.sizes).tolist())
+
+
+def with_indicators(X, names, categories, weights, intercept):
+    """Rows with a 0-1 column for every level but the reference, and the columns' names.
+
+    The reference is the level of the largest weight, or the first of several. Missing values are a
+    level. Levels without a row have no column. Without an intercept the first categorical column
+    has no reference.
+
+    Examples
+    --------
+    >>> X, levels = np.array([[0.0], [1.0], [1.0]]), [np.array(["u", "v"])]
+    >>> with_indicators(X, ["a"], levels, np.ones(3), True)
+    (array([[1.],
+           [0.],
+           [0.]]), ['a[u]'])
+    """
+    levels: Any = Levels.of(categories)
+    columns = list(levels.numbers(X).T)
+    out_names = [name for name, own in zip(names, categories, strict=True) if own is None]
+    for j in levels.codes:
+        level_names = [*(str(level) for level in categories[j]), "missing"]
+        codes = np.where(X[:, j] < 0.0, len(level_names) - 1, X[:, j]).astype(int)
+        total = np.bincount(codes, weights, minlength=len(level_names))
+        is_first = j == levels.codes[0]
+        reference = None if is_first and not intercept else int(np.argmax(total))
+        for code in np.flatnonzero(total > 0.0):
+            if code != reference:
+                columns.append((codes == code).astype(np.float64))
+                out_names.append(f"{names[j]}[{level_names[code]}]")
+    return np.column_stack(columns) if columns else np.empty((len(X), 0)), out_names

@@ -1,0 +1,205 @@
+"""Units of columns, so that a geometry means the same for all; and which columns are learned."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from tunefree._threads import team
+from tunefree.data.levels import Levels
+from tunefree.designs import CSR, Centred, Dense
+
+# From this many dense entries on, moments are computed in blocks of so many rows.
+_LARGE, _BLOCK = 4_000_000, 4096
+_LEAST_SPREAD = 1e-300
+
+
+def taken(X, rows):
+    """Some rows; of large dense arrays by blocks, in threads."""
+    if sparse.issparse(X) or X.size <= _LARGE:
+        return X[rows]
+    out = np.empty((len(rows), X.shape[1]), X.dtype)
+    blocks = [slice(i, i + _BLOCK) for i in range(0, len(rows), _BLOCK)]
+    team().map(lambda b: np.take(X, rows[b], axis=0, out=out[b], mode="clip"), blocks)
+    return out
+
+
+def _spread(X, share, centred):
+    """Centres and deviations of many rows, in blocks that stay in the cache."""
+    blocks = [slice(i, i + _BLOCK) for i in range(0, len(X), _BLOCK)]
+    top = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+    top = np.where(top > 0.0, top, 1.0)
+    mean = (share @ X) / top * centred
+    variance = sum(team().map(lambda b: share[b] @ np.square(X[b] / top - mean), blocks))
+    deviation = np.sqrt(np.maximum(variance, 0.0))
+    deviation = np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
+    return mean * top, np.where(deviation > 0.0, deviation * top, 1.0)
+
+
+class Among(NamedTuple):
+    """The `places` of columns that have an entry, among `width` of sparse rows.
+
+    Examples
+    --------
+    >>> Among(np.array([1, 3]), 5).whole(np.array([[2.0, 7.0]]))
+    array([[0., 2., 0., 7., 0.]])
+    """
+
+    places: np.ndarray
+    width: int
+
+    @classmethod
+    def of(cls, X):
+        """None if rows are dense, or more than half of the columns have an entry."""
+        if not sparse.issparse(X):
+            return None
+        places = np.unique(X.indices)
+        return cls(places, X.shape[1]) if 0 < 2 * len(places) < X.shape[1] else None
+
+    def whole(self, values):
+        """Values of these columns, and 0 for the others."""
+        out = np.zeros((*values.shape[:-1], self.width), values.dtype)
+        out[..., self.places] = values
+        return out
+
+
+class Units(NamedTuple):
+    """Units of the columns, so that a potential means the same for all: (x - centre) / scale.
+
+    `among` locates these columns among all, if some were dropped.
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+    levels: Levels | None = None
+    among: Among | None = None
+
+    def whole(self, values):
+        """Values of these columns as values of all."""
+        return values if self.among is None else self.among.whole(values)
+
+    @classmethod
+    def of(cls, X, weights, centred, scaled, levels=None):
+        """The weighted means and standard deviations of the columns (from 0 if not centred)."""
+        if levels is not None:  # indicators keep their scale, and are centred at their shares
+            own = cls.of(levels.numbers(X), weights, centred, scaled)
+            shares = np.concatenate([part.adjoint(weights) for part in levels.indicators(X)])
+            shares /= weights.sum()
+            return cls(
+                np.concatenate([own.centre, shares * centred]),
+                np.concatenate([own.scale, np.ones_like(shares)]), levels,
+            )  # fmt: skip
+        d, share = X.shape[1], weights / weights.sum()
+        if not scaled:
+            return cls.unchanged(d)
+        if not sparse.issparse(X) and X.size > _LARGE:
+            return cls(*_spread(X, share, centred))
+        # In units of the largest entry squares neither overflow nor underflow.
+        top = np.asarray(abs(X).max(axis=0).todense() if sparse.issparse(X) else abs(X).max(axis=0))
+        top = top.reshape(-1).astype(np.float64)
+        top = np.where(top > 0.0, top, 1.0)
+        if sparse.issparse(X):
+            row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+            value, column, mass = X.data / top[X.indices], X.indices, share[row]
+            mean = np.bincount(column, mass * value, minlength=d) * centred
+            square = np.bincount(column, mass * (value - mean[column]) ** 2, minlength=d)
+            variance = square + (1.0 - np.bincount(column, mass, minlength=d)) * mean**2
+        else:
+            value = X / top
+            mean = share @ value * centred
+            variance = share @ np.square(value - mean)
+        deviation = np.sqrt(np.maximum(variance, 0.0))
+        # A column that is constant up to rounding keeps its scale, and so does one whose
+        # coefficients would overflow.
+        spread = np.where(deviation > 1e-12 * np.abs(mean), deviation * top, 0.0)
+        return cls(mean * top, np.where(spread > _LEAST_SPREAD, spread, 1.0))
+
+    @classmethod
+    def unchanged(cls, d):
+        """The columns as they are."""
+        return cls(np.zeros(d), np.ones(d))
+
+    def rows(self, X, own=False):
+        """Rows in these units, in their own precision; sparse rows are not centred.
+
+        If `own`, they may be overwritten.
+        """
+        if own and not sparse.issparse(X) and X.dtype == np.float64:
+            for i in range(0, len(X), _BLOCK):
+                X[i : i + _BLOCK] -= self.centre
+                X[i : i + _BLOCK] /= self.scale
+            return X
+        if not sparse.issparse(X):
+            out = X - self.centre
+            out /= self.scale
+            return np.ascontiguousarray(out, dtype=X.dtype)
+        X = X.copy()
+        X.data = (X.data / self.scale[X.indices]).astype(X.dtype, copy=False)
+        return X
+
+    def design(self, X, own=False):
+        """The rows in these units as a design; sparse rows are centred, too."""
+        if self.levels is not None:
+            rows = self.levels.design(X, self, own)
+            n_numbers = rows.parts[0].shape[1]
+            centre = np.where(np.arange(rows.shape[1]) < n_numbers, 0.0, self.centre)
+            return Centred(rows, centre) if centre.any() else rows
+        rows = self.rows(X, own)
+        if not sparse.issparse(X):
+            return Dense(rows)
+        rows = CSR.from_scipy(rows)
+        return Centred(rows, self.centre / self.scale) if self.centre.any() else rows
+
+
+class RowMoments(NamedTuple):
+    """Moments of weighted rows; `square` sums squared deviations, `target` are means."""
+
+    weight: float
+    mean: np.ndarray
+    square: np.ndarray
+    target: np.ndarray
+
+    @classmethod
+    def of(cls, X, targets, weights):
+        """The moments of rows."""
+        total = weights.sum()
+        share = weights / total
+        mean = np.asarray(share @ X, dtype=np.float64).reshape(-1)
+        if sparse.issparse(X):
+            values = X.astype(np.float64)
+            mass = np.repeat(weights, np.diff(X.indptr))
+            square = np.bincount(
+                X.indices, mass * (values.data - mean[X.indices]) ** 2, minlength=len(mean)
+            )
+            zero = total - np.bincount(X.indices, mass, minlength=len(mean))
+            square = square + zero * mean**2
+        else:
+            gap = X - mean
+            square = weights @ np.square(gap, out=gap)
+        return cls(float(total), mean, square, share @ targets)
+
+    def join(self, other):
+        """The moments of the union (Chan, Golub and LeVeque 1979)."""
+        total = self.weight + other.weight
+        share, gap = other.weight / total, other.mean - self.mean
+        return RowMoments(
+            total,
+            self.mean + share * gap,
+            self.square + other.square + self.weight * share * gap**2,
+            self.target + share * (other.target - self.target),
+        )
+
+    def widened(self, d):
+        """The same with d columns; new columns were 0 so far."""
+        wide = np.zeros((2, d))
+        wide[:, : len(self.mean)] = self.mean, self.square
+        return self._replace(mean=wide[0], square=wide[1])
+
+    def columns(self, centred):
+        """The units in which every column has deviation 1 (from 0 if not centred)."""
+        variance = self.square / self.weight + (0.0 if centred else self.mean**2)
+        deviation = np.sqrt(variance)
+        # A column that is constant up to rounding keeps its scale.
+        is_constant = deviation <= 1e-12 * np.abs(self.mean) * centred
+        centre = self.mean if centred else np.zeros_like(self.mean)
+        return Units(centre, np.where(is_constant | (deviation == 0.0), 1.0, deviation))
