@@ -1,0 +1,214 @@
+"""The state of a stream: one vector of numbers, and its parts as named views of it.
+
+The vector is what a model file holds, and a copy of it is a checkpoint. Members are the last axis
+of every part, so that loops over them are vectorised. What has the same size in every stream is a
+record; the parts that grow with columns and classes are arrays.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tunefree._jit import part, verb
+from tunefree.learners.mixture.betting import BETS
+
+# Members: the filters' drifts, the gradient learners' rates, and how narrow the votes are.
+DRIFTS = np.array([0.0, *(2.0**e for e in range(-20, 0, 3))])
+RATES = np.array([2.0**e for e in range(-10, 5, 2)])
+NARROW = np.array([2.0, 8.0, 32.0, 128.0])
+N_FILTERS, N_LINES, N_VOTES = len(DRIFTS), len(DRIFTS) + len(RATES), len(NARROW)
+N_MEMBERS = N_LINES + N_VOTES
+# Rows that vote.
+WINDOW = 512
+# Mixers: the shares of the Bayes mixtures (0 means 1/(t+1)); the stackings' rates; and the share of
+# labels that each stacking assumes to be random: no logistic curve is steep and curvatures at .9.
+SHARES = np.array([0.0, 2.0**-4, 2.0**-7, 2.0**-10])
+STACKS = np.array([*(2.0**e for e in range(-10, 3, 2)), 1.0, 4.0, 1.0, 4.0])
+NOISE = np.array([0.0] * 7 + [0.1, 0.1, 0.25, 0.25])
+N_BAYES, N_STACKS = len(SHARES), len(STACKS)
+N_MIXERS = ANSWER = N_BAYES + N_STACKS  # the answer is stored behind the mixers
+# Forms: dense rows with whole covariances, dense rows with diagonals, sparse rows with diagonals.
+WHOLE, DIAGONAL, SPARSE = 0, 1, 2
+MOST_WHOLE = 32
+
+
+def _record(**shapes):
+    """A record of numbers and arrays of numbers."""
+    return np.dtype([(name, np.float64, shape) for name, shape in shapes.items()], align=True)
+
+
+NUMBERS = _record(
+    rows=(),  # learned
+    norm=(),  # mean squared norm of rows
+    curvature=(),  # mean curvature of the loss
+    energy=(),  # mean squared norm of the members' predictions
+    y_weight=(),  # targets: total weight, mean, sum of squares, recent outliers
+    y_mean=(),
+    y_squares=(),
+    y_outliers=(),
+    centre=(),  # location and scale by which targets are standardised
+    unit=(),
+    low=(),  # range of targets
+    high=(),
+    loss=(),  # total loss of the answers
+    errors=(),  # total weight of wrong answers, or of squared errors
+    outliers=(),  # rows with an outlier
+    points=(),  # points of the trace, and rows between two of them
+    stride=(),
+    refused=(),  # targets refused as outliers
+    spare=(2,),
+)
+LEARNED = np.dtype(
+    [
+        ("losses", np.float64, N_MEMBERS),  # total losses of the members
+        ("member_variances", np.float64, N_MEMBERS),  # of real residuals
+        ("mixer_variances", np.float64, N_MIXERS),
+        ("posteriors", np.float64, (N_BAYES, N_MEMBERS)),  # weights of the members
+        ("stackings", np.float64, (N_STACKS, N_MEMBERS)),  # coefficients
+        ("final", np.float64, N_MIXERS),  # weights of the mixers in the answer
+        ("bets", BETS),
+    ],
+    align=True,
+)
+# What the mixture was when a row was predicted.
+SNAPSHOT = _record(posteriors=(N_BAYES, N_MEMBERS), final=(N_MIXERS,), rows=())
+SCRATCH = _record(
+    gains=(N_MEMBERS,),  # z C z of filters, step times squared norm of gradient learners
+    steps=(N_MEMBERS,),
+    margins=(N_MEMBERS,),
+    likelihoods=(1, N_MEMBERS),  # of the label
+    mixer_likelihoods=(N_MIXERS,),
+    odds=(N_STACKS,),
+    curvatures=(N_FILTERS,),
+    nearness=(WINDOW,),  # of the latest rows
+)
+
+
+class State(NamedTuple):
+    """The parts of a state."""
+
+    form: int
+    real: bool
+    numbers: Any  # one `NUMBERS`
+    columns: Any  # (7, column): see `standardize.Columns`
+    last_row: Any  # rows learned when each column, the constant first, last had an entry
+    weights: Any  # (output, column, linear member); the constant is the first column
+    covariances: Any  # (row, column, filter); one row of variances unless `WHOLE`
+    learned: Any  # one `LEARNED`
+
+
+class Work(NamedTuple):
+    """The parts of the scratch; the first three are the prediction of a row."""
+
+    members: Any  # (width, member): log-odds, centred log-probabilities, or location and scale
+    mixers: Any  # (mixer, width): probabilities, or location and scale; the last is the answer
+    snapshot: Any  # one `SNAPSHOT`
+    scores: Any  # (output, member): w z, then the negative slopes of implicit steps
+    directions: Any  # (entry, filter): C z
+    probabilities: Any  # (class, member)
+    class_scores: Any  # after an implicit step of one member, and their probabilities
+    class_probabilities: Any
+    z: Any  # the standardised row
+    previous: Any  # the row predicted last, and the rows learned then
+    scratch: Any  # one `SCRATCH`
+
+
+_N_NUMBERS, _N_LEARNED = NUMBERS.itemsize // 8, LEARNED.itemsize // 8
+_N_SNAPSHOT, _N_SCRATCH = SNAPSHOT.itemsize // 8, SCRATCH.itemsize // 8
+# Python and kernels call the methods of `Shape` by these.
+state_parts, prediction_parts, work_parts = (
+    verb(name, 0) for name in ("state_parts", "prediction_parts", "work_parts")
+)
+state_of, work_of = verb("state_of", 1), verb("work_of", 1)
+
+
+@part
+class Shape(NamedTuple):
+    """What the sizes of a stream's parts depend on, and the parts of its vectors."""
+
+    d: int  # columns
+    m: int  # outputs: 1 for two classes and for real targets, else the number of classes
+    form: int
+    real: bool  # whether targets are numbers
+
+    def state_parts(self):
+        """Where the parts of a state after its numbers and columns begin, and its end."""
+        D = self.d + 1
+        last_row = _N_NUMBERS + 7 * self.d
+        weights = last_row + D
+        covariances = weights + self.m * D * N_LINES
+        learned = covariances + (D if self.form == WHOLE else 1) * D * N_FILTERS
+        return last_row, weights, covariances, learned, learned + _N_LEARNED
+
+    def state_of(self, vector):
+        """The parts of the state that a vector holds."""
+        D = self.d + 1
+        last_row, weights, covariances, learned, end = state_parts(self)
+        return State(
+            self.form,
+            self.real,
+            vector[:_N_NUMBERS].view(NUMBERS),
+            vector[_N_NUMBERS:last_row].reshape((7, self.d)),
+            vector[last_row:weights],
+            vector[weights:covariances].reshape((self.m, D, N_LINES)),
+            vector[covariances:learned].reshape((D if self.form == WHOLE else 1, D, N_FILTERS)),
+            vector[learned:end].view(LEARNED),
+        )
+
+    def prediction_parts(self):
+        """Where the parts of a prediction after the members' begin, and its end."""
+        width = max(self.m, 2)
+        answer = (N_MEMBERS + N_MIXERS) * width
+        snapshot = answer + width
+        return N_MEMBERS * width, answer, snapshot, snapshot + _N_SNAPSHOT
+
+    def work_parts(self):
+        """Where the parts of the scratch after the prediction begin, and its end."""
+        width, D = max(self.m, 2), self.d + 1
+        scores = prediction_parts(self)[3]
+        directions = scores + self.m * N_MEMBERS
+        probabilities = directions + D * N_FILTERS
+        class_scores = probabilities + width * N_MEMBERS
+        z = class_scores + 2 * width
+        previous = z + D
+        scratch = previous + D + 1
+        return directions, probabilities, class_scores, z, previous, scratch, scratch + _N_SCRATCH
+
+    def work_of(self, vector):
+        """The parts of the scratch that a vector holds."""
+        width = max(self.m, 2)
+        mixers, _, snapshot, scores = prediction_parts(self)
+        directions, probabilities, class_scores, z, previous, scratch, end = work_parts(self)
+        return Work(
+            vector[:mixers].reshape((width, N_MEMBERS)),
+            vector[mixers:snapshot].reshape((N_MIXERS + 1, width)),
+            vector[snapshot:scores].view(SNAPSHOT),
+            vector[scores:directions].reshape((self.m, N_MEMBERS)),
+            vector[directions:probabilities].reshape((self.d + 1, N_FILTERS)),
+            vector[probabilities:class_scores].reshape((width, N_MEMBERS)),
+            vector[class_scores : class_scores + width],
+            vector[class_scores + width : z],
+            vector[z:previous],
+            vector[previous:scratch],
+            vector[scratch:end].view(SCRATCH),
+        )
+
+
+def fresh(shape):
+    """The state before the first row.
+
+    Examples
+    --------
+    >>> len(fresh(Shape(8, 1, WHOLE, False)))
+    1327
+    """
+    vector = np.zeros(shape.state_parts()[-1])
+    state = shape.state_of(vector)
+    state.numbers["unit"] = state.numbers["stride"] = 1.0
+    if shape.form == WHOLE:
+        state.covariances[range(shape.d + 1), range(shape.d + 1)] = 1.0
+    else:
+        state.covariances[:] = 1.0
+    state.learned["posteriors"] = state.learned["stackings"] = 1.0 / N_MEMBERS
+    state.learned["final"] = 1.0 / N_MIXERS
+    return vector
