@@ -27,7 +27,7 @@ def softmax(scores, out):
 
 @kernel(fastmath=REASSOCIATE)
 def _margin_to_start_from(a, e):
-    """A margin on the side of the root where Newton's method is monotone; near log e for large e."""
+    """A margin from which Newton's method is monotone; near log e for large e."""
     start = max(0.0, a) if a + 0.5 * e > 0.0 else min(0.0, a + e)
     if e > 64.0 and start >= 0.0:
         near = np.log(e)

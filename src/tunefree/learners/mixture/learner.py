@@ -25,8 +25,6 @@ Sources: Vovk 1998 (mixability), Herbster and Warmuth 1998 (fixed share), Kulis 
 and Campolongo and Orabona 2020 (implicit updates), West and Harrison 1997 (dynamic models).
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from tunefree._jit import kernel
@@ -44,35 +42,22 @@ from tunefree.learners.mixture.mixers import (
     take_snapshot,
     update_mixers,
 )
-from tunefree.learners.mixture.standardize import Label, Row, standardize, take_target
+from tunefree.learners.mixture.standardize import RowLabel, StandardRow, standardize, take_target
 from tunefree.learners.mixture.state import (
+    ANSWER,
     DIAGONAL,
     DRIFTS,
+    N_MEMBERS,
+    N_MIXERS,
     SPARSE,
     WHOLE,
     WINDOW,
-    Shape,
+    MixtureShape,
     fresh,
-    prediction_parts,
     state_of,
     work_of,
 )
 from tunefree.learners.mixture.votes import store_row, vote
-
-
-class Stream(NamedTuple):
-    """What the kernel gets of a stream: arguments of `run_rows`."""
-
-    d: int
-    m: int
-    form: int
-    real: bool
-    state: Any
-    work: Any
-    memory: Any
-    past: Any
-    trace: Any
-    places: Any
 
 
 @kernel
@@ -81,13 +66,13 @@ def _score(state, row, work, memory):
     now = state.numbers[0]
     mean_norm = now.norm + (row.norm - now.norm) / (now.rows + 1.0)  # this row included
     score_members(state, row, work, mean_norm)
-    vote(state, memory, work.z, mean_norm, work.scratch[0].nearness, work.scores)
+    vote(state, memory, work, mean_norm)
 
 
 @kernel
 def _is_predicted(state, row, work, keep):
     """Whether the row is the one that was predicted last; `keep` it for the next call."""
-    n, z, previous, rows = len(row.z), row.z, work.previous, state.numbers[0].rows
+    n, z, previous, rows = len(row.z), row.z, work.rows[1], state.numbers[0].rows
     is_same = previous[n] == rows
     for i in range(n):
         is_same &= previous[i] == z[i]
@@ -99,11 +84,11 @@ def _is_predicted(state, row, work, keep):
 @kernel
 def _prepare(state, work, memory, entries, values, weight, store, predict, places):
     """Standardise a row and, if `predict`, predict it."""
-    n = standardize(state, entries, values, weight, store, places, work.z)
-    norm = 0.0
+    z, norm = work.rows[0], 0.0
+    n = standardize(state, entries, values, weight, store, places, z)
     for i in range(n):
-        norm += work.z[i] ** 2
-    row = Row(places[:n], work.z[:n], norm)
+        norm += z[i] ** 2
+    row = StandardRow(places[:n], z[:n], norm)
     if state.form != SPARSE and _is_predicted(state, row, work, predict and not store):
         return row
     _score(state, row, work, memory)
@@ -129,7 +114,7 @@ def _learn(state, row, label, work, memory, trace, is_late):
         update_mixers(state, label, work, is_late)
     update_members(state, row, label, work)
     target = label.y if state.real else float(label.code)
-    store_row(state, memory, work.z, target, label.weight)
+    store_row(state, memory, work.rows[0], target, label.weight)
     now.norm += (row.norm - now.norm) / (now.rows + 1.0)
     now.rows += 1.0
     record_point(state, trace)
@@ -143,26 +128,26 @@ def _copy(numbers, to):
 
 @kernel(borrows=True)
 def run_rows(
-    d, m, form, real, state, work, memory, past, trace, places, starts, columns, values, codes,
-    targets, weights, asked, out,
+    d, m, form, real, state, prediction, scratch, places, memory, past, trace,
+    starts, columns, values, codes, targets, weights, asked, out,
 ):  # fmt: skip
     """Predict rows in order, and learn those of positive weight.
 
     Parameters
     ----------
     d, m, form, real : int, int, int, bool
-        The `Shape` of the stream.
+        The `MixtureShape` of the stream.
     state : ndarray
-    work : ndarray
-        The scratch; it holds the prediction of the row that was predicted last.
+    prediction : ndarray
+        Of the row that was predicted last.
+    scratch, places : ndarray
+        Of the row that was predicted last, too; the columns of its entries.
     memory : ndarray of shape (columns + 2, rows) or (0, 0)
         A ring of the latest rows, standardised, their classes or targets and their weights.
     past : ndarray of shape (late, len(state)) or (0, 0)
         The states before the latest rows, as many as labels come late. The prediction of a row is
         that of the oldest.
     trace : ndarray of shape (points, numbers)
-    places : ndarray of shape (d + 1,)
-        Scratch for the columns of a row.
     starts, columns, values : ndarray
         The rows in CSR form; dense rows need no `columns`.
     codes, targets, weights : ndarray of shape (n,)
@@ -172,33 +157,30 @@ def run_rows(
     out : ndarray of shape (n, numbers), (n, width) or (0, 0)
         Where to write whole predictions of the rows, or the answers alone.
     """
-    shape, is_asked = Shape(d, m, form, real), len(asked) > 0
-    present, parts = state_of(shape, state), work_of(shape, work)
-    width, answer = len(parts.members), prediction_parts(shape)[1]
+    shape, is_asked = MixtureShape(d, m, form, real), len(asked) > 0
+    present, work = state_of(shape, state), work_of(shape, prediction, scratch)
+    now, width = present.numbers[0], len(work.members)
     for i in range(len(starts) - 1):
-        first, stop, label = starts[i], starts[i + 1], Label(codes[i], targets[i], weights[i])
+        first, stop, label = starts[i], starts[i + 1], RowLabel(codes[i], targets[i], weights[i])
         learn = label.weight > 0.0
         by_past = learn and len(past) > 0 and not is_asked
-        answered = int(present.numbers[0].rows + present.numbers[0].refused)
-        for now in range(0 if by_past else 1, 2):  # one call: the compiler inlines each
-            seen = present
-            if now == 0:
-                seen = state_of(shape, past[answered % len(past)])
-            store = now == 1 and learn
-            predict = now == 0 or not (by_past or learn and is_asked)
+        answered = int(now.rows + now.refused)
+        for pass_ in range(0 if by_past else 1, 2):  # one call: the compiler inlines each
+            seen, store, predict = present, learn, not (by_past or learn and is_asked)
+            if pass_ == 0:
+                seen, store, predict = state_of(shape, past[answered % len(past)]), False, True
             row = _prepare(
-                seen, parts, memory, columns[first:stop], values[first:stop],
+                seen, work, memory, columns[first:stop], values[first:stop],
                 label.weight if store else 1.0, store, predict, places,
             )  # fmt: skip
-            if now == 0:
+            if pass_ == 0:
                 _copy(state, past[answered % len(past)])
         if learn and is_asked:
-            _copy(asked[i], work)
+            _copy(asked[i], prediction)
         if len(out) > 0:
-            begin = answer if out.shape[1] == width else 0
-            _copy(work[begin : begin + out.shape[1]], out[i])
+            _copy(work.mixers[ANSWER] if out.shape[1] == width else prediction, out[i])
         if learn:
-            _learn(present, row, label, parts, memory, trace, is_asked or by_past)
+            _learn(present, row, label, work, memory, trace, is_asked or by_past)
 
 
 # --- the learner ----------------------------------------------------------------------------------
@@ -214,15 +196,12 @@ def _has_form(array, shape):
     return is_array and array.shape == shape and array.flags.c_contiguous
 
 
-def _is_count(number):
-    return 0.0 <= number < 2.0**53
-
-
 def _are_valid_counts(state):
     """Whether numbers of rows are valid, and the next score to bet on has a place."""
     numbers, bets = state.numbers[0], state.learned[0]["bets"]
+    counts = numbers["rows"], numbers["refused"], bets["rows"]
     has_place = bets["rows"] < FIRST or bets["unit"] > 0.0
-    return all(map(_is_count, (numbers["rows"], numbers["refused"], bets["rows"]))) and has_place
+    return all(0.0 <= count < 2.0**53 for count in counts) and has_place
 
 
 class Mixture:
@@ -269,7 +248,7 @@ class Mixture:
     @property
     def shape(self):
         """What the sizes of its parts depend on."""
-        return Shape(self.d, self.m, self.form, self.real)
+        return MixtureShape(self.d, self.m, self.form, self.real)
 
     def _empty_memory(self, late):
         """An empty ring for the latest rows, and for those whose labels are late."""
@@ -280,15 +259,14 @@ class Mixture:
         if name not in ("parts", "stream", "one") or "d" not in self.__dict__:
             raise AttributeError(name)
         self._check()
-        shape, starts = self.shape, np.zeros(2, dtype=np.int64)
-        work = np.full(shape.work_parts()[-1], -1.0)
+        shape, start = self.shape, np.zeros(2, dtype=np.int64)
+        _, n_prediction, n_scratch = shape.sizes()
         self.parts = shape.state_of(self.state)
-        places = np.zeros(self.d + 1, dtype=np.int64)
-        self.stream = Stream(
-            *shape, self.state, work, self.memory, self.past, self.trace, places
-        )
-        labels = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1)
-        self.one = starts, labels, np.empty((1, self.width))
+        self.stream = (
+            *shape, self.state, np.full(n_prediction, -1.0), np.full(n_scratch, -1.0),
+            np.zeros(self.d + 1, dtype=np.int64), self.memory, self.past, self.trace,
+        )  # fmt: skip
+        self.one = start, (start[:1].copy(), np.zeros(1), np.zeros(1)), np.empty((1, self.width))
         return getattr(self, name)
 
     def __getstate__(self):
@@ -310,15 +288,14 @@ class Mixture:
             and self.form in (WHOLE, DIAGONAL, SPARSE)
             and 0 <= d <= size
             and 1 <= m <= (1 if self.real else size)
+            and _has_form(self.state, (self.shape.sizes()[0],))
         )
 
     def _has_valid_arrays(self):
-        size, late = self.shape.state_parts()[-1], len(self.past)
-        numbers = self.shape.state_of(self.state).numbers[0] if len(self.state) == size else None
+        size, late = len(self.state), len(self.past)
+        numbers = self.shape.state_of(self.state).numbers[0]
         return (
-            numbers is not None
-            and _has_form(self.state, (size,))
-            and _has_form(self.past, (late, size) if late else (0, 0))
+            _has_form(self.past, (late, size) if late else (0, 0))
             and _has_form(self.memory, self._empty_memory(late).shape)
             and _has_form(self.trace, (MOST_POINTS, POINT))
             and np.isfinite(self.memory).all()
@@ -358,7 +335,7 @@ class Mixture:
     @property
     def width(self):
         """How many numbers an answer has."""
-        return max(self.m, 2)
+        return self.shape.width_of()
 
     @property
     def points(self):
@@ -367,8 +344,8 @@ class Mixture:
 
     def _asked(self, predictions):
         """Earlier predictions, if they have the present shape."""
-        size = self.shape.prediction_parts()[-1]
-        return _NONE if predictions is None or predictions.shape[1] != size else predictions
+        is_usable = predictions is not None and predictions.shape[1] == self.shape.sizes()[1]
+        return predictions if is_usable else _NONE
 
     def learn(self, rows, codes=None, targets=None, weights=None, asked=None):
         """Learn rows in order; `asked` are their predictions (`ask`), made before."""
@@ -381,7 +358,7 @@ class Mixture:
     def ask(self, rows, everything=False):
         """Predictions of rows: the answers, or everything that `learn` takes as `asked`."""
         n = len(rows[0]) - 1
-        size = self.shape.prediction_parts()[-1] if everything else self.width
+        size = self.shape.sizes()[1] if everything else self.width
         out, none = np.empty((n, size)), np.zeros(n)
         run_rows(*self.stream, *rows, none.astype(np.int64), none, none, _NONE, out)
         return out
@@ -395,8 +372,7 @@ class Mixture:
 
     def learn_row(self, columns, values, code=0, target=0.0, weight=1.0, asked=None):
         """`learn` for one row, with little overhead."""
-        asked = _NONE if asked is None else self._asked(asked)
-        run_rows(*self._one_row(columns, values, code, target, weight), asked, _NONE)
+        run_rows(*self._one_row(columns, values, code, target, weight), self._asked(asked), _NONE)
 
     def ask_row(self, columns, values):
         """The answer to one row; the next call overwrites it."""
@@ -406,8 +382,8 @@ class Mixture:
 
     def answer_of(self, asked):
         """The answers in whole predictions."""
-        _, answer, snapshot, _ = self.shape.prediction_parts()
-        return asked[:, answer:snapshot]
+        begin = (N_MEMBERS + N_MIXERS) * self.width
+        return asked[:, begin : begin + self.width]
 
     def radius(self, i):
         """The radius around the next answer at the miss rate `ALPHAS[i]`, in its scale."""
@@ -435,36 +411,34 @@ def _grown(old_shape, new_shape, vector):
     """A state in a larger shape."""
     grown = fresh(new_shape)
     old, new = old_shape.state_of(vector), new_shape.state_of(grown)
+    d, m, rows = old_shape.d, old_shape.m, old.numbers["rows"][0]
     new.numbers[:], new.learned[:] = old.numbers, old.learned
-    d, rows = old_shape.d, old.numbers["rows"][0]
-    new.columns[:, :d], new.last_row[: d + 1] = old.columns, old.last_row
+    new.moments[:, :d], new.latest[:, :d] = old.moments, old.latest
+    new.outliers[:d], new.last_row[: d + 1] = old.outliers, old.last_row
     weights, covariances = old.weights, old.covariances
-    if old_shape.form == WHOLE and new_shape.form != WHOLE:
+    if old_shape.form == WHOLE != new_shape.form:
         weights, covariances = _measured_from_zero(old, new)
     elif new_shape.form == WHOLE and new_shape.d > d:  # new columns were 0 so far
-        new.columns[0, d:] = rows
+        new.moments[0, d:] = rows
         added = range(d + 1, new_shape.d + 1)
         new.covariances[added, added] += np.minimum(DRIFTS * rows, MOST_VARIANCE - 1.0)
     new.covariances[: len(covariances), : d + 1] = covariances
-    if old_shape.m == 1 < new_shape.m:  # log-odds of the second class are half of either's
-        new.weights[0, : d + 1], new.weights[1, : d + 1] = -weights[0] / 2, weights[0] / 2
-    else:
-        new.weights[: old_shape.m, : d + 1] = weights
+    if m == 1 < new_shape.m:  # log-odds of the second class are half of either's
+        weights, m = np.concatenate([-weights / 2, weights / 2]), 2
+    new.weights[:m, : d + 1] = weights
     return grown
 
 
 def _measured_from_zero(old, new):
     """Weights and variances with the same predictions from columns that are measured from 0."""
-    d = old.columns.shape[1]
-    count, mean, square = old.columns[:3]
+    d, (count, mean, square) = len(old.outliers), old.moments
     sd = np.sqrt(square / np.maximum(count, 1.0))
     size = np.sqrt(sd**2 + mean**2)
     varies = sd > 0.0
-    ratio, shift = np.ones(d + 1), np.zeros(d + 1)
-    ratio[1:][varies], shift[1:][varies] = (size / sd)[varies], (mean / sd)[varies]
-    new.columns[1, :d], new.columns[2, :d] = 0.0, count * size**2
-    new.columns[4:, :d] = 0.0
-    weights = old.weights * ratio[:, None]
-    weights[:, 0] -= (weights / ratio[:, None] * shift[:, None])[:, 1:].sum(axis=1)
+    ratio, shift = np.ones((d + 1, 1)), np.zeros((d + 1, 1))
+    ratio[1:, 0][varies], shift[1:, 0][varies] = (size / sd)[varies], (mean / sd)[varies]
+    new.moments[1, :d], new.moments[2, :d], new.latest[:, :d] = 0.0, count * size**2, 0.0
+    weights = old.weights * ratio
+    weights[:, 0] -= (weights / ratio * shift)[:, 1:].sum(axis=1)
     every = np.arange(d + 1)
-    return weights, old.covariances[every, every][None] * ratio[:, None] ** 2
+    return weights, old.covariances[every, every][None] * ratio**2

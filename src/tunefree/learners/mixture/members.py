@@ -175,10 +175,11 @@ def _binary_slopes(label, work):
 @kernel
 def _class_slopes(label, work):
     """Slopes for one of several classes."""
-    scores, scratch, probabilities = work.scores, work.scratch[0], work.class_probabilities
+    scores, scratch = work.scores, work.scratch[0]
+    new, probabilities = work.by_class[0], work.by_class[1]
     for k in range(N_LINES):
         energy = label.weight * scratch.gains[k]
-        implicit_scores(scores[:, k], label.code, energy, work.class_scores, probabilities)
+        implicit_scores(scores[:, k], label.code, energy, new, probabilities)
         if k < N_FILTERS:
             scratch.curvatures[k] = curvature(probabilities, len(scores))
         for c in range(len(scores)):

@@ -1,4 +1,4 @@
-"""Mixers: Bayes mixtures of the members with a fixed share, and stackings; the answer mixes them."""
+"""Mixers: Bayes mixtures of the members with a fixed share, stackings, and the answer."""
 
 import numpy as np
 
@@ -83,25 +83,20 @@ def _predict_classes(state, work):
     """Probabilities of the mixers: of the second of two classes, or of every class."""
     m, learned, members, mixers = len(work.scores), state.learned[0], work.members, work.mixers
     posteriors, stackings, probabilities = learned.posteriors, learned.stackings, work.probabilities
-    odds, even = work.scratch[0].odds, 1.0 / len(members)
     _write_probabilities(members, m, probabilities)
     for a in range(N_BAYES):
         for c in range(m):
             mixers[a, c] = _dot(posteriors, a, probabilities, c)
     for a in range(N_STACKS):
+        i = N_BAYES + a
         for c in range(m):
-            mixers[N_BAYES + a, c] = clipped(_dot(stackings, a, members, c))
-        odds[a] = mixers[N_BAYES + a, 0]
-        if m > 1:
-            softmax(mixers[N_BAYES + a], mixers[N_BAYES + a])
-    if m == 1:
-        for a in range(N_STACKS):
-            odds[a] = sigmoid(odds[a])
-        for a in range(N_STACKS):
-            mixers[N_BAYES + a, 0] = odds[a]
-    for a in range(N_STACKS):
+            mixers[i, c] = clipped(_dot(stackings, a, members, c))
+        if m == 1:
+            mixers[i, 0] = sigmoid(mixers[i, 0])
+        else:
+            softmax(mixers[i], mixers[i])
         for c in range(m):
-            mixers[N_BAYES + a, c] += NOISE[a] * (even - mixers[N_BAYES + a, c])
+            mixers[i, c] += NOISE[a] * (1.0 / len(members) - mixers[i, c])
 
 
 @kernel
@@ -110,7 +105,7 @@ def _shrunk(state, answer):
 
     Filters then fit any targets, and their losses do not yet show which of them overfit.
     """
-    now, d = state.numbers[0], state.columns.shape[1]
+    now, d = state.numbers[0], state.moments.shape[1]
     if state.form != WHOLE or now.rows >= _SHRUNK_BELOW * d:
         return answer
     share = now.rows**2 / (now.rows**2 + 0.5 * d**2)

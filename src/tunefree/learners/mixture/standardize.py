@@ -19,19 +19,7 @@ _BLOCK, _RESTART_RATIO = 64.0, 1e-4
 HUGE = 1e150  # larger entries are missing: their squares overflow
 
 
-class Columns(NamedTuple):
-    """Statistics of the columns: rows of `State.columns`."""
-
-    weight: Any
-    mean: Any
-    square: Any  # the sum of squared distances from the mean
-    outliers: Any  # in succession
-    latest: Any  # entries of the latest block, their mean and sum of squares
-    latest_mean: Any
-    latest_square: Any
-
-
-class Row(NamedTuple):
+class StandardRow(NamedTuple):
     """A standardised row: the columns of its entries, the constant 0, and their values."""
 
     places: Any
@@ -39,7 +27,7 @@ class Row(NamedTuple):
     norm: float  # the sum of squares
 
 
-class Label(NamedTuple):
+class RowLabel(NamedTuple):
     """What a row is learned from: a class number or a real target, and its weight."""
 
     code: int
@@ -48,25 +36,20 @@ class Label(NamedTuple):
 
 
 @kernel
-def _columns_of(state):
-    table = state.columns
-    return Columns(table[0], table[1], table[2], table[3], table[4], table[5], table[6])
-
-
-@kernel
-def _is_outlier(gap, count, square, n_outliers):
-    """Whether a value is an outlier: `gap` is its distance from the mean."""
+def _is_outlier(x, moments, n_outliers):
+    count, mean, square = moments
     if square == 0.0:
         return False
     limit = _OUTLIER_SD * _WIDENING ** min(n_outliers, 500.0)
     if count < _FEW_ENTRIES:
         limit *= 10.0 ** (_FEW_ENTRIES / count)
-    return abs(gap) > limit * np.sqrt(square / count)
+    return abs(x - mean) > limit * np.sqrt(square / count)
 
 
 @kernel
-def _joined(count, mean, square, x, weight, sparse):
+def _joined(moments, x, weight, sparse):
     """Weight, mean and sum of squares with one more value."""
+    count, mean, square = moments
     count += weight
     if sparse:  # measured from 0: an absent entry has no effect
         return count, mean, square + weight * x * x
@@ -76,19 +59,28 @@ def _joined(count, mean, square, x, weight, sparse):
 
 
 @kernel
-def _store_entry(columns, j, x, sparse, count, mean, square):
-    """Store a column's statistics; return them, or those of the latest block if they restart."""
-    latest = columns.latest[j], columns.latest_mean[j], columns.latest_square[j]
-    n_latest, middle, squares = _joined(latest[0], latest[1], latest[2], x, 1.0, sparse)
-    if n_latest == _BLOCK:
-        if 0.0 < squares < _RESTART_RATIO * _BLOCK * square / count:
-            count, mean, square = n_latest, middle, squares
-        n_latest, middle, squares = 0.0, 0.0, 0.0
-    columns.latest[j], columns.latest_mean[j] = n_latest, middle
-    columns.latest_square[j] = squares
-    columns.weight[j], columns.mean[j], columns.square[j] = count, mean, square
-    columns.outliers[j] = 0.0
-    return count, mean, square
+def _moments_of(table, j):
+    return table[0, j], table[1, j], table[2, j]
+
+
+@kernel
+def _store_moments(table, j, moments):
+    table[0, j], table[1, j], table[2, j] = moments
+
+
+@kernel
+def _store_entry(state, j, x, moments):
+    """Store a column's moments; return them, or those of the latest block if they restart."""
+    count, _, square = moments
+    latest = _joined(_moments_of(state.latest, j), x, 1.0, state.form == SPARSE)
+    if latest[0] == _BLOCK:
+        if 0.0 < latest[2] < _RESTART_RATIO * _BLOCK * square / count:
+            moments = latest
+        latest = (0.0, 0.0, 0.0)
+    _store_moments(state.latest, j, latest)
+    _store_moments(state.moments, j, moments)
+    state.outliers[j] = 0.0
+    return moments
 
 
 @kernel
@@ -98,7 +90,7 @@ def standardize(state, entries, values, weight, store, places, z):
     The row itself counts in the means and variances used; they are kept only if `store`. A sparse
     row names the columns of its `entries`.
     """
-    columns, sparse, is_outlying, n = _columns_of(state), state.form == SPARSE, False, 1
+    sparse, is_outlying, n = state.form == SPARSE, False, 1
     places[0], z[0] = 0, 1.0
     for i in range(len(values)):
         j, x = (entries[i] if sparse else i), values[i]
@@ -107,15 +99,16 @@ def standardize(state, entries, values, weight, store, places, z):
             n += 1
         if not abs(x) <= HUGE or (sparse and x == 0.0):
             continue
-        count, mean, square = columns.weight[j], columns.mean[j], columns.square[j]
-        if _is_outlier(x - mean, count, square, columns.outliers[j]):
+        moments = _moments_of(state.moments, j)
+        if _is_outlier(x, moments, state.outliers[j]):
             is_outlying = True
             if store:
-                columns.outliers[j] += 1.0
+                state.outliers[j] += 1.0
             continue
-        count, mean, square = _joined(count, mean, square, x, weight, sparse)
+        moments = _joined(moments, x, weight, sparse)
         if store:
-            count, mean, square = _store_entry(columns, j, x, sparse, count, mean, square)
+            moments = _store_entry(state, j, x, moments)
+        count, mean, square = moments
         if square > 0.0:
             if sparse:
                 places[n] = j + 1
@@ -130,35 +123,36 @@ def standardize(state, entries, values, weight, store, places, z):
 def take_target(state, y, weight):
     """Whether a real target counts; update its statistics, and the unit when rows have doubled."""
     now = state.numbers[0]
-    count, mean, square = now.y_weight, now.y_mean, now.y_squares
-    if _is_outlier(y - mean, count, square, now.y_outliers):
+    moments = now.y_weight, now.y_mean, now.y_squares
+    if _is_outlier(y, moments, now.y_outliers):
         now.y_outliers += 1.0
         now.outliers += 1.0
         now.refused += 1.0
         return False
     now.y_outliers = max(now.y_outliers - _CANCELLED, 0.0)
-    now.low = y if count == 0.0 else min(now.low, y)
-    now.high = y if count == 0.0 else max(now.high, y)
-    now.y_weight, now.y_mean, now.y_squares = _joined(count, mean, square, y, weight, False)
+    is_first = now.y_weight == 0.0
+    now.low = y if is_first else min(now.low, y)
+    now.high = y if is_first else max(now.high, y)
+    now.y_weight, now.y_mean, now.y_squares = _joined(moments, y, weight, False)
     rows = int(now.rows) + 1
     if rows & (rows - 1) == 0:
-        _change_unit(state, now, count == 0.0)
+        _change_unit(state.weights[0], now, is_first)
     return True
 
 
 @kernel
-def _change_unit(state, now, is_first):
+def _change_unit(weights, now, is_first):
     """Standardise targets by their statistics so far, and rescale weights: predictions stay.
 
-    The first target is not rescaled to: predictions become that target.
+    At the first target predictions become that target.
     """
-    centre, unit, weights = now.centre, now.unit, state.weights[0]
+    centre, unit = now.centre, now.unit
     now.centre = now.y_mean
     if now.y_squares > 0.0:
         now.unit = np.sqrt(now.y_squares / now.y_weight)
     if is_first:
         return
-    for j in range(weights.shape[0]):
+    for j in range(len(weights)):
         for k in range(N_LINES):
             weights[j, k] *= unit / now.unit
     for k in range(N_LINES):

@@ -78,19 +78,20 @@ SCRATCH = _record(
     margins=(N_MEMBERS,),
     likelihoods=(1, N_MEMBERS),  # of the label
     mixer_likelihoods=(N_MIXERS,),
-    odds=(N_STACKS,),
     curvatures=(N_FILTERS,),
     nearness=(WINDOW,),  # of the latest rows
 )
 
 
-class State(NamedTuple):
+class MixtureState(NamedTuple):
     """The parts of a state."""
 
     form: int
     real: bool
     numbers: Any  # one `NUMBERS`
-    columns: Any  # (7, column): see `standardize.Columns`
+    moments: Any  # (3, column): weight, mean, sum of squares
+    outliers: Any  # in succession, of each column
+    latest: Any  # moments of the latest 64 entries
     last_row: Any  # rows learned when each column, the constant first, last had an entry
     weights: Any  # (output, column, linear member); the constant is the first column
     covariances: Any  # (row, column, filter); one row of variances unless `WHOLE`
@@ -98,32 +99,27 @@ class State(NamedTuple):
 
 
 class Work(NamedTuple):
-    """The parts of the scratch; the first three are the prediction of a row."""
+    """The prediction of a row, in three parts, and the parts of the scratch."""
 
     members: Any  # (width, member): log-odds, centred log-probabilities, or location and scale
     mixers: Any  # (mixer, width): probabilities, or location and scale; the last is the answer
     snapshot: Any  # one `SNAPSHOT`
     scores: Any  # (output, member): w z, then the negative slopes of implicit steps
-    directions: Any  # (entry, filter): C z
     probabilities: Any  # (class, member)
-    class_scores: Any  # after an implicit step of one member, and their probabilities
-    class_probabilities: Any
-    z: Any  # the standardised row
-    previous: Any  # the row predicted last, and the rows learned then
+    by_class: Any  # of one member after an implicit step: scores, then probabilities
+    rows: Any  # the standardised row; then the row predicted last, and the rows learned then
+    directions: Any  # (entry, filter): C z
     scratch: Any  # one `SCRATCH`
 
 
 _N_NUMBERS, _N_LEARNED = NUMBERS.itemsize // 8, LEARNED.itemsize // 8
 _N_SNAPSHOT, _N_SCRATCH = SNAPSHOT.itemsize // 8, SCRATCH.itemsize // 8
-# Python and kernels call the methods of `Shape` by these.
-state_parts, prediction_parts, work_parts = (
-    verb(name, 0) for name in ("state_parts", "prediction_parts", "work_parts")
-)
-state_of, work_of = verb("state_of", 1), verb("work_of", 1)
+# Python and kernels call the methods of `MixtureShape` by these.
+state_of, work_of, width_of = verb("state_of", 1), verb("work_of", 2), verb("width_of", 0)
 
 
 @part
-class Shape(NamedTuple):
+class MixtureShape(NamedTuple):
     """What the sizes of a stream's parts depend on, and the parts of its vectors."""
 
     d: int  # columns
@@ -131,66 +127,56 @@ class Shape(NamedTuple):
     form: int
     real: bool  # whether targets are numbers
 
-    def state_parts(self):
-        """Where the parts of a state after its numbers and columns begin, and its end."""
-        D = self.d + 1
-        last_row = _N_NUMBERS + 7 * self.d
-        weights = last_row + D
-        covariances = weights + self.m * D * N_LINES
-        learned = covariances + (D if self.form == WHOLE else 1) * D * N_FILTERS
-        return last_row, weights, covariances, learned, learned + _N_LEARNED
+    def width_of(self):
+        """How many numbers an answer has."""
+        return max(self.m, 2)
+
+    def sizes(self):
+        """The sizes of a state, a prediction and the scratch."""
+        D, width = self.d + 1, self.width_of()
+        variances = (D if self.form == WHOLE else 1) * D * N_FILTERS
+        state = _N_NUMBERS + 7 * self.d + D + self.m * D * N_LINES + variances + _N_LEARNED
+        scratch = 2 * (width * N_MEMBERS + width + D + 1) + D * N_FILTERS + _N_SCRATCH
+        return state, (N_MEMBERS + N_MIXERS + 1) * width + _N_SNAPSHOT, scratch
 
     def state_of(self, vector):
         """The parts of the state that a vector holds."""
         D = self.d + 1
-        last_row, weights, covariances, learned, end = state_parts(self)
-        return State(
+        last_row = _N_NUMBERS + 7 * self.d
+        weights = last_row + D
+        covariances = weights + self.m * D * N_LINES
+        columns = vector[_N_NUMBERS:last_row].reshape((7, self.d))
+        return MixtureState(
             self.form,
             self.real,
             vector[:_N_NUMBERS].view(NUMBERS),
-            vector[_N_NUMBERS:last_row].reshape((7, self.d)),
+            columns[:3],
+            columns[3],
+            columns[4:],
             vector[last_row:weights],
             vector[weights:covariances].reshape((self.m, D, N_LINES)),
-            vector[covariances:learned].reshape((D if self.form == WHOLE else 1, D, N_FILTERS)),
-            vector[learned:end].view(LEARNED),
+            vector[covariances:-_N_LEARNED].reshape((-1, D, N_FILTERS)),
+            vector[-_N_LEARNED:].view(LEARNED),
         )
 
-    def prediction_parts(self):
-        """Where the parts of a prediction after the members' begin, and its end."""
-        width = max(self.m, 2)
-        answer = (N_MEMBERS + N_MIXERS) * width
-        snapshot = answer + width
-        return N_MEMBERS * width, answer, snapshot, snapshot + _N_SNAPSHOT
-
-    def work_parts(self):
-        """Where the parts of the scratch after the prediction begin, and its end."""
-        width, D = max(self.m, 2), self.d + 1
-        scores = prediction_parts(self)[3]
-        directions = scores + self.m * N_MEMBERS
-        probabilities = directions + D * N_FILTERS
-        class_scores = probabilities + width * N_MEMBERS
-        z = class_scores + 2 * width
-        previous = z + D
-        scratch = previous + D + 1
-        return directions, probabilities, class_scores, z, previous, scratch, scratch + _N_SCRATCH
-
-    def work_of(self, vector):
-        """The parts of the scratch that a vector holds."""
-        width = max(self.m, 2)
-        mixers, _, snapshot, scores = prediction_parts(self)
-        directions, probabilities, class_scores, z, previous, scratch, end = work_parts(self)
+    def work_of(self, prediction, scratch):
+        """The parts of a prediction and of the scratch."""
+        width, D = width_of(self), self.d + 1
+        mixers = width * N_MEMBERS
+        by_class = 2 * mixers
+        rows = by_class + 2 * width
+        directions = rows + 2 * (D + 1)
+        by_member = scratch[:by_class].reshape((2 * width, N_MEMBERS))
         return Work(
-            vector[:mixers].reshape((width, N_MEMBERS)),
-            vector[mixers:snapshot].reshape((N_MIXERS + 1, width)),
-            vector[snapshot:scores].view(SNAPSHOT),
-            vector[scores:directions].reshape((self.m, N_MEMBERS)),
-            vector[directions:probabilities].reshape((self.d + 1, N_FILTERS)),
-            vector[probabilities:class_scores].reshape((width, N_MEMBERS)),
-            vector[class_scores : class_scores + width],
-            vector[class_scores + width : z],
-            vector[z:previous],
-            vector[previous:scratch],
-            vector[scratch:end].view(SCRATCH),
+            prediction[:mixers].reshape((width, N_MEMBERS)),
+            prediction[mixers:-_N_SNAPSHOT].reshape((N_MIXERS + 1, width)),
+            prediction[-_N_SNAPSHOT:].view(SNAPSHOT),
+            by_member[: self.m],
+            by_member[width:],
+            scratch[by_class:rows].reshape((2, width)),
+            scratch[rows:directions].reshape((2, D + 1)),
+            scratch[directions:-_N_SCRATCH].reshape((D, N_FILTERS)),
+            scratch[-_N_SCRATCH:].view(SCRATCH),
         )
 
 
@@ -199,16 +185,13 @@ def fresh(shape):
 
     Examples
     --------
-    >>> len(fresh(Shape(8, 1, WHOLE, False)))
+    >>> len(fresh(MixtureShape(8, 1, WHOLE, False)))
     1327
     """
-    vector = np.zeros(shape.state_parts()[-1])
+    vector = np.zeros(shape.sizes()[0])
     state = shape.state_of(vector)
     state.numbers["unit"] = state.numbers["stride"] = 1.0
-    if shape.form == WHOLE:
-        state.covariances[range(shape.d + 1), range(shape.d + 1)] = 1.0
-    else:
-        state.covariances[:] = 1.0
+    state.covariances.reshape(-1, N_FILTERS)[:: shape.d + 2 if shape.form == WHOLE else 1] = 1.0
     state.learned["posteriors"] = state.learned["stackings"] = 1.0 / N_MEMBERS
     state.learned["final"] = 1.0 / N_MIXERS
     return vector

@@ -82,7 +82,7 @@ def _score_numbers(state, sums, score):
 
 
 @kernel(fastmath=REASSOCIATE)
-def vote(state, memory, z, mean_norm, nearness, scores):
+def vote(state, memory, work, mean_norm):
     """Scores of the voting members: the latest rows vote, each by its nearness.
 
     A row at the squared distance r has (1 - g (r - r_0) / (16 sqrt(mean squared norm)))_+^8 of a
@@ -90,10 +90,11 @@ def vote(state, memory, z, mean_norm, nearness, scores):
     unrelated rows r varies by the root. Narrower votes are powers of it. The oldest row comes
     first, so that sums do not depend on where the ring begins.
     """
+    now, scores, nearness = state.numbers[0], work.scores, work.scratch[0].nearness
     for c in range(len(scores)):
         for k in range(N_LINES, N_MEMBERS):
             scores[c, k] = 0.0
-    size, rows, now = memory.shape[1], memory.shape[0], state.numbers[0]
+    rows, size = memory.shape
     count = min(int(now.rows), WINDOW)
     if size == 0 or count == 0:
         return
@@ -101,7 +102,7 @@ def vote(state, memory, z, mean_norm, nearness, scores):
     until = min(count, size - start)  # here the ring wraps around
     parts = ((start, 0, until), (0, until, count))
     for first, begin, stop in parts:
-        _distances(z, memory, first, nearness[begin:stop])
+        _distances(work.rows[0], memory, first, nearness[begin:stop])
     scale = NARROW[0] / (16.0 * np.sqrt(max(mean_norm - 1.0, 1e-300)))  # the constant is no column
     _widest_votes(nearness[:count], scale)
     sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
