@@ -36,6 +36,14 @@ ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 _PRIOR_ROWS = 25.0
 
 
+def record(*numbers, **arrays):
+    """The type of a record of numbers and of arrays, or other records, in this order."""
+    fields = [(name, np.float64) for name in numbers]
+    for name, kind in arrays.items():
+        fields.append((name, kind) if isinstance(kind, np.dtype) else (name, np.float64, kind))
+    return np.dtype(fields, align=True)
+
+
 def prior(alpha):
     """Rows that the prior counts as, its share of misses, and 5 q: see above.
 
@@ -64,14 +72,11 @@ _RATES = np.array(ALPHAS)
 _COUNTS, _SHARES, _REACHES = prior(_RATES)
 FIRST = 64  # scores whose median is the unit
 # The wealth minus 1, so that the state before the first row is all zeros.
-BETS = np.dtype(
-    [
-        ("rows", np.float64),  # bet on
-        ("unit", np.float64),
-        ("scores", np.float64, FIRST),  # the first
-        ("accounts", np.float64, (len(ALPHAS), 2)),  # misses and wealth - 1 of each rate
-    ],
-    align=True,
+BETS = record(
+    "rows",  # bet on
+    "unit",
+    scores=FIRST,
+    accounts=(len(ALPHAS), 2),  # misses and wealth - 1 of each rate
 )
 
 

@@ -12,6 +12,7 @@ from tunefree.learners.mixture.state import (
     N_MEMBERS,
     RATES,
     WINDOW,
+    copy_to,
 )
 
 # Most points of the trace; the numbers of a point: rows, half-life, errors, loss, members' losses.
@@ -49,13 +50,11 @@ def record_point(state, trace):
     point = trace[n]
     point[0], point[1] = now.rows + now.refused, half_life(state)
     point[2], point[3] = now.errors, now.loss
-    for k in range(N_MEMBERS):
-        point[4 + k] = state.learned[0].losses[k]
+    copy_to(point[4:], state.learned[0].losses)
     n += 1
     if n == len(trace):
         n //= 2
         for i in range(n):
-            for j in range(trace.shape[1]):
-                trace[i, j] = trace[2 * i + 1, j]
+            copy_to(trace[i], trace[2 * i + 1])
         now.stride *= 2.0
     now.points = n

@@ -53,6 +53,7 @@ from tunefree.learners.mixture.state import (
     WHOLE,
     WINDOW,
     MixtureShape,
+    copy_to,
     fresh,
     state_of,
     work_of,
@@ -120,12 +121,6 @@ def _learn(state, row, label, work, memory, trace, is_late):
     record_point(state, trace)
 
 
-@kernel
-def _copy(numbers, to):
-    for j in range(len(numbers)):
-        to[j] = numbers[j]
-
-
 @kernel(borrows=True)
 def run_rows(
     d, m, form, real, state, prediction, scratch, places, memory, past, trace,
@@ -174,11 +169,11 @@ def run_rows(
                 label.weight if store else 1.0, store, predict, places,
             )  # fmt: skip
             if pass_ == 0:
-                _copy(state, past[answered % len(past)])
+                copy_to(past[answered % len(past)], state)
         if learn and is_asked:
-            _copy(asked[i], prediction)
+            copy_to(prediction, asked[i])
         if len(out) > 0:
-            _copy(work.mixers[ANSWER] if out.shape[1] == width else prediction, out[i])
+            copy_to(out[i], work.mixers[ANSWER] if out.shape[1] == width else prediction)
         if learn:
             _learn(present, row, label, work, memory, trace, is_asked or by_past)
 

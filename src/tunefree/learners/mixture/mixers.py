@@ -23,6 +23,7 @@ from tunefree.learners.mixture.state import (
     SHARES,
     STACKS,
     WHOLE,
+    copy_to,
 )
 
 # With fewer rows a column than this, real answers are shrunk towards the mean.
@@ -33,11 +34,10 @@ _T5 = 0.3796066898224944  # Gamma(3) / (Gamma(2.5) sqrt(5 pi))
 
 
 @kernel(fastmath=REASSOCIATE)
-def _dot(one, a, two, b):
-    """The product of two rows of numbers of members."""
+def _dot(one, two):
     total = 0.0
     for k in range(N_MEMBERS):
-        total += one[a, k] * two[b, k]
+        total += one[k] * two[k]
     return total
 
 
@@ -66,7 +66,7 @@ def _predict_real(state, work):
     now, learned, members, mixers = state.numbers[0], state.learned[0], work.members, work.mixers
     posteriors, stackings = learned.posteriors, learned.stackings
     for a in range(N_BAYES):
-        location, total = _dot(posteriors, a, members, 0), 0.0
+        location, total = _dot(posteriors[a], members[0]), 0.0
         for k in range(N_MEMBERS):
             total += posteriors[a, k] * (members[1, k] ** 2 + (members[0, k] - location) ** 2)
         mixers[a, 0], mixers[a, 1] = location, np.sqrt(total)
@@ -86,11 +86,11 @@ def _predict_classes(state, work):
     _write_probabilities(members, m, probabilities)
     for a in range(N_BAYES):
         for c in range(m):
-            mixers[a, c] = _dot(posteriors, a, probabilities, c)
+            mixers[a, c] = _dot(posteriors[a], probabilities[c])
     for a in range(N_STACKS):
         i = N_BAYES + a
         for c in range(m):
-            mixers[i, c] = clipped(_dot(stackings, a, members, c))
+            mixers[i, c] = clipped(_dot(stackings[a], members[c]))
         if m == 1:
             mixers[i, 0] = sigmoid(mixers[i, 0])
         else:
@@ -138,10 +138,8 @@ def take_snapshot(state, work):
     """Keep the weights by which a row was predicted, and how many rows were learned then."""
     learned, snapshot = state.learned[0], work.snapshot[0]
     for a in range(N_BAYES):
-        for k in range(N_MEMBERS):
-            snapshot.posteriors[a, k] = learned.posteriors[a, k]
-    for a in range(N_MIXERS):
-        snapshot.final[a] = learned.final[a]
+        copy_to(snapshot.posteriors[a], learned.posteriors[a])
+    copy_to(snapshot.final, learned.final)
     snapshot.rows = state.numbers[0].rows
 
 
@@ -190,18 +188,18 @@ def _judge_members(state, label, work):
     likelihoods, losses = work.scratch[0].likelihoods, state.learned[0].losses
     if state.real:
         for k in range(N_MEMBERS):
-            likelihoods[0, k] = _density(label.y, members[0, k], members[1, k])
+            likelihoods[k] = _density(label.y, members[0, k], members[1, k])
             energy += ((members[0, k] - now.centre) / now.unit) ** 2
     else:
         probabilities = work.probabilities
         _write_probabilities(members, m, probabilities)
         for k in range(N_MEMBERS):
             chance = probabilities[label.code if m > 1 else 0, k]
-            likelihoods[0, k] = 1.0 - chance if m == 1 and label.code == 0 else chance
+            likelihoods[k] = 1.0 - chance if m == 1 and label.code == 0 else chance
         for c in range(m):
-            energy += _dot(members, c, members, c) * (1.0 if m == 1 else 2.0)
+            energy += _dot(members[c], members[c]) * (1.0 if m == 1 else 2.0)
     for k in range(N_MEMBERS):
-        losses[k] -= label.weight * np.log(likelihoods[0, k])
+        losses[k] -= label.weight * np.log(likelihoods[k])
     return energy
 
 
@@ -214,7 +212,7 @@ def _judge_mixers(state, label, work):
         if not state.real:
             chance = max(_probability(mixers, a, m, label.code), 1e-300)
         elif a < N_BAYES:
-            chance = _dot(posteriors, a, likelihoods, 0)
+            chance = _dot(posteriors[a], likelihoods)
         else:
             chance = _density(label.y, mixers[a, 0], mixers[a, 1])
         scratch.mixer_likelihoods[a] = chance
@@ -227,7 +225,7 @@ def _update_posteriors(state, work, power):
     t, learned, scratch = state.numbers[0].rows, state.learned[0], work.scratch[0]
     for a in range(N_BAYES):
         share = SHARES[a] if SHARES[a] > 0.0 else 1.0 / (t + 2.0)
-        _fixed_share(learned.posteriors[a], scratch.likelihoods[0], power, share)
+        _fixed_share(learned.posteriors[a], scratch.likelihoods, power, share)
     _fixed_share(learned.final, scratch.mixer_likelihoods, power, 1.0 / (t + 2.0))
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tunefree._jit import part, verb
-from tunefree.learners.mixture.betting import BETS
+from tunefree._jit import kernel, part, verb
+from tunefree.learners.mixture.betting import BETS, record
 
 # Members: the filters' drifts, the gradient learners' rates, and how narrow the votes are.
 DRIFTS = np.array([0.0, *(2.0**e for e in range(-20, 0, 3))])
@@ -32,54 +32,46 @@ WHOLE, DIAGONAL, SPARSE = 0, 1, 2
 MOST_WHOLE = 32
 
 
-def _record(**shapes):
-    """A record of numbers and arrays of numbers."""
-    return np.dtype([(name, np.float64, shape) for name, shape in shapes.items()], align=True)
-
-
-NUMBERS = _record(
-    rows=(),  # learned
-    norm=(),  # mean squared norm of rows
-    curvature=(),  # mean curvature of the loss
-    energy=(),  # mean squared norm of the members' predictions
-    y_weight=(),  # targets: total weight, mean, sum of squares, recent outliers
-    y_mean=(),
-    y_squares=(),
-    y_outliers=(),
-    centre=(),  # location and scale by which targets are standardised
-    unit=(),
-    low=(),  # range of targets
-    high=(),
-    loss=(),  # total loss of the answers
-    errors=(),  # total weight of wrong answers, or of squared errors
-    outliers=(),  # rows with an outlier
-    points=(),  # points of the trace, and rows between two of them
-    stride=(),
-    refused=(),  # targets refused as outliers
-    spare=(2,),
+NUMBERS = record(
+    "rows",  # learned
+    "norm",  # mean squared norm of rows
+    "curvature",  # mean curvature of the loss
+    "energy",  # mean squared norm of the members' predictions
+    "y_weight",  # targets: total weight, mean, sum of squares, recent outliers
+    "y_mean",
+    "y_squares",
+    "y_outliers",
+    "centre",  # location and scale by which targets are standardised
+    "unit",
+    "low",  # range of targets
+    "high",
+    "loss",  # total loss of the answers
+    "errors",  # total weight of wrong answers, or of squared errors
+    "outliers",  # rows with an outlier
+    "points",  # points of the trace, and rows between two of them
+    "stride",
+    "refused",  # targets refused as outliers
+    spare=2,
 )
-LEARNED = np.dtype(
-    [
-        ("losses", np.float64, N_MEMBERS),  # total losses of the members
-        ("member_variances", np.float64, N_MEMBERS),  # of real residuals
-        ("mixer_variances", np.float64, N_MIXERS),
-        ("posteriors", np.float64, (N_BAYES, N_MEMBERS)),  # weights of the members
-        ("stackings", np.float64, (N_STACKS, N_MEMBERS)),  # coefficients
-        ("final", np.float64, N_MIXERS),  # weights of the mixers in the answer
-        ("bets", BETS),
-    ],
-    align=True,
+LEARNED = record(
+    losses=N_MEMBERS,  # total losses of the members
+    member_variances=N_MEMBERS,  # of real residuals
+    mixer_variances=N_MIXERS,
+    posteriors=(N_BAYES, N_MEMBERS),  # weights of the members
+    stackings=(N_STACKS, N_MEMBERS),  # coefficients
+    final=N_MIXERS,  # weights of the mixers in the answer
+    bets=BETS,
 )
 # What the mixture was when a row was predicted.
-SNAPSHOT = _record(posteriors=(N_BAYES, N_MEMBERS), final=(N_MIXERS,), rows=())
-SCRATCH = _record(
-    gains=(N_MEMBERS,),  # z C z of filters, step times squared norm of gradient learners
-    steps=(N_MEMBERS,),
-    margins=(N_MEMBERS,),
-    likelihoods=(1, N_MEMBERS),  # of the label
-    mixer_likelihoods=(N_MIXERS,),
-    curvatures=(N_FILTERS,),
-    nearness=(WINDOW,),  # of the latest rows
+SNAPSHOT = record(posteriors=(N_BAYES, N_MEMBERS), final=N_MIXERS, rows=())
+SCRATCH = record(
+    gains=N_MEMBERS,  # z C z of filters, step times squared norm of gradient learners
+    steps=N_MEMBERS,
+    margins=N_MEMBERS,
+    likelihoods=N_MEMBERS,  # of the label
+    mixer_likelihoods=N_MIXERS,
+    curvatures=N_FILTERS,
+    nearness=WINDOW,  # of the latest rows
 )
 
 
@@ -178,6 +170,13 @@ class MixtureShape(NamedTuple):
             scratch[directions:-_N_SCRATCH].reshape((D, N_FILTERS)),
             scratch[-_N_SCRATCH:].view(SCRATCH),
         )
+
+
+@kernel
+def copy_to(target, numbers):
+    """Copy numbers to an array that may be longer."""
+    for k in range(len(numbers)):
+        target[k] = numbers[k]
 
 
 def fresh(shape):

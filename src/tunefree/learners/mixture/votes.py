@@ -73,8 +73,8 @@ def _add_number_votes(votes, labels, weights, centre, sums):
 @kernel(fastmath=REASSOCIATE)
 def _score_numbers(state, sums, score):
     """Mean labels for real targets, else log-odds of the second class."""
-    a0, b0, a1, b1, a2, b2, a3, b3 = sums
-    for k, a, b in ((0, a0, b0), (1, a1, b1), (2, a2, b2), (3, a3, b3)):
+    for k in range(N_VOTES):
+        a, b = sums[2 * k], sums[2 * k + 1]
         if state.real:
             score[k] = b / a / state.numbers[0].unit
         else:
