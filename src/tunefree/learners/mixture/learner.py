@@ -123,14 +123,14 @@ def _learn(state, row, label, work, memory, trace, is_late):
 
 @kernel(borrows=True)
 def run_rows(
-    d, m, form, real, state, prediction, scratch, places, memory, past, trace,
-    starts, columns, values, codes, targets, weights, asked, out,
+    shape, state, prediction, scratch, places, memory, past, trace, starts, columns, values, codes,
+    targets, weights, asked, out,
 ):  # fmt: skip
     """Predict rows in order, and learn those of positive weight.
 
     Parameters
     ----------
-    d, m, form, real : int, int, int, bool
+    shape : ndarray
         The `MixtureShape` of the stream.
     state : ndarray
     prediction : ndarray
@@ -152,8 +152,8 @@ def run_rows(
     out : ndarray of shape (n, numbers), (n, width) or (0, 0)
         Where to write whole predictions of the rows, or the answers alone.
     """
-    shape, is_asked = MixtureShape(d, m, form, real), len(asked) > 0
-    present, work = state_of(shape, state), work_of(shape, prediction, scratch)
+    layout, is_asked = MixtureShape(shape[0], shape[1], shape[2], shape[3] == 1), len(asked) > 0
+    present, work = state_of(layout, state), work_of(layout, prediction, scratch)
     now, width = present.numbers[0], len(work.members)
     for i in range(len(starts) - 1):
         first, stop, label = starts[i], starts[i + 1], RowLabel(codes[i], targets[i], weights[i])
@@ -163,7 +163,7 @@ def run_rows(
         for pass_ in range(0 if by_past else 1, 2):  # one call: the compiler inlines each
             seen, store, predict = present, learn, not (by_past or learn and is_asked)
             if pass_ == 0:
-                seen, store, predict = state_of(shape, past[answered % len(past)]), False, True
+                seen, store, predict = state_of(layout, past[answered % len(past)]), False, True
             row = _prepare(
                 seen, work, memory, columns[first:stop], values[first:stop],
                 label.weight if store else 1.0, store, predict, places,
@@ -258,10 +258,10 @@ class Mixture:
         _, n_prediction, n_scratch = shape.sizes()
         self.parts = shape.state_of(self.state)
         self.stream = (
-            *shape, self.state, np.full(n_prediction, -1.0), np.full(n_scratch, -1.0),
+            np.array(shape), self.state, np.full(n_prediction, -1.0), np.full(n_scratch, -1.0),
             np.zeros(self.d + 1, dtype=np.int64), self.memory, self.past, self.trace,
         )  # fmt: skip
-        self.one = start, (start[:1].copy(), np.zeros(1), np.zeros(1)), np.empty((1, self.width))
+        self.one = start, start[:1].copy(), np.zeros(1), np.zeros(1), np.empty((1, self.width))
         return getattr(self, name)
 
     def __getstate__(self):
@@ -339,8 +339,7 @@ class Mixture:
 
     def _asked(self, predictions):
         """Earlier predictions, if they have the present shape."""
-        is_usable = predictions is not None and predictions.shape[1] == self.shape.sizes()[1]
-        return predictions if is_usable else _NONE
+        return predictions if predictions.shape[1] == self.shape.sizes()[1] else _NONE
 
     def learn(self, rows, codes=None, targets=None, weights=None, asked=None):
         """Learn rows in order; `asked` are their predictions (`ask`), made before."""
@@ -348,7 +347,8 @@ class Mixture:
         codes = np.zeros(n, dtype=np.int64) if codes is None else codes
         targets = np.zeros(n) if targets is None else targets
         weights = np.ones(n) if weights is None else weights
-        run_rows(*self.stream, *rows, codes, targets, weights, self._asked(asked), _NONE)
+        asked = _NONE if asked is None else self._asked(asked)
+        run_rows(*self.stream, *rows, codes, targets, weights, asked, _NONE)
 
     def ask(self, rows, everything=False):
         """Predictions of rows: the answers, or everything that `learn` takes as `asked`."""
@@ -358,21 +358,18 @@ class Mixture:
         run_rows(*self.stream, *rows, none.astype(np.int64), none, none, _NONE, out)
         return out
 
-    def _one_row(self, columns, values, code, target, weight):
-        """The arguments of the kernel for one row, in arrays that are used again."""
-        starts, labels, _ = self.one
-        starts[1] = len(values)
-        labels[0][0], labels[1][0], labels[2][0] = code, target, weight
-        return *self.stream, starts, columns, values, *labels
-
     def learn_row(self, columns, values, code=0, target=0.0, weight=1.0, asked=None):
         """`learn` for one row, with little overhead."""
-        run_rows(*self._one_row(columns, values, code, target, weight), self._asked(asked), _NONE)
+        start, codes, targets, weights, _ = self.one
+        start[1], codes[0], targets[0], weights[0] = len(values), code, target, weight
+        asked = _NONE if asked is None else self._asked(asked)
+        run_rows(*self.stream, start, columns, values, codes, targets, weights, asked, _NONE)
 
     def ask_row(self, columns, values):
         """The answer to one row; the next call overwrites it."""
-        out = self.one[2]
-        run_rows(*self._one_row(columns, values, 0, 0.0, 0.0), _NONE, out)
+        start, codes, targets, weights, out = self.one
+        start[1], weights[0] = len(values), 0.0
+        run_rows(*self.stream, start, columns, values, codes, targets, weights, _NONE, out)
         return out[0]
 
     def answer_of(self, asked):
