@@ -142,7 +142,7 @@ def test_the_latest_rows_vote_by_their_nearness(kind):
         mixture = model.mixture_
         rows = np.array([0, 4]), np.empty(0, dtype=np.int64), X[b].copy()
         said = mixture.ask(rows, everything=True)[0]
-        s = mixture.parts.columns
+        s = mixture.parts.moments
         count, gap = s[0] + 1.0, X[b] - s[1]
         z = gap * (1 - 1 / count) / np.sqrt((s[2] + gap**2 * (1 - 1 / count)) / count)
         mean = mixture.numbers["norm"]
