@@ -5,10 +5,11 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tunefree import KernelPiSTOLClassifier, OptimisticPerceptron, PiSTOLRegressor, TablePreprocessor
+from tunefree import (
     KernelPiSTOLClassifier,
     OptimisticPerceptron,
     PiSTOLRegressor,
+    TablePreprocessor,
 )
 
 RNG = np.random.default_rng(0)
