@@ -18,8 +18,9 @@ Y = RNG.integers(0, 2, 40)
 
 
 def dropped_column():
-    names = np.array([[f"name {i}", str(i % 2)] for i in range(400)], dtype=object)
-    TablePreprocessor().fit(names)
+    names = [f"n{i}" for i in range(100)]
+    X = np.array([["a", "b"] * 50, names], dtype=object).T
+    TablePreprocessor().fit(X)
 
 
 def new_stream():
