@@ -18,7 +18,7 @@ from tunefree import (
 )
 from tunefree.estimators import auto
 from tunefree.estimators.auto import Candidate
-from tunefree.estimators.progress import NoProgress
+from tunefree.estimators.base import NoProgress
 from tunefree.select.candidates import (
     Entry,
     Targets,

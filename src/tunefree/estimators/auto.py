@@ -27,9 +27,9 @@ from tunefree._registry import estimator_class
 from tunefree.columns import asinh_scaling, show
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
+from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
 from tunefree.estimators.kernel.ridge import affordable, all_rows_affordable
-from tunefree.estimators.progress import CallbackSupport, report_progress
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
 from tunefree.learners.kernel.geometry import n_permuted_rows

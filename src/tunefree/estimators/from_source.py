@@ -19,7 +19,6 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Mark, joined, open_source, widened
 from tunefree.estimators import base
 from tunefree.estimators.locking import Threaded
-from tunefree.estimators.read_on_demand import ReadOnDemand
 
 # Most rows that wait while all are of a single class.
 _MOST_WAITING = 1 << 20
@@ -31,7 +30,7 @@ _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 18, 1 << 22
 _SAMPLE, _OF_CLASS = 20_000, 10
 
 
-class FitsSource(ReadOnDemand):
+class FitsSource(base.ReadOnDemand):
     """``fit_source`` by ``partial_fit``, for a learner that does not depend on where chunks end.
 
     The learner is ``_stream``. It has ``end_pass()`` and, where later rows may have more columns,
@@ -463,7 +462,7 @@ class RunLog:
 
 @contextlib.contextmanager
 def run_log(estimator, source, checkpoint):
-    """Let a checkpoint (or None) save the runs that an estimator makes by `runner`.
+    """Let a checkpoint (or None) save the runs that an estimator makes by `base.runner`.
 
     The source is read many times: text is parsed once.
     """

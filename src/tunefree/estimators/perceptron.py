@@ -17,8 +17,8 @@ from tunefree._warn import warn
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
+from tunefree.estimators.base import CallbackSupport, report_progress, runner
 from tunefree.estimators.from_source import RepeatableSource, run_log
-from tunefree.estimators.progress import CallbackSupport, report_progress, runner
 from tunefree.kernels import check_gram, make_kernel, resolve_gamma
 from tunefree.learners.perceptron.classical import Classical
 from tunefree.learners.perceptron.dual import Accelerated, MinNorm

@@ -24,9 +24,8 @@ from tunefree.engine.run import run
 from tunefree.engine.sources import Rows
 from tunefree.engine.stream import Stream
 from tunefree.estimators import base
-from tunefree.estimators.array_api import TakesArrays
+from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSource
-from tunefree.estimators.progress import CallbackSupport, report_progress
 from tunefree.estimators.targets import TargetScale
 from tunefree.estimators.uncertainty_mixins import (
     CoefficientInferenceMixin,
@@ -246,7 +245,7 @@ def linear_regret(portfolio, state, moving=False, units=None):
     return regret, view._replace(low=None, high=None, rotation=None), *units
 
 
-class LearnsByPortfolio(TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
+class LearnsByPortfolio(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator):
     """A linear estimator whose learner is a `Portfolio`: on rows in memory, or on a stream.
 
     A subclass has the methods that raise NotImplementedError here.

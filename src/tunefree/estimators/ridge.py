@@ -14,7 +14,7 @@ from tunefree.averaging import Geometric, Last, Tail, Uniform, scheme_of
 from tunefree.engine.order import given_visits
 from tunefree.engine.run import Rows, run
 from tunefree.estimators import base
-from tunefree.estimators.array_api import TakesArrays
+from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSource
 from tunefree.estimators.least_squares import (
     Run,
@@ -28,7 +28,6 @@ from tunefree.estimators.least_squares import (
     read,
     risks_on,
 )
-from tunefree.estimators.progress import CallbackSupport, report_progress
 from tunefree.estimators.uncertainty_mixins import (
     CoefficientInferenceMixin,
     PredictsIntervals,
@@ -59,7 +58,7 @@ _RIDGE = "auto", "geometric"
 
 
 class RidgePathRegressor(
-    TakesArrays,
+    base.TakesArrays,
     RiskIntervalMixin,
     CoefficientInferenceMixin,
     PredictsIntervals,

@@ -21,11 +21,10 @@ from tunefree.bounds.pistol import run_regret
 from tunefree.engine.order import visits_of
 from tunefree.engine.run import run
 from tunefree.estimators import base
+from tunefree.estimators.base import CallbackSupport, ReadOnDemand, report_progress
 from tunefree.estimators.kernel.problem import Choice, Problem, Recipe
 from tunefree.estimators.kernel.stream import KernelStream
 from tunefree.estimators.pistol import NO_RULE, is_dense
-from tunefree.estimators.progress import CallbackSupport, report_progress
-from tunefree.estimators.read_on_demand import ReadOnDemand
 from tunefree.estimators.uncertainty_mixins import (
     PredictsIntervals,
     PredictsSets,

@@ -15,9 +15,8 @@ from tunefree._threads import ALONE, n_threads, workers
 from tunefree.columns import Coordinates, components, coordinates
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
-from tunefree.estimators.array_api import TakesArrays
+from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
-from tunefree.estimators.progress import CallbackSupport, report_progress
 from tunefree.estimators.uncertainty_mixins import (
     PredictsIntervals,
     PredictsSets,
@@ -153,7 +152,7 @@ def _plus(a, b, *_):
     return a.plus(b)
 
 
-class _KernelRidge(TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
+class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     """Least squares on landmarks; subclasses define what is marked as abstract."""
 
     _CLASSIFY = True  # abstract: whether targets are signs of classes

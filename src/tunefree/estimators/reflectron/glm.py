@@ -24,10 +24,14 @@ from tunefree.engine.order import given_visits, hashed_visits, row_hash
 from tunefree.engine.run import Batches, Rows, run
 from tunefree.engine.sources import open_source
 from tunefree.estimators import base
-from tunefree.estimators.array_api import TakesArrays
-from tunefree.estimators.base import new_columns, stream_labels
+from tunefree.estimators.base import (
+    CallbackSupport,
+    new_columns,
+    report_progress,
+    runner,
+    stream_labels,
+)
 from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
-from tunefree.estimators.progress import CallbackSupport, report_progress, runner
 from tunefree.estimators.reflectron.family_selection import (
     MOST_COLUMNS,
     FamilySelection,
@@ -218,7 +222,7 @@ def _documented(cls):
 
 
 class Reflectron(
-    CoefficientInferenceMixin, TakesArrays, FitsSource, CallbackSupport, BaseEstimator
+    CoefficientInferenceMixin, base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
 ):
     """What both estimators share; they define targets and `_source_targets`."""
 

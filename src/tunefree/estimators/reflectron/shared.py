@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from tunefree._process import product
 from tunefree.designs import Shared, equations
 from tunefree.estimators import base
-from tunefree.estimators.progress import CallbackSupport, report_progress
+from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.reflectron.glm import ReflectronRegressor
 from tunefree.estimators.reflectron.problem import Columns, link_range
 from tunefree.learners.reflectron.mirror import Batch
