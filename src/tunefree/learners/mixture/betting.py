@@ -25,6 +25,8 @@ Source: Podkopaev, Xu and Lee 2024, "Adaptive conformal inference by betting"; t
 bound were derived here.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy.special import betaln, ndtri
 
@@ -38,7 +40,7 @@ _PRIOR_ROWS = 25.0
 
 def record(*numbers, **arrays):
     """The type of a record of numbers and of arrays, or other records, in this order."""
-    fields = [(name, np.float64) for name in numbers]
+    fields: list[Any] = [(name, np.float64) for name in numbers]
     for name, kind in arrays.items():
         fields.append((name, kind) if isinstance(kind, np.dtype) else (name, np.float64, kind))
     return np.dtype(fields, align=True)
