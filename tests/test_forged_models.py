@@ -22,8 +22,9 @@ import tunefree
 from test_persistence import forge, header_of
 from tunefree._registry import estimator_class, estimator_classes
 from tunefree.io.model import ModelError, load_model, save_model
-from tunefree.learners.mixture.betting import SIZE as BETS
+from tunefree.learners.mixture.betting import BETS as BETS_RECORD
 
+BETS = BETS_RECORD.itemsize // 8
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(100, 4))
 ROWS = {"dense": X, "sparse": sparse.csr_array(X * (RNG.random(X.shape) < 0.5))}

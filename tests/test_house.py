@@ -122,7 +122,7 @@ def test_names_of_test_files_are_unique():
 # tokens raises theirs by what its issue declares.
 CEILINGS = {
     "code tokens": 325_784,
-    "fmt: skip": 196,
+    "fmt: skip": 194,
     "issparse": 155,
     "class names with two homes": 45,
     "classes over 250 lines": 6,

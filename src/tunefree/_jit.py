@@ -59,20 +59,21 @@ def _private_folder():
     return folder if ours and not found.st_mode & 0o022 else None
 
 
-def _compiler(function, fastmath) -> Any:
+def _compiler(function, fastmath, borrows=False) -> Any:
     """The compiler of a function: on its own for Python, inlined into the kernels that call it.
 
     Of constant arguments only the type is used, so that there is no compilation for each value. The
     garbage collector is off meanwhile: it would scan the compiler's objects again and again.
     """
-    compiled = _njit(fastmath=fastmath, **_OPTIONS)(function)
+    options = _OPTIONS | ({"_nrt": False} if borrows and _TESTED else {})
+    compiled = _njit(fastmath=fastmath, **options)(function)
     if not _TESTED:
         return compiled
     from tunefree._within import Within
 
     within = _njit(
         fastmath=fastmath, pipeline_class=Within, no_cpython_wrapper=True, no_cfunc_wrapper=True,
-        **_OPTIONS,
+        **options,
     )(function)  # fmt: skip
     whole = compiled.compile
 
@@ -93,7 +94,7 @@ def _compiler(function, fastmath) -> Any:
     return compiled
 
 
-def _cached(function, fastmath) -> Any:
+def _cached(function, fastmath, borrows=False) -> Any:
     """Compile a function, and cache the result where there is a folder for it.
 
     In this order: ``NUMBA_CACHE_DIR``; ``__pycache__`` beside the module; the user's cache folder;
@@ -101,7 +102,7 @@ def _cached(function, fastmath) -> Any:
     Numba itself tries the first three, and raises where none is writable, as in a read-only
     container without a home. If the disk is full, nothing is cached.
     """
-    compiled = _compiler(function, fastmath)
+    compiled = _compiler(function, fastmath, borrows)
     try:
         compiled.enable_caching()
     except RuntimeError:
@@ -125,11 +126,15 @@ def _cached(function, fastmath) -> Any:
     return compiled
 
 
-def kernel(function=None, *, fastmath: bool | set[str] = False) -> Any:
-    """Compile a function without parts from users; it is cached between processes."""
+def kernel(function=None, *, fastmath: bool | set[str] = False, borrows=False) -> Any:
+    """Compile a function without parts from users; it is cached between processes.
+
+    One that `borrows` makes no arrays: views of its arguments then need no reference counts, which
+    cost more than the arithmetic on a short row.
+    """
     if function is None:
-        return lambda f: kernel(f, fastmath=fastmath)
-    return _cached(function, fastmath)
+        return lambda f: kernel(f, fastmath=fastmath, borrows=borrows)
+    return _cached(function, fastmath, borrows)
 
 
 @cache

@@ -7,7 +7,6 @@ Why not scikit-learn's `ColumnTransformer` of `OneHotEncoder` and `SimpleImputer
 medians and for rare levels. skrub would also require pandas.
 """
 
-import warnings
 from datetime import date
 from decimal import Decimal
 from numbers import Real
@@ -29,6 +28,7 @@ from sklearn.utils.validation import (
 
 from tunefree._array import check_frame
 from tunefree._parameters import check_values
+from tunefree._warn import warn
 from tunefree.protocols import MatrixLike
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -193,10 +193,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
                 "X has only high-cardinality text columns: there is nothing to learn from."
             )
         if self.dropped_:
-            warnings.warn(
-                f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.",
-                stacklevel=3,
-            )
+            warn(f"High-cardinality text columns dropped: {', '.join(map(repr, self.dropped_))}.")
         return self
 
     def _declared(self, d):

@@ -16,7 +16,6 @@ follow one another: a real change of scale by any factor is accepted in the end.
 one by one: neither the chunks' sizes nor the unit of a column makes a difference.
 """
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from scipy.special import stdtrit
 
 from tunefree._array import Elsewhere
 from tunefree._jit import kernel
+from tunefree._warn import warn
 from tunefree.designs import CSR, Dense, count, entry, index, put, resized
 from tunefree.losses import NORMAL
 
@@ -373,15 +373,15 @@ def odd_entries(part, filtered, name):
     return Odd(name, len(rows), len(np.unique(rows)), value, int(rows[0]), int(columns[0]))
 
 
-def warn_of(found, place, learned=False, level=8):
+def warn_of(found, place, learned=False):
     """Warn of odd entries; `place` is that of the first."""
     what = "learned as it is" if learned else "taken as missing"
     entries, rows = sum(f.entries for f in found), sum(f.rows for f in found)
-    warnings.warn(
+    warn(
         f"{found[0].name} has entries more than ten times as far from the middle of their column "
         f"as any other: {entries} in {rows} distinct rows, the first {found[0].value:g} in "
-        f"{place}. Each is {what}.", UserWarning, stacklevel=level,
-    )  # fmt: skip
+        f"{place}. Each is {what}."
+    )
 
 
 def column_caps(X, rows, reach=10.0):

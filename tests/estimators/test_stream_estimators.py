@@ -12,7 +12,6 @@ from sklearn.exceptions import NotFittedError
 import tunefree
 from tunefree import StreamClassifier, StreamRegressor, load_model, save_model
 from tunefree.bounds import stream_coverage
-from tunefree.learners.mixture.learner import BETS
 
 
 def rows(n=400, seed=0):
@@ -207,7 +206,7 @@ def test_late_labels_are_not_believed_early():
     X = np.random.default_rng(0).normal(size=(2000, 1))
     assert StreamClassifier().partial_fit(X, y).progressive_error_ < 0.1
     late = StreamClassifier(delay=30).partial_fit(X, y)
-    assert late.mixture_.state[12] / 2000 < 0.8  # log loss of the answers: not overconfident
+    assert late.mixture_.numbers["loss"] / 2000 < 0.8  # log loss of the answers: not overconfident
     with pytest.raises(ValueError, match="delay=-1 is not a number of rows"):
         StreamClassifier(-1).partial_fit(X, y)
     with pytest.raises(ValueError, match="give keys"):
@@ -296,7 +295,7 @@ def test_targets_that_are_refused_count(name):
             scores.append(abs(y - said) / scale)
         wrong += (y - said) ** 2 if t >= 2 else 0.0  # two targets tell a unit
         model.learn_one(x, y)
-    unit = model.mixture_.state[model.mixture_.at[BETS] + 1]
+    unit = model.mixture_.learned["bets"]["unit"]
     assert unit == np.median(first[:64]) and len(scores) == n - 66
     least, most = stream_coverage(len(scores), 0.1, largest=max(scores), unit=unit)
     assert least <= missed / len(scores) <= most
@@ -354,9 +353,9 @@ def test_a_copy_goes_on_with_the_same_bits(make, tmp_path):
 
 def test_a_forged_state_is_refused(tmp_path):
     X, y, _ = rows()
-    for place, value in ((15, 1e9), (16, 0.0), (0, -5.0)):
+    for name, value in (("points", 1e9), ("stride", 0.0), ("rows", -5.0)):
         model = StreamClassifier().partial_fit(X, y)
-        model.mixture_.state[place] = value
+        model.mixture_.numbers[name] = value
         save_model(model, tmp_path / "model")
         with pytest.raises(ValueError, match="is inconsistent|does not fit together"):
             load_model(tmp_path / "model").predict(X)

@@ -7,28 +7,26 @@ import pytest
 
 from tunefree import StreamClassifier, StreamRegressor
 from tunefree.bounds import stream_coverage, stream_mixing, stream_path_regret
-from tunefree.learners.mixture import learner
 from tunefree.learners.mixture.betting import ALPHAS, FIRST, bet, bettors, radius
-from tunefree.learners.mixture.learner import (
-    CLIP,
+from tunefree.learners.mixture.implicit import implicit_margins, implicit_scores
+from tunefree.learners.mixture.learner import Mixture
+from tunefree.learners.mixture.members import CLIP
+from tunefree.learners.mixture.state import (
     DRIFTS,
     MOST_WHOLE,
     N_MEMBERS,
     NARROW,
     RATES,
     SPARSE,
-    WEIGHTS,
     WHOLE,
     WINDOW,
-    implicit_margins,
-    implicit_scores,
 )
 
 
 def implicit_margin(m, E):
-    x = np.array([0.0, m, E])
-    implicit_margins(x, 0, 1, 2, 1)
-    return x[0]
+    new = np.zeros(1)
+    implicit_margins(np.array([m]), np.array([E]), new)
+    return new[0]
 
 
 def test_implicit_steps_of_margins_are_exact():
@@ -39,10 +37,10 @@ def test_implicit_steps_of_margins_are_exact():
         t = implicit_margin(m, E)
         slope = 1.0 / (1.0 + math.exp(t)) if t > 0 else 1.0 - 1.0 / (1.0 + math.exp(-t))
         assert abs(t - m - E * slope) <= 1e-8 * (1.0 + abs(m) + E * slope)
-    x = np.concatenate([np.zeros(len(every)), *zip(*every, strict=True)])
-    implicit_margins(x, 0, len(every), 2 * len(every), len(every))
+    new, (margins, energies) = np.zeros(len(every)), np.array(every).T.copy()
+    implicit_margins(margins, energies, new)
     alone = [implicit_margin(m, E) for m, E in every]
-    np.testing.assert_allclose(x[: len(every)], alone, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(new, alone, rtol=1e-9, atol=1e-9)
 
 
 def test_implicit_steps_of_scores_are_exact():
@@ -50,11 +48,10 @@ def test_implicit_steps_of_scores_are_exact():
     rng = np.random.default_rng(0)
     for E in (0.0, 0.1, 3.0, 1e3, 1e6):
         for m in (2, 5, 30):
-            h = np.concatenate([10.0 * rng.normal(size=m), np.zeros(2 * m)])
-            implicit_scores(h, 0, 1, m, 1, E, m, 2 * m)
-            new, chances = h[m : 2 * m], h[2 * m :]
+            h, new, chances = 10.0 * rng.normal(size=m), np.zeros(m), np.zeros(m)
+            implicit_scores(h, 1, E, new, chances)
             assert chances.sum() == pytest.approx(1.0)
-            gap = new - h[:m] - E * (np.eye(m)[1] - chances)
+            gap = new - h - E * (np.eye(m)[1] - chances)
             assert np.abs(gap).max() <= 1e-4 * (1.0 + E * (1.0 - chances[1]))
 
 
@@ -131,7 +128,7 @@ def test_implicit_steps_follow_a_path(rate):
         model.learn_one(x, y)
     bound = stream_path_regret(*(told[n] for n in ("A", "loss", "slope", "norm", "w", "u")))
     assert sum(told["loss"]) - sum(told["theirs"]) <= bound
-    ours = model.mixture_.part(WEIGHTS)[0, :, len(DRIFTS) + rate]
+    ours = model.mixture_.parts.weights[0, :, len(DRIFTS) + rate]
     np.testing.assert_allclose(ours, w, rtol=1e-6, atol=1e-9)
 
 
@@ -145,10 +142,10 @@ def test_the_latest_rows_vote_by_their_nearness(kind):
         mixture = model.mixture_
         rows = np.array([0, 4]), np.empty(0, dtype=np.int64), X[b].copy()
         said = mixture.ask(rows, everything=True)[0]
-        s = mixture.part(learner.COLUMNS)
+        s = mixture.parts.moments
         count, gap = s[0] + 1.0, X[b] - s[1]
         z = gap * (1 - 1 / count) / np.sqrt((s[2] + gap**2 * (1 - 1 / count)) / count)
-        mean = mixture.state[learner.NORM]
+        mean = mixture.numbers["norm"]
         mean += (1.0 + z @ z - mean) / (b + 1.0)
         held = mixture.memory[:, np.arange(max(b - WINDOW, 0), b) % WINDOW]
         r = ((held[:4] - z[:, None]) ** 2).sum(axis=0)
@@ -187,10 +184,10 @@ def test_misses_stay_within_their_bound(name):
     for i, alpha in enumerate(ALPHAS):
         bets, misses, T = bettors(), 0, 2000
         for t in range(FIRST + T):
-            reach = radius(bets, 0, i)
+            reach = radius(bets, i)
             score = 1.0 + t % 2 if t < FIRST else SCORES[name](reach, t, rng)
             misses += t >= FIRST and score > reach
-            bet(bets, 0, score)
+            bet(bets, score)
         low, high = stream_coverage(T, alpha, largest=50.0, unit=1.5)
         assert low <= misses / T <= high
 
@@ -261,7 +258,7 @@ def test_it_learns(kind):
 def test_more_columns_leave_the_line_as_it_is():
     """Room for columns changes no answer; from whole to sparse rows nearly none."""
     rng = np.random.default_rng(0)
-    mixture = learner.Mixture(3, 1, WHOLE, True)
+    mixture = Mixture(3, 1, WHOLE, True)
     values = rng.normal(size=(200, 3)) + 2.0
     rows = np.arange(201) * 3, np.empty(0, dtype=np.int64), values.ravel()
     mixture.learn(rows, targets=values @ [1.0, -2.0, 0.5])

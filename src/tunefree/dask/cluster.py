@@ -244,7 +244,7 @@ class Cluster:
             if odd:
                 i, first = odd[0]
                 position = f"row {first.row} of partition {i} and column {first.column}"
-                warn_of([o for _, o in odd], f"{position}, counted from 0", level=6)
+                warn_of([o for _, o in odd], f"{position}, counted from 0")
 
     def _keep(self, selected):
         """Keep some of the partitions."""

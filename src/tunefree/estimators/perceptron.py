@@ -1,6 +1,5 @@
 """Separating hyperplanes and surfaces with a proof of their margin, and Rosenblatt's Perceptron."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import check_passes, is_number
 from tunefree._process import one_blas_thread, product
+from tunefree._warn import warn
 from tunefree.engine.run import run
 from tunefree.engine.sources import Block, Whole, open_source
 from tunefree.estimators import base
@@ -325,12 +325,11 @@ class Separator(Hyperplanes):
         self.n_iter_ = max(f.n_iter for f in fits)
         for f in fits:
             if not f.certified:
-                warnings.warn(
+                warn(
                     f"Stopped after {f.n_iter} passes: {f.status}. The largest margin lies in "
                     f"[{f.lower:.6g}, {f.upper:.6g}]. Raise max_iter={self._most_passes}, or try "
                     "method='auto'.",
                     ConvergenceWarning,
-                    stacklevel=4,
                 )
 
 
@@ -876,9 +875,8 @@ class ClassicalPerceptron(Hyperplanes):
         products = max(s.n_operations - s.n_updates for s in states)
         self.n_iter_ = -(-products // problem.n_rows)
         if not (all(separated) or any(r.stopped for r in results)):
-            warnings.warn(
+            warn(
                 f"max_iter={most} passes did not separate the rows.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return self

@@ -25,22 +25,15 @@ from tunefree.estimators import base
 from tunefree.estimators.locking import Threaded
 from tunefree.estimators.state_checks import require
 from tunefree.learners.mixture.betting import ALPHAS
-from tunefree.learners.mixture.learner import (
+from tunefree.learners.mixture.learner import Mixture
+from tunefree.learners.mixture.state import (
     DIAGONAL,
     DRIFTS,
-    ERRORS,
-    FINAL,
-    LOSS,
-    LOSSES,
     MOST_WHOLE,
     NARROW,
-    OUTLIERS,
-    POINTS,
-    POSTERIORS,
     RATES,
     SPARSE,
     WHOLE,
-    Mixture,
 )
 from tunefree.preprocessing import series
 from tunefree.protocols import MatrixLike, TargetLike
@@ -281,7 +274,7 @@ class LearnsByMixture(Threaded, BaseEstimator):
     def _check_learner(self):
         """Refuse an inconsistent state from a model file."""
         mixture, columns, names = self.mixture_, self.columns_, vars(self).get("feature_names_in_")
-        require(type(mixture) is Mixture and len(mixture.at) > 0)  # making `at` checks the rest
+        require(type(mixture) is Mixture and mixture.rows >= 0)  # reading it checks the rest
         require(mixture.real == self._REAL and vars(self).get("n_features_in_", 0) == mixture.d)
         require(names is None or len(names) == mixture.d)
         if columns is not None:
@@ -308,12 +301,12 @@ class LearnsByMixture(Threaded, BaseEstimator):
         """
         check_is_fitted(self, "mixture_")
         mixture = self.mixture_
-        points = mixture.trace[: int(mixture.state[POINTS])]
+        points = mixture.points
         rows, life, wrong = points[:, 0], points[:, 1], points[:, 2]
         if mixture.answered and (not len(rows) or rows[-1] < mixture.answered):
             rows = np.append(rows, float(mixture.answered))
             life = np.append(life, mixture.half_life())
-            wrong = np.append(wrong, mixture.state[ERRORS])
+            wrong = np.append(wrong, mixture.numbers["errors"])
         gaps = np.diff(rows, prepend=0.0)
         return {
             "rows": rows.copy(),
@@ -335,20 +328,20 @@ class LearnsByMixture(Threaded, BaseEstimator):
         Targets that a regressor did not learn as outliers count, too.
         """
         check_is_fitted(self, "mixture_")
-        return float(self.mixture_.state[ERRORS] / max(self.mixture_.answered, 1))
+        return float(self.mixture_.numbers["errors"] / max(self.mixture_.answered, 1))
 
     @property
     def n_outlier_rows_(self) -> int:
         """Rows with an entry or a target that was not learned, as an outlier."""
         check_is_fitted(self, "mixture_")
-        return int(self.mixture_.state[OUTLIERS])
+        return int(self.mixture_.numbers["outliers"])
 
     @property
     def members_(self) -> dict[str, float]:
         """The weight of each member in the Bayes mixtures; the weights add up to 1."""
         check_is_fitted(self, "mixture_")
-        beliefs = self.mixture_.part(POSTERIORS)
-        shares = self.mixture_.part(FINAL)[: len(beliefs)] @ beliefs
+        posteriors = self.mixture_.learned["posteriors"]
+        shares = self.mixture_.learned["final"][: len(posteriors)] @ posteriors
         return dict(zip(_MEMBERS, (shares / shares.sum()).tolist(), strict=True))
 
     def excess(self, start: int = 0, stop: int | None = None) -> dict[str, Any]:
@@ -369,10 +362,10 @@ class LearnsByMixture(Threaded, BaseEstimator):
             or rows that weigh more than 1).
         """
         check_is_fitted(self, "mixture_")
-        mixture, state = self.mixture_, self.mixture_.state
-        totals = [mixture.answered, 0.0, state[ERRORS], state[LOSS]]
-        now = np.array([*totals, *mixture.part(LOSSES)])
-        table = np.vstack([np.zeros_like(now), mixture.trace[: int(state[POINTS])], now])
+        mixture, numbers = self.mixture_, self.mixture_.numbers
+        totals = [mixture.answered, 0.0, numbers["errors"], numbers["loss"]]
+        now = np.array([*totals, *mixture.learned["losses"]])
+        table = np.vstack([np.zeros_like(now), mixture.points, now])
         stop = mixture.answered if stop is None else stop
         a, b = (int(np.abs(table[:, 0] - row).argmin()) for row in (start, stop))
         gained = table[b] - table[a]
@@ -613,7 +606,7 @@ class StreamClassifier(ClassifierMixin, LearnsByMixture):
         (`tunefree.uncertainty.risk`); None before the first row.
         """
         check_is_fitted(self, "mixture_")
-        n, wrong = int(self.mixture_.rows), float(self.mixture_.state[ERRORS])
+        n, wrong = int(self.mixture_.rows), float(self.mixture_.numbers["errors"])
         return online(min(wrong, n), n) if n else None
 
     def predict_set(self, X: MatrixLike, alpha: float = 0.1) -> tuple[np.ndarray, np.ndarray]:

@@ -7,13 +7,13 @@ quoted cell may continue over several lines. A table of numbers only is read by 
 import csv as python_csv
 import io
 import re
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, csv, types
 
+from tunefree._warn import warn
 from tunefree.io import FORMATS, format_of, read, sniff_text
 from tunefree.io.arrays import frame_batches, kind_of_type, targets_of
 from tunefree.io.cells import kind_of, parsed, trimmed, without_missing
@@ -250,7 +250,7 @@ def _as_utf8(text, path):
     try:
         text.decode()
     except UnicodeDecodeError:
-        warnings.warn(f"{path} is not UTF-8: read as Windows-1252", stacklevel=2)
+        warn(f"{path} is not UTF-8: read as Windows-1252")
         return text.decode("cp1252", errors="replace").encode()
     return text
 

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree._warn import warn
 from tunefree.columns import coordinates
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
@@ -88,10 +89,9 @@ def quantiles(scores, weights, alphas, n_groups=None):
     total = np.append(np.cumsum(weights[order]) * (n / max(weights.sum(), 1e-300)), np.inf)
     position = np.searchsorted(total, (1.0 - alphas) * (n + 1.0) * (1.0 - 1e-12))
     if (position == len(scores)).any():
-        warnings.warn(
+        warn(
             f"{n:.0f} held-out {'groups' if n_groups else 'rows'} are fewer than 1 / alpha - 1 at "
-            f"alpha={alphas.min():g}: intervals are infinite, and sets hold all classes.",
-            stacklevel=4,
+            f"alpha={alphas.min():g}: intervals are infinite, and sets hold all classes."
         )
     return np.append(scores[order], np.inf)[position]
 

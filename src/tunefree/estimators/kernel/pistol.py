@@ -1,6 +1,5 @@
 """Kernel PiSTOL: no step size, no bandwidth, no regularization to tune."""
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tunefree._parameters import check_passes, compression_options, seed_of
 from tunefree._threads import n_threads, workers
+from tunefree._warn import warn
 from tunefree.averaging import AVERAGES, Polynomial, scheme_of
 from tunefree.averaging import within as placed
 from tunefree.bounds.pistol import run_regret
@@ -281,11 +281,9 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         if stream is not None:
             return stream
         if "expansion_" in vars(self):
-            warnings.warn(
+            warn(
                 "partial_fit starts a new model and discards the model from fit, which cannot be "
-                "continued. Use partial_fit from the start to learn from a stream.",
-                UserWarning,
-                stacklevel=4,
+                "continued. Use partial_fit from the start to learn from a stream."
             )
         if isinstance(recipe.kernel, Precomputed):
             raise ValueError("partial_fit needs rows, not a precomputed kernel.")

@@ -25,6 +25,8 @@ Source: Podkopaev, Xu and Lee 2024, "Adaptive conformal inference by betting"; t
 bound were derived here.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy.special import betaln, ndtri
 
@@ -34,6 +36,14 @@ from tunefree._jit import kernel
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 # The weight of the prior, and so of the first radius: that of so many rows of variance 1.
 _PRIOR_ROWS = 25.0
+
+
+def record(*numbers, **arrays):
+    """The type of a record of numbers and of arrays, or other records, in this order."""
+    fields: list[Any] = [(name, np.float64) for name in numbers]
+    for name, kind in arrays.items():
+        fields.append((name, kind) if isinstance(kind, np.dtype) else (name, np.float64, kind))
+    return np.dtype(fields, align=True)
 
 
 def prior(alpha):
@@ -63,14 +73,17 @@ def log_wealth(misses, rows, alpha):
 _RATES = np.array(ALPHAS)
 _COUNTS, _SHARES, _REACHES = prior(_RATES)
 FIRST = 64  # scores whose median is the unit
-# In the state: rows bet on, the unit, the first scores, then misses and wealth of each rate.
-_ROWS, _UNIT, _SCORES = 0, 1, 2
-_MISSES = _SCORES + FIRST
-SIZE = _MISSES + 2 * len(ALPHAS)
+# The wealth minus 1, so that the state before the first row is all zeros.
+BETS = record(
+    "rows",  # bet on
+    "unit",
+    scores=FIRST,
+    accounts=(len(ALPHAS), 2),  # misses and wealth - 1 of each rate
+)
 
 
 def bettors():
-    """The state of a bettor for every rate before the first row: a vector.
+    """The state of a bettor for every rate before the first row: a record.
 
     Examples
     --------
@@ -78,26 +91,22 @@ def bettors():
     >>> misses = 0
     >>> for t in range(4000):
     ...     score = abs(rng.normal()) * (1 + t / 1000)
-    ...     misses += score > radius(bets, 0, 3)
-    ...     bet(bets, 0, score)
+    ...     misses += score > radius(bets, 3)
+    ...     bet(bets, score)
     >>> abs(misses / 4000 - ALPHAS[3]) < 0.03
     True
     """
-    return np.zeros(SIZE)
+    return np.zeros(1, BETS)[0]
 
 
 @kernel
-def radius(bets, a, i):
-    """The largest score covered next at the miss rate `ALPHAS[i]`; negative covers nothing.
-
-    The bettors' state begins at ``bets[a]``.
-    """
-    if bets[a + _UNIT] == 0.0:
+def radius(bets, i):
+    """The largest score covered next at the miss rate `ALPHAS[i]`; negative covers nothing."""
+    if bets.unit == 0.0:
         return np.inf
-    alpha, t = _RATES[i], bets[a + _ROWS] + 1.0
-    misses, wealth = bets[a + _MISSES + 2 * i], 1.0 + bets[a + _MISSES + 2 * i + 1]
-    unit = bets[a + _UNIT] * _REACHES[i]
-    return unit * wealth * (_bet_on_miss(misses, t, i) - alpha) / (alpha * (1.0 - alpha))
+    alpha, misses, wealth = _RATES[i], bets.accounts[i][0], 1.0 + bets.accounts[i][1]
+    stake = _bet_on_miss(misses, bets.rows + 1.0, i) - alpha
+    return bets.unit * _REACHES[i] * wealth * stake / (alpha * (1.0 - alpha))
 
 
 @kernel
@@ -106,33 +115,43 @@ def _bet_on_miss(misses, t, i):
 
 
 @kernel
-def bet(bets, a, score):
-    """Update all bettors, whose state begins at ``bets[a]``, by the next score."""
-    if bets[a + _UNIT] == 0.0:
-        n = int(bets[a + _ROWS])
-        bets[a + _SCORES + n] = score
-        bets[a + _ROWS] += 1.0
-        if n + 1 == FIRST:
-            for i in range(1, FIRST):  # insertion sort: np.sort would take long to compile
-                j = a + _SCORES + i
-                while j > a + _SCORES and bets[j - 1] > bets[j]:
-                    bets[j - 1], bets[j] = bets[j], bets[j - 1]
-                    j -= 1
-            middle = 0.5 * (bets[a + _MISSES - FIRST // 2 - 1] + bets[a + _MISSES - FIRST // 2])
-            bets[a + _UNIT] = max(
-                middle, 1e-9 * bets[a + _MISSES - 1], 1e-300
-            )  # a floor for exact fits
-            bets[a + _ROWS] = 0.0
+def _sort(scores):
+    """Insertion sort: np.sort would take long to compile."""
+    for i in range(1, len(scores)):
+        j = i
+        while j > 0 and scores[j - 1] > scores[j]:
+            scores[j - 1], scores[j] = scores[j], scores[j - 1]
+            j -= 1
+
+
+@kernel
+def _learn_unit(bets, score):
+    """Collect the first scores; their median is the unit."""
+    scores, n = bets.scores, int(bets.rows)
+    scores[n] = score
+    bets.rows += 1.0
+    if n + 1 < FIRST:
         return
-    t = bets[a + _ROWS] + 1.0
-    for i in range(_RATES.shape[0]):
-        alpha, misses = _RATES[i], a + _MISSES + 2 * i
-        b = _bet_on_miss(bets[misses], t, i)
-        if score <= radius(bets, a, i):
-            factor = (1.0 - b) / (1.0 - alpha)
+    _sort(scores)
+    middle = 0.5 * (scores[FIRST // 2 - 1] + scores[FIRST // 2])
+    bets.unit = max(middle, 1e-9 * scores[FIRST - 1], 1e-300)  # a floor for exact fits
+    bets.rows = 0.0
+
+
+@kernel
+def bet(bets, score):
+    """Update all bettors by the next score."""
+    if bets.unit == 0.0:
+        _learn_unit(bets, score)
+        return
+    t = bets.rows + 1.0
+    for i in range(len(_RATES)):
+        alpha, account = _RATES[i], bets.accounts[i]
+        share = _bet_on_miss(account[0], t, i)
+        if score <= radius(bets, i):
+            factor = (1.0 - share) / (1.0 - alpha)
         else:
-            factor = b / alpha
-            bets[misses] += 1.0
-        # The state holds the wealth minus 1, so that a fresh state is all zeros.
-        bets[misses + 1] = (1.0 + bets[misses + 1]) * factor - 1.0
-    bets[a + _ROWS] = t
+            factor = share / alpha
+            account[0] += 1.0
+        account[1] = (1.0 + account[1]) * factor - 1.0
+    bets.rows = t

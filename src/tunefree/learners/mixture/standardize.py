@@ -1,0 +1,159 @@
+"""Rows and targets to one scale: running means and variances, without outliers."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tunefree._jit import kernel
+from tunefree.learners.mixture.state import N_LINES, SPARSE
+
+# An outlier is an entry this many standard deviations from the mean; it counts as missing. Each
+# outlier in succession makes the limit 4 times wider, and a column of n < 16 entries makes it
+# 10^(16 / n) times wider: values that keep coming are learned in the end.
+_OUTLIER_SD, _WIDENING, _FEW_ENTRIES = 30.0, 4.0, 16.0
+# An accepted target cancels this much of a refused one: what half of the targets are is learned.
+_CANCELLED = 0.9
+# A column's statistics restart where the variance of its latest 64 entries is this much smaller
+# than that of all entries.
+_BLOCK, _RESTART_RATIO = 64.0, 1e-4
+HUGE = 1e150  # larger entries are missing: their squares overflow
+
+
+class StandardRow(NamedTuple):
+    """A standardised row: the columns of its entries, the constant 0, and their values."""
+
+    places: Any
+    z: Any
+    norm: float  # the sum of squares
+
+
+class RowLabel(NamedTuple):
+    """What a row is learned from: a class number or a real target, and its weight."""
+
+    code: int
+    y: float
+    weight: float
+
+
+@kernel
+def _is_outlier(x, moments, n_outliers):
+    count, mean, square = moments
+    if square == 0.0:
+        return False
+    limit = _OUTLIER_SD * _WIDENING ** min(n_outliers, 500.0)
+    if count < _FEW_ENTRIES:
+        limit *= 10.0 ** (_FEW_ENTRIES / count)
+    return abs(x - mean) > limit * np.sqrt(square / count)
+
+
+@kernel
+def _joined(moments, x, weight, sparse):
+    """Weight, mean and sum of squares with one more value."""
+    count, mean, square = moments
+    count += weight
+    if sparse:  # measured from 0: an absent entry has no effect
+        return count, mean, square + weight * x * x
+    gap = x - mean
+    mean += gap * weight / count
+    return count, mean, square + weight * gap * (x - mean)
+
+
+@kernel
+def _moments_of(table, j):
+    return table[0, j], table[1, j], table[2, j]
+
+
+@kernel
+def _store_moments(table, j, moments):
+    table[0, j], table[1, j], table[2, j] = moments
+
+
+@kernel
+def _store_entry(state, j, x, moments):
+    """Store a column's moments; return them, or those of the latest block if they restart."""
+    count, _, square = moments
+    latest = _joined(_moments_of(state.latest, j), x, 1.0, state.form == SPARSE)
+    if latest[0] == _BLOCK:
+        if 0.0 < latest[2] < _RESTART_RATIO * _BLOCK * square / count:
+            moments = latest
+        latest = (0.0, 0.0, 0.0)
+    _store_moments(state.latest, j, latest)
+    _store_moments(state.moments, j, moments)
+    state.outliers[j] = 0.0
+    return moments
+
+
+@kernel
+def standardize(state, entries, values, weight, store, places, z):
+    """Standardise the row, the constant first, and return how many entries it has.
+
+    The row itself counts in the means and variances used; they are kept only if `store`. A sparse
+    row names the columns of its `entries`.
+    """
+    sparse, is_outlying, n = state.form == SPARSE, False, 1
+    places[0], z[0] = 0, 1.0
+    for i in range(len(values)):
+        j, x = (entries[i] if sparse else i), values[i]
+        if not sparse:
+            places[n], z[n] = j + 1, 0.0
+            n += 1
+        if not abs(x) <= HUGE or (sparse and x == 0.0):
+            continue
+        moments = _moments_of(state.moments, j)
+        if _is_outlier(x, moments, state.outliers[j]):
+            is_outlying = True
+            if store:
+                state.outliers[j] += 1.0
+            continue
+        moments = _joined(moments, x, weight, sparse)
+        if store:
+            moments = _store_entry(state, j, x, moments)
+        count, mean, square = moments
+        if square > 0.0:
+            if sparse:
+                places[n] = j + 1
+                n += 1
+            z[n - 1] = (x - mean) / np.sqrt(square / count)
+    if store and is_outlying:
+        state.numbers[0].outliers += 1.0
+    return n
+
+
+@kernel
+def take_target(state, y, weight):
+    """Whether a real target counts; update its statistics, and the unit when rows have doubled."""
+    now = state.numbers[0]
+    moments = now.y_weight, now.y_mean, now.y_squares
+    if _is_outlier(y, moments, now.y_outliers):
+        now.y_outliers += 1.0
+        now.outliers += 1.0
+        now.refused += 1.0
+        return False
+    now.y_outliers = max(now.y_outliers - _CANCELLED, 0.0)
+    is_first = now.y_weight == 0.0
+    now.low = y if is_first else min(now.low, y)
+    now.high = y if is_first else max(now.high, y)
+    now.y_weight, now.y_mean, now.y_squares = _joined(moments, y, weight, False)
+    rows = int(now.rows) + 1
+    if rows & (rows - 1) == 0:
+        _change_unit(state.weights[0], now, is_first)
+    return True
+
+
+@kernel
+def _change_unit(weights, now, is_first):
+    """Standardise targets by their statistics so far, and rescale weights: predictions stay.
+
+    At the first target predictions become that target.
+    """
+    centre, unit = now.centre, now.unit
+    now.centre = now.y_mean
+    if now.y_squares > 0.0:
+        now.unit = np.sqrt(now.y_squares / now.y_weight)
+    if is_first:
+        return
+    for j in range(len(weights)):
+        for k in range(N_LINES):
+            weights[j, k] *= unit / now.unit
+    for k in range(N_LINES):
+        weights[0, k] += (centre - now.centre) / now.unit
