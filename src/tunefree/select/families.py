@@ -154,24 +154,6 @@ def with_first_step(learner, offset, k):
     return learner._replace(first_step=1.0 / mean if 0.0 < mean < np.inf else 1.0)
 
 
-def margins(learner, state, batches):
-    """Indices of the rows of every batch by every member: (n, members, k)."""
-    c = learner.chosen(state)
-    theta, offset = state.best.theta[c], state.best.offset[c]
-    out = []
-    for batch in batches:
-        s = batch.design.apply(theta.reshape(-1, theta.shape[-1]).T).astype(np.float64)
-        s = s.reshape(-1, *offset.shape) + offset
-        out.append(s if batch.offset is None else s + batch.offset[:, None, None])
-    return out
-
-
-def held_out(learner, state, batch):
-    """Indices of rows by the member that they are held out from, or else by the first."""
-    s = margins(learner, state, [batch])[0]
-    return s[np.arange(len(s)), np.maximum(batch.held, 0)]
-
-
 def _is_better(costs, others, weights):
     """Whether the mean of costs is lower than that of others by more than a standard error."""
     gain = others - costs
@@ -293,12 +275,12 @@ class _Selection:
         return self._course(learner, start, most=_MOST_PASSES)
 
     def _margins(self, learner, state, batches=None):
-        """`margins` of all batches, or of some."""
-        return margins(learner, state, self.batches if batches is None else batches)
+        """Indices of the rows of all batches, or of some, by every member."""
+        return [learner.indices(state, b) for b in (batches or self.batches)]
 
     def _held_out(self, state):
         """Indices of rows by the member that they are held out from, or else by the first."""
-        return held_out(self.learner, state, self.batches[0])
+        return self.learner.held_out(state, self.batches[0])
 
     # ---------------------------------------------------------------- links
 

@@ -1,6 +1,5 @@
 """Mirror descent on rows in memory, sources and streams: what GLMs and Reflectrons share."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -15,6 +14,7 @@ from tunefree._array import SPACE, moved
 from tunefree._parameters import seed_of
 from tunefree._process import check_memory, product
 from tunefree._threads import workers
+from tunefree._warn import warn
 from tunefree.data.levels import Levels, coded
 from tunefree.data.units import Among, Units, taken
 from tunefree.designs import Dense
@@ -25,20 +25,18 @@ from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, runner
 from tunefree.estimators.from_source import FitsSource, RepeatableSource, run_log
 from tunefree.estimators.reflectron.feature_maps import fitted_map, is_kernel
-from tunefree.estimators.reflectron.geometries import (
-    check_theorems,
-    combinations,
-    in_units,
-    keeps_zeros,
-    scheme_of,
-    with_steps,
-)
 from tunefree.estimators.reflectron.problem import (
     DescentResult,
     Problem,
     Score,
     Terms,
+    check_theorems,
+    combinations,
     family_range,
+    in_units,
+    keeps_zeros,
+    scheme_of,
+    with_steps,
 )
 from tunefree.estimators.reflectron.stochastic import Rule, check_halving, fit_passes
 from tunefree.estimators.reflectron.surveys import Survey, Surveyed
@@ -51,7 +49,6 @@ from tunefree.robust import drop_outliers, within_limits
 from tunefree.select.families import (
     MOST_COLUMNS,
     Task,
-    held_out,
     n_pilot_rows,
     select_family,
     with_default_geometries,
@@ -236,7 +233,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         family, link = law
         check_increasing(link)
         potential = self.potential
-        if is_kernel(self.feature_map):
+        if self._has_kernel():
             euclidean = isinstance(potential, str) and potential in ("auto", "euclidean")
             if not (euclidean or isinstance(potential, Euclidean)):
                 raise ValueError(
@@ -286,8 +283,11 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             X = X[:, among.places]
             if validation is not None:
                 validation = (validation[0][:, among.places], *validation[1:])
-        features = fitted_map(self.feature_map, X, rows, distinct_weights, self.standardize, seed)
-        if features is not None:
+        features = None
+        if self.feature_map is not None:
+            features = fitted_map(
+                self.feature_map, X, rows, distinct_weights, self.standardize, seed
+            )
             X = features.transform(X)
             if validation is not None:
                 validation = (features.transform(validation[0]), *validation[1:])
@@ -353,7 +353,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         now = batch.design.apply(np.ascontiguousarray(fitted.theta.T)) + fitted.offset
         self._check_indices(now, batch)
         if len(held) and not np.ndim(getattr(self.family_, "levels", 0)):
-            s = held_out(learner, state, batch)[held]
+            s = learner.held_out(state, batch)[held]
             fitted, self.held_out_ = self._evaluated(fitted, s, batch, held, now, problem.terms)
         return columns, fitted
 
@@ -434,9 +434,17 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
             )
 
     def _units(self, X, weights, centred):
-        scaled = self.standardize and not is_kernel(self.feature_map)
-        levels = Levels.of(vars(self).get("categories_"))
-        return Units.of(X, weights, centred, scaled, levels)
+        scaled = self.standardize and not self._has_kernel()
+        return Units.of(X, weights, centred, scaled, self._levels_of_columns())
+
+    def _has_kernel(self):
+        """Whether the features are those of a kernel."""
+        return self.feature_map is not None and is_kernel(self.feature_map)
+
+    def _levels_of_columns(self):
+        """The `Levels` of columns of text and categories; None if there are none."""
+        categories = vars(self).get("categories_")
+        return None if categories is None else Levels.of(categories)
 
     def _batch(self, columns, X, targets, weights, held, offset=None, own=False):
         """A batch of rows; `own` rows may be overwritten."""
@@ -545,10 +553,10 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         if not np.isfinite(state.score).any():
             raise ValueError("No step was finite: give a smaller step, or step='auto'.")
         if learner.last and not (result.converged or result.stopped):
-            warnings.warn(
+            warn(
                 f"{limit} passes were not enough for the risk to settle: give a larger max_iter.",
-                ConvergenceWarning, stacklevel=7,
-            )  # fmt: skip
+                ConvergenceWarning,
+            )
         board = [
             (float(state.score[c]), float(state.best_time[c]), learner.configurations[c])
             for c in np.argsort(state.score, kind="stable")
@@ -725,17 +733,17 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         theta, offset = runs[0].read()
         if halving.diverged(runs[0]):
             theta, offset = halving.constant()
-            warnings.warn(
+            warn(
                 "Every step of this stream diverged, and predictions are the mean of the targets "
                 "so far: give smaller steps, or targets in units in which they are near 1.",
-                ConvergenceWarning, stacklevel=2,
-            )  # fmt: skip
+                ConvergenceWarning,
+            )
         elif halving.beaten(runs[0]):
-            warnings.warn(
+            warn(
                 "The targets' mean would have predicted this stream better than every step: "
                 "give smaller steps, or rows in random order.",
-                ConvergenceWarning, stacklevel=2,
-            )  # fmt: skip
+                ConvergenceWarning,
+            )
         if self._stream.is_open:
             theta, offset = theta[:-1], offset[:-1]
         self._predict_with(theta, offset, Units.unchanged(self.n_features_in_), self._dtype)
@@ -785,7 +793,7 @@ class MirrorDescent(base.TakesArrays, FitsSource, CallbackSupport, BaseEstimator
         X = X if limits is None else within_limits(X, limits)
         if getattr(self, "feature_map_", None) is not None:
             X = self.feature_map_.transform(X)
-        levels = Levels.of(vars(self).get("categories_"))
+        levels = self._levels_of_columns()
         if levels is not None:
             coef = np.atleast_2d(self.coef_)
             return levels.design(X).apply(coef.T) + np.reshape(self.intercept_, -1)

@@ -1,6 +1,5 @@
 """DynamicsReflectron: nonlinear recurrent systems from trajectories, of low rank without a rank."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tunefree._parameters import seed_of
 from tunefree._process import product
+from tunefree._warn import warn
 from tunefree.estimators.base import FLOATS, CallbackSupport, report_progress
 from tunefree.estimators.reflectron.descent import MirrorDescent, Training
 from tunefree.learners.reflectron.mirror import Chained
@@ -373,11 +373,12 @@ def _warn_unsettled(risks, most, patience, tol):
     best = risks[:, int(np.argmin(risks.min(axis=0)))]
     before = best[: max(1, len(best) - patience)].min()
     if len(best) >= most and best.min() < (1.0 - tol) * before:
-        warnings.warn(
+        warn(
             f"{most} passes were not enough for the hold-out risk to settle: it fell by "
             f"{100.0 * (1.0 - best.min() / before):.1f} % in the last {min(patience, most)}. Give "
-            "a larger max_iter.", ConvergenceWarning, stacklevel=4,
-        )  # fmt: skip
+            "a larger max_iter.",
+            ConvergenceWarning,
+        )
 
 
 def _regression(now, after):

@@ -1,6 +1,5 @@
 """Generalized linear models: families, links, exposures, inference."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -8,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 
+from tunefree._warn import warn
 from tunefree.data.levels import coded, with_indicators
 from tunefree.estimators import base
 from tunefree.estimators.base import report_progress
@@ -377,12 +377,11 @@ class GLMRegressor(_Inference, MirrorRegressor):
         s = s[:, 0] if batch.offset is None else s[:, 0] + batch.offset
         gap = s[y == 1.0].min() - s[y == 0.0].max()
         if gap > 0.0:
-            warnings.warn(
+            warn(
                 "The rows are separable: along coef_ every success lies above every failure, by "
                 f"{gap:.3g}. The likelihood has no maximum, and the size of coef_ depends on when "
                 "held-out rows stopped the fit: give constraint=LpBall(2, radius) to bound it.",
-                UserWarning, stacklevel=7,
-            )  # fmt: skip
+            )
 
     def _deviation(self, mean, exposure):
         """The standard deviation of targets with these means, up to a factor: Pearson's unit."""

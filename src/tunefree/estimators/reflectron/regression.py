@@ -1,6 +1,5 @@
 """Mirror descent for targets that are numbers."""
 
-import warnings
 from typing import Self
 
 import numpy as np
@@ -8,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
+from tunefree._warn import warn
 from tunefree.estimators import base
 from tunefree.estimators.reflectron.descent import MirrorDescent, is_streamed, validation_rows
 from tunefree.estimators.reflectron.problem import link_range
@@ -74,11 +74,10 @@ def warn_outside(share, link):
     """Warn if most targets, a share of them, lie outside the range of the link."""
     if share > 0.5:
         low, high = link_range(link)
-        warnings.warn(
+        warn(
             f"Most targets lie outside the range [{low:g}, {high:g}] of the link {link!r}, and "
             "predictions never do: give link='identity' for real targets.",
-            UserWarning, stacklevel=5,
-        )  # fmt: skip
+        )
 
 
 def share_outside(targets, link):

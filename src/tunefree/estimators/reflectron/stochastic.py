@@ -8,8 +8,7 @@ import numpy as np
 from tunefree.constraints.rules import is_separable
 from tunefree.engine.order import Visits
 from tunefree.engine.run import Rows, run
-from tunefree.estimators.reflectron.geometries import intercept_step, paced
-from tunefree.estimators.reflectron.problem import DescentResult
+from tunefree.estimators.reflectron.problem import DescentResult, intercept_step, paced
 from tunefree.estimators.state_checks import require, same_form
 from tunefree.learners.reflectron.mirror import NONE
 from tunefree.learners.reflectron.stochastic import Lazy, MiniBatches, stochastic

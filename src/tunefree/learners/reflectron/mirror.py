@@ -322,6 +322,19 @@ class Mirror(NamedTuple):
                 vector -= total * centre
         return state._replace(sums=whole._replace(gradient=gradient))
 
+    def indices(self, state, batch):
+        """Indices of rows by every member of the chosen configuration: (n, members, k)."""
+        c = self.chosen(state)
+        theta, offset = state.best.theta[c], state.best.offset[c]
+        s = batch.design.apply(theta.reshape(-1, theta.shape[-1]).T).astype(np.float64)
+        s = s.reshape(-1, *offset.shape) + offset
+        return s if batch.offset is None else s + batch.offset[:, None, None]
+
+    def held_out(self, state, batch):
+        """Indices of rows by the member that they are held out from, or else by the first."""
+        s = self.indices(state, batch)
+        return s[np.arange(len(s)), np.maximum(batch.held, 0)]
+
     def scan(self, state, block):
         """Add a block's residuals and gradients at the trial points; its pieces run in threads."""
         parts = team().each(lambda piece: self._summed(state, piece), block.pieces(), ahead=4)
