@@ -5,9 +5,13 @@ Other checks, such as that of an estimator's solvers, are in its own module.
 
 import functools
 import inspect
+import re
 from typing import Any
 
 import numpy as np
+
+# The change of the loss, as a share of the loss of predicting zero, that compress=True allows.
+_TOLERANCE = 1e-3
 
 
 def is_number(value: Any) -> bool:
@@ -117,3 +121,40 @@ def seed_of(random_state):
         f"random_state={random_state!r} is neither None, nor an integer from 0 on, nor a "
         "RandomState or Generator."
     )
+
+
+def compression_options(value) -> dict[str, Any]:
+    """A tolerance or a number of landmarks for a value of `compress=`; nothing for None or False.
+
+    Examples
+    --------
+    >>> compression_options(True), compression_options(300)
+    ({'tolerance': 0.001}, {'count': 300})
+    """
+    if value is None or _is_switch(value):
+        return {"tolerance": _TOLERANCE} if value else {}
+    if isinstance(value, float | np.floating) and 0.0 < value < 1.0:
+        return {"tolerance": float(value)}
+    if _is_whole(value):
+        return {"count": int(value)}
+    raise ValueError(
+        f"compress={value!r} is none of: None, True, a tolerance between 0 and 1, a number of "
+        "landmarks (an integer from 1 on)."
+    )
+
+
+def bytes_of(max_memory):
+    """Bytes of a value of `max_memory=`, a number or text.
+
+    >>> bytes_of("500 MB")
+    500000000.0
+    """
+    size = 0.0
+    if isinstance(max_memory, str):
+        if found := re.fullmatch(r"\s*(\d+\.?\d*)\s*([kMGT]?)B\s*", max_memory):
+            size = float(found[1]) * 10.0 ** (3 * " kMGT".index(found[2] or " "))
+    elif isinstance(max_memory, int | float | np.number) and not isinstance(max_memory, bool):
+        size = float(max_memory)
+    if not size > 0.0:
+        raise ValueError(f"max_memory={max_memory!r} is neither bytes nor text such as '2GB'.")
+    return size

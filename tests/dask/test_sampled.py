@@ -5,7 +5,7 @@ import pytest
 
 from tunefree._registry import estimator_class
 from tunefree.estimators import auto
-from tunefree.estimators.kernel import ridge
+from tunefree.learners.kernel import ridge
 
 pytest.importorskip("distributed")
 
@@ -30,7 +30,7 @@ LABELS = np.where(Y > 0.3, "b", np.where(Y < -0.5, "a", "c"))
     ],
 )
 def test_sums_over_partitions_are_those_over_a_source(client, monkeypatch, name, y, options):
-    monkeypatch.setattr(ridge, "_ALL", 300)
+    monkeypatch.setattr(ridge, "EXACT_ROWS", 300)
     monkeypatch.setattr(auto, "EXACT", 300)
     rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
     local = estimator_class(name)(random_state=0, **options).fit_source((X, y))

@@ -24,8 +24,8 @@ def test_threads_change_no_bit(name, monkeypatch):
     for module in ("select.candidates.pilot_rows", "estimators.auto.pilot_rows"):
         monkeypatch.setattr(f"tunefree.{module}", lambda n, most=None: 200)
     monkeypatch.setattr("tunefree.estimators.auto.EXACT", 500)
-    monkeypatch.setattr("tunefree.estimators.kernel.ridge._ALL", 500)
-    monkeypatch.setattr("tunefree.estimators.kernel.ridge._START", 50)
+    monkeypatch.setattr("tunefree.learners.kernel.ridge.EXACT_ROWS", 500)
+    monkeypatch.setattr("tunefree.select.kernel_ridge._START", 50)
     monkeypatch.setattr("tunefree.learners.kernel.geometry._WHOLE", 100)
     monkeypatch.setattr("tunefree.learners.reflectron.mirror._PIECE", 300)
     monkeypatch.setattr("tunefree.designs._MANY", 0)

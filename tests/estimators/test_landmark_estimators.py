@@ -27,19 +27,19 @@ def test_leave_one_out_is_leaving_one_out(make):
     X, y, rng = curve(60)
     w = rng.integers(1, 4, 60).astype(float)
     marks = Columns(2) if make is None else marks_of(make, X[:20])
-    whole = solve(marks, lambda a, b: X[a:b], 60, y, w)
+    whole = solve(marks, lambda a, b: X[a:b], y, w)
     for i in (7, 41):
         k = np.arange(60) != i
-        rest = solve(marks, lambda a, b, k=k: X[k][a:b], 59, y[k], w[k])
+        rest = solve(marks, lambda a, b, k=k: X[k][a:b], y[k], w[k])
         alone = rest.intercept + np.tensordot(marks.values(X[[i]])[0], rest.coef, axes=1)
         np.testing.assert_allclose(whole.held_out[i], alone, atol=1e-9)
-    few = solve(marks, lambda a, b: X[a:b], 60, y, w, most=10)
+    few = solve(marks, lambda a, b: X[a:b], y, w, most=10)
     np.testing.assert_allclose(few.held_out, whole.held_out[:10], atol=1e-9)
 
 
 def test_columns_are_ridge_regression():
     X, y, _ = curve(80, 5)
-    found = solve(Columns(5), lambda a, b: X[a:b], 80, y, np.ones(80), np.array([0.3]))
+    found = solve(Columns(5), lambda a, b: X[a:b], y, np.ones(80), np.array([0.3]))
     ridge = Ridge(alpha=0.3).fit(X, y[:, 0])
     np.testing.assert_allclose(found.coef[:, 0, 0], ridge.coef_, atol=1e-10)
     assert found.intercept[0, 0] == pytest.approx(ridge.intercept_)
@@ -49,7 +49,7 @@ def test_with_all_rows_as_landmarks_it_is_kernel_ridge_regression():
     X, y, _ = curve(80)
     y = y - y.mean()
     marks = marks_of(RBF(), X)
-    solution = solve(marks, lambda a, b: X[a:b], 80, y, np.ones(80), np.array([0.3]))
+    solution = solve(marks, lambda a, b: X[a:b], y, np.ones(80), np.array([0.3]))
     # The same with a free intercept: kernel ridge on centred kernels.
     K, H = marks.values(X), np.eye(80) - 1 / 80
     ours = K @ solution.coef[:, 0] + solution.intercept

@@ -9,6 +9,12 @@ from tunefree.kernels import RBF, Laplacian
 from tunefree.learners.kernel.full import Preconditioner, full, neighbours
 from tunefree.learners.kernel.geometry import Geometry, _inverted, inverse
 from tunefree.learners.kernel.nystroem import accumulate, make_landmarks, pivots, solve
+from tunefree.learners.kernel.ridge import (
+    KernelOptions,
+    KernelProblem,
+    KernelTransform,
+    MemoryBudget,
+)
 from tunefree.learners.kernel.tiles import symmetric, times
 
 
@@ -25,7 +31,14 @@ def test_steps_end_at_the_direct_solution(kernel, monkeypatch):
     monkeypatch.setattr("tunefree.learners.kernel.full._FALL", -1.0)
     monkeypatch.setattr("tunefree.learners.kernel.full._DONE", 0.0)
     geometry, A, Y, w = problem(kernel)
-    coef, b, said = full(A[:300], geometry, A, Y, w, 0.1, 100, ALONE, most=24)
+    memory, transform = (
+        MemoryBudget(*A.shape, 3, 2, 4, KernelOptions()),
+        KernelTransform(None, geometry),
+    )
+    rows = KernelProblem(
+        A, Y, Y[0], Y[0], (), w, 100, np.arange(100), None, memory, ALONE, transform, A, A
+    )
+    coef, b, said = full(rows, 300, most=24)
 
     def direct(rows):
         B = A[rows].astype(float)
@@ -79,7 +92,7 @@ def test_threads_change_no_bit(kernel):
     marks = make_landmarks(A[:60], geometry)
 
     def found(team):
-        values = solve(marks, lambda a, b: A[a:b], len(A), Y, w, team=team)
+        values = solve(marks, lambda a, b: A[a:b], Y, w, team=team)
         return symmetric(geometry, A, Y, team), times(geometry, A, A, Y, team), *values[:-1]
 
     with workers(3) as team:
@@ -113,8 +126,8 @@ def test_sums_of_parts_are_those_of_all():
 
 def test_all_rows_beyond_those_solved_exactly(monkeypatch):
     """What landmarks cannot say all rows do; it is chosen where the left-out risk asks for it."""
-    at = "tunefree.estimators.kernel.ridge"
-    monkeypatch.setattr(f"{at}._ALL", 1000)
+    at = "tunefree.select.kernel_ridge"
+    monkeypatch.setattr("tunefree.learners.kernel.ridge.EXACT_ROWS", 1000)
     monkeypatch.setattr(f"{at}._START", 50)
     monkeypatch.setattr(f"{at}.affordable", lambda n: 200)
     monkeypatch.setattr("tunefree.learners.kernel.full._ASKED", 600)
@@ -202,14 +215,14 @@ def test_pivots_end_where_the_rank_does():
 
 def test_landmarks_are_pivots_where_they_say_more(monkeypatch):
     """Rows in a heap, and targets that rows far from it tell: even landmarks hardly see these."""
-    monkeypatch.setattr("tunefree.estimators.kernel.ridge._ALL", 1000)
-    monkeypatch.setattr("tunefree.estimators.kernel.ridge._TRIED", 60)
+    monkeypatch.setattr("tunefree.learners.kernel.ridge.EXACT_ROWS", 1000)
+    monkeypatch.setattr("tunefree.select.kernel_ridge._TRIED", 60)
     rng = np.random.default_rng(0)
     far = rng.random(4000) < 0.1
     X = np.where(far[:, None], rng.uniform(-4.0, 4.0, (4000, 2)), 0.05 * rng.normal(size=(4000, 2)))
     y = np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, 1])
     model = KernelRidgeRegressor(n_landmarks=60, random_state=0).fit(X[:3000], y[:3000])
-    monkeypatch.setattr(KernelRidgeRegressor, "_pivots_pay", lambda *_: False)
+    monkeypatch.setattr("tunefree.select.kernel_ridge.pivots_pay", lambda _: False)
     even = KernelRidgeRegressor(n_landmarks=60, random_state=0).fit(X[:3000], y[:3000])
     risks = [np.mean(np.square(m.predict(X[3000:]) - y[3000:])) for m in (model, even)]
     assert risks[0] < 0.7 * risks[1]

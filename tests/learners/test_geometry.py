@@ -10,10 +10,10 @@ from tunefree.learners.kernel.geometry import (
     Geometry,
     _Evidence,
     _inverted,
+    best_view,
     exact,
     inverse,
     permutation_effects,
-    search,
 )
 
 KERNELS = [RBF(), Laplacian()]
@@ -132,13 +132,16 @@ def test_a_parity_of_some_columns_is_found(kernel):
     """No column alone tells anything of it, and no smooth function."""
     bits = np.random.default_rng(0).integers(0, 2, (600, 8)).astype(np.float32)
     y = 2.0 * (bits[:, :3].sum(axis=1) % 2) - 1.0
-    g = search(kernel, 2 * bits - 1, y[:, None] - y.mean(), np.ones(600), np.arange(8))
+    g = best_view(kernel, [(2 * bits - 1, np.arange(8))], y[:, None] - y.mean(), np.ones(600))[1]
     assert set(np.argsort(-g.rates)[:3]) == {0, 1, 2} and g.rates[:3].min() > 20 * g.rates[3:].max()
 
 
 def test_for_labels_the_slope_stays_at_its_end():
     Z, y, _ = rows(200)
-    found = [search(RBF(), Z, y, np.ones(200), np.arange(4), labels) for labels in (False, True)]
+    found = [
+        best_view(RBF(), [(Z, np.arange(4))], y, np.ones(200), labels)[1]
+        for labels in (False, True)
+    ]
     assert found[1].slope == pytest.approx(1e-3) and found[0].slope > 1e-3
 
 

@@ -153,8 +153,7 @@ def test_probabilities_are_near_the_true_ones(kernel, n_classes):
 
 
 def test_many_rows_have_landmarks_or_all(monkeypatch):
-    at = "tunefree.estimators.kernel.ridge"
-    monkeypatch.setattr(f"{at}._ALL", 1000)
+    monkeypatch.setattr("tunefree.learners.kernel.ridge.EXACT_ROWS", 1000)
     monkeypatch.setattr("tunefree.learners.kernel.full._ASKED", 400)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (3000, 2))
@@ -176,7 +175,7 @@ def test_what_it_refuses():
 
 
 def test_sums_over_a_source_do_not_tell_it(monkeypatch):
-    monkeypatch.setattr("tunefree.estimators.kernel.ridge._ALL", 100)
+    monkeypatch.setattr("tunefree.learners.kernel.ridge.EXACT_ROWS", 100)
     X = np.random.default_rng(0).normal(size=(200, 2))
     with pytest.raises(ValueError, match="loss='log_loss' needs all rows in memory"):
         KernelRidgeClassifier(loss="log_loss", random_state=0).fit_source((X, X[:, 0] > 0))

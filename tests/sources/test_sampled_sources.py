@@ -12,7 +12,7 @@ from tunefree import (
 )
 from tunefree.estimators import auto
 from tunefree.estimators.from_source import Sample
-from tunefree.estimators.kernel import ridge
+from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.nystroem import accumulate, make_landmarks, solve
 
 RNG = np.random.default_rng(0)
@@ -28,7 +28,7 @@ def pieces_of(X, y, size=170):
 @pytest.fixture
 def few(monkeypatch):
     """Samples of 300 rows."""
-    monkeypatch.setattr(ridge, "_ALL", 300)
+    monkeypatch.setattr(ridge, "EXACT_ROWS", 300)
     monkeypatch.setattr(auto, "EXACT", 300)
 
 
@@ -68,8 +68,8 @@ def test_sums_over_parts_are_those_over_all_and_solve_the_same():
 
     parts = sums(slice(500)).plus(sums(slice(500, 900)))
     given = A[:100], y[:100], weights[:100]
-    merged = solve(marks, lambda a, b: given[0][a:b], 100, *given[1:], sums=parts)
-    whole = solve(marks, lambda a, b: A[a:b], 900, y, weights, most=100)
+    merged = solve(marks, lambda a, b: given[0][a:b], *given[1:], sums=parts)
+    whole = solve(marks, lambda a, b: A[a:b], y, weights, most=100)
     np.testing.assert_allclose(merged.held_out, whole.held_out, rtol=1e-6, atol=1e-6)
 
 

@@ -29,7 +29,6 @@ from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
 from tunefree.estimators.from_source import FitsSums
-from tunefree.estimators.kernel.ridge import affordable, all_rows_affordable
 from tunefree.estimators.uncertainty_mixins import PredictsIntervals, PredictsSets
 from tunefree.families import FAMILIES
 from tunefree.learners.kernel.geometry import n_permuted_rows
@@ -55,6 +54,7 @@ from tunefree.select.candidates import (
     weighted_mean,
 )
 from tunefree.select.costs import Cost, Limits, Plan
+from tunefree.select.kernel_ridge import affordable, all_rows_affordable
 from tunefree.select.stacking import least_mean, stack_means
 from tunefree.uncertainty import risk
 from tunefree.uncertainty.calibration import calibrated

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tunefree._parameters import bytes_of
 from tunefree._process import amount, machine_memory, one_blas_thread
 
 # Seconds allowed when no budget is given: five minutes of the reference core.
@@ -108,8 +109,10 @@ class Limits:
 
     def __init__(self, budget, max_memory):
         self.start, self.plan, self.measured = time.perf_counter(), None, False
-        self.seconds, self.bytes = _DEFAULT, _memory(max_memory)
-        self.given = None if max_memory is None else self.bytes
+        self.seconds, self.bytes = _DEFAULT, machine_memory()
+        self.given = None
+        if max_memory is not None:
+            self.given = self.bytes = bytes_of(max_memory)
         message = f"budget={budget!r} is neither seconds, nor text such as '30s', nor a plan."
         if isinstance(budget, Plan):
             self.plan = budget
@@ -197,20 +200,6 @@ def _followed(plan, candidates):
             f"{', '.join(c.name for c in candidates)}."
         )
     return plan, [c.limited(steps[c.name].limit) for c in candidates]
-
-
-def _memory(given):
-    if given is None:
-        return machine_memory()
-    size = 0.0
-    if isinstance(given, str):
-        if found := re.fullmatch(r"\s*(\d+\.?\d*)\s*([kMGT]?)B\s*", given):
-            size = float(found[1]) * 10.0 ** (3 * " kMGT".index(found[2] or " "))
-    elif isinstance(given, int | float | np.number) and not isinstance(given, bool):
-        size = float(given)
-    if not size > 0.0:
-        raise ValueError(f"max_memory={given!r} is neither bytes nor text such as '2GB'.")
-    return size
 
 
 def machine_speed():

@@ -35,7 +35,7 @@ import numpy as np
 from tunefree.columns import coordinates
 from tunefree.kernels import RBF
 from tunefree.learners.kernel.geometry import Geometry
-from tunefree.learners.kernel.nystroem import make_landmarks, solve
+from tunefree.learners.kernel.nystroem import RowBlocks, make_landmarks, solve
 
 # The local scale: bandwidths in root mean square distances of a column, landmarks, share of the
 # median that keeps logarithms finite, share of its values that is clipped on either side.
@@ -257,7 +257,7 @@ def _log_scale(marks, A, logs, weights):
 
     Rows of weight 0 have the values of the fit, which has not learned them.
     """
-    solution = solve(marks, lambda a, b: A[a:b].astype(float), len(A), logs, weights)
+    solution = solve(marks, RowBlocks(A, float), logs, weights)
     return solution, solution.held_out[:, :, 0]
 
 

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._parameters import check_passes, seed_of
+from tunefree._parameters import check_passes, compression_options, seed_of
 from tunefree._threads import n_threads, workers
 from tunefree.averaging import AVERAGES, Polynomial, scheme_of
 from tunefree.averaging import within as placed
@@ -33,7 +33,7 @@ from tunefree.estimators.uncertainty_mixins import (
 from tunefree.kernels import Precomputed
 from tunefree.learners.kernel.blocked import Member
 from tunefree.learners.kernel.expansion import Expansion
-from tunefree.learners.kernel.projection import CHECKED, asked_of, compress
+from tunefree.learners.kernel.projection import CHECKED, compress
 from tunefree.learners.pistol.linear import SETTINGS, Isotropic
 from tunefree.learners.pistol.rules import DoWG, PiSTOL
 from tunefree.losses import LOSSES, check_bounded, make_loss, within
@@ -111,8 +111,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         """Check the parameters; returns the `Recipe` of the kernel."""
         self._scheme()
         check_passes(self.max_iter)
-        if self.compress is not None:
-            asked_of(self.compress)
+        compression_options(self.compress)
         return Recipe.of(self)
 
     @report_progress
@@ -272,7 +271,7 @@ class KernelEstimator(ReadOnDemand, CallbackSupport, BaseEstimator):
         targets, share = problem.targets[at], problem.weights[at] / problem.weights[at].sum()
         self.expansion_, kept, self.compression_ = compress(
             f, rows, lambda values: float(share @ self._log_losses(values, targets)),
-            **asked_of(value), support_rows=support_rows, n_jobs=self.n_jobs,
+            **compression_options(value), support_rows=support_rows, n_jobs=self.n_jobs,
         )  # fmt: skip
         self.support_ = self.support_[kept]
 

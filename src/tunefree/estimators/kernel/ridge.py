@@ -1,18 +1,17 @@
 """Kernel ridge regression with a learned geometry, on all rows or on landmarks among them."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tunefree._array import elsewhere, here
-from tunefree._parameters import seed_of
+from tunefree._parameters import bytes_of, compression_options, seed_of
 from tunefree._process import check_memory, one_blas_thread
-from tunefree._threads import ALONE, n_threads, workers
-from tunefree.columns import Coordinates, components, coordinates
+from tunefree._threads import n_threads, workers
 from tunefree.engine.order import hashed_visits
 from tunefree.estimators import base
 from tunefree.estimators.base import CallbackSupport, report_progress
@@ -22,38 +21,21 @@ from tunefree.estimators.uncertainty_mixins import (
     PredictsSets,
     RiskIntervalMixin,
 )
-from tunefree.kernels import KERNELS
+from tunefree.learners.kernel import ridge
 from tunefree.learners.kernel.expansion import Expansion
-from tunefree.learners.kernel.full import full, preconditioner_rows, rescaled
-from tunefree.learners.kernel.geometry import (
-    ROWS,
-    best_view,
-    exact,
-    n_permuted_rows,
-    permutation_effects,
-    rows_of,
+from tunefree.learners.kernel.geometry import ROWS
+from tunefree.learners.kernel.logistic import losses
+from tunefree.learners.kernel.projection import CHECKED, Compression, compress
+from tunefree.learners.kernel.ridge import (
+    KernelOptions,
+    KernelPredictor,
+    KernelProblem,
+    KernelTransform,
+    MemoryBudget,
+    column_effects,
+    minimize_log_loss,
+    n_held_out,
 )
-from tunefree.learners.kernel.logistic import (
-    OnLandmarks,
-    OnMatrix,
-    OnTiles,
-    held_out_masks,
-    learn,
-    losses,
-)
-from tunefree.learners.kernel.memory import MemoryBudget
-from tunefree.learners.kernel.nystroem import (
-    ALPHAS,
-    Columns,
-    Landmarks,
-    accumulate,
-    make_landmarks,
-    pivots,
-    refined,
-    solve,
-)
-from tunefree.learners.kernel.projection import CHECKED, asked_of, compress
-from tunefree.learners.kernel.tiles import times
 from tunefree.protocols import MatrixLike, Seed, TargetLike
 from tunefree.robust import (
     EXTREME,
@@ -62,94 +44,76 @@ from tunefree.robust import (
     shrinkage_factor,
     shrinkage_factor_of_classes,
 )
-from tunefree.select.candidates import weighted_mean
-from tunefree.select.costs import Limits
+from tunefree.select.kernel_ridge import (
+    choose_geometry,
+    choose_solution,
+    choose_sums,
+    needs_folds,
+    rates_optimism,
+)
 from tunefree.select.progressive_risk import temperature
 from tunefree.uncertainty.intervals import Residuals
 
-# Up to so many rows are solved exactly. Beyond, landmarks start with so many and double while the
-# held-out risk falls by such a share. If it still falls at the end, all rows become landmarks,
-# provided that a product with their kernel values takes at most so many multiply-adds.
-_ALL, _START, _FALL, _STEP = 8000, 500, 0.01, 1e12
-# Whether all rows become landmarks is decided with at most so many landmarks.
-_DECIDING = 1000
-# Landmarks drawn by their residuals (`pivots`) are compared with so many.
-_TRIED = 250
-# With fewer rows than this, or fewer rows a rate, the search is evaluated by folds.
-_FEW, _RATED, _FOLDS = 2000, 4, 3
-# Numbers in a block of rows to predict; rows are padded to a multiple of so many.
-_CELLS, _ALIGNED = 50_000_000, 16
-# From so many columns on as many principal components are tried, too.
-_WIDE = 32
-# Up to so many rows all are held out in turn; of more rows, so many that the search does not use.
-_HELD_OUT, _HELD = 2000, 1000
-# Features of up to so many bytes are cached while the log loss is minimized.
-_CACHED_BYTES = 1e9
-# Vectors of all rows' targets that squared errors and the log loss keep. With a memory limit there
-# are at least so many landmarks (also of the preconditioner) and rows of the search.
-_VECTORS, _LOG_VECTORS, _LEAST = 20, 80, 64
-# Rounding may change a prediction by such a share of the range of the targets. From so many
-# landmarks on kernel values have single precision if that changes predictions of so many rows by
-# at most a tenth of it.
-_PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
-
-
-class _Fitted(NamedTuple):
-    """The result of `_solve`."""
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    ends: tuple  # the targets' range
-    held_out: np.ndarray  # held-out predictions
-    targets: np.ndarray  # their targets
-    weights: np.ndarray
-    effects: np.ndarray  # changes of the first of them when columns come from the next row
-    rows: Any  # the held-out rows
-
-
-class KernelTransform(NamedTuple):
-    """Transforms rows to the units of the kernel."""
-
-    view: Any
-    geometry: Any
-
-    def __call__(self, X):
-        """Rows in the view, scaled by the rates."""
-        Z = self.view.show(X.toarray() if sparse.issparse(X) else X)
-        return Z if self.geometry is None else _transformed(self.geometry, Z)
+# Folds that evaluate the search if rows are few.
+_FOLDS = 3
+# Kernels whose columns have rates.
+_GEOMETRIC = ("rbf", "laplacian")
 
 
 class TargetTransform(NamedTuple):
     """Transforms y to targets of a solution: signs of classes, or clipped; in units."""
 
     classes: Any
-    ends: tuple
+    limits: tuple
     level: np.ndarray
     unit: np.ndarray
 
     def __call__(self, y):
         """Targets, of shape (n, n_outputs)."""
         if self.classes is None:
-            y = np.clip(np.asarray(y, dtype=np.float64).reshape(len(y), -1), *self.ends)
+            y = np.clip(np.asarray(y, dtype=np.float64).reshape(len(y), -1), *self.limits)
         else:
             y = base.signs(np.searchsorted(self.classes, y), len(self.classes))
         return (y - self.level) / self.unit
 
 
-def _sums(piece, transform, target_transform, landmarks):
-    """The sums over some rows."""
+class TrainingRows(NamedTuple):
+    """Rows of positive weight as arrays, and the distinct ones in the order of their hash."""
 
-    def rows(start, stop):
-        return transform(piece.X[start:stop])
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+    targets: np.ndarray  # as numbers, of shape (n, n_outputs); signs of classes
+    classes: Any  # of a classifier
+    rows: np.ndarray  # numbers of the distinct rows
+    totals: np.ndarray  # their weights
+    held: Any  # which of these are held out; None: as many as usual
+    groups: Any  # and their groups
+    seed: int
 
-    targets = target_transform(piece.y)
-    return accumulate(
-        landmarks, rows, len(piece.y), targets, piece.weights, np.zeros(len(target_transform.unit))
-    )
+
+class HeldOutRows(NamedTuple):
+    """Held-out predictions with their rows."""
+
+    predictions: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    X: np.ndarray
 
 
-def _plus(a, b, *_):
-    return a.plus(b)
+class FittedKernel(NamedTuple):
+    """What is learned from rows, in the units of the targets."""
+
+    predictor: KernelPredictor
+    limits: tuple  # the range of the targets
+    penalty: float
+    risk: float
+    held_out: HeldOutRows
+    effects: np.ndarray  # changes of the first predictions when columns come from the next row
+    relevances: Any  # shares of the columns in these changes; None if they are not computed
+    slope: float = 1.0  # of log-odds
+    held_out_result: Any = None  # the published form of held-out predictions
+    compression: Compression | None = None
 
 
 class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
@@ -160,6 +124,14 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
     classes_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: Any
+    landmarks_: Any
+    # Abstract: targets as numbers, numbers by which otherwise equal rows differ, and classes.
+    _encode: Callable
+    # Abstract: what is learned, shrunk and rounded, with held-out predictions to publish; and with
+    # few rows a rate, shrunk by held-out predictions of folds.
+    _finished: Callable
+    _shrunk_by_folds: Callable
+    _losses: Callable  # abstract: the loss of every row, for a compression
 
     def __init__(
         self,
@@ -178,14 +150,6 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _encode(self, y):
-        """Abstract: targets, and labels by which otherwise equal rows differ."""
-        raise NotImplementedError
-
-    def _finish(self, fitted, dtype):
-        """Abstract: set the fitted attributes."""
-        raise NotImplementedError
-
     @report_progress
     def fit(self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from rows in memory.
@@ -201,45 +165,8 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         -------
         self
         """
-        compression = asked_of(self.compress)
-        self._learn(X, y, sample_weight)
-        self._shrink_by_folds(X, y, sample_weight)
-        self._compress(compression, X, y, sample_weight)
+        self._fit_table(self._table(*self._checked(X, y, sample_weight)))
         return self
-
-    def _compress(self, compression, X, y, sample_weight):
-        """Project the predictor onto fewer landmarks, as `asked_of(compress)` requires."""
-        self.compression_ = None
-        if not compression or self.geometry_ is None:
-            return
-        real = not self._CLASSIFY
-        X, y = base.check_rows_and_targets(self, X, y, multi_output=real, numeric=real)
-        weights = base.check_weights(sample_weight, X)
-        targets, labels = self._encode(y)
-        visits = hashed_visits(X, labels, weights, seed_of(self.random_state), affine=True)
-        rows, totals = (part[:CHECKED] for part in visits.unique())
-        memory = self._memory_budget(X)
-        most = memory.most(memory.compression, max(len(self.dual_coef_), CHECKED))
-        rows, totals = rows[:most], totals[:most]
-        A = KernelTransform(self.view_, self.geometry_)(X[rows].astype(self.dual_coef_.dtype))
-        share, targets = totals / totals.sum(), targets[rows]
-        landmarks: Any = self.landmarks_
-        f = Expansion((self.geometry_,), landmarks.centers.astype(A.dtype), (self.dual_coef_,))
-        f, kept, self.compression_ = compress(
-            f, A, lambda values: float(share @ self._losses(values + self.intercept_, targets)),
-            **compression, most=most, n_jobs=self.n_jobs,
-        )  # fmt: skip
-        self.landmarks_ = landmarks._replace(centers=landmarks.centers[kept])
-        width = np.ptp(f(A, self.n_jobs), axis=0)
-        self._single = self._single_is_enough(A[:_SHOWN], f.coefs[0], width)
-        self.dual_coef_ = _rounded(f.coefs[0], X.dtype, width)
-
-    def _losses(self, values, targets):
-        """Abstract: the loss of every row, for a compression."""
-        raise NotImplementedError
-
-    def _shrink_by_folds(self, X, y, sample_weight):
-        """Abstract: with few rows a rate, shrink the predictor by held-out predictions of folds."""
 
     def _fit_rows(self, rows, sample: Any = None, like=None):
         """Learn rows of which only a `Sample` and sums are kept, with the view of `like`.
@@ -247,40 +174,62 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         View, geometry and landmarks come from the sample. The coefficients are those of all rows,
         unless they predict held-out rows of the sample worse than the sample's coefficients.
         """
-        compression = asked_of(self.compress)
         if sample is None:
-            sample = rows.drawn(seed_of(self.random_state), _ALL, self._CLASSIFY)
+            seed = seed_of(self.random_state)
+            sample = rows.drawn(seed, ridge.EXACT_ROWS, self._CLASSIFY)
         if self._logistic and not sample.whole:
             raise ValueError(
                 "loss='log_loss' needs all rows in memory: its solution cannot be computed from "
                 "sums over the rows. Use loss='squared_error', or fit on a part of the rows."
             )
-        sampled = sample.X, sample.y, sample.weights
-        self._learn(*sampled, like, stream=None if sample.whole else (rows, sample.ends))
-        self._shrink_by_folds(*sampled)
-        self._compress(compression, *sampled)
+        table = self._table(*self._checked(sample.X, sample.y, sample.weights))
+        self._fit_table(table, like, None if sample.whole else (rows, sample.ends))
         return self
 
-    def _needs_folds(self, n, d):
-        """Whether leave-one-out errors are too optimistic, since the search used the same rows."""
-        return self.kernel != "linear" and n < min(_FEW, _RATED * d)
+    def _fit_table(self, table, like=None, stream=None):
+        """Learn, shrink, compress, and publish the result."""
+        fitted = self._learned(table, like, stream=stream)
+        fitted = self._shrunk_by_folds(fitted, table)
+        fitted = self._compressed(fitted, table)
+        self._publish(fitted, table)
+        self.compression_ = fitted.compression
 
-    def _optimism(self, n):
-        """Of leave-one-out errors of n rows: q / (2 n) for the q rates of the search."""
-        return 0.5 * len(np.unique(self.view_.rate)) / n
-
-    def _learn(
-        self, X, y, sample_weight=None, like: Any = None, held=None, groups=None, column_groups=(),
-        stream: Any = None,
-    ):  # fmt: skip
+    def _learn(self, X, y, sample_weight=None, like=None, held=None, groups=None, column_groups=()):
         """Learn, and keep held-out predictions of the rows `held`.
 
         It uses the view of `like`, and its geometry if the kernels are the same. The search does
         not use targets of the rows `held`. The effects of permuting each column and the columns of
         each group are kept, too, unless `column_groups` is None. `groups` are group numbers: those
-        of held rows are held out as a whole (only if all rows are landmarks). `stream` has more
-        rows, of which sums can be computed, and the range of their targets.
+        of held rows are held out as a whole (only if all rows are landmarks).
         """
+        table = self._table(*self._checked(X, y, sample_weight), held, groups)
+        fitted = self._learned(table, like, column_groups)
+        self._publish(fitted, table)
+        if held is not None:
+            self.held_out_values_ = fitted.held_out.predictions
+            self.held_out_effects_ = fitted.effects
+        return self
+
+    def _publish(self, fitted, table):
+        """Set the fitted attributes."""
+        transform, landmarks, self.dual_coef_, intercept, self._single = fitted.predictor
+        self.view_, self.geometry_, self._search_optimism = transform
+        self.landmarks_ = landmarks.alone()
+        self.alpha_, self.leave_one_out_risk_ = fitted.penalty, fitted.risk
+        if fitted.relevances is not None:
+            self.feature_relevances_ = fitted.relevances
+        if fitted.held_out_result is not None:
+            self.held_out_ = fitted.held_out_result
+        self.intercept_ = intercept
+        if self._CLASSIFY:
+            self.classes_ = table.classes
+        else:
+            self.intercept_ = intercept[0] if table.y.ndim == 1 else intercept
+            self.prediction_limits_ = np.array(fitted.limits, dtype=table.X.dtype)
+
+    def _checked(self, X, y, sample_weight):
+        """Rows, targets and weights, and the parameters."""
+        compression_options(self.compress)
         real = not self._CLASSIFY
         if self.n_landmarks not in ("auto", "all") and not (
             isinstance(self.n_landmarks, int | np.integer) and self.n_landmarks > 0
@@ -297,397 +246,147 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
             f"{type(self).__name__} stores rows as arrays: {X.shape[0]} x {X.shape[1]}",
             "Hash or select columns, or use PiSTOL* or KernelPiSTOL*, which keep rows sparse.",
         )
+        return X, y, weights
+
+    def _table(self, X, y, weights, held=None, groups=None):
+        """The `TrainingRows` of checked rows."""
         kept, X = weights > 0, X.toarray() if sparse.issparse(X) else X
         if not kept.all():
             X = X[kept]
-        weights = weights[kept]
-        targets, labels = self._encode(y[kept])
-        held = None if held is None else held[kept]
+        y, weights, seed = y[kept], weights[kept], seed_of(self.random_state)
+        targets, labels, classes = self._encode(y)
         if groups is not None:
-            groups = groups[kept]
-            labels = np.column_stack([labels, groups])
-        seed = seed_of(self.random_state)
+            labels = np.column_stack([labels, groups[kept]])
         rows, totals = hashed_visits(X, labels, weights, seed, affine=True).unique()
-        targets = clip_outliers(targets, rows, EXTREME)
-        held, groups = (None if part is None else part[rows] for part in (held, groups))
-        # The held rows in the order in which they were given.
-        given = np.arange(len(rows)) if held is None else np.argsort(rows[held], kind="stable")
-        memory = self._memory_budget(X, targets.shape[1])
-        memory.check(self._least_bytes(memory), type(self).__name__)
-        with workers(min(n_threads(self.n_jobs), memory.threads)) as team:
-            fitted = self._solve(
-                X[rows], targets[rows], totals, like, held, groups, given, column_groups, team,
-                stream,
-                memory,
-            )  # fmt: skip
-        if held is not None:
-            self.held_out_values_, self.held_out_effects_ = fitted.held_out[given], fitted.effects
-        self._finish(fitted, X.dtype)
-        return self
+        held, groups = (None if part is None else part[kept][rows] for part in (held, groups))
+        return TrainingRows(X, y, weights, targets, classes, rows, totals, held, groups, seed)
 
-    def _memory_budget(self, X, n_outputs=1):
+    def _memory_budget(self, X, n_outputs=1, seed=0):
         """The memory limit, and the shape of the fit with one coordinate a column."""
         (n, d), size = X.shape, X.dtype.itemsize
-        vectors = _LOG_VECTORS if self._logistic else _VECTORS
-        memory = MemoryBudget(n, d, d, n_outputs, size, vectors)
-        most = Limits(None, self.max_memory).given
-        return memory if most is None else memory._replace(bytes=most)
+        log_loss, labels = self._logistic, self._CLASSIFY
+        options = KernelOptions(self.kernel, self.n_landmarks, log_loss, labels, seed)
+        most = np.inf if self.max_memory is None else bytes_of(self.max_memory)
+        return MemoryBudget(n, d, d, n_outputs, size, options, most)
 
-    def _exact_bytes(self, memory, held):
-        """Bytes of the exact solution with all rows' matrix; infinite beyond 8,000 rows."""
-        if memory.n > _ALL or self.n_landmarks not in ("auto", "all"):
-            return np.inf
-        exactly = memory.exact(memory.n, held)
-        if not self._logistic:
-            return exactly
-        return max(exactly, memory.matrix(8 if memory.n < _MANY else 4))
-
-    def _landmark_bytes(self, memory):
-        """A function: bytes of m landmarks, and of their features if the log loss caches them."""
-        features = 8.0 * memory.n * self._logistic
-        return lambda m: memory.landmarks(m) + min(features * m, _CACHED_BYTES)
-
-    def _least_bytes(self, memory):
-        """Bytes of the smallest solver that the parameters allow."""
-        m = self.n_landmarks
-        if self.kernel == "linear":
-            return memory.landmarks(memory.q)
-        least = min(memory.n, _LEAST)
-        search, exactly = memory.search(least), self._exact_bytes(memory, _n_held(memory.n))
-        if m == "all":
-            solver = memory.tiles(least) if memory.n > _HELD_OUT else np.inf
-        else:
-            solver = memory.landmarks(least if m == "auto" else min(m, memory.n))
-        return max(search, min(exactly, solver))
-
-    def _solve(self, X, y, weights, like, held, groups, given, column_groups, team, stream, memory):
-        n, share = len(X), weights / weights.sum()
+    def _problem(self, table, memory, team):
+        """The distinct rows, the held-out ones last, with targets of mean 0 and variance 1."""
+        rows, weights, groups = table.rows, table.totals, table.groups
+        y = clip_outliers(table.targets, rows, EXTREME)[rows]
+        n, share = len(rows), weights / weights.sum()
         level = share @ y
         unit = np.sqrt(share @ np.square(y - level))
         unit = np.where(unit > 0.0, unit, 1.0)
-        Y = (y - level) / unit
+        held, given = table.held, np.arange(n)
         if held is None:
-            held = np.arange(n) >= n - _n_held(n)
-        order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
-        X, Y, weights, r = X[order], Y[order], weights[order], int(held.sum())
-        Z, geometry = self._view_and_geometry(X, Y, weights, like, r, team, memory)
-        memory = memory._replace(q=Z.shape[1])
-        memory.check(self._least_bytes(memory), type(self).__name__)
-        self.geometry_ = geometry
-        A = Z if geometry is None else _transformed(geometry, Z)
-        exactly = geometry is not None and n <= _ALL and self.n_landmarks in ("auto", "all")
-        exactly = exactly and memory.allows(self._exact_bytes(memory, r))
-        intercept, without = np.zeros(Y.shape[1]), None
-        # More rows for permutation effects if the inverse of all rows is computed anyway.
-        most = 1000 if r == n or geometry is None else 200
-        n_permuted = n_permuted_rows(n if exactly else _START, X.shape[1], most)
-        n_permuted = memory.most(lambda rows: memory.permutation_effects(rows, n), n_permuted)
-        permuted = n - r + given[given < r][:n_permuted]
-        if exactly:
-            landmarks, held_groups = (
-                Landmarks(A, geometry, np.empty((0, 0))),
-                None if groups is None else groups[order[-r:]],
-            )
-            coef, held_out, self.alpha_, inverse = exact(
-                geometry, A, Y, weights, r, held_groups, permuted, team
-            )
-            if groups is None:
-                without = inverse, (Y[-r:] - held_out)[permuted - n + r]
+            held = given >= n - n_held_out(n)
         else:
-            landmarks, coef, intercept, held_out = self._solve_many(
-                Z, A, Y, weights, r, team, memory
-            )
-            permuted = permuted[: n_permuted_rows(len(coef), X.shape[1], most)]
-            if self.geometry_ is not geometry:
-                geometry, A = self.geometry_, _transformed(self.geometry_, Z)
-        ends = y.min(axis=0), y.max(axis=0)
-        targets = Y[-r:] * unit + level
-        if self._logistic:
-            codes, unit = base.codes_of(Y * unit + level), np.ones(Y.shape[1])
-            level, Y = shares_as_scores(codes, weights, Y.shape[1]), _indicators(codes, Y.shape[1])
-            masks = held_out_masks(Y, r, None if groups is None else groups[order])
-            space = self._space(landmarks, A, exactly, team, memory)
-            coef, held_out, self.alpha_ = learn(space, self.alpha_, Y, weights, level, masks)
-            held_out, without = held_out - level, None
-            if geometry is None:
-                coef, intercept = coef[:-1], coef[-1]
-            elif isinstance(space, OnLandmarks):
-                coef, intercept = landmarks.fold(coef), 0.0 * level
-        if stream is not None:
-            low, high = ends
-            if not self._CLASSIFY:  # limits extend beyond the sample's range by at most its width
-                ends = tuple(np.clip(stream[1], 2.0 * low - high, 2.0 * high - low))
-            classes = self.classes_ if self._CLASSIFY else None
-            transform = TargetTransform(classes, ends, level, unit)
-            solution = self._solve_sums(stream[0], transform, A, Y, weights, r, held_out, memory)
-            if solution is not None:
-                (landmarks, coef, intercept, held_out), without = solution, None
-        self.landmarks_ = landmarks.alone()
-        width = np.ptp(held_out if self._logistic else Y, axis=0)
-        self._single = self._single_is_enough(A[:_SHOWN], coef, width)
-        if self._logistic:
-            loss = losses(held_out + level, Y[-r:])
-        else:
-            loss = np.square((held_out - Y[-r:]) * unit).sum(axis=1)
-        self.leave_one_out_risk_ = float(weights[-r:] @ loss / weights[-r:].sum())
-        effects = np.zeros((0, len(permuted), Y.shape[1]))
-        if column_groups is not None:
-            columns = [*np.arange(X.shape[1])[:, None], *column_groups]
-            centers = getattr(landmarks, "centers", None)
-            source = getattr(self.view_, "source", self._permuter(X[permuted]))
-            effects = permutation_effects(
-                geometry, A, permuted, centers, coef, source, columns, without
-            )
-            each = np.square(effects[: X.shape[1]]).sum(axis=2) @ weights[permuted]
-            self.feature_relevances_ = each / each.sum() if each.any() else each
-        back = np.argsort(order[-r:], kind="stable")
-        return _Fitted(
-            coef * unit, level + intercept * unit, ends,
-            (held_out * unit + level)[back], targets[back], weights[-r:][back],
-            effects * unit, X[-r:][back],
+            given = np.argsort(rows[held], kind="stable")
+        order = np.argsort(held, kind="stable")
+        groups = None if groups is None else groups[order]
+        return KernelProblem(
+            table.X[rows[order]], ((y - level) / unit)[order], level, unit,
+            (y.min(axis=0), y.max(axis=0)), weights[order], int(held.sum()), given, groups,
+            memory, team,
         )  # fmt: skip
 
-    def _solve_many(self, Z, A, Y, weights, held, team, memory):
-        """Landmarks or all rows, coefficients, intercepts, held-out predictions of the last rows.
+    def _learned(self, table, like: Any = None, column_groups=(), stream: Any = None):
+        """What the rows teach; `stream` has more rows."""
+        memory = self._memory_budget(table.X, table.targets.shape[1], table.seed)
+        memory.check(type(self).__name__)
+        if like is not None:
+            like = KernelTransform(like.view_, like.geometry_, like._search_optimism)
+        with workers(min(n_threads(self.n_jobs), memory.threads)) as team:
+            problem = choose_geometry(self._problem(table, memory, team), like)
+            problem.memory.check(type(self).__name__)
+            problem, solution = choose_solution(problem)
+            targets = problem.targets
+            if self._logistic:
+                problem = _of_log_loss(problem)
+                solution = minimize_log_loss(problem, solution)
+            if stream is not None:
+                source, ends = stream
+                low, high = problem.limits
+                if not self._CLASSIFY:  # at most a width beyond the range of the sample
+                    limits = tuple(np.clip(ends, 2.0 * low - high, 2.0 * high - low))
+                    problem = problem._replace(limits=limits)
+                transform = TargetTransform(
+                    table.classes, problem.limits, problem.level, problem.unit
+                )
+                solution = choose_sums(problem, solution, source, transform)
+            fitted = self._evaluated(problem, solution, targets, column_groups)
+        fitted = self._finished(fitted, table)
+        if table.held is None:
+            return fitted
+        in_given_order = (part[problem.given] for part in fitted.held_out)
+        return fitted._replace(held_out=HeldOutRows(*in_given_order))
 
-        Landmarks are the first rows, in the order of their hash, or pivots.
-        """
-        n, geometry = len(A), self.geometry_
-        if geometry is None:
-            landmarks = Columns(A.shape[1])
-            return self._refined((landmarks, *self._ridge(landmarks, A, Y, weights, held, team)))
-        m, best, sizes = self.n_landmarks, None, []
-        if m not in ("auto", "all"):
-            sizes = [min(int(m), n)]
-        elif m == "auto":
-            top, most = affordable(n), memory.most(self._landmark_bytes(memory), n)
-            sizes = [top // 2**i for i in range(9, -1, -1) if top // 2**i >= _START]
-            sizes = sorted({min(m, most) for m in sizes})
-        # While all rows are solved, the landmarks and their solution stay in memory.
-        deciding = [m for m in sizes if m <= _DECIDING]
-        later = memory._replace(bytes=memory.bytes - 16.0 * max(deciding, default=0) ** 2)
-        n_rows = later.most(memory.tiles, preconditioner_rows(n, 0.0))
-        all_rows = m == "all" or m == "auto" and all_rows_affordable(n, A.shape[1])
-        all_rows &= n > held and (m == "all" or n_rows >= min(_TRIED, n))
-        pivoted = bool(sizes) and self._pivots_pay(A, Y, weights, held, team)
-        for m in deciding if all_rows and deciding else sizes:
-            landmarks = make_landmarks(self._centers(A, m, pivoted), geometry, team)
-            solution = landmarks, *self._ridge(landmarks, A, Y, weights, held, team)
-            enough = best is not None and solution[4] > (1.0 - _FALL) * best[4]
-            if best is None or solution[4] < best[4]:
-                best, alpha = solution, self.alpha_
-            if enough:
-                all_rows = False
-                break
-        if best is not None and not all_rows:
-            self.alpha_ = alpha
-            return self._refined(best)
-        sample = later.most(lambda rows: memory.exact(rows, rows / 2), n - held)
-        geometry = rescaled(geometry, A, Y, weights, sample, team)
-        A = _transformed(geometry, Z).astype(np.float32)
-        n_rows = min(n_rows, preconditioner_rows(n, geometry.penalty))
-        coef, intercept, predictions = full(
-            A[:n_rows], geometry, A, Y, weights, geometry.penalty, held, team, labels=self._CLASSIFY
+    def _folds(self, table, fold):
+        """Yield masks of the rows of each fold, and what is learned with these held out."""
+        for f in range(_FOLDS):  # rates of other rows, coefficients of all others
+            held = fold == f
+            if held.any():
+                X, y = table.X[table.rows], table.y[table.rows]
+                part = self._table(X, y, table.totals, held)
+                yield held, self._learned(part, column_groups=None)
+
+    def _evaluated(self, problem, solution, targets, column_groups):
+        """A solution in the units of the targets, its risk, and the effects of columns."""
+        p, unit, predictions = problem, problem.unit, solution.held_out
+        Y, weights = p.held_out(p.Y), p.held_out(p.weights)
+        if self._logistic:
+            width, loss = np.ptp(predictions, axis=0), losses(predictions + p.level, Y)
+        else:
+            width, loss = np.ptp(p.Y, axis=0), np.square((predictions - Y) * unit).sum(axis=1)
+        predictor = KernelPredictor(
+            p.transform, solution.landmarks, solution.coef, solution.intercept
+        ).checked(p.A, width, self.n_jobs)
+        predictor = predictor._replace(
+            coef=predictor.coef * unit, intercept=p.level + predictor.intercept * unit
         )
-        risk = weights[-held:] @ np.square(predictions - Y[-held:]).sum(axis=1)
-        if best is not None and not risk < best[4]:
-            self.alpha_ = alpha
-            return self._refined(best)
-        self.geometry_, self.alpha_ = geometry, geometry.penalty
-        return Landmarks(A, geometry, np.empty((0, 0))), coef, intercept, predictions
-
-    def _centers(self, A, m, pivoted):
-        """Transformed rows as landmarks: the first ones, or pivots."""
-        if not pivoted:
-            return A[:m]
-        pool = A[: max(_ALL, 4 * m)].astype(np.float32)
-        return A[pivots(self.geometry_, pool, m, seed_of(self.random_state))]
-
-    def _pivots_pay(self, A, Y, weights, held, team):
-        """Whether few pivots predict the last rows better than as many first rows."""
-        if len(A) <= _ALL:
-            return False
-        rows = np.r_[: min(_ALL, len(A) - held), len(A) - held : len(A)]
-        sample = A[rows], Y[rows], weights[rows], held, team
-
-        def losses(pivoted):
-            centers = self._centers(A, _TRIED, pivoted)
-            predictions = self._ridge(make_landmarks(centers, self.geometry_), *sample)[2]
-            return np.square(predictions - Y[-held:]).sum(axis=1)
-
-        first, drawn = losses(False), losses(True)
-        mean, error = weighted_mean(drawn - first, weights[-held:])
-        return mean < -2.0 * error
-
-    def _ridge(self, landmarks, A, Y, weights, held, team):
-        """Ridge regression at the best penalty.
-
-        Returns coefficients, intercepts, predictions of the last rows, their risk, and a function
-        that gives the first three in double precision.
-        """
-        # `solve` predicts the first rows.
-        A, Y, weights = (np.roll(part, held, axis=0) for part in (A, Y, weights))
-        single = len(A) > _ALL and self.geometry_ is not None and not elsewhere()
-        dtype = np.float32 if single else np.float64
-
-        def double_rows(start, stop):
-            return A[start:stop].astype(np.float64)
-
-        def rows(start, stop):
-            return A[start:stop].astype(dtype)
-
-        solution, i, risk = _best(landmarks, rows, len(A), Y, weights, held, team)
-        self.alpha_ = float(ALPHAS[i])
-        chosen = solution.coef[:, i], solution.intercept[i], solution.held_out[:, i]
-
-        def refine():
-            if not single:
-                return chosen
-            return refined(landmarks, double_rows, len(A), Y, weights, solution, i, team)
-
-        return *chosen, risk, refine
-
-    def _refined(self, solution):
-        """Landmarks and the results of `_ridge` in double precision."""
-        return solution[0], *solution[-1]()
-
-    def _space(self, landmarks, A, exactly, team, memory):
-        """The functions over which the log loss is minimized: of landmarks, or of all rows."""
-        geometry, n = self.geometry_, len(A)
-        if geometry is not None and not landmarks.basis.size:
-            A = landmarks.centers
-            if exactly:
-                A = A.astype(np.float32 if n >= _MANY else np.float64, copy=False)
-                return OnMatrix(geometry.values(A, A))
-            n_rows = memory.most(memory.tiles, preconditioner_rows(n, 0.0))
-            return OnTiles(A[:n_rows], geometry, A, team)
-        dtype: Any = np.float64 if geometry is None or n <= _ALL else np.float32
-        if geometry is None:  # with a constant, as kernels have
-            landmarks, A = Columns(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
-
-        def rows(start, stop):
-            return A[start:stop].astype(dtype, copy=False)
-
-        free = memory.bytes - memory.rows - memory.landmarks(landmarks.size)
-        cached = min(_CACHED_BYTES, free) / np.dtype(dtype).itemsize
-        return OnLandmarks(landmarks, rows, n, cached, team)
-
-    def _solve_sums(self, rows, target_transform, A, Y, weights, held, before, memory):
-        """Landmarks and their solution from sums over all rows; None if it is no better."""
-        geometry, last = self.geometry_, slice(len(A) - held, None)
-        landmarks, m = Columns(A.shape[1]), self.n_landmarks
-        if geometry is not None:
-            m = (
-                memory.most(memory.landmarks, affordable(rows.n_rows))
-                if isinstance(m, str)
-                else int(m)
-            )
-            landmarks = make_landmarks(A[: min(m, len(A))], geometry)
-        transform = KernelTransform(self.view_, geometry)
-        sums = rows.total("features", _sums, transform, target_transform, landmarks, merge=_plus)
-        A, Y, weights = A[last], Y[last], weights[last]
-        solution, i, risk = _best(
-            landmarks, lambda a, b: A[a:b].astype(np.float64), held, Y, weights, held, sums=sums
+        effects, relevances = np.zeros((0, len(solution.permuted), Y.shape[1])), None
+        if column_groups is not None:
+            effects = column_effects(problem, solution, column_groups)
+            sizes = np.square(effects[: p.X.shape[1]]).sum(axis=2) @ p.weights[solution.permuted]
+            relevances = sizes / sizes.sum() if sizes.any() else sizes
+        held_out = HeldOutRows(
+            predictions * unit + p.level, p.held_out(targets), weights, p.held_out(p.X)
         )
-        if risk > weights @ np.square(before - Y).sum(axis=1):
-            return None
-        self.alpha_ = float(ALPHAS[i])
-        return landmarks, solution.coef[:, i], solution.intercept[i], solution.held_out[:, i]
-
-    def _view_and_geometry(self, X, Y, weights, like, held, team, memory):
-        """Rows in the view, and the geometry: those of `like`, or those of most evidence."""
-        (n, d), kernel, self._search_optimism = X.shape, KERNELS[self.kernel], 0.0
-        reused = None if like is None else like.geometry_
-        if like is not None and reused is not None and reused.kernel == kernel:
-            self.view_, self._search_optimism = like.view_, like._search_optimism
-            return self.view_.show(X), reused
-        wide = self.kernel == "rbf" and d >= _WIDE
-        # If there are several views, they are compared on a part of the rows.
-        part = slice(_ALL if wide else n)
-        has_view = like is not None and isinstance(like.view_, Coordinates)
-        self.view_ = (
-            like.view_ if like is not None and has_view else coordinates(X[part], weights[part])
+        risk = float(weights @ loss / weights.sum())
+        return FittedKernel(
+            predictor, p.limits, solution.penalty, risk, held_out, effects * unit, relevances
         )
-        if self.kernel == "linear":
-            return self.view_.show(X), None
-        # The held-out rows come last. The search uses them only if there are few others.
-        m = n - held
-        if uses_held := m == 0 or m < ROWS and not self._needs_folds(n, d):
-            m = n
-        if (allowed := memory.most(memory.search, rows_of(m))) < rows_of(m):
-            m = allowed if allowed < ROWS else 4 * allowed
-        sample, views = slice(rows_of(m) if wide else n), [self.view_]
-        if wide:
-            principal = components(X[part], weights[part], _WIDE)
-            views += [principal] if principal.axes.size else []
-        shown = [view.show(X[sample]) for view in views]
 
-        def best():
-            pairs = [
-                (Z[:m].astype(np.float32), view.rate) for Z, view in zip(shown, views, strict=True)
-            ]
-            return best_view(kernel, pairs, Y[:m], weights[:m], self._CLASSIFY, team)
-
-        number, geometry = best()
-        if wide and not number and n > _ALL and not has_view:
-            views = [coordinates(X, weights)]
-            shown = [views[0].show(X)]
-            number, geometry = best()
-        self.view_ = views[number]
-        if uses_held:
-            self._search_optimism = self._optimism(n)
-        Z = shown[number]
-        return Z if len(Z) == n else self.view_.show(X), geometry
-
-    def _permuter(self, X):
-        """A function of columns: the transformed rows with these columns from the next row."""
-
-        def permuted(columns):
-            new = X.copy()
-            new[:, columns] = np.roll(X[:, columns], 1, axis=0)
-            return _transformed(self.geometry_, self.view_.show(new))
-
-        return permuted
+    def _compressed(self, fitted, table):
+        """With a predictor on fewer landmarks, as `compress` requires."""
+        (transform, landmarks, coef, intercept, _), X = fitted.predictor, table.X
+        options = compression_options(self.compress)
+        if not options or transform.geometry is None:
+            return fitted
+        memory = self._memory_budget(X)
+        most = memory.most(memory.compression, max(len(coef), CHECKED))
+        rows, totals = (part[:CHECKED][:most] for part in (table.rows, table.totals))
+        A = transform(X[rows].astype(coef.dtype))
+        share, targets = totals / totals.sum(), table.targets[rows]
+        f = Expansion((transform.geometry,), landmarks.centers.astype(A.dtype), (coef,))
+        f, kept, report = compress(
+            f, A, lambda values: float(share @ self._losses(values + intercept, targets)),
+            **options, most=most, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        landmarks = landmarks._replace(centers=landmarks.centers[kept])
+        width = np.ptp(f(A, self.n_jobs), axis=0)
+        predictor = fitted.predictor._replace(landmarks=landmarks, coef=f.coefs[0])
+        predictor = predictor.checked(A, width, self.n_jobs).rounded(X.dtype, width)
+        return fitted._replace(predictor=predictor, compression=report)
 
     @one_blas_thread()
     def _scores(self, X):
         check_is_fitted(self, "landmarks_")
-        X = base.check_rows(self, X)
-        out = np.empty((X.shape[0], self.dual_coef_.shape[1]), dtype=X.dtype)
-        dtype = np.result_type(X, self.dual_coef_) if X.dtype == np.float32 else X.dtype
-        if elsewhere():  # sums have another order: large coefficients would amplify rounding
-            dtype = np.dtype(np.float64)
-        coef = self.dual_coef_.astype(dtype, copy=False)
-        step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
-        transform = KernelTransform(self.view_, self.geometry_)
-        for start in range(0, X.shape[0], step):
-            Z = transform(here(X[start : start + step]).astype(dtype, copy=False))
-            out[start : start + step] = self._values(Z, coef) + np.atleast_1d(self.intercept_)
-        return out
-
-    def _single_is_enough(self, A, coef, width):
-        """Whether single precision of kernel values is enough, by predictions of some rows."""
-        if self.geometry_ is None or not _MANY <= len(coef) <= _ALL:
-            return False
-        gap = np.abs(self._by_tiles(A, coef) - self.landmarks_.values(A.astype(np.float64)) @ coef)
-        return bool((gap.max(axis=0) <= 0.1 * _PRECISE * width).all())
-
-    def _by_tiles(self, Z, coef):
-        """Kernel values in single precision, times the coefficients in double precision."""
-        with workers(self.n_jobs) as team:
-            landmarks: Any = self.landmarks_
-            centers = landmarks.centers.astype(np.float32, copy=False)
-            # Padded, so that a row's arithmetic does not depend on the number of rows.
-            A = np.pad(Z.astype(np.float32), ((0, -len(Z) % _ALIGNED), (0, 0)))
-            return times(self.geometry_, A, centers, coef, team)[: len(Z)]
-
-    def _values(self, Z, coef):
-        """Transformed rows' kernel values with the landmarks, times the coefficients."""
-        if elsewhere():
-            return self.landmarks_.there(Z) @ coef
-        if len(coef) > _ALL and self.geometry_ is not None or getattr(self, "_single", False):
-            return self._by_tiles(Z, coef)
-        return self.landmarks_.values(Z) @ coef
+        transform, single = KernelTransform(self.view_, self.geometry_), vars(self).get("_single")
+        predictor = KernelPredictor(
+            transform, self.landmarks_, self.dual_coef_, self.intercept_, bool(single)
+        )
+        return predictor(base.check_rows(self, X), self.n_jobs)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -695,26 +394,14 @@ class _KernelRidge(base.TakesArrays, FitsSums, CallbackSupport, BaseEstimator):
         return tags
 
 
-def _n_held(n):
-    """How many of n rows are held out."""
-    return n if n <= _HELD_OUT else _HELD
-
-
-def _transformed(geometry, Z):
-    return np.ascontiguousarray(geometry.show(Z))
-
-
-def _best(landmarks, rows, n, Y, weights, held, team=ALONE, sums=None):
-    """Solutions for all penalties, the number of the best for the first rows, and its risk."""
-    solution = solve(landmarks, rows, n, Y, weights, most=held, team=team, sums=sums)
-    risk = weights[:held] @ np.square(solution.held_out - Y[:held, None]).sum(axis=2)
-    i = int(np.argmin(risk))
-    return solution, i, float(risk[i])
-
-
-def _indicators(codes, k):
-    """1 for the class of each output, else 0."""
-    return (codes[:, None] == (np.ones(1) if k == 1 else np.arange(k))).astype(np.float64)
+def _of_log_loss(problem):
+    """The problem with 1 for a row's class, else 0, at the level of the classes' shares."""
+    k = problem.Y.shape[1]
+    codes = base.codes_of(problem.targets)
+    level = shares_as_scores(codes, problem.weights, k)
+    classes = np.ones(1) if k == 1 else np.arange(k)
+    Y = (codes[:, None] == classes).astype(np.float64)
+    return problem._replace(Y=Y, level=level, unit=np.ones(k))
 
 
 def _log_losses(scores, codes):
@@ -722,31 +409,6 @@ def _log_losses(scores, codes):
     p = base.probabilities(scores, joint=True)
     p_class = np.broadcast_to(p, (len(codes), p.shape[1]))[np.arange(len(codes)), codes]
     return -np.log(np.maximum(p_class, np.finfo(float).tiny))
-
-
-def _rounded(coef, dtype, width):
-    """Coefficients in the type of the rows, unless they are large and cancel each other.
-
-    A rounded kernel value changes a prediction in proportion to its coefficient, which is compared
-    with `width`, the range of the targets.
-    """
-    error = np.finfo(dtype).eps * np.sqrt(np.square(coef).sum(axis=0))
-    return coef if (error > _PRECISE * width).any() else coef.astype(dtype)
-
-
-def affordable(n):
-    """The most landmarks of many rows for which n m^2 + 10 m^3 multiply-adds stay within 4e12."""
-    m = np.arange(500, 4001, 500.0)
-    return int(m[np.searchsorted(n * m**2 + 10 * m**3, 4e12, "right") - 1])
-
-
-def all_rows_affordable(n, d):
-    """Whether all of n rows of d coordinates may be landmarks."""
-    return n**2 * (d + 50.0) <= _STEP
-
-
-# Kernels whose columns have rates.
-_GEOMETRIC = ("rbf", "laplacian")
 
 
 class KernelRidgeRegressor(
@@ -838,75 +500,60 @@ class KernelRidgeRegressor(
 
     _CLASSIFY = False
 
-    def _shrink_by_folds(self, X, y, sample_weight):
+    def _encode(self, y):
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        return targets, targets, None
+
+    def _finished(self, fitted, table):
+        predictor, (low, high), dtype = fitted.predictor, fitted.limits, table.X.dtype
+        coef, intercept = predictor.coef, predictor.intercept
+        if table.held is None:
+            predictions, y, weights, X = fitted.held_out
+            predictions, mean = (
+                np.clip(predictions, low, high),
+                np.average(y, axis=0, weights=weights),
+            )
+            share = np.ones(len(mean))
+            if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
+                share = shrinkage_factor(
+                    predictions - mean, y - mean, weights, spent=predictor.transform.optimism
+                )
+            coef = coef * share
+            intercept = np.where(share < 1.0, mean + share * (intercept - mean), intercept)
+            shrunk = HeldOutRows(mean + share * (predictions - mean), y, weights, X)
+            fitted = fitted._replace(held_out_result=_residuals(shrunk, predictor))
+        predictor = predictor._replace(coef=coef, intercept=intercept)
+        return fitted._replace(predictor=predictor.rounded(dtype, high - low))
+
+    def _shrunk_by_folds(self, fitted, table):
         """Shrink the predictor towards the mean by held-out predictions of folds.
 
         Only with few rows a rate: the search then fits noise, which leave-one-out errors of its
         own rows do not show.
         """
-        X, y = base.check_rows_and_targets(self, X, y, multi_output=True, numeric=True)
-        n, d = X.shape
-        if not self._needs_folds(n, d):
-            return
-        weights, targets = base.check_weights(sample_weight, X), y.reshape(n, -1)
-        visits = hashed_visits(X, targets, weights, seed_of(self.random_state), affine=True)
-        rows, totals = visits.unique()
-        mean = weights @ targets / weights.sum()
+        X, rows, totals, predictor = table.X, table.rows, table.totals, fitted.predictor
+        if not needs_folds(self.kernel, *X.shape):
+            return fitted
+        weights, targets = table.weights, table.targets
+        mean, targets = weights @ targets / weights.sum(), targets[rows]
         share, predictions = np.zeros(targets.shape[1]), np.tile(mean, (len(rows), 1))
         if len(rows) >= _FOLDS:
             fold = np.arange(len(rows)) % _FOLDS
-            for f in range(_FOLDS):  # rates of other rows, coefficients of all others
-                model = clone(self)._learn(
-                    X[rows], y[rows], totals, held=fold == f, column_groups=None
-                )
-                predictions[fold == f] = np.clip(model.held_out_values_, *model.prediction_limits_)
-            share = shrinkage_factor(predictions - mean, targets[rows] - mean, totals)
-        self.dual_coef_ = (self.dual_coef_ * share).astype(self.dual_coef_.dtype)
-        intercept = mean + share * (np.atleast_1d(self.intercept_) - mean)
-        intercept = intercept.astype(self.prediction_limits_.dtype)
-        self.intercept_ = intercept[0] if self._flat else intercept
-        self._set_held_out(mean + share * (predictions - mean), targets[rows], totals, X[rows])
+            for held, part in self._folds(table, fold):
+                limits = np.array(part.limits, dtype=X.dtype)
+                predictions[held] = np.clip(part.held_out.predictions, *limits)
+            share = shrinkage_factor(predictions - mean, targets - mean, totals)
+        coef = (predictor.coef * share).astype(predictor.coef.dtype)
+        intercept = (mean + share * (predictor.intercept - mean)).astype(X.dtype)
+        predictor = predictor._replace(coef=coef, intercept=intercept)
+        shrunk = HeldOutRows(mean + share * (predictions - mean), targets, totals, X[rows])
+        return fitted._replace(predictor=predictor, held_out_result=_residuals(shrunk, predictor))
 
     def _searched(self):
         n, linear = len(self.held_out_[0].residuals), self.kernel == "linear"
-        if linear or n >= ROWS or self._needs_folds(n, self.n_features_in_):
+        if linear or n >= ROWS or needs_folds(self.kernel, n, self.n_features_in_):
             return 0.0
-        return self._optimism(n)
-
-    def _set_held_out(self, predictions, targets, weights, X):
-        """Keep the held-out predictions."""
-        self.held_out_ = tuple(
-            Residuals.of(f, y, weights, X, self.view_)
-            for f, y in zip(predictions.T, targets.T, strict=True)
-        )
-
-    def _encode(self, y):
-        targets, self._flat = np.asarray(y, dtype=np.float64), np.ndim(y) == 1
-        targets = targets.reshape(len(y), -1)
-        return targets, targets
-
-    def _finish(self, fitted, dtype):
-        low, high = fitted.ends
-        coef, intercept = fitted.coef, fitted.intercept
-        if "held_out_values_" not in vars(self):
-            y, weights = fitted.targets, fitted.weights
-            mean, predictions = (
-                np.average(y, axis=0, weights=weights),
-                np.clip(fitted.held_out, low, high),
-            )
-            share = np.ones(len(mean))
-            if not self._needs_folds(*fitted.rows.shape):  # else `_shrink_by_folds` shrinks
-                share = shrinkage_factor(
-                    predictions - mean, y - mean, weights, spent=self._search_optimism
-                )
-            coef, intercept = (
-                coef * share,
-                np.where(share < 1.0, mean + share * (intercept - mean), intercept),
-            )
-            self._set_held_out(mean + share * (predictions - mean), y, weights, fitted.rows)
-        self.dual_coef_ = _rounded(coef, dtype, high - low)
-        self.intercept_ = dtype.type(intercept[0]) if self._flat else intercept.astype(dtype)
-        self.prediction_limits_ = np.array(fitted.ends, dtype=dtype)
+        return rates_optimism(self.view_, n)
 
     def _columns_of(self, X):
         return base.check_rows(self, X)
@@ -918,6 +565,13 @@ class KernelRidgeRegressor(
         """Predicted targets, within the range of the training targets."""
         y = np.clip(self._scores(X), *self.prediction_limits_)
         return y[:, 0] if np.ndim(self.intercept_) == 0 else y
+
+
+def _residuals(held_out, predictor):
+    """The residuals of held-out rows, for each target."""
+    predictions, y, weights, X = held_out
+    pairs = zip(predictions.T, y.T, strict=True)
+    return tuple(Residuals.of(f, t, weights, X, predictor.transform.view) for f, t in pairs)
 
 
 class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisions, _KernelRidge):
@@ -1005,70 +659,63 @@ class KernelRidgeClassifier(RiskIntervalMixin, PredictsSets, base.LabelsByDecisi
         return self.loss == "log_loss"
 
     def _encode(self, y):
-        self.classes_, codes = base.encode_labels(y, fewest=2)
-        return base.signs(codes, len(self.classes_)), codes[:, None].astype(float)
+        classes, codes = base.encode_labels(y, fewest=2)
+        return base.signs(codes, len(classes)), codes[:, None].astype(float), classes
 
-    def _finish(self, fitted, dtype):
-        a = self._slope = temperature(fitted.held_out, fitted.targets, fitted.weights)
-        if hasattr(self, "held_out_values_"):
-            self.held_out_values_, self.held_out_effects_ = (
-                a * self.held_out_values_,
-                a * self.held_out_effects_,
-            )
-            coef, intercept = a * fitted.coef, a * fitted.intercept
-        else:
-            codes, weights = base.codes_of(fitted.targets), fitted.weights
-            predictions = a * fitted.held_out
+    def _finished(self, fitted, table):
+        predictor, (predictions, targets, weights, X) = fitted.predictor, fitted.held_out
+        a = temperature(predictions, targets, weights)
+        predictions, share, result = a * predictions, 1.0, None
+        intercept = a * predictor.intercept
+        if table.held is None:
+            codes = base.codes_of(targets)
             null = shares_as_scores(codes, weights, predictions.shape[1])
             p, prior = (base.probabilities(each, joint=True) for each in (predictions, null[None]))
-            share = 1.0
-            if not self._needs_folds(*fitted.rows.shape):  # else `_shrink_by_folds` shrinks
-                share = shrinkage_factor_of_classes(
-                    p, prior[0], codes, weights, self._search_optimism
-                )
-            coef, intercept = a * share * fitted.coef, a * fitted.intercept
+            if not needs_folds(self.kernel, *X.shape):  # else `_shrunk_by_folds` shrinks
+                optimism = predictor.transform.optimism
+                share = shrinkage_factor_of_classes(p, prior[0], codes, weights, optimism)
             if share < 1.0:
                 intercept, predictions = (
                     null + share * (s - null) for s in (intercept, predictions)
                 )
             p = base.probabilities(predictions, joint=True)
-            self.held_out_ = base.held_out_probabilities(p, codes, weights)
-        self.dual_coef_ = _rounded(coef, dtype, 2.0 * a)
-        self.intercept_ = intercept.astype(dtype)
+            result = base.held_out_probabilities(p, codes, weights)
+        predictor = predictor._replace(coef=a * share * predictor.coef, intercept=intercept)
+        return fitted._replace(
+            predictor=predictor.rounded(table.X.dtype, 2.0 * a), slope=a,
+            held_out=fitted.held_out._replace(predictions=predictions),
+            effects=a * fitted.effects, held_out_result=result,
+        )  # fmt: skip
 
-    def _shrink_by_folds(self, X, y, sample_weight):
+    def _shrunk_by_folds(self, fitted, table):
         """Shrink the predictor towards the classes' shares by held-out predictions of folds.
 
         Only with few rows a rate, as in `KernelRidgeRegressor`.
         """
-        X, y = base.check_rows_and_targets(self, X, y)
-        n, d = X.shape
-        if not self._needs_folds(n, d):
-            return
-        weights = base.check_weights(sample_weight, X)
-        codes = np.searchsorted(self.classes_, y)
-        labels = codes[:, None].astype(float)
-        visits = hashed_visits(X, labels, weights, seed_of(self.random_state), affine=True)
-        rows, totals = visits.unique()
+        rows, totals, predictor = table.rows, table.totals, fitted.predictor
+        if not needs_folds(self.kernel, *table.X.shape):
+            return fitted
+        targets = table.targets[rows]
+        codes = base.codes_of(targets)
         fold = np.empty(len(rows), dtype=np.int64)
-        fold[np.argsort(codes[rows], kind="stable")] = np.arange(len(rows)) % _FOLDS
-        targets = base.signs(codes[rows], len(self.classes_))
+        fold[np.argsort(codes, kind="stable")] = np.arange(len(rows)) % _FOLDS
         predictions = np.zeros(targets.shape)
-        for f in np.unique(fold):
-            held = fold == f
-            model = clone(self)._learn(X[rows], y[rows], totals, held=held, column_groups=None)
-            predictions[held] = model.held_out_values_ / model._slope
+        for held, part in self._folds(table, fold):
+            predictions[held] = part.held_out.predictions / part.slope
         slope = temperature(predictions, targets, totals)
-        null = shares_as_scores(codes[rows], totals, targets.shape[1])
+        null = shares_as_scores(codes, totals, targets.shape[1])
         p, prior = (
             base.probabilities(each, joint=True) for each in (slope * predictions, null[None])
         )
-        share = shrinkage_factor_of_classes(p, prior[0], codes[rows], totals)
-        factor = share * min(slope / self._slope, 1.0)
-        self.dual_coef_ = (factor * self.dual_coef_).astype(self.dual_coef_.dtype)
-        self.intercept_ = ((1.0 - share) * null + factor * self.intercept_).astype(X.dtype)
+        share = shrinkage_factor_of_classes(p, prior[0], codes, totals)
+        factor = share * min(slope / fitted.slope, 1.0)
+        coef = (factor * predictor.coef).astype(predictor.coef.dtype)
+        intercept = ((1.0 - share) * null + factor * predictor.intercept).astype(table.X.dtype)
         p = base.probabilities(null + share * (slope * predictions - null), joint=True)
-        self.held_out_ = base.held_out_probabilities(p, codes[rows], totals)
+        return fitted._replace(
+            predictor=predictor._replace(coef=coef, intercept=intercept),
+            held_out_result=base.held_out_probabilities(p, codes, totals),
+        )
 
     def _losses(self, values, targets):
         return _log_losses(values, base.codes_of(targets))

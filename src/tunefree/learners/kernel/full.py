@@ -222,42 +222,37 @@ def rescaled(geometry, A, Y, weights, n, team):
     return best[2]
 
 
-def full(centers, geometry, A, Y, weights, penalty, held, team, most=_MOST, labels=False):
-    """Coefficients of all rows, the intercepts, and held-out predictions of the last `held` rows.
+def full(problem, n_landmarks, most=_MOST):
+    """Coefficients of all rows, the intercepts, and held-out predictions.
 
     Parameters
     ----------
-    centers : ndarray of float32 of shape (m, d)
-        The first of the rows, as landmarks of the preconditioner.
-    geometry : Geometry
-    A : ndarray of float32 of shape (n, d)
-        Transformed rows.
-    Y : ndarray of shape (n, n_outputs)
-    weights : ndarray of shape (n,)
-    penalty : float
-    held : int
-    team : Workers
+    problem : KernelProblem
+        Rows in single precision, in the units of the kernel; the penalty is that of its geometry.
+        Classes need fewer steps.
+    n_landmarks : int
+        So many of the first rows are the landmarks of the preconditioner.
     most : int
         Steps at most.
-    labels : bool, default=False
-        Whether targets are classes, which need fewer steps.
 
     Returns
     -------
     coef : ndarray of shape (n, n_outputs)
     intercept : ndarray of shape (n_outputs,)
-    held_out : ndarray of shape (held, n_outputs)
+    held_out : ndarray of shape (n_held, n_outputs)
     """
+    geometry, A, Y, weights = problem.geometry, problem.A, problem.Y, problem.weights
+    held, team = problem.n_held, problem.team
     n, k = len(A) - held, Y.shape[1]
-    penalty = max(penalty, _ROUNDED * np.sqrt(len(A)))
-    preconditioner = Preconditioner.of(centers, geometry, A[:n], weights[:n], penalty, team)
+    penalty = max(geometry.penalty, _ROUNDED * np.sqrt(len(A)))
+    preconditioner = Preconditioner.of(A[:n_landmarks], geometry, A[:n], weights[:n], penalty, team)
     root, total = np.sqrt(weights)[:, None], weights[:n].sum()
     coef, fit = preconditioner.first(root[:n] * (Y[:n] - weights[:n] @ Y[:n] / total))
     beta = np.zeros((n, k))
     beta[: len(coef)] = coef / root[: len(coef)]
     zero = np.zeros(k)
     w, risk, n_steps, residual, enough = weights[n:], np.inf, 0, zero, -1.0
-    share = _DONE * _LABELS if labels else _DONE
+    share = _DONE * _LABELS if problem.options.labels else _DONE
     values, level, earlier = np.zeros((held, k)), zero, zero
     for n_steps, current in enumerate(_steps(preconditioner, Y[:n], weights[:n], beta, fit), 1):
         done = current.sum() <= enough

@@ -395,20 +395,22 @@ def rows_of(n):
     return int(np.clip(n // 4, ROWS, _MORE_ROWS))
 
 
-def search(kernel, Z, Y, weights, shared, labels=False, team=ALONE):
-    """The geometry of most evidence.
+def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
+    """The number of the view of most evidence, and its geometry.
+
+    A later view must be better than earlier ones by `_DECISIVE`.
 
     Parameters
     ----------
     kernel : part
         With `power`, `sizes`, `distances`, `spread` and `spread_from_zero`.
-    Z : ndarray of float32 of shape (n, d)
-        Columns of about unit spread, rows in random order; the first ones are used (`rows_of`).
+    views : list of pairs
+        Z, ndarray of float32 of shape (n, d): columns of about unit spread, rows in random order;
+        the first ones are used (`rows_of`). And the number of each column's rate, ndarray of int of
+        shape (d,): columns with the same number share one.
     Y : ndarray of shape (n, c)
         Targets of mean zero and about unit variance.
     weights : ndarray of shape (n,)
-    shared : ndarray of int of shape (d,)
-        The number of each column's rate: columns with the same number share one.
     labels : bool, default=False
         Whether targets are classes. A normal distribution then gives too much evidence: rates
         differ less, outputs count as one, and the slope is at its lower bound (docs/selection.md).
@@ -418,25 +420,10 @@ def search(kernel, Z, Y, weights, shared, labels=False, team=ALONE):
     --------
     >>> from tunefree.kernels import RBF
     >>> Z = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
-    >>> g = search(RBF(), Z, np.sin(3 * Z[:, :1]), np.ones(200), np.arange(3))
+    >>> views = [(Z, np.arange(3))]
+    >>> _, g = best_view(RBF(), views, np.sin(3 * Z[:, :1]), np.ones(200))
     >>> bool(g.rates[0] > 100 * g.rates[1:].max())
     True
-    """
-    return best_view(kernel, [(Z, shared)], Y, weights, labels, team)[1]
-
-
-def best_view(kernel, views, Y, weights, labels=False, team=ALONE):
-    """The number of the view of most evidence, and its geometry.
-
-    A later view must be better than earlier ones by `_DECISIVE`.
-
-    Parameters
-    ----------
-    kernel : part
-    views : list of pairs
-        Rows and the numbers of their rates, each as in `search`.
-    Y, weights, labels, team
-        See `search`.
     """
     n, best, number, geometry = rows_of(len(Y)), np.inf, 0, None
     Y, weights = Y[:n].astype(np.float32), weights[:n]

@@ -94,6 +94,17 @@ class Columns(NamedTuple):
         return self
 
 
+class RowBlocks(NamedTuple):
+    """Blocks of transformed rows in a type of float."""
+
+    A: np.ndarray
+    dtype: Any
+
+    def __call__(self, start, stop):
+        """The rows from `start` to `stop`."""
+        return self.A[start:stop].astype(self.dtype, copy=False)
+
+
 class Sums(NamedTuple):
     """Weighted sums over the rows, from which a solution is computed."""
 
@@ -103,7 +114,7 @@ class Sums(NamedTuple):
     targets: np.ndarray  # targets less a shift, shape (n_outputs,)
     cross: Any  # products of features and these, shape (m, n_outputs)
 
-    def plus(self, other):
+    def plus(self, other, *_):
         """The sums over the rows of both."""
         return Sums(*(a + b for a, b in zip(self, other, strict=True)))
 
@@ -114,7 +125,7 @@ class Sums(NamedTuple):
         return gram, self.cross - np.outer(self.first, self.targets / self.total)
 
 
-class Solution(NamedTuple):
+class RidgePath(NamedTuple):
     """Ridge regression on features, for every penalty."""
 
     coef: np.ndarray  # of the kernel values, of shape (m, n_alphas, n_outputs)
@@ -249,14 +260,14 @@ def _accumulate_there(landmarks, rows, n, targets, weights, shift, _):
 
 
 def solve(
-    landmarks, rows, n, targets, weights, alphas=ALPHAS, most=None, team=ALONE, sums: Any = None
-):  # fmt: skip
+    landmarks, rows, targets, weights, alphas=ALPHAS, most=None, team=ALONE, sums: Any = None
+):
     """Solve for every penalty, and predict each of the first `most` rows from all others.
 
     `rows(start, stop)` are transformed rows. A row is held out with all its weight. If `sums` are
     given, they are of more rows than these, with unshifted targets.
     """
-    shift: Any = 0.0
+    n, shift = len(targets), 0.0
     if sums is None:
         shift = weights @ targets / weights.sum()
         make = _accumulate_there if elsewhere() else accumulate
@@ -287,20 +298,20 @@ def solve(
 
     most = n if most is None else min(most, n)
     predictions, rest = zip(*team.map(held_out, parts_of(most, _WHOLE)), strict=True)
-    return Solution(
+    return RidgePath(
         coef.reshape(len(coef), *shape), level - (mean @ table).reshape(shape),
         np.concatenate(predictions), np.concatenate(rest), (np.maximum(values, 0.0), vectors),
     )  # fmt: skip
 
 
-def refined(landmarks, rows, n, targets, weights, solution, i, team=ALONE):
+def refined(landmarks, rows, targets, weights, path, i, team=ALONE):
     """The solution for the i-th penalty in double precision, and its held-out predictions.
 
-    `solution` was computed in single precision. Its eigendecomposition is precise enough as the
+    `path` was computed in single precision. Its eigendecomposition is precise enough as the
     curvature of Newton steps.
     """
-    coef, intercept = solution.coef[:, i], solution.intercept[i]
-    (values, vectors), n_held = solution.eigen, len(solution.held_out)
+    coef, intercept = path.coef[:, i], path.intercept[i]
+    (values, vectors), n_held, n = path.eigen, len(path.held_out), len(targets)
     total, blocks = weights.sum(), [slice(a, min(a + _WHOLE, n)) for a in range(0, n, _WHOLE)]
 
     def part(block):
@@ -320,6 +331,6 @@ def refined(landmarks, rows, n, targets, weights, solution, i, team=ALONE):
         slope -= ALPHAS[i] * solve_triangular(landmarks.basis, coef)
         step = landmarks.fold(vectors @ (vectors.T @ slope / (values + ALPHAS[i])[:, None]))
         coef, intercept = coef + step, intercept + (residual - first @ step) / total
-    rest = solution.one_less_leverage[:, i, None]
+    rest = path.one_less_leverage[:, i, None]
     predictions = targets[:n_held] - np.concatenate(gaps) / np.maximum(rest, 1e-8)
-    return coef, intercept, np.where(rest > 1e-8, predictions, solution.held_out[:, i])
+    return coef, intercept, np.where(rest > 1e-8, predictions, path.held_out[:, i])

@@ -28,7 +28,7 @@ several functions and kernels at once. The bound is ours, in the spirit of the P
 Keshet and Caputo, "Bounded kernel-based online learning", JMLR 2009), which projects single rows.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -42,8 +42,6 @@ RIDGE = {"d": 1e-10, "f": 1e-6}
 # Candidates for landmarks: so many support rows, evenly spaced in the order of learning, which is
 # random. Their kernel matrix takes 134 MB in float64.
 CANDIDATES = 4096
-# The change of the loss, as a share of the loss of predicting zero, that compress=True allows.
-TOLERANCE = 1e-3
 # Training rows on which the loss of a compression is measured.
 CHECKED = 4096
 # The ratio of two numbers of landmarks that are tried one after the other.
@@ -159,26 +157,6 @@ class Compression(NamedTuple):
     loss_before: float  # mean loss of the predictor on the rows that it was checked on
     loss_after: float
     change: float  # root mean square of the predictor's change on these rows, relative to its size
-
-
-def asked_of(value) -> dict[str, Any]:
-    """Arguments of `compress` for a value of `compress=`: a tolerance, a number, or nothing.
-
-    Examples
-    --------
-    >>> asked_of(True), asked_of(300)
-    ({'tolerance': 0.001}, {'count': 300})
-    """
-    if value is None or isinstance(value, bool | np.bool_):
-        return {"tolerance": TOLERANCE} if value else {}
-    if isinstance(value, float | np.floating) and 0.0 < value < 1.0:
-        return {"tolerance": float(value)}
-    if isinstance(value, int | np.integer) and value >= 1:
-        return {"count": int(value)}
-    raise ValueError(
-        f"compress={value!r} is none of: None, True, a tolerance between 0 and 1, a number of "
-        "landmarks (an integer from 1 on)."
-    )
 
 
 def compress(

@@ -1,0 +1,564 @@
+r"""Kernel ridge regression: the problem, its solution, four solvers, and the memory they take.
+
+Each solver has ``solve(problem)``, which gives a `Solution`:
+
+- `ExactSolver`: all rows, by a factor of their matrix;
+- `LandmarkSolver`: features of landmarks, or the columns of a linear model;
+- `AllRowsSolver`: all rows, by conjugate gradients;
+- `SumsSolver`: features of landmarks, from sums over rows of which the problem is a sample.
+
+`tunefree.select.kernel_ridge` chooses among them. Memory is that of a fit at its peak, in addition
+to the data: matrices of :math:`n^2` or :math:`m^2` numbers that are alive at once, blocks of every
+thread, and arrays of all rows. Not counted are columns of parameters and single tiles, less than a
+few megabytes.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from tunefree._array import elsewhere, here
+from tunefree._process import amount
+from tunefree._threads import workers
+from tunefree.learners.kernel.full import NEAR, full, preconditioner_rows, rescaled
+from tunefree.learners.kernel.geometry import exact, n_permuted_rows, permutation_effects
+from tunefree.learners.kernel.logistic import OnLandmarks, OnMatrix, OnTiles, held_out_masks, learn
+from tunefree.learners.kernel.nystroem import (
+    ALPHAS,
+    Columns,
+    Landmarks,
+    RowBlocks,
+    Sums,
+    accumulate,
+    cells,
+    make_landmarks,
+    pivots,
+    refined,
+    solve,
+)
+from tunefree.learners.kernel.tiles import times
+
+# Up to so many rows are solved exactly. Landmarks of more rows have single precision at first.
+EXACT_ROWS = 8000
+# Up to so many rows all are held out in turn; of more rows, so many that the search does not use.
+_HELD_OUT, _HELD = 2000, 1000
+# Landmarks of the smallest fit for which permutation effects are computed on fewer rows.
+_FEW_LANDMARKS = 500
+# With a memory limit there are at least so many landmarks (also of the preconditioner) and rows of
+# the search.
+_LEAST = 64
+# Vectors of all rows' targets that squared errors and the log loss keep.
+_VECTORS, _LOG_VECTORS = 20, 80
+# Features of up to so many bytes are cached while the log loss is minimized.
+_CACHED_BYTES = 1e9
+# Threads that are planned for, and one more for every so many bytes of the limit.
+_THREADS, _MORE = 2, 1e9
+# Bytes of all small arrays.
+_SMALL = 4e6
+# Rounding may change a prediction by such a share of the range of the targets. From so many
+# landmarks on kernel values have single precision if that changes predictions of so many rows by
+# at most a tenth of it.
+_PRECISE, _MANY, _SHOWN = 1e-4, 1000, 64
+# Numbers in a block of rows to predict; rows are padded to a multiple of so many.
+_CELLS, _ALIGNED = 50_000_000, 16
+
+
+def n_held_out(n):
+    """How many of n rows are held out."""
+    return n if n <= _HELD_OUT else _HELD
+
+
+class KernelOptions(NamedTuple):
+    """What the user asks of a fit."""
+
+    kernel: str = "rbf"
+    n_landmarks: Any = "auto"
+    log_loss: bool = False
+    labels: bool = False  # whether targets are signs of classes
+    seed: int = 0
+
+
+class MemoryBudget(NamedTuple):
+    """The shape of a fit, and the bytes that it may take.
+
+    Methods with the name of a step or a solver give its bytes.
+
+    Examples
+    --------
+    >>> budget = MemoryBudget(5000, 10, 10, 1, 8, KernelOptions(), 1e8)
+    >>> budget.allows(budget.exact(5000, 1000)), budget.most(budget.landmarks, 4000)
+    (False, 869)
+    """
+
+    n: int  # rows
+    d: int  # columns
+    q: int  # coordinates of the view
+    k: int  # outputs
+    size: int  # bytes of a number of the rows
+    options: KernelOptions
+    bytes: float = np.inf  # the limit
+
+    @property
+    def threads(self):
+        """The threads that are planned for; sizes do not depend on how many there really are."""
+        return int(_THREADS + min(self.bytes, 1e12) // _MORE)
+
+    @property
+    def given(self):
+        """Bytes of the rows as arrays, in the order of learning and as the view's knots."""
+        return 4.0 * self.n * self.d * self.size
+
+    @property
+    def rows(self):
+        """Bytes of all rows with any solver: as given, as coordinates, transformed, and targets."""
+        transformed = 4.0 * self.n * self.q * self.size
+        vectors = _LOG_VECTORS if self.options.log_loss else _VECTORS
+        return _SMALL + self.given + transformed + 8.0 * self.n * self.k * vectors
+
+    def search(self, m):
+        """The evidence of m rows: four matrices in single precision, three in double."""
+        return 40.0 * m**2
+
+    def exact(self, n, held):
+        """The matrix of n rows and its factor, the inverse for held-out rows and its root."""
+        products = 8.0 * self.threads * held * max(held / 8, 256)
+        return 16.0 * (n**2 + held**2) + products
+
+    def exact_solver(self, held):
+        """`exact` for all rows, or the matrices of the log loss; infinite if it is not allowed."""
+        if self.n > EXACT_ROWS or self.options.n_landmarks not in ("auto", "all"):
+            return np.inf
+        needed = self.exact(self.n, held)
+        if not self.options.log_loss:
+            return needed
+        # The matrix of all rows, its factor, an earlier one, and a copy.
+        return max(needed, 4.0 * (8 if self.n < _MANY else 4) * self.n**2)
+
+    def landmarks(self, m):
+        """M landmarks: bases, sums, an eigendecomposition; each thread's block and sums."""
+        threads = self.threads
+        sums, blocks = max(64.0, 24.0 + 16.0 * threads), 24.0 * threads * cells(m, self.n)
+        return sums * m**2 + blocks + 310.0 * (m + 2000.0) * self.k
+
+    def landmark_solver(self, m):
+        """`landmarks`, and their features if the log loss caches them."""
+        features = 8.0 * self.n * m * self.options.log_loss
+        return self.landmarks(m) + min(features, _CACHED_BYTES)
+
+    def tiles(self, m):
+        """All rows with a preconditioner of m landmarks: these, blocks of rows, pending sums."""
+        near = min(NEAR, m)
+        blocks = 8.0 * near * (self.n + 4.0 * self.threads * near)
+        return self.landmarks(m) + blocks + 8.0 * self.n * self.k * (2 * self.threads + 1)
+
+    def compression(self, m):
+        """The matrix and basis of m candidates, and as many rows for the evaluation."""
+        return 40.0 * m**2
+
+    def permutation_effects(self, m, n):
+        """Kernel values of m rows with n, before and after columns are permuted."""
+        return 28.0 * m * n
+
+    def allows(self, needed):
+        """Whether so many bytes fit the limit, together with those of the rows."""
+        return self.rows + needed <= self.bytes
+
+    def most(self, needed, n):
+        """The largest m up to n for which `needed(m)` bytes are allowed, or 0."""
+        low, high = 0, int(n) + 1
+        if self.bytes == np.inf or self.allows(needed(n)):
+            return int(n)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.allows(needed(middle)) else (low, middle)
+        return low
+
+    def least(self):
+        """Bytes of the smallest solver that the options allow."""
+        m = self.options.n_landmarks
+        if self.options.kernel == "linear":
+            return self.landmarks(self.q)
+        least = min(self.n, _LEAST)
+        if m == "all":
+            solver = self.tiles(least) if self.n > _HELD_OUT else np.inf
+        else:
+            solver = self.landmarks(least if m == "auto" else min(m, self.n))
+        return max(self.search(least), min(self.exact_solver(n_held_out(self.n)), solver))
+
+    def check(self, name):
+        """Raise MemoryError if not even the `least` bytes are allowed."""
+        if not self.allows(self.least()):
+            raise MemoryError(
+                f"max_memory={amount(self.bytes)} is too little: {name} takes at least "
+                f"{amount(self.rows + self.least())} in addition to the data. Give fewer columns "
+                "or landmarks."
+            )
+
+
+class KernelTransform(NamedTuple):
+    """Transforms rows to the units of the kernel."""
+
+    view: Any
+    geometry: Any  # None for a linear model
+    # By how much errors of rows that the search used are too small, as a share of their variance.
+    optimism: float = 0.0
+
+    def __call__(self, X):
+        """Rows in the view, scaled by the rates."""
+        return self.scaled(self.view.show(X.toarray() if sparse.issparse(X) else X))
+
+    def scaled(self, Z):
+        """Rows of the view, scaled by the rates."""
+        return Z if self.geometry is None else np.ascontiguousarray(self.geometry.show(Z))
+
+
+class KernelProblem(NamedTuple):
+    """Rows in random order, the held-out ones last; targets are `level` + `unit` times Y."""
+
+    X: np.ndarray
+    Y: np.ndarray  # of shape (n, n_outputs)
+    level: np.ndarray
+    unit: np.ndarray
+    limits: tuple  # the range of the targets
+    weights: np.ndarray
+    n_held: int
+    given: np.ndarray  # numbers of the held-out rows, in the order in which they were given
+    groups: Any  # of all rows, of which held-out ones are held out as a whole; None without
+    memory: MemoryBudget
+    team: Any
+    transform: Any = None
+    Z: Any = None  # rows in the view
+    A: Any = None  # and in the units of the kernel
+
+    @property
+    def options(self):
+        """What the user asks for."""
+        return self.memory.options
+
+    @property
+    def geometry(self):
+        """The kernel with its rates; None for a linear model."""
+        return self.transform.geometry
+
+    @property
+    def targets(self):
+        """Targets in their own units."""
+        return self.Y * self.unit + self.level
+
+    @property
+    def exact(self):
+        """Whether few rows are solved exactly: if memory and the user allow it."""
+        few = len(self.A) <= EXACT_ROWS and self.options.n_landmarks in ("auto", "all")
+        if self.geometry is None or not few:
+            return False
+        return self.memory.allows(self.memory.exact_solver(self.n_held))
+
+    def transformed(self, transform, Z):
+        """The problem in the units of a kernel, with the rows in its view."""
+        memory = self.memory._replace(q=Z.shape[1])
+        return self._replace(transform=transform, Z=Z, A=transform.scaled(Z), memory=memory)
+
+    def held_out(self, values):
+        """The held-out rows of some values of all rows."""
+        return values[-self.n_held :]
+
+    def risk(self, predictions):
+        """The weighted sum of the squared errors of held-out predictions."""
+        errors = np.square(predictions - self.held_out(self.Y)).sum(axis=1)
+        return self.held_out(self.weights) @ errors
+
+    def permuted_rows(self, n_landmarks):
+        """The numbers of held-out rows on which permutation effects are computed."""
+        n, held = len(self.A), self.n_held
+        # More rows if the inverse of all rows is computed anyway.
+        most = 1000 if held == n or self.geometry is None else 200
+        most = n_permuted_rows(n_landmarks, self.X.shape[1], most)
+        most = self.memory.most(lambda rows: self.memory.permutation_effects(rows, n), most)
+        return n - held + self.given[self.given < held][:most]
+
+
+class Solution(NamedTuple):
+    """The predictor of Y: `intercept` + kernel values with the landmarks, times `coef`."""
+
+    transform: KernelTransform  # that of the problem, or with other rates
+    landmarks: Any
+    coef: np.ndarray  # of shape (n_landmarks, n_outputs)
+    intercept: Any  # of shape (n_outputs,)
+    held_out: np.ndarray  # predictions of the held-out rows, of shape (n_held, n_outputs)
+    penalty: float
+    risk: float
+    permuted: np.ndarray  # numbers of rows for permutation effects
+    inverse: Any = None  # these rows of the inverse; None if it is not computed
+    path: Any = None  # solutions for all penalties in single precision, and the number of this one
+
+
+class Solver(Protocol):
+    """One way to solve a problem."""
+
+    def solve(self, problem: KernelProblem) -> Solution:
+        """The solution."""
+        ...
+
+
+class ExactSolver(NamedTuple):
+    """All rows, by a factor of their matrix."""
+
+    def solve(self, problem):
+        """The solution, with rows of the inverse if no groups are held out."""
+        p, groups, rows = problem, problem.groups, problem.permuted_rows(len(problem.A))
+        groups = None if groups is None else p.held_out(groups)
+        coef, held_out, penalty, inverse = exact(
+            p.geometry, p.A, p.Y, p.weights, p.n_held, groups, rows, p.team
+        )
+        return Solution(
+            p.transform, _all_rows(p.A, p.geometry), coef, np.zeros(p.Y.shape[1]), held_out,
+            penalty, p.risk(held_out), rows, inverse if groups is None else None,
+        )  # fmt: skip
+
+
+class LandmarkSolver(NamedTuple):
+    """Features of landmarks, or the columns of a linear model, at the penalty of least risk."""
+
+    n_landmarks: int
+    pivoted: bool = False  # whether they are drawn by their residuals
+
+    def solve(self, problem):
+        """The solution, in single precision for many rows; see `in_double_precision`."""
+        p, geometry = problem, problem.geometry
+        landmarks: Any = Columns(p.A.shape[1])
+        if geometry is not None:
+            landmarks = make_landmarks(self.centers(p), geometry, p.team)
+        A, Y, weights = _held_out_first(p)
+        single = len(A) > EXACT_ROWS and geometry is not None and not elsewhere()
+        rows = RowBlocks(A, np.float32 if single else np.float64)
+        found = solve(landmarks, rows, Y, weights, most=p.n_held, team=p.team)
+        return _of_least_risk(p, landmarks, found, single)
+
+    def centers(self, problem):
+        """Rows in the units of the kernel: the first ones, or pivots."""
+        m, A = self.n_landmarks, problem.A
+        if not self.pivoted:
+            return A[:m]
+        pool = A[: max(EXACT_ROWS, 4 * m)].astype(np.float32)
+        return A[pivots(problem.geometry, pool, m, problem.options.seed)]
+
+
+class AllRowsSolver(NamedTuple):
+    """All rows, by conjugate gradients."""
+
+    n_sample: int  # rows on which the penalty and the scale of the rates are chosen
+    n_preconditioner: int  # landmarks of the preconditioner, at most
+
+    def solve(self, problem):
+        """The solution, whose kernel has a new scale of the rates."""
+        p = problem
+        geometry = rescaled(p.geometry, p.A, p.Y, p.weights, self.n_sample, p.team)
+        p = p._replace(transform=p.transform._replace(geometry=geometry))
+        p = p._replace(A=p.transform.scaled(p.Z).astype(np.float32))
+        m = min(self.n_preconditioner, preconditioner_rows(len(p.A), geometry.penalty))
+        coef, intercept, held_out = full(p, m)
+        return Solution(
+            p.transform, _all_rows(p.A, geometry), coef, intercept, held_out, geometry.penalty,
+            p.risk(held_out), p.permuted_rows(len(coef)),
+        )  # fmt: skip
+
+
+class SumsSolver(NamedTuple):
+    """Features of landmarks, from sums over rows of which the problem is a sample."""
+
+    source: Any  # the rows: `total` adds up a function of pieces
+    target_transform: Any  # of their targets, to the units of Y
+    n_landmarks: int  # at most
+
+    def solve(self, problem):
+        """The solution; its penalty has the least risk on held-out rows of the sample."""
+        p = problem
+        landmarks: Any = Columns(p.A.shape[1])
+        if p.geometry is not None:
+            landmarks = make_landmarks(p.A[: self.n_landmarks], p.geometry, p.team)
+        sums = self.source.total(
+            "features", _piece_sums, p.transform, self.target_transform, landmarks, merge=Sums.plus
+        )
+        rows = RowBlocks(p.held_out(p.A), np.float64)
+        targets, weights = p.held_out(p.Y), p.held_out(p.weights)
+        found = solve(landmarks, rows, targets, weights, team=p.team, sums=sums)
+        return _of_least_risk(p, landmarks, found)
+
+
+def _piece_sums(piece, transform, target_transform, landmarks):
+    """The sums over some rows."""
+
+    def rows(start, stop):
+        return transform(piece.X[start:stop])
+
+    targets = target_transform(piece.y)
+    shift = np.zeros(targets.shape[1])
+    return accumulate(landmarks, rows, len(targets), targets, piece.weights, shift)
+
+
+def _all_rows(A, geometry):
+    """All rows as landmarks."""
+    return Landmarks(A, geometry, np.empty((0, 0)))
+
+
+def _held_out_first(problem):
+    """Rows, targets and weights with the held-out rows first, which `nystroem.solve` predicts."""
+    parts = problem.A, problem.Y, problem.weights
+    return tuple(np.roll(part, problem.n_held, axis=0) for part in parts)
+
+
+def _of_least_risk(problem, landmarks, path, single=False):
+    """The solution for the penalty of least risk on the held-out rows."""
+    weights, Y = problem.held_out(problem.weights), problem.held_out(problem.Y)
+    risk = weights @ np.square(path.held_out - Y[:, None]).sum(axis=2)
+    i = int(np.argmin(risk))
+    m = max(_FEW_LANDMARKS, len(path.coef))
+    return Solution(
+        problem.transform, landmarks, path.coef[:, i], path.intercept[i], path.held_out[:, i],
+        float(ALPHAS[i]), float(risk[i]), problem.permuted_rows(m),
+        path=(path, i) if single else None,
+    )  # fmt: skip
+
+
+def in_double_precision(problem, solution):
+    """A solution, refined if it was computed in single precision."""
+    if solution.path is None:
+        return solution
+    A, Y, weights = _held_out_first(problem)
+    rows = RowBlocks(A, np.float64)
+    coef, intercept, held_out = refined(
+        solution.landmarks, rows, Y, weights, *solution.path, team=problem.team
+    )
+    return solution._replace(coef=coef, intercept=intercept, held_out=held_out, path=None)
+
+
+def minimize_log_loss(problem, solution):
+    """The solution of least log loss; `problem.Y` has 1 for a row's class, else 0."""
+    p, landmarks, intercept = problem, solution.landmarks, solution.intercept
+    masks = held_out_masks(p.Y, p.n_held, p.groups)
+    space = _function_space(p, landmarks)
+    coef, held_out, penalty = learn(space, solution.penalty, p.Y, p.weights, p.level, masks)
+    if p.geometry is None:
+        coef, intercept = coef[:-1], coef[-1]
+    elif landmarks.basis.size:
+        coef, intercept = landmarks.fold(coef), 0.0 * p.level
+    return solution._replace(
+        coef=coef, intercept=intercept, held_out=held_out - p.level, penalty=penalty, inverse=None
+    )
+
+
+def _function_space(problem, landmarks):
+    """The functions over which the log loss is minimized: of landmarks, or of all rows."""
+    geometry, memory, team, A = problem.geometry, problem.memory, problem.team, problem.A
+    n = len(A)
+    if geometry is not None and not landmarks.basis.size:
+        centers = landmarks.centers
+        if problem.exact:
+            centers = centers.astype(np.float32 if n >= _MANY else np.float64, copy=False)
+            return OnMatrix(geometry.values(centers, centers))
+        n_rows = memory.most(memory.tiles, preconditioner_rows(n, 0.0))
+        return OnTiles(centers[:n_rows], geometry, centers, team)
+    dtype: Any = np.float64 if geometry is None or n <= EXACT_ROWS else np.float32
+    if geometry is None:  # with a constant, as kernels have
+        landmarks, A = Columns(A.shape[1] + 1), np.column_stack([A, np.ones(n)])
+    free = memory.bytes - memory.rows - memory.landmarks(landmarks.size)
+    cached = min(_CACHED_BYTES, free) / np.dtype(dtype).itemsize
+    return OnLandmarks(landmarks, RowBlocks(A, dtype), n, cached, team)
+
+
+class _Permuted(NamedTuple):
+    """Some rows, whose columns may come from the next row."""
+
+    X: np.ndarray
+    transform: KernelTransform
+
+    def __call__(self, columns):
+        """The transformed rows with these columns from the next row."""
+        X = self.X.copy()
+        X[:, columns] = np.roll(self.X[:, columns], 1, axis=0)
+        return self.transform(X)
+
+
+def column_effects(problem, solution, groups):
+    """Changes of predictions when columns come from the next row, (n_columns, n_rows, n_outputs).
+
+    The last ones are those of `groups` of columns.
+    """
+    p, rows = problem, solution.permuted
+    columns = [*np.arange(p.X.shape[1])[:, None], *groups]
+    source = getattr(p.transform.view, "source", None)
+    if source is None:
+        source = _Permuted(p.X[rows], p.transform)
+    without = None
+    if solution.inverse is not None:
+        gaps = p.held_out(p.Y) - solution.held_out
+        without = solution.inverse, gaps[rows - len(p.A) + p.n_held]
+    centers = getattr(solution.landmarks, "centers", None)
+    return permutation_effects(
+        p.geometry, p.A, rows, centers, solution.coef, source, columns, without
+    )
+
+
+class KernelPredictor(NamedTuple):
+    """A learned function of rows in their own units."""
+
+    transform: KernelTransform
+    landmarks: Any
+    coef: np.ndarray
+    intercept: Any
+    single: bool = False  # whether single precision of kernel values is enough
+
+    def __call__(self, X, n_jobs=None):
+        """Values on rows, of shape (n, n_outputs)."""
+        out = np.empty((X.shape[0], self.coef.shape[1]), dtype=X.dtype)
+        dtype = np.result_type(X, self.coef) if X.dtype == np.float32 else X.dtype
+        if elsewhere():  # sums have another order: large coefficients would amplify rounding
+            dtype = np.dtype(np.float64)
+        cast = self._replace(coef=self.coef.astype(dtype, copy=False))
+        step = max(1, min(2048, _CELLS // max(1, X.shape[1])))
+        for start in range(0, X.shape[0], step):
+            A = self.transform(here(X[start : start + step]).astype(dtype, copy=False))
+            values = cast.without_intercept(A, n_jobs)
+            out[start : start + step] = values + np.atleast_1d(self.intercept)
+        return out
+
+    def without_intercept(self, A, n_jobs):
+        """Values on rows in the units of the kernel, less the intercept."""
+        if elsewhere():
+            return self.landmarks.there(A) @ self.coef
+        many = len(self.coef) > EXACT_ROWS and self.transform.geometry is not None
+        if many or self.single:
+            return self._by_tiles(A, n_jobs)
+        return self.landmarks.values(A) @ self.coef
+
+    def _by_tiles(self, A, n_jobs):
+        """Kernel values in single precision, times the coefficients in double precision."""
+        centers = self.landmarks.centers.astype(np.float32, copy=False)
+        # Padded, so that a row's arithmetic does not depend on the number of rows.
+        padded = np.pad(A.astype(np.float32), ((0, -len(A) % _ALIGNED), (0, 0)))
+        with workers(n_jobs) as team:
+            return times(self.transform.geometry, padded, centers, self.coef, team)[: len(A)]
+
+    def checked(self, A, width, n_jobs):
+        """With `single` if single precision is enough, by predictions of the first rows.
+
+        `width` is the range of the targets.
+        """
+        if self.transform.geometry is None or not _MANY <= len(self.coef) <= EXACT_ROWS:
+            return self._replace(single=False)
+        A = A[:_SHOWN]
+        values = self.landmarks.values(A.astype(np.float64)) @ self.coef
+        gap = np.abs(self._by_tiles(A, n_jobs) - values)
+        return self._replace(single=bool((gap.max(axis=0) <= 0.1 * _PRECISE * width).all()))
+
+    def rounded(self, dtype, width):
+        """In the type of the rows, unless coefficients are large and cancel each other.
+
+        A rounded kernel value changes a prediction in proportion to its coefficient, which is
+        compared with `width`, the range of the targets.
+        """
+        error = np.finfo(dtype).eps * np.sqrt(np.square(self.coef).sum(axis=0))
+        exact = (error > _PRECISE * width).any()
+        coef = self.coef if exact else self.coef.astype(dtype)
+        return self._replace(coef=coef, intercept=self.intercept.astype(dtype))

@@ -1,0 +1,186 @@
+"""Choices of kernel ridge regression: the view of the columns, the geometry, and the solver."""
+
+import numpy as np
+
+from tunefree.columns import Coordinates, components, coordinates
+from tunefree.kernels import KERNELS
+from tunefree.learners.kernel import ridge
+from tunefree.learners.kernel.full import preconditioner_rows
+from tunefree.learners.kernel.geometry import ROWS, best_view, rows_of
+from tunefree.learners.kernel.ridge import (
+    AllRowsSolver,
+    ExactSolver,
+    KernelTransform,
+    LandmarkSolver,
+    Solver,
+    SumsSolver,
+    in_double_precision,
+)
+from tunefree.select.candidates import weighted_mean
+
+# Beyond the rows that are solved exactly, landmarks start with so many and double while the
+# held-out risk falls by such a share. If it still falls at the end, all rows become landmarks,
+# provided that a product with their kernel values takes at most so many multiply-adds.
+_START, _FALL, _STEP = 500, 0.01, 1e12
+# Whether all rows become landmarks is decided with at most so many landmarks.
+_DECIDING = 1000
+# Landmarks drawn by their residuals (`pivots`) are compared with so many.
+_TRIED = 250
+# With fewer rows than this, or fewer rows a rate, the search is evaluated by folds.
+_FEW, _RATED = 2000, 4
+# From so many columns on as many principal components are tried, too.
+_WIDE = 32
+
+
+def needs_folds(kernel, n, d):
+    """Whether leave-one-out errors are too optimistic, since the search used the same rows."""
+    return kernel != "linear" and n < min(_FEW, _RATED * d)
+
+
+def rates_optimism(view, n):
+    """Of leave-one-out errors of n rows: q / (2 n) for the q rates of the search."""
+    return 0.5 * len(np.unique(view.rate)) / n
+
+
+def choose_geometry(problem, like=None):
+    """The problem in the units of a kernel: those of `like`, or those of most evidence.
+
+    `like` is the `KernelTransform` of another fit. If its kernel is another one, its view is used.
+    """
+    p, X, n, kernel = problem, problem.X, len(problem.X), KERNELS[problem.options.kernel]
+    if like is not None and like.geometry is not None and like.geometry.kernel == kernel:
+        return p.transformed(like, like.view.show(X))
+    wide = p.options.kernel == "rbf" and X.shape[1] >= _WIDE
+    # If there are several views, they are compared on a part of the rows.
+    part = slice(ridge.EXACT_ROWS if wide else n)
+    given = like is not None and isinstance(like.view, Coordinates)
+    view = like.view if given else coordinates(X[part], p.weights[part])
+    if p.options.kernel == "linear":
+        return p.transformed(KernelTransform(view, None), view.show(X))
+    m, views = _search_rows(p), [view]
+    if wide:
+        principal = components(X[part], p.weights[part], _WIDE)
+        views += [principal] if principal.axes.size else []
+    transform, Z = _best_transform(p, views, m, rows_of(m) if wide else n)
+    if wide and transform.view is view and n > ridge.EXACT_ROWS and not given:
+        transform, Z = _best_transform(p, [coordinates(X, p.weights)], m, n)
+    return p.transformed(transform, Z if len(Z) == n else transform.view.show(X))
+
+
+def _search_rows(problem):
+    """How many rows the search may use: held-out ones, which come last, only if others are few."""
+    n, d = problem.X.shape
+    m = n - problem.n_held
+    if m == 0 or m < ROWS and not needs_folds(problem.options.kernel, n, d):
+        m = n
+    allowed = problem.memory.most(problem.memory.search, rows_of(m))
+    if allowed < rows_of(m):
+        m = allowed if allowed < ROWS else 4 * allowed
+    return m
+
+
+def _best_transform(problem, views, m, n_shown):
+    """The view of most evidence, by the first m rows, with its geometry; and rows in it."""
+    p, options = problem, problem.options
+    shown = [view.show(p.X[:n_shown]) for view in views]
+    pairs = [(Z[:m].astype(np.float32), view.rate) for Z, view in zip(shown, views, strict=True)]
+    number, geometry = best_view(
+        KERNELS[options.kernel], pairs, p.Y[:m], p.weights[:m], options.labels, p.team
+    )
+    n, view = len(p.X), views[number]
+    optimism = rates_optimism(view, n) if m > n - p.n_held else 0.0
+    return KernelTransform(view, geometry, optimism), shown[number]
+
+
+def choose_solution(problem):
+    """The solution of least held-out risk, and the problem in the units of its kernel.
+
+    Solvers are tried from cheap to expensive while the risk falls.
+    """
+    best = None
+    for solver in solvers(problem):
+        found, before = solver.solve(problem), best
+        if before is None or found.risk < before.risk:
+            best = found
+        if before is not None and found.risk > (1.0 - _FALL) * before.risk:
+            break
+    best = in_double_precision(problem, best)
+    if best.transform is not problem.transform:
+        problem = problem.transformed(best.transform, problem.Z)
+    return problem, best
+
+
+def choose_sums(problem, solution, source, target_transform):
+    """The solution from sums over a source's rows, or that of a sample of them if it is better."""
+    m, memory = problem.options.n_landmarks, problem.memory
+    if isinstance(m, str):
+        m = memory.most(memory.landmarks, affordable(source.n_rows))
+    found = SumsSolver(source, target_transform, int(m)).solve(problem)
+    if found.risk > problem.risk(solution.held_out):
+        return solution
+    return found._replace(permuted=solution.permuted)
+
+
+def solvers(problem) -> list[Solver]:
+    """The solvers to compare, from cheap to expensive."""
+    options, memory, n = problem.options, problem.memory, len(problem.A)
+    if problem.exact:
+        return [ExactSolver()]
+    if problem.geometry is None:
+        return [LandmarkSolver(problem.A.shape[1])]
+    sizes = _numbers_of_landmarks(problem)
+    pivoted = bool(sizes) and pivots_pay(problem)
+    deciding = [m for m in sizes if m <= _DECIDING]
+    # While all rows are solved, the landmarks and their solution stay in memory.
+    later = memory._replace(bytes=memory.bytes - 16.0 * max(deciding, default=0) ** 2)
+    n_preconditioner = later.most(memory.tiles, preconditioner_rows(n, 0.0))
+    if options.n_landmarks == "auto":
+        enough = n_preconditioner >= min(_TRIED, n)
+        all_rows = enough and n > problem.n_held and all_rows_affordable(n, problem.A.shape[1])
+    else:
+        all_rows = options.n_landmarks == "all"
+    if not all_rows:
+        return [LandmarkSolver(m, pivoted) for m in sizes]
+    n_sample = later.most(lambda rows: memory.exact(rows, rows / 2), n - problem.n_held)
+    landmarks = [LandmarkSolver(m, pivoted) for m in deciding or sizes]
+    return [*landmarks, AllRowsSolver(n_sample, n_preconditioner)]
+
+
+def _numbers_of_landmarks(problem):
+    """Numbers of landmarks to try; none if all rows are asked for."""
+    m, memory, n = problem.options.n_landmarks, problem.memory, len(problem.A)
+    if m == "all":
+        return []
+    if m != "auto":
+        return [min(int(m), n)]
+    top, most = affordable(n), memory.most(memory.landmark_solver, n)
+    halves = [top // 2**i for i in range(10)]
+    return sorted({min(m, most) for m in halves if m >= _START})
+
+
+def pivots_pay(problem):
+    """Whether few pivots predict the held-out rows better than as many first rows."""
+    p, n, most = problem, len(problem.A), ridge.EXACT_ROWS
+    if n <= most:
+        return False
+    rows = np.r_[: min(most, n - p.n_held), n - p.n_held : n]
+    sample = p._replace(A=p.A[rows], Y=p.Y[rows], weights=p.weights[rows])
+
+    def losses(pivoted):
+        predictions = LandmarkSolver(_TRIED, pivoted).solve(sample).held_out
+        return np.square(predictions - p.held_out(p.Y)).sum(axis=1)
+
+    first, drawn = losses(False), losses(True)
+    mean, error = weighted_mean(drawn - first, p.held_out(p.weights))
+    return mean < -2.0 * error
+
+
+def affordable(n):
+    """The most landmarks of many rows for which n m^2 + 10 m^3 multiply-adds stay within 4e12."""
+    m = np.arange(500, 4001, 500.0)
+    return int(m[np.searchsorted(n * m**2 + 10 * m**3, 4e12, "right") - 1])
+
+
+def all_rows_affordable(n, d):
+    """Whether all of n rows of d coordinates may be landmarks."""
+    return n**2 * (d + 50.0) <= _STEP
